@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Make this clone ready: the Debian packages the lab and the tests need, and a Python environment with the pinned tools,
+# linked as .venv. Run it as often as you like; it does nothing when nothing is missing.
+#
+# The environment lives in a cache outside the clone, one per (requirements.txt, Python), so that clones share it and
+# changing branches does not rebuild it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+PACKAGES=(qemu-system-x86 qemu-utils acpica-tools mmdebstrap debootstrap debian-archive-keyring e2fsprogs fdisk binutils
+    xz-utils zstd openssh-client python3-venv git)
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+die() {
+    say "$*"
+    exit 1
+}
+
+as_root() {
+    if ((EUID == 0)); then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        die "must be root, or have sudo, to run: $*"
+    fi
+}
+
+install_packages() {
+    local missing=() package
+    command -v dpkg-query >/dev/null || die "needs Debian or Ubuntu; elsewhere install the like of: ${PACKAGES[*]}"
+    for package in "${PACKAGES[@]}"; do
+        [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+    done
+    ((${#missing[@]})) || return 0
+    say "installing ${missing[*]}"
+    as_root apt-get update -q >&2 || say "apt-get update failed; trying with the package lists there are"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" >&2
+}
+
+# A pyenv shim is in PATH for every version but fails for those not selected, so each candidate is run, not just found.
+# Printed is the real interpreter, which an environment can be built on.
+find_python() {
+    local version candidate real
+    for version in 3.12 3.11; do
+        while read -r candidate; do
+            real=$("$candidate" -c 'import sys, ensurepip, venv
+print(getattr(sys, "_base_executable", sys.executable)) if "%d.%d" % sys.version_info[:2] == sys.argv[1] else sys.exit(1)
+' "$version" 2>/dev/null) || continue
+            printf '%s\n' "$real"
+            return
+        done < <(
+            type -ap "python$version" || true
+            printf '%s\n' "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/"python$version" | sort -rV
+        )
+    done
+    die "no working Python 3.12 or 3.11 with venv and ensurepip, neither in PATH nor in pyenv's versions folder"
+}
+
+build_environment() {
+    local python=$1 key cache venv
+    key=$({ cat requirements.txt && "$python" -VV && echo "$python"; } | sha256sum | cut -c 1-16)
+    cache=${SOVEREIGN_EPYC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/sovereign-epyc}
+    venv=$cache/venv/$key
+    mkdir -p "$cache/venv"
+    # An environment cannot be moved into place once built, so a stamp written last tells a whole one from a torn one.
+    (
+        flock 9
+        if [[ ! -e $venv/complete ]]; then
+            say "building the Python environment with $python"
+            rm -rf "$venv"
+            "$python" -m venv "$venv"
+            "$venv/bin/python" -m pip install -q --disable-pip-version-check -r requirements.txt >&2
+            touch "$venv/complete"
+        fi
+    ) 9>"$venv.lock"
+    [[ $(readlink .venv || true) == "$venv" ]] && return
+    [[ ! -e .venv || -L .venv ]] || die ".venv is here but is not a link; move it away"
+    ln -sfn "$venv" .venv
+}
+
+install_packages
+build_environment "$(find_python)"

@@ -1,0 +1,47 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+# The virtual machine to tune: one of the SKUs that `lab/bin/vepyc` knows.
+SKU ?= epyc9754
+# What to hand to pytest, for instance ARGS="-k irq -x".
+ARGS ?=
+
+RUN := tools/run.sh
+
+help:  ## List the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 12
+
+setup:  ## Install what the lab and the tests need; quick when nothing is missing
+	@tools/setup.sh
+
+site: setup  ## Boot a virtual EPYC (SKU=epyc9754), tune it, show that a second run changes nothing, print the plan
+	$(RUN) lab/bin/vepyc up $(SKU)
+	$(RUN) ansible-playbook playbooks/site.yml -l $(SKU)
+	$(RUN) tools/expect_unchanged.py playbooks/site.yml -l $(SKU)
+	$(RUN) ansible-playbook playbooks/plan.yml -l $(SKU)
+
+test: setup  ## Run every tier: gates, unit, lab, molecule
+	$(RUN) pytest $(ARGS)
+
+lint: setup  ## Run the gates only: linters, types, headers, ansible-test
+	$(RUN) pytest tests/gates $(ARGS)
+
+unit: setup  ## Run the unit tests only
+	$(RUN) pytest tests/unit $(ARGS)
+
+lab-test: setup  ## Run only the tests that boot virtual EPYCs
+	$(RUN) pytest lab/tests tests/lab $(ARGS)
+
+bench-lab: setup  ## Measure the lab
+	PYTHONPATH=lab $(RUN) python -m vepyc.bench
+
+clean: setup  ## Shut all virtual EPYCs down
+	$(RUN) lab/bin/vepyc down --all
+
+.PHONY: help setup site test lint unit lab-test bench-lab clean

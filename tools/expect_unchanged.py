@@ -5,8 +5,8 @@
 
 """Run a playbook in check and diff mode and fail if it would change anything.
 
-ansible-playbook says 0 whether or not something would change. The junit callback counts changed tasks, whatever callback
-writes to the screen, so the answer is taken from its report.
+ansible-playbook says 0 whether or not something would change. The junit callback counts changed tasks, whatever
+callback writes to the screen, so the answer is taken from its report.
 """
 
 from __future__ import annotations

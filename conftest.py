@@ -1,0 +1,50 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Tiers: tests are grouped for pytest-xdist, and the run ends with one line for each tier.
+
+What boots machines shares their state, so it stays on one worker; the gates fill the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import pytest
+
+TIERS = {
+    "tests/gates": "gates",
+    "tests/unit": "unit",
+    "lab/tests": "lab",
+    "tests/lab": "lab",
+    "tests/molecule": "molecule",
+}
+ONE_WORKER = {"unit": "unit", "lab": "machines", "molecule": "machines"}
+
+
+def tier_of(nodeid: str) -> str:
+    return next((tier for folder, tier in TIERS.items() if nodeid.startswith(f"{folder}/")), "other")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        group = ONE_WORKER.get(tier_of(item.nodeid))
+        if group and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    outcomes: dict[str, Counter[str]] = defaultdict(Counter)
+    seconds: Counter[str] = Counter()
+    for outcome, reports in terminalreporter.stats.items():
+        for report in reports:
+            if isinstance(report, (pytest.TestReport, pytest.CollectReport)):
+                tier = tier_of(report.nodeid)
+                seconds[tier] += getattr(report, "duration", 0)
+                if outcome:  # set-up and tear-down that went well are filed under no name
+                    outcomes[tier][outcome] += 1
+    terminalreporter.section("tiers")
+    for tier in dict.fromkeys([*TIERS.values(), *outcomes]):
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes[tier].items()) or "no test ran"
+        terminalreporter.write_line(f"{tier:<10}{counts} ({seconds[tier]:.0f} s)")

@@ -1,0 +1,95 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the gates share: running an outside tool, and the collection as it ships."""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT = 900
+
+Run = Callable[..., str]
+
+
+def _environment() -> dict[str, str]:
+    """Return an environment in which `pythonX.Y` is an interpreter that works, not a pyenv shim that may refuse."""
+    pyenv = os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv"))
+    here = Path(sys.executable).parent
+    base = Path(sys.base_prefix, "bin")
+    folders = [str(here), str(base), *sorted(glob.glob(f"{pyenv}/versions/3.*/bin")), os.environ["PATH"]]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTEST_", "COV_"))}
+    return {**kept, "PATH": os.pathsep.join(folders), "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "PY_COLORS": "0"}
+
+
+@pytest.fixture(scope="session")
+def run() -> Run:
+    """Run a command with no terminal, fail the test with all its output if it fails, and return that output."""
+
+    def run(*command: str, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
+        line = f"$ {' '.join(command)}"
+        environment = {**_environment(), **(env or {})}
+        if not shutil.which(command[0], path=environment["PATH"]):
+            pytest.fail(f"{line}\n{command[0]} is not installed: run `make setup`", pytrace=False)
+        try:
+            done = subprocess.run(
+                command,
+                cwd=cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=TIMEOUT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            output = error.stdout.decode(errors="replace") if error.stdout else ""
+            pytest.fail(f"{line}\n{output}\nstill running after {TIMEOUT} s", pytrace=False)
+        if done.returncode:
+            pytest.fail(f"{line}\n{done.stdout}\nexit code {done.returncode}", pytrace=False)
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def tracked(run: Run) -> list[Path]:
+    """Return the files of the clone, relative to its root: those in git and those about to be."""
+    names = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    return [Path(name) for name in names if name and os.path.lexists(ROOT / name)]
+
+
+@pytest.fixture(scope="session")
+def shipped(tracked: list[Path]) -> Iterator[Path]:
+    """Copy the collection, with its unit tests, to a path that ansible-test accepts: it looks at the real path.
+
+    The copy stays in the cache, because ansible-test keeps the environment it builds for itself under `tests/output`.
+    """
+    developer = ("lab", "tools", "tests/gates", "tests/lab", "tests/molecule", "conftest.py", ".collections", ".ci")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "sovereign-epyc")
+    cache = Path(os.environ.get("SOVEREIGN_EPYC_CACHE") or cache, "ansible-test", sha256(bytes(ROOT)).hexdigest()[:16])
+    root = cache / "ansible_collections" / "sovereign" / "epyc"
+    root.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for old in [*root.iterdir(), *(root / "tests").glob("*")]:
+            if old not in (root / "tests", root / "tests/output"):
+                shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
+        for name in tracked:
+            if not any(name.is_relative_to(folder) for folder in developer):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, root / name, follow_symlinks=False)
+        yield root

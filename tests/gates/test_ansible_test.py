@@ -1,0 +1,51 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""ansible-test over a copy of the collection: its sanity tests, and the unit tests on the oldest Python there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+# The environments that ansible-test makes are shared, so its runs must not meet.
+pytestmark = [pytest.mark.xdist_group("ansible-test"), pytest.mark.usefixtures("get_pip")]
+
+STAND_IN = '''\
+"""Put pip into an environment without the network: a stand-in for get-pip.py, which ansible-test would download."""
+import os
+import subprocess
+import sys
+
+os.environ.pop("GET_PIP", None)
+wanted = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
+subprocess.check_call([sys.executable, "-m", "ensurepip", "--default-pip"])
+subprocess.check_call([sys.executable, "-m", "pip", "install", "--disable-pip-version-check", *wanted])
+'''
+
+
+@pytest.fixture(scope="module")
+def get_pip() -> None:
+    """Fill the place where ansible-test looks for get-pip.py before it asks a server that may be out of reach."""
+    source = distribution("ansible-core").locate_file("ansible_test/_internal/python_requirements.py")
+    versions = re.findall(r"pip='([\d.]+)'", Path(str(source)).read_text(encoding="utf-8"))
+    assert versions, "this ansible-test names no version of pip where it used to"
+    for version in versions:
+        cached = Path.home() / f".ansible/test/cache/get_pip_{version.replace('.', '_')}.py"
+        ours = STAND_IN.partition("\n")[0]
+        if not cached.exists() or cached.read_text(encoding="utf-8").startswith(ours):
+            cached.parent.mkdir(parents=True, exist_ok=True)
+            cached.write_text(STAND_IN, encoding="utf-8")
+
+
+def test_sanity(run: Callable[..., str], shipped: Path) -> None:
+    run("ansible-test", "sanity", "--venv", "--color", "no", cwd=shipped)
+
+
+def test_units(run: Callable[..., str], shipped: Path) -> None:
+    run("ansible-test", "units", "--venv", "--color", "no", "--python", "3.9", cwd=shipped)

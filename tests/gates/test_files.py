@@ -1,0 +1,62 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Rules for every file of the clone: it names its licence, and it depends on nobody's machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+# Generated, or the licence itself. JSON and whatever lies in a folder named `fixtures` (recordings of real machines)
+# cannot carry a comment.
+BARE = {Path("LICENSE"), Path("CHANGELOG.md"), Path("changelogs/changelog.yaml")}
+
+# Written with @ for the dot, and with a space, so that this file does not trip over itself.
+HOSTS = (
+    "pypi@org pythonhosted@org npmjs@org galaxy@ansible@com crates@io rubygems@org golang@org docker@io quay@io "
+    "ghcr@io deb@debian@org security@debian@org snapshot@debian@org ftp@debian@org archive@ubuntu@com ports@ubuntu@com "
+    "ci-files@testing@ansible@com"
+)
+PATHS = ("work/", "opt/pypi", "opt/wheels", "root/.pyenv", "root/.cache", r"home/[a-z]+/")
+FORBIDDEN = re.compile(
+    "|".join(
+        [rf"(?<![\w-]){re.escape(host.replace('@', '.'))}\b" for host in HOSTS.split()]
+        + [rf"(?<![\w.~)}}/-])/{path}" for path in PATHS]
+    )
+)
+
+
+def texts(tracked: list[Path]) -> Iterator[tuple[Path, str]]:
+    for name in tracked:
+        if (ROOT / name).is_symlink():
+            continue
+        try:
+            yield name, (ROOT / name).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+
+
+def test_licence_header(tracked: list[Path]) -> None:
+    missing = [
+        str(name)
+        for name, text in texts(tracked)
+        if text.strip() and name not in BARE and name.suffix != ".json" and "fixtures" not in name.parts
+        if not {"SPDX-License-Identifier: GPL-3.0-or-later", "Copyright (c) 2026, the sovereign.epyc authors"}
+        <= {line.strip('#/;*{}<>!-" .') for line in text.splitlines()[:8]}
+    ]
+    assert not missing, "no licence header in the first eight lines of:\n" + "\n".join(missing)
+
+
+def test_no_foreign_machine(tracked: list[Path]) -> None:
+    found = [
+        f"{name}:{number}: {match[0]}"
+        for name, text in texts(tracked)
+        for number, line in enumerate(text.splitlines(), 1)
+        if (match := FORBIDDEN.search(line))
+    ]
+    assert not found, "a registry host or a path of one machine in:\n" + "\n".join(found)

@@ -1,0 +1,56 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One test for each tool that reads the sources and judges them."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+PLUGINS = ".collections/ansible_collections/sovereign/epyc/plugins"
+
+
+def test_ruff_check(run: Callable[..., str]) -> None:
+    run("ruff", "check", "--output-format=concise")
+
+
+def test_ruff_format(run: Callable[..., str]) -> None:
+    run("ruff", "format", "--check", "--diff")
+
+
+def test_mypy_plugins(run: Callable[..., str]) -> None:
+    run("mypy", "--python-version=3.10", PLUGINS)  # the oldest that mypy knows; ansible-test compiles for 3.9
+
+
+def test_mypy_tools(run: Callable[..., str]) -> None:
+    run("mypy", "--python-version=3.11", "lab/vepyc", "tools", "tests/gates", "conftest.py")
+
+
+def test_yamllint(run: Callable[..., str]) -> None:
+    run("yamllint", "--strict", ".")
+
+
+def test_ansible_lint(run: Callable[..., str]) -> None:
+    run("ansible-lint", "--nocolor")
+
+
+def test_antsibull_changelog(run: Callable[..., str]) -> None:
+    run("antsibull-changelog", "lint")
+
+
+def test_antsibull_docs(run: Callable[..., str]) -> None:
+    run("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--skip-rstcheck", ".")
+
+
+def test_package(run: Callable[..., str], tmp_path: Path) -> None:
+    """The archive holds what a user needs and nothing of the workshop."""
+    run("ansible-galaxy", "collection", "build", "--output-path", str(tmp_path))
+    (archive,) = tmp_path.glob("sovereign-epyc-*.tar.gz")
+    with tarfile.open(archive) as content:
+        found = {Path(name).parts[0] for name in content.getnames()}
+    known = {"CHANGELOG.md", "CONTRIBUTING.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "changelogs"}
+    known |= {"docs", "extensions", "inventories", "meta", "playbooks", "plugins", "roles"}
+    assert found <= known

@@ -66,6 +66,17 @@ def run() -> Run:
 
 
 @pytest.fixture(scope="session")
+def pythons() -> list[str]:
+    """Return the versions of Python that work here, of those a managed host may have, oldest first."""
+
+    def works(version: str) -> bool:
+        program = shutil.which(f"python{version}", path=_environment()["PATH"])
+        return bool(program) and subprocess.run([str(program), "-c", ""], capture_output=True).returncode == 0
+
+    return [version for version in ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14") if works(version)]
+
+
+@pytest.fixture(scope="session")
 def tracked(run: Run) -> list[Path]:
     """Return the files of the clone, relative to its root: those in git and those about to be."""
     names = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")

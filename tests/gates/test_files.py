@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 # Generated, or the licence itself. JSON and whatever lies in a folder named `fixtures` (recordings of real machines)
@@ -60,3 +62,9 @@ def test_no_foreign_machine(tracked: list[Path]) -> None:
         if (match := FORBIDDEN.search(line))
     ]
     assert not found, "a registry host or a path of one machine in:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("tier", ["tests/unit", "lab/tests"])
+def test_tier_is_there(tracked: list[Path], tier: str) -> None:
+    """pytest passes over a folder that is missing or empty; a whole tier must not vanish unnoticed."""
+    assert any(name.is_relative_to(tier) and name.match("test_*.py") for name in tracked), f"no test in {tier}"

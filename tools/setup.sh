@@ -84,4 +84,5 @@ build_environment() {
 }
 
 install_packages
-build_environment "$(find_python)"
+python=$(find_python)
+build_environment "$python"

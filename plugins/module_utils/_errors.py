@@ -1,0 +1,46 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Why a setting was not made: every error the engine raises, each a sentence that a person can act on.
+
+The module that runs on Ansible turns any of them into a failed task with the sentence as its message.
+"""
+
+from __future__ import annotations
+
+
+class TuningError(Exception):
+    """Anything that stops a run.
+
+    ``details`` holds the same facts as the sentence, for programs: address, wanted, found, errno, path.
+    """
+
+    def __init__(self, sentence: str, **details: object) -> None:
+        super().__init__(sentence)
+        self.details = details
+
+
+class BadRequest(TuningError):
+    """What was asked cannot be had on this host; raised before anything is written."""
+
+
+class Absent(TuningError):
+    """The kernel file is not there: no such hardware, module, mount or kernel option."""
+
+
+class Refused(TuningError):
+    """The kernel said no to a read or a write."""
+
+    def __init__(self, sentence: str, errno: int, path: str) -> None:
+        super().__init__(sentence, errno=errno, path=path)
+        self.errno = errno
+        self.path = path
+
+
+class NotApplied(TuningError):
+    """A write succeeded and reading back shows something else."""
+
+
+class Unrestored(TuningError):
+    """A run failed half way and the way back failed too: the host is between two states."""

@@ -1,0 +1,297 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The resctrl knobs: the mount, and below it masks, bandwidth limits, CPUs, modes, threads and monitor groups.
+
+Addresses: ``resctrl:mount``; per control group ``resctrl:NAME``, ``resctrl:NAME/L3/ID`` (also L3CODE, L3DATA, MB and
+SMBA), ``resctrl:NAME/cpus``, ``resctrl:NAME/mode``, ``resctrl:NAME/tasks_of/UNIT``; per monitor group
+``resctrl:NAME/mon/MONITOR`` and ``resctrl:NAME/mon/MONITOR/cpus``. The root group is called default.
+Source: Documentation/filesystems/resctrl.rst and fs/resctrl of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from . import _resctrl
+from ._cbm import parse_mask
+from ._errors import Absent, BadRequest, Refused
+from ._knob import Change, Knob
+from ._resctrl import address, split
+from ._resctrl_expand import ALL_THREADS, PRESENT, Expansion
+from ._threads import threads_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ._kernelfs import KernelFS
+    from ._knob import Mapping
+    from ._resctrl_request import Request
+    from ._topology import Topology
+
+MOUNT = "resctrl:mount"
+NO_OPTIONS = "no options"
+#: Marks a group as made by us; the attribute lives and dies with the group.
+LABEL = "sovereign_epyc"
+
+
+class ResctrlMount(Knob):
+    """Whether resctrl is mounted, and with which options. Never mounts it anew: that would reset everybody's groups."""
+
+    def __init__(self, fs: KernelFS, top: Topology, mount: bool, options: Sequence[str] | None) -> None:
+        self.fs = fs
+        self.top = top
+        self.mount = mount
+        self.options = None if options is None else _options_text(options)
+
+    def read(self) -> Mapping:
+        """Return the options of the mount, None where there is no mount."""
+        mount = _resctrl.find_mount(self.fs)
+        return {MOUNT: None if mount is None else _options_text(mount[1])}
+
+    def wanted(self, found: Mapping) -> Mapping:
+        """Refuse what this host or an existing mount does not allow."""
+        if self.top.resctrl is None:
+            raise BadRequest(next(reason for reason in self.top.missing if "resctrl" in reason))
+        if "mba_MBps" in (self.options or "") and self.top.is_amd:
+            raise BadRequest(
+                "The mount option mba_mbps needs a linear bandwidth scale, which AMD does not have: the kernel "
+                "refuses it. Limits on AMD are in GB/s anyway; use mb."
+            )
+        have = found[MOUNT]
+        if have is None:
+            if not self.mount:
+                raise BadRequest(f"resctrl is not mounted. Set mount to true, or mount it on {_resctrl.HOME} yourself.")
+            return {MOUNT: self.options or NO_OPTIONS}
+        if self.options not in (None, have):
+            raise BadRequest(
+                f"resctrl is already mounted with {have}, and {self.options} was asked for. Changing that means "
+                "unmounting, which resets every group on this host, whoever made it. Unmount it yourself when that is "
+                "right, or leave mount_options out."
+            )
+        return found
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Mount, or unmount again when a run is undone."""
+        for change in changes:
+            if change.after is None:
+                self.fs.unmount(_resctrl.HOME)
+            else:
+                self.fs.mount("resctrl", _resctrl.HOME, "" if change.after == NO_OPTIONS else change.after)
+
+
+def _options_text(options: Sequence[str]) -> str:
+    return ",".join(sorted(options)) or NO_OPTIONS
+
+
+class Resctrl(Knob):
+    """The groups below the mount."""
+
+    def __init__(self, fs: KernelFS, top: Topology, request: Request) -> None:
+        self.fs = fs
+        self.top = top
+        self.request = request
+        self.able = _resctrl.Abilities()
+        self._remarks: list[str] = []
+        self._group_of_task: dict[int, str] = {}
+        self._removed: dict[str, tuple[set[int], str | None]] = {}
+
+    # The protocol
+
+    def same(self, name: str, wanted: str | None, found: str | None) -> bool:
+        """Threads come and go: only whether all are in the group counts."""
+        if split(name)[1] == "tasks_of" and wanted is not None and found is not None:
+            return (wanted == ALL_THREADS) == (found == ALL_THREADS)
+        return wanted == found
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the flock on the mount point that the kernel's documentation asks of all who use resctrl."""
+        mount = _resctrl.find_mount(self.fs)
+        if mount is None:
+            yield
+        else:
+            with self.fs.lock(mount[0]):
+                yield
+
+    def read(self) -> Mapping:
+        """Return every group's settings; nothing where resctrl is not mounted."""
+        self.able = _resctrl.abilities(self.fs, self.top.flags)
+        found: Mapping = {}
+        if self.able.mount_point is not None:
+            for name in self._groups():
+                found.update(self._read_group(name))
+        return found
+
+    def wanted(self, found: Mapping) -> Mapping:
+        """Expand the request for this host, refusing what cannot be had here."""
+        expansion = Expansion(self.request, self.top, self.able, found, self._gone(found))
+        wanted = expansion.wanted()
+        self._remarks = expansion.remarks
+        return wanted
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Remove, make, then set: masks before CPUs and exclusive modes last, so that nothing overlaps on the way."""
+        by_kind: dict[str, list[Change]] = {}
+        for change in changes:
+            by_kind.setdefault(split(change.address)[1], []).append(change)
+        for change in by_kind.get("", []):
+            if change.after is None:
+                self._remove(split(change.address)[0])
+        modes = [change for change in by_kind.get("mode", []) if change.after]
+        self._set_all("mode", [change for change in modes if change.after == "shareable"])
+        for change in by_kind.get("", []):
+            if change.after is not None:
+                self._make(split(change.address)[0])
+        self._write_schemata(
+            [change for kind, some in by_kind.items() if kind in _resctrl.RESOURCES for change in some if change.after]
+        )
+        # The default group holds whatever CPUs the others do not; writing it smaller is refused, and never needed.
+        cpus = [change for change in by_kind.get("cpus", []) if split(change.address)[0] != "default"]
+        self._set_all("cpus_list", [change for change in cpus if change.after is not None])
+        self._set_all("mode", [change for change in modes if change.after != "shareable"])
+        self._write_monitors(by_kind.get("mon", []))
+        for change in by_kind.get("tasks_of", []):
+            self._move(change)
+
+    def remarks(self) -> list[str]:
+        """Return what was rounded, and where a share protects nothing."""
+        return self._remarks
+
+    # Reading
+
+    def _path(self, group: str, *more: str) -> str:
+        home = self.able.mount_point or _resctrl.HOME
+        return "/".join((home, *(() if group == "default" else (group,)), *more))
+
+    def _groups(self) -> list[str]:
+        home = self._path("default")
+        return [
+            "default",
+            *(n for n in self.fs.names(home) if n not in _resctrl.FIXED and self.fs.is_dir(f"{home}/{n}")),
+        ]
+
+    def _read_group(self, name: str) -> Mapping:
+        found: Mapping = {address(name): PRESENT}
+        for resource, row in _resctrl.parse_schemata(self.fs.find(self._path(name, "schemata")) or "").items():
+            found.update({address(name, resource, str(domain)): value for domain, value in row.items()})
+        found[address(name, "cpus")] = self.fs.find(self._path(name, "cpus_list"))
+        found[address(name, "mode")] = self.fs.find(self._path(name, "mode"))
+        for monitor in self.fs.names(self._path(name, "mon_groups")):
+            found[address(name, "mon", monitor)] = PRESENT
+            cpus = self.fs.find(self._path(name, "mon_groups", monitor, "cpus_list"))
+            found[address(name, "mon", monitor, "cpus")] = cpus
+        for group in [*self.request.groups, self.request.default]:
+            if group.name == name:
+                found.update({address(name, "tasks_of", u): self._threads_text(name, u) for u in group.tasks_of})
+        return found
+
+    def _threads_text(self, group: str, unit: str) -> str:
+        threads = threads_of(self.fs, unit)
+        inside = len(threads & self._tasks(group))
+        return ALL_THREADS if inside == len(threads) else f"{inside} of {len(threads)} threads"
+
+    def _tasks(self, group: str) -> set[int]:
+        return {int(line) for line in (self.fs.find(self._path(group, "tasks")) or "").split()}
+
+    def _gone(self, found: Mapping) -> set[str]:
+        """Names of the groups to remove: those asked to be absent, and those that the purge covers."""
+        gone = {group.name for group in self.request.groups if not group.present}
+        for name in {split(name)[0] for name in found} - {"default"} - self.request.named():
+            ours = self.fs.read_label(self._path(name), LABEL) is not None
+            if self.request.purge == "all" or (self.request.purge == "own" and ours):
+                gone.add(name)
+        return gone
+
+    # Writing
+
+    def _tell(self, path: str, text: str) -> None:
+        """Write, and add the kernel's own words to a refusal."""
+        try:
+            self.fs.write(path, text)
+        except Refused as error:
+            raise Refused(f"{error} {self._kernel_says()}", error.errno, path) from None
+
+    def _kernel_says(self) -> str:
+        words = (self.fs.find(self._path("default", "info", "last_cmd_status")) or "").strip()
+        return f"The kernel says: {words}." if words and words != "ok" else "The kernel gives no reason."
+
+    def _set_all(self, file: str, changes: Iterable[Change]) -> None:
+        for change in changes:
+            self._tell(self._path(split(change.address)[0], file), f"{change.after}\n")
+
+    def _make(self, name: str) -> None:
+        path = self._path(name)
+        try:
+            self.fs.mkdir(path)
+        except Refused as error:
+            raise Refused(f"{error} {self._kernel_says()}", error.errno, path) from None
+        tasks, label = self._removed.pop(name, (set(), "made by sovereign.epyc"))
+        if label is not None:
+            self.fs.label(path, LABEL, label)
+        self._assign(name, tasks)
+
+    def _remove(self, name: str) -> None:
+        # Its threads fall to the default group; remembered with its owner, so that an undone removal is exact.
+        path = self._path(name)
+        self._removed[name] = (self._tasks(name), self.fs.read_label(path, LABEL))
+        self.fs.rmdir(path)
+
+    def _write_schemata(self, changes: Sequence[Change]) -> None:
+        """One write a group, which the kernel takes whole or not at all.
+
+        With an exclusive group around, no two masks may overlap even for a moment: everybody first gives up what the
+        new masks no longer hold, and only then takes what is new.
+        """
+        exclusive = any(self.fs.find(self._path(name, "mode")) == "exclusive" for name in self._groups())
+        shrunk: dict[str, dict[str, dict[int, str]]] = {}
+        final: dict[str, dict[str, dict[int, str]]] = {}
+        for change in changes:
+            group, resource, domain = split(change.address)
+            final.setdefault(group, {}).setdefault(resource, {})[int(domain)] = change.after or ""
+            if exclusive and resource.startswith("L3"):
+                common = parse_mask(change.before or "0") & parse_mask(change.after or "0")
+                if common:
+                    shrunk.setdefault(group, {}).setdefault(resource, {})[int(domain)] = f"{common:x}"
+        for step in (shrunk, final):
+            for group, table in step.items():
+                self._tell(self._path(group, "schemata"), _resctrl.render_schemata(table))
+
+    def _write_monitors(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            group, _, rest = split(change.address)
+            name, cpus, _ = rest.partition("/")
+            path = self._path(group, "mon_groups", name)
+            if not self.fs.is_dir(self._path(group)):
+                continue  # Gone with the group that it belonged to.
+            if not cpus and change.after is None:
+                self.fs.rmdir(path)
+            elif not cpus:
+                self.fs.mkdir(path)
+            elif change.after is not None:
+                self._tell(f"{path}/cpus_list", f"{change.after}\n")
+
+    def _move(self, change: Change) -> None:
+        """Move every thread of a unit into the group; again until none is left, because threads start while we look."""
+        group, _, unit = split(change.address)
+        if change.after != ALL_THREADS:
+            for task in threads_of(self.fs, unit):
+                if task in self._group_of_task:
+                    self._assign(self._group_of_task[task], [task])
+            return
+        for name in self._groups():
+            self._group_of_task.update(dict.fromkeys(self._tasks(name), name))
+        for _ in range(10):
+            left = threads_of(self.fs, unit) - self._tasks(group)
+            if not left:
+                return
+            self._assign(group, left)
+
+    def _assign(self, group: str, tasks: Iterable[int]) -> None:
+        for task in sorted(tasks):
+            try:
+                self._tell(self._path(group, "tasks"), f"{task}\n")
+            except Absent:
+                continue  # The thread has ended since it was listed.

@@ -1,0 +1,219 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""From what was asked of resctrl to the mapping this host shall have: the rules, without touching a file.
+
+Everything that a host cannot give is refused here, before the first write: CPUs that are offline or somebody else's,
+domains that are not there, more groups than classes of service, more ways than a domain has.
+"""
+
+from __future__ import annotations
+
+from . import _cpulist
+from ._cbm import allocate, overlaps, parse_mask, ways_in
+from ._errors import BadRequest
+from ._resctrl import STEPS_PER_GBPS, address, split
+from ._resctrl_request import L3_OPTIONS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._cbm import Amount
+    from ._knob import Mapping
+    from ._resctrl import Abilities
+    from ._resctrl_request import GroupRequest, Request
+    from ._topology import Topology
+
+PRESENT = "present"
+#: The value of a tasks_of address when no thread is anywhere else.
+ALL_THREADS = "all"
+
+
+class Expansion:
+    """One request, held against one host: its topology, its abilities and the mapping found there."""
+
+    def __init__(self, request: Request, top: Topology, able: Abilities, found: Mapping, gone: set[str]) -> None:
+        self.request = request
+        self.top = top
+        self.able = able
+        self.found = found
+        self.gone = gone
+        self.there = {split(name)[0] for name in found}
+        self.groups = [group for group in request.groups if group.present]
+        self.remarks: list[str] = []
+
+    def wanted(self) -> Mapping:
+        """Return the wanted mapping. Raises BadRequest for what this host cannot give."""
+        self._check_cpus()
+        self._check_closids()
+        wanted: Mapping = {name: None for name in self.found if split(name)[0] in self.gone}
+        for group in self.groups:
+            wanted[address(group.name)] = PRESENT
+            if group.cpus is not None:
+                wanted[address(group.name, "cpus")] = _cpulist.render(group.cpus)
+            if group.mode:
+                wanted[address(group.name, "mode")] = group.mode
+        for group in [*self.groups, self.request.default]:
+            wanted.update({address(group.name, "tasks_of", unit): ALL_THREADS for unit in group.tasks_of})
+            for name, cpus in group.monitors.items():
+                wanted[address(group.name, "mon", name)] = PRESENT
+                if cpus is not None:
+                    wanted[address(group.name, "mon", name, "cpus")] = _cpulist.render(cpus)
+            wanted.update(self._throttle(group))
+        for resource in self._l3_resources():
+            wanted.update(self._l3(resource))
+        self._remark_overlaps({**self.found, **wanted})
+        return wanted
+
+    # CPUs and groups
+
+    def _check_cpus(self) -> None:
+        holder: dict[int, str] = {}
+        for name, value in self.found.items():
+            group, kind, _ = split(name)
+            if kind == "cpus" and group != "default" and group not in self.gone | self.request.named():
+                holder.update(dict.fromkeys(_cpulist.parse(value or ""), group))
+        for group_request in self.groups:
+            what = f"Group {group_request.name}"
+            for cpu in group_request.cpus or ():
+                if cpu in self.top.offline:
+                    raise BadRequest(
+                        f"{what}: CPU {cpu} is offline, and the kernel assigns online CPUs only. Bring it online or "
+                        "leave it out."
+                    )
+                if cpu not in self.top.online:
+                    raise BadRequest(
+                        f"{what}: there is no CPU {cpu} on this host, only {_cpulist.render(self.top.online)}."
+                    )
+                if cpu in holder:
+                    raise BadRequest(
+                        f"{what}: CPU {cpu} belongs to the group {holder[cpu]}, which this task does not name. Name "
+                        "that group too, or purge it."
+                    )
+
+    def _check_closids(self) -> None:
+        after = (self.there | {"default"}) - self.gone | self.request.named()
+        limit = self.able.closids
+        if limit is not None and len(after) > limit:
+            raise BadRequest(
+                f"{len(after)} groups with the default one are more than the {limit} classes of service (CLOSIDs) of "
+                f"this host: {', '.join(sorted(after))}. Name fewer, or purge what is not needed."
+            )
+
+    def _ids(self) -> list[int]:
+        ids = [domain.id for domain in self.top.l3 if domain.id is not None]
+        if len(ids) != len(self.top.l3) or not ids:
+            raise BadRequest("The kernel gives no L3 domain ids on this host, so resctrl domains cannot be named.")
+        return ids
+
+    # L3 masks
+
+    def _l3_resources(self) -> tuple[str, ...]:
+        asked = any(group.l3 for group in [*self.groups, self.request.default])
+        if "cat_l3" not in self.top.flags:
+            if asked:
+                raise BadRequest("This CPU has no L3 allocation (no cat_l3 in /proc/cpuinfo), so l3 cannot be set.")
+            return ()
+        return L3_OPTIONS["l3"]["cdp" in self.able.mount_options] if asked or self.groups else ()
+
+    def _l3(self, resource: str) -> Mapping:
+        """Return the masks of one L3 resource; a new group gets every domain named, asked for or not."""
+        tables = {group.name: self._l3_table(group, resource) for group in [*self.groups, self.request.default]}
+        wanted: Mapping = {}
+        for domain in self.top.l3:
+            number = domain.id or 0
+            asked = [(group.name, tables[group.name][number]) for group in self.groups if number in tables[group.name]]
+            floor = ("default", tables["default"][number]) if number in tables["default"] else None
+            every = [*asked, *([floor] if floor else [])]
+            full = self.able.cbm_mask
+            if full is None:
+                # A check on a host where resctrl is not mounted yet: the width of masks cannot be known.
+                wanted.update({address(name, resource, str(number)): amount.text for name, amount in every})
+                continue
+            masks = allocate(full, domain.bytes, asked, floor, f"L3 domain {number}")
+            for _, amount in every:
+                self._remark(amount.rounding(ways_in(full), domain.bytes))
+            for group in self.groups:
+                if group.name not in self.there:
+                    masks.setdefault(group.name, self._unclaimed(resource, number, full))
+            wanted.update({address(name, resource, str(number)): f"{mask:x}" for name, mask in masks.items()})
+        return wanted
+
+    def _l3_table(self, group: GroupRequest, resource: str) -> dict[int, Amount]:
+        table: dict[int, Amount] = {}
+        cdp = resource != "L3"
+        for option, request in group.l3.items():
+            if not L3_OPTIONS[option][cdp]:
+                raise BadRequest(f"Group {group.name}: {option} needs resctrl mounted with the option cdp; use l3.")
+            if resource in L3_OPTIONS[option][cdp]:
+                table.update(request.expand(self._ids(), f"group {group.name}: {option}"))
+        return table
+
+    def _unclaimed(self, resource: str, domain: int, full: int) -> int:
+        """The ways of a domain that no exclusive group owns: what a new group gets where nothing was asked."""
+        for name, value in self.found.items():
+            group, kind, _ = split(name)
+            if kind == "mode" and value == "exclusive":
+                full &= ~parse_mask(self.found.get(address(group, resource, str(domain))) or "0")
+        return full
+
+    # Bandwidth
+
+    def _throttle(self, group: GroupRequest) -> Mapping:
+        wanted: Mapping = {}
+        if group.name not in self.there | {"default"}:
+            for resource, limit in self.able.throttle_max.items():
+                wanted.update({address(group.name, resource, str(domain)): str(limit) for domain in self._ids()})
+        for resource, table in group.throttle.items():
+            what = f"Group {group.name}: {resource.lower()}"
+            if not self.top.is_amd:
+                raise BadRequest(f"{what} in GB/s is AMD's; this CPU is {self.top.vendor}.")
+            if self.able.mount_point and not any(split(name)[1] == resource for name in self.found):
+                raise BadRequest(f"{what}: this host has no {resource} allocation (no {resource} in schemata).")
+            for domain, steps in table.expand(self._ids(), what).items():
+                wanted[address(group.name, resource, str(domain))] = self._limit(resource, steps, what)
+        return wanted
+
+    def _limit(self, resource: str, steps: int, what: str) -> str:
+        largest = self.able.throttle_max.get(resource) or self._untouched(resource)
+        if largest is None:
+            if steps < 0:
+                raise BadRequest(
+                    f"{what}: what 'max' stands for cannot be read here; load the cpuid driver (modprobe cpuid) or "
+                    "give a number of GB/s."
+                )
+            return str(steps)
+        if steps > largest:
+            asked, most = steps / STEPS_PER_GBPS, largest / STEPS_PER_GBPS
+            raise BadRequest(
+                f"{what}: {asked:g} GB/s is more than this host can express, {most:g} GB/s, which already means no limit; "
+                "say 'max'."
+            )
+        return str(largest if steps < 0 else steps)
+
+    def _untouched(self, resource: str) -> int | None:
+        """The limit of a default group that nobody limited: the same power of two in every domain."""
+        values = {int(value or 0) for name, value in self.found.items() if split(name)[:2] == ("default", resource)}
+        largest = values.pop() if len(values) == 1 else 0
+        return largest if ways_in(largest) == 1 else None
+
+    # Remarks
+
+    def _remark(self, sentence: str | None) -> None:
+        if sentence and sentence not in self.remarks:
+            self.remarks.append(sentence)
+
+    def _remark_overlaps(self, after: Mapping) -> None:
+        """Say where the default group may fill a named group's ways, so that the share protects nothing."""
+        for group in self.groups:
+            shared = []
+            for domain in self.top.l3:
+                masks = {name: after.get(address(name, "L3", str(domain.id))) for name in (group.name, "default")}
+                runs_here = not group.cpus or set(group.cpus) & set(domain.cpus)
+                if self.able.cbm_mask and group.l3 and runs_here and all(masks.values()) and domain.id is not None:
+                    shared += [domain.id] if overlaps({n: parse_mask(m or "0") for n, m in masks.items()}) else []
+            if shared:
+                self._remark(
+                    f"The default group may fill ways of {group.name} in the L3 domains {_cpulist.render(shared)}, so "
+                    f"nothing is reserved for {group.name} there; give the default group an l3 of its own."
+                )

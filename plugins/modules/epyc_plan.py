@@ -1,0 +1,154 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: epyc_plan
+short_description: Read the topology of an EPYC host and plan who works where on it
+version_added: 0.1.0
+description:
+  - Reads CPUs, L3 domains, CCDs, NUMA nodes and sockets from the running kernel, and what resctrl can do there.
+  - Plans from an intent that names no CPU and no mask, so that one intent fits every SKU.
+  - Returns both as facts and as a page for people.
+  - Fails with the reason when the intent does not fit the host. What the host lacks is named in the plan instead.
+author: the sovereign.epyc authors
+extends_documentation_fragment: sovereign.epyc.attributes.reader
+options:
+  housekeeping:
+    description: The cores that are left to the operating system, its interrupts and its daemons.
+    type: dict
+    default: {}
+    suboptions:
+      cores:
+        description: How many whole cores, the first ones of each place.
+        type: int
+        default: 1
+      per:
+        description: The place that they are counted in. CPU 0 is always among them.
+        type: str
+        choices: [node, socket, host]
+        default: node
+  draft:
+    description:
+      - Where the draft model of speculative decoding runs. Without a number it has no CPUs of its own.
+      - Units without a housekeeping core are taken first.
+    type: dict
+    default: {}
+    suboptions: &placement
+      ccds:
+        description: A number of whole CCDs (core complex dies).
+        type: int
+      l3_domains:
+        description: A number of L3 domains (CCX). A CCD of a 9754 has two, one of most others has one.
+        type: int
+      l3:
+        description:
+          - How much of each of its L3 domains is reserved, in whole ways from the highest down.
+          - A text such as V(12MiB), V(12 ways) or V(75%); rounded up to whole ways, which the plan tells.
+        type: str
+  verify:
+    description: Where the large model runs. Without a number it takes every CPU that is left.
+    type: dict
+    default: {}
+    suboptions: *placement
+  default:
+    description: What the default resctrl group keeps; all other processes and the kernel run in it.
+    type: dict
+    default: {}
+    suboptions:
+      l3:
+        description:
+          - How much of each L3 domain that a role has a share of, from the lowest way up. Written as O(draft.l3).
+          - Without it the default group keeps all that is left.
+        type: str
+notes:
+  - Run as root with the cpuid driver loaded, the module knows the width of L3 masks even while resctrl is not mounted.
+"""
+
+EXAMPLES = r"""
+- name: Plan one CCD for the draft model, and 12 MiB of every L3 domain for weights
+  sovereign.epyc.epyc_plan:
+    draft: {ccds: 1, l3: 12MiB}
+    verify: {l3: 12MiB}
+  register: planned
+
+- name: Show the plan
+  ansible.builtin.debug:
+    msg: "{{ planned.text }}"
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: The fact C(epyc), with the topology and the plan.
+  returned: always
+  type: dict
+  contains:
+    epyc:
+      description: Topology and plan.
+      type: dict
+      contains:
+        topology:
+          description:
+            - What the host is made of. Sizes are in bytes, CPUs in the kernel's list notation.
+            - RV(ansible_facts.epyc.topology.missing) names what could not be read, with the reason.
+          type: dict
+        plan:
+          description:
+            - The CPUs of each role, and C(resctrl) with the options for M(sovereign.epyc.resctrl_schemata).
+            - C(cannot) maps a layer to the reason that it cannot be had on this host.
+          type: dict
+text:
+  description: The plan as a page, with a map of the L3 domains.
+  returned: always
+  type: str
+"""
+
+from ansible_collections.sovereign.epyc.plugins.module_utils import _plan, _plan_text, _topology
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+
+PLACEMENT = dict(
+    type="dict",
+    default={},
+    options=dict(ccds=dict(type="int"), l3_domains=dict(type="int"), l3=dict(type="str")),
+    mutually_exclusive=[("ccds", "l3_domains")],
+)
+SPEC = dict(
+    housekeeping=dict(
+        type="dict",
+        default={},
+        options=dict(
+            cores=dict(type="int", default=1),
+            per=dict(type="str", choices=["node", "socket", "host"], default="node"),
+        ),
+    ),
+    draft=PLACEMENT,
+    verify=PLACEMENT,
+    default=dict(type="dict", default={}, options=dict(l3=dict(type="str"))),
+)
+
+
+def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+    """Return the plan of this host as the module's result."""
+    top = _topology.discover(fs)
+    plan = _plan.plan(_plan.Intent.parse(params), top)
+    return {
+        "ansible_facts": {"epyc": {"topology": top.to_dict(), "plan": plan.to_dict()}},
+        "text": _plan_text.render(plan, top),
+    }
+
+
+def main() -> None:
+    run_reader(SPEC, read)
+
+
+if __name__ == "__main__":
+    main()

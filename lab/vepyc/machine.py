@@ -1,0 +1,166 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A running machine, as commands and tests see it."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import socket
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+from .errors import GuestError, VepycError
+from .paths import ssh_key
+from .rundir import RunDir
+
+_SSH_FAILED = 255
+_BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+
+
+class Machine:
+    """A machine that has a supervisor. `up` makes these; `Machine.find` gets one that is already there."""
+
+    def __init__(self, run_dir: RunDir) -> None:
+        config = run_dir.read_config()
+        self.run_dir = run_dir
+        self.name = config.name
+        self.shape = config.shape
+        self.kernel = config.kernel
+        self.port = config.port
+        self.resumed = config.snapshot is not None
+        self.ssh_key = ssh_key()
+
+    @classmethod
+    def find(cls, name: str) -> Machine:
+        """The running machine of that name."""
+        run_dir = RunDir.of(name)
+        if not run_dir.alive():
+            raise VepycError(f"machine {name!r} is not running; start it with: vepyc up")
+        return cls(run_dir)
+
+    @property
+    def console(self) -> Path:
+        """The log of the guest's serial console."""
+        return self.run_dir.console
+
+    def ssh_command(self, *options: str) -> list[str]:
+        """The ssh command line that reaches the guest, to be run in the machine's run directory."""
+        settings = {
+            "BatchMode": "yes",
+            "ConnectTimeout": "20",
+            "ControlMaster": "auto",
+            "ControlPath": "ssh.sock",
+            "ControlPersist": "600",
+            # Every image has its own host key and the connection never leaves this machine.
+            "StrictHostKeyChecking": "no",
+            "UserKnownHostsFile": "/dev/null",
+            "LogLevel": "ERROR",
+        }
+        command = ["ssh", "-F", "none", "-p", str(self.port), "-i", str(self.ssh_key)]
+        for key, value in settings.items():
+            command += ["-o", f"{key}={value}"]
+        return [*command, *options, "root@127.0.0.1"]
+
+    def run(
+        self, cmd: str, check: bool = True, input: str | None = None, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a shell command in the guest as root. With `check`, a non-zero exit code raises GuestError."""
+        try:
+            done = subprocess.run(
+                [*self.ssh_command(), cmd],
+                cwd=self.run_dir.path,
+                input=input or "",
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+            )
+        except subprocess.TimeoutExpired:
+            raise GuestError(f"{self.name}: no end after {timeout:.0f} s: {cmd}") from None
+        except FileNotFoundError:
+            raise VepycError(f"machine {self.name!r} is gone, or ssh is not installed") from None
+        if done.returncode == _SSH_FAILED:
+            raise GuestError(f"{self.name}: ssh failed: {done.stderr.strip()}; the console log is {self.console}")
+        if check and done.returncode:
+            raise GuestError(f"{self.name}: exit code {done.returncode}: {cmd}\n{done.stdout}{done.stderr}".rstrip())
+        return done
+
+    def reboot(self, timeout: float = 600) -> None:
+        """Reboot from inside the guest and wait until it is back."""
+        before = self.run(_BOOT_ID).stdout
+        # The connection may go down before the command's exit code comes back.
+        with contextlib.suppress(GuestError):
+            self.run("systemctl reboot")
+        self._wait_for_another_boot(before, timeout)
+
+    def kill(self, timeout: float = 600) -> None:
+        """Cut the power without warning, switch it on again, and wait until the guest has booted from its disk."""
+        before = self.run(_BOOT_ID).stdout
+        self.run_dir.ask("power-cycle", timeout=60)
+        self._wait_for_another_boot(before, timeout)
+
+    def down(self) -> None:
+        """End the machine and throw its disk away."""
+        self.disconnect()
+        self.run_dir.stop()
+
+    def disconnect(self) -> None:
+        """Close the shared ssh connection."""
+        if (self.run_dir.path / "ssh.sock").exists():
+            command = self.ssh_command("-O", "exit")
+            subprocess.run(command, cwd=self.run_dir.path, capture_output=True, check=False)
+
+    def wait_for_ssh(self, timeout: float) -> None:
+        """Wait until the guest's ssh server greets."""
+        deadline = time.monotonic() + timeout
+        while not self._greets():
+            if not self.run_dir.alive():
+                raise VepycError(self._cause_of_death())
+            if time.monotonic() > deadline:
+                raise VepycError(f"{self.name} has no ssh after {timeout:.0f} s; the console log is {self.console}")
+            time.sleep(0.1)
+
+    def wait_until_booted(self, timeout: float) -> None:
+        """Wait until systemd has nothing left to start."""
+        self.run("while [ $(systemctl is-system-running) = starting ]; do sleep 0.3; done", timeout=timeout)
+
+    def personalise(self) -> None:
+        """Give the guest its name, an id that belongs to the name, and, after a resume, today's time."""
+        name = shlex.quote(self.name)
+        identity = uuid.uuid5(uuid.NAMESPACE_DNS, self.name).hex
+        commands = [f"date -s @{time.time():.3f} >/dev/null"] if self.resumed else []
+        commands.append(
+            f"[ $(hostname) = {name} ] || {{ hostname {name}; echo {name} >/etc/hostname;"
+            f" printf '127.0.0.1 localhost\\n127.0.1.1 %s\\n' {name} >/etc/hosts;"
+            f" echo {identity} >/etc/machine-id; systemctl restart systemd-journald; }}"
+        )
+        self.run("; ".join(commands))
+
+    def _greets(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+                return connection.recv(4) == b"SSH-"
+        except OSError:
+            return False
+
+    def _wait_for_another_boot(self, before: str, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while True:
+            self.disconnect()
+            self.wait_for_ssh(deadline - time.monotonic())
+            try:
+                if self.run(_BOOT_ID).stdout != before:
+                    break
+            except GuestError:
+                # The old system's last moments; the deadline is checked by wait_for_ssh.
+                pass
+            time.sleep(0.5)
+        self.wait_until_booted(deadline - time.monotonic())
+
+    def _cause_of_death(self) -> str:
+        if self.run_dir.error.exists():
+            return f"{self.name}: {self.run_dir.error.read_text().strip()}"
+        return f"{self.name} ended before ssh was up; look into {self.run_dir.path}"

@@ -1,0 +1,82 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the lab keeps its state, and the locks that protect it. Nothing here is inside the repository."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import VepycError
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+def home() -> Path:
+    """The state directory: `$VEPYC_HOME`, or `lab` in the project's cache directory."""
+    if explicit := os.environ.get("VEPYC_HOME"):
+        base = Path(explicit)
+    elif cache := os.environ.get("SOVEREIGN_EPYC_CACHE"):
+        base = Path(cache) / "lab"
+    else:
+        xdg = os.environ.get("XDG_CACHE_HOME")
+        base = (Path(xdg) if xdg else Path.home() / ".cache") / "sovereign-epyc" / "lab"
+    base = base.absolute()
+    base.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return base
+
+
+def directory(*parts: str) -> Path:
+    """A directory below `home()`, created when missing."""
+    path = home().joinpath(*parts)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Hold the lock of that name; wait for whoever holds it now."""
+    with (directory("locks") / name).open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def digest(parts: Iterable[str | bytes]) -> str:
+    """A short content hash, used as the name of whatever is built from these parts."""
+    total = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        total.update(b"%d:" % len(data) + data)
+    return total.hexdigest()[:16]
+
+
+def ssh_key() -> Path:
+    """The private key that opens every guest of this cache, generated at first use."""
+    key = home() / "id_ed25519"
+    with locked("ssh-key"):
+        if not key.exists():
+            command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "vepyc", "-f", str(key)]
+            run_tool(command)
+    return key
+
+
+def run_tool(command: list[str], log: Path | None = None) -> None:
+    """Run a tool; on failure say which one, and where its output is."""
+    try:
+        if log is None:
+            subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        else:
+            with log.open("a") as out:
+                print("+", *command, file=out, flush=True)
+                subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+    except FileNotFoundError:
+        raise VepycError(f"{command[0]} is not installed; lab/README.md lists the packages the lab needs") from None
+    except subprocess.CalledProcessError as failure:
+        where = f"see {log}" if log else (failure.stderr.strip() or "it printed nothing")
+        raise VepycError(f"{command[0]} failed with exit code {failure.returncode}: {where}") from None

@@ -1,0 +1,121 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command lines of QEMU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from .errors import VepycError
+from .shapes import Shape
+
+QEMU = "qemu-system-x86_64"
+# More than one queue makes the disk's interrupts managed ones, which no user can move.
+_DISK_QUEUES = 4
+
+
+@cache
+def _ask(*arguments: str) -> str:
+    try:
+        return subprocess.run([QEMU, *arguments], check=True, capture_output=True, text=True).stdout
+    except FileNotFoundError:
+        raise VepycError(f"{QEMU} is not installed; lab/README.md lists the packages the lab needs") from None
+
+
+def version() -> str:
+    """The first line of QEMU's own version text."""
+    return _ask("--version").splitlines()[0]
+
+
+def accelerator() -> str:
+    """TCG on one thread: the lab's figures and behaviour are those of this mode (lab/README.md says why)."""
+    return os.environ.get("VEPYC_ACCEL", "tcg,thread=single")
+
+
+def _cpu_type() -> str:
+    return "EPYC-Genoa" if "EPYC-Genoa" in _ask("-cpu", "help") else "EPYC-Milan"
+
+
+def machine_args(shape: Shape, ssdt: str) -> list[str]:
+    """Everything the guest can see of the machine. Two runs with equal arguments can exchange snapshots."""
+    cpu = (
+        f"{_cpu_type()},level=16,xlevel=0x80000021,family={shape.family},model={shape.model},"
+        f"stepping={shape.stepping},model-id={shape.model_name}"
+    )
+    per_socket = shape.l3_domains * shape.cores_per_l3
+    # Sockets with empty dies are filled CPU by CPU; all others come up with the machine.
+    initial = per_socket if shape.empty_dies else shape.cpus
+    args = ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    args += ["-machine", "q35,usb=off,sata=off,smm=off,vmport=off,graphics=off", "-accel", accelerator(), "-cpu", cpu]
+    args += ["-m", f"{shape.memory_mib}M"]
+    args += [
+        "-smp",
+        f"{initial},maxcpus={shape.possible_cpus},sockets={shape.sockets},dies={shape.dies},"
+        f"cores={shape.cores_per_l3},threads=1",
+    ]
+    args += _numa_args(shape)
+    if shape.empty_dies:
+        args += _hotplug_args(shape)
+    args += ["-acpitable", f"file={ssdt}"]
+    args += ["-device", f"virtio-blk-pci,drive=disk,num-queues={_DISK_QUEUES}"]
+    args += ["-device", "virtio-net-pci,netdev=net,romfile="]
+    args += ["-device", "virtio-rng-pci"]
+    return args
+
+
+def _numa_args(shape: Shape) -> list[str]:
+    """Nodes of equal size, numbered along the sockets, with the distances of an EPYC board."""
+    args = []
+    cpus, memory = shape.possible_cpus // shape.nodes, shape.memory_mib // shape.nodes
+    for node in range(shape.nodes):
+        args += ["-object", f"memory-backend-ram,id=mem{node},size={memory}M"]
+        args += ["-numa", f"node,nodeid={node},cpus={node * cpus}-{(node + 1) * cpus - 1},memdev=mem{node}"]
+    per_socket = shape.nodes // shape.sockets
+    for source in range(shape.nodes):
+        for target in range(shape.nodes):
+            if source != target:
+                distance = 12 if source // per_socket == target // per_socket else 32
+                args += ["-numa", f"dist,src={source},dst={target},val={distance}"]
+    return args
+
+
+def _hotplug_args(shape: Shape) -> list[str]:
+    """The CPUs of every socket after the first."""
+    args = []
+    for socket in range(1, shape.sockets):
+        for die in range(shape.l3_domains):
+            for core in range(shape.cores_per_l3):
+                place = f"socket-id={socket},die-id={die},core-id={core},thread-id=0"
+                args += ["-device", f"{_cpu_type()}-x86_64-cpu,{place}"]
+    return args
+
+
+def run_args(disk: Path, port: int) -> list[str]:
+    """What differs between two machines of one shape. Sockets and logs are relative to the run directory."""
+    return [
+        "-drive",
+        f"file={disk},if=none,id=disk,format=qcow2,discard=unmap",
+        "-netdev",
+        f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22",
+        "-chardev",
+        "file,id=console,path=console.log,append=on",
+        "-serial",
+        "chardev:console",
+        "-qmp",
+        "unix:qmp.sock,server=on,wait=off",
+        "-S",
+    ]
+
+
+def gdb_args() -> list[str]:
+    """A gdb stub for the patch of a cold boot."""
+    return ["-chardev", "socket,path=gdb.sock,server=on,wait=off,id=gdb", "-gdb", "chardev:gdb"]
+
+
+def incoming_args(state: Path) -> list[str]:
+    """Start from a saved state."""
+    return ["-incoming", f"exec:cat '{state}'"]

@@ -1,0 +1,119 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The directory of one running machine, shared by the supervisor that owns it and the commands that talk to it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import VepycError
+from .paths import directory
+from .sockets import JsonLines, connect
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a machine is; written once, before its supervisor starts."""
+
+    name: str
+    shape: str
+    kernel: str
+    port: int
+    image: str  # directory of the base image
+    snapshot: str | None  # directory of the snapshot to start from
+
+
+class RunDir:
+    """`run/NAME`. Whoever holds the lock in it is the machine's supervisor; without a holder the directory is stale."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lock = path / "lock"
+        self.pid = path / "pid"
+        self.error = path / "error"
+        self.console = path / "console.log"
+        self.log = path / "supervisor.log"
+        self._config = path / "config.json"
+
+    @classmethod
+    def of(cls, name: str) -> RunDir:
+        """The run directory of the machine of that name."""
+        return cls(directory("run") / name)
+
+    @classmethod
+    def all(cls) -> list[RunDir]:
+        """Every run directory there is, stale ones included."""
+        return [cls(path) for path in sorted(directory("run").iterdir())]
+
+    def create(self, config: Config) -> None:
+        """Make the directory for a new machine."""
+        self.path.mkdir(mode=0o700)
+        self.lock.touch()
+        self._config.write_text(json.dumps(asdict(config), indent=2) + "\n")
+
+    def read_config(self) -> Config:
+        """What the machine is."""
+        return Config(**json.loads(self._config.read_text()))
+
+    def alive(self) -> bool:
+        """Whether a supervisor holds the lock."""
+        try:
+            with self.lock.open("r+") as handle:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
+    def remove(self) -> None:
+        """Delete the directory and the machine's disk with it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def ask(self, request: str, timeout: float, **arguments: Any) -> None:
+        """Have the supervisor do something, and wait until it is done."""
+        try:
+            connection = connect(self.path / "control.sock")
+        except OSError:
+            raise VepycError(f"machine {self.path.name!r} is not running; start it with: vepyc up") from None
+        with connection:
+            connection.settimeout(timeout)
+            lines = JsonLines(connection)
+            lines.send({"do": request, **arguments})
+            try:
+                answer = lines.receive()
+            except TimeoutError:
+                raise VepycError(f"the supervisor of {self.path.name!r} did not answer; see {self.log}") from None
+        if "error" in answer:
+            raise VepycError(str(answer["error"]))
+
+    def stop(self, grace: float = 20) -> None:
+        """End the supervisor, politely first, and remove what is left."""
+        if self.alive():
+            # The process cannot be mistaken for another one: the descriptor is taken while the lock proves it alive.
+            descriptor = os.pidfd_open(int(self.pid.read_text()))
+            try:
+                if self.alive():
+                    signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+                    if not _ended(descriptor, grace):
+                        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                        _ended(descriptor, grace)
+            finally:
+                os.close(descriptor)
+        self.remove()
+
+
+def _ended(descriptor: int, seconds: float) -> bool:
+    """Wait for the end of the process behind a pidfd."""
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    return bool(poller.poll(seconds * 1000))

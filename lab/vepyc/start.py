@@ -1,0 +1,103 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bringing a machine up."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+
+from .errors import VepycError
+from .guest import get_release
+from .image import ensure_image
+from .machine import Machine
+from .paths import PACKAGE, locked
+from .rundir import Config, RunDir
+from .shapes import Shape, get_shape
+from .snapshot import snapshot_dir, take_snapshot
+
+_BOOT_TIMEOUT = 900
+_RESUME_TIMEOUT = 120
+
+
+def up(
+    shape: str, name: str | None = None, kernel: str = "6.12", port: int | None = None, cold: bool = False
+) -> Machine:
+    """Return the running machine of that name, started if need be: from its snapshot, or from disk."""
+    wanted, release = get_shape(shape), get_release(kernel)
+    name = name or shape
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", name):
+        raise VepycError(f"{name!r} cannot be a host name; use lower-case letters, digits and hyphens")
+    with locked(f"up-{name}"):
+        run_dir = RunDir.of(name)
+        if run_dir.alive():
+            return _already_up(Machine(run_dir), shape, kernel, port)
+        run_dir.remove()
+        image = ensure_image(release)
+        saved = snapshot_dir(wanted, release)
+        resume = saved.exists() and not cold
+        config = Config(
+            name=name,
+            shape=shape,
+            kernel=kernel,
+            port=_choose_port(wanted, name, port),
+            image=str(image),
+            snapshot=str(saved) if resume else None,
+        )
+        run_dir.create(config)
+        _start_supervisor(run_dir)
+        machine = Machine(run_dir)
+        machine.wait_for_ssh(_RESUME_TIMEOUT if resume else _BOOT_TIMEOUT)
+        if not resume:
+            machine.wait_until_booted(_BOOT_TIMEOUT)
+        if not resume and not saved.exists():
+            print(f"saving the state of {name}, so that the next start takes seconds", flush=True)
+            take_snapshot(machine, wanted, release)
+        machine.personalise()
+    return machine
+
+
+def _already_up(machine: Machine, shape: str, kernel: str, port: int | None) -> Machine:
+    """A machine that runs already is the one that was asked for, or an error."""
+    if (machine.shape, machine.kernel) != (shape, kernel) or port not in (None, machine.port):
+        raise VepycError(
+            f"{machine.name!r} is already up as {machine.shape} with kernel {machine.kernel} on port {machine.port};"
+            f" take it down first, or choose another --name"
+        )
+    return machine
+
+
+def _choose_port(shape: Shape, name: str, port: int | None) -> int:
+    """The port asked for, the shape's own, or any free one for a machine with a name of its own."""
+    wanted = port if port is not None else (shape.port if name == shape.name else 0)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError:
+            raise VepycError(f"port {wanted} on 127.0.0.1 is taken; choose another one with --port") from None
+        return int(probe.getsockname()[1])
+
+
+def _start_supervisor(run_dir: RunDir) -> None:
+    """Start the supervisor and wait until it holds the machine."""
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    with run_dir.log.open("w") as log:
+        subprocess.run(
+            [sys.executable, "-m", "vepyc.supervisor", str(run_dir.path)],
+            check=True,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    deadline = time.monotonic() + 10
+    while not run_dir.pid.exists():
+        if time.monotonic() > deadline:
+            raise VepycError(f"the supervisor of {run_dir.path.name} did not start; see {run_dir.log}")
+        time.sleep(0.02)

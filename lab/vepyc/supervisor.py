@@ -1,0 +1,224 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The small process that owns one QEMU: starts it, patches the kernel it boots, and starts it again after a reboot.
+
+Run as `python -m vepyc.supervisor RUN_DIRECTORY`; it goes into the background by itself. It ends when the guest powers
+off or when it gets SIGTERM, and takes its directory with it. If it dies in any other way, the kernel kills QEMU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from . import acpi, kernel, patch, qemu
+from .errors import VepycError
+from .gdb import Gdb
+from .paths import run_tool
+from .qmp import Qmp
+from .rundir import RunDir
+from .shapes import get_shape
+from .sockets import JsonLines
+
+_PR_SET_PDEATHSIG = 1
+_QEMU_START_SECONDS = 30
+
+
+class Supervisor:
+    """One machine, from its first power-on to its end."""
+
+    def __init__(self, run: RunDir) -> None:
+        self.run_dir = run
+        self.config = run.read_config()
+        self.shape = get_shape(self.config.shape)
+        self.image = Path(self.config.image)
+        self.release = (self.image / "release").read_text().strip()
+        self.sites = kernel.find_sites((self.image / "vmlinux").read_bytes(), self.release)
+        self.args = qemu.machine_args(self.shape, acpi.compile_ssdt(self.shape, Path()).name)
+        self.disk = self._make_disk()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.patch_error: Exception | None = None
+        self.control = socket.socket(socket.AF_UNIX)
+        self.control.bind("control.sock")
+        self.control.listen()
+
+    def _make_disk(self) -> Path:
+        """An empty overlay on the image or on the snapshot's frozen disk."""
+        if self.config.snapshot:
+            below, form = Path(self.config.snapshot, "disk.qcow2"), "qcow2"
+        else:
+            below, form = self.image / "disk.raw", "raw"
+        run_tool(["qemu-img", "create", "-q", "-f", "qcow2", "-F", form, "-b", str(below), "disk.qcow2"])
+        return Path("disk.qcow2")
+
+    def serve(self) -> None:
+        """Run the machine until it is powered off."""
+        self._power_on(Path(self.config.snapshot, "state") if self.config.snapshot else None)
+        while True:
+            with selectors.DefaultSelector() as selector:
+                selector.register(self.control, selectors.EVENT_READ)
+                selector.register(self.qmp.lines.connection, selectors.EVENT_READ)
+                # The timeout is for the patching thread, which reports by setting patch_error.
+                ready = {key.fileobj for key, _ in selector.select(timeout=0.5)}
+            if self.patch_error:
+                raise self.patch_error
+            if self.control in ready:
+                self._answer()
+            if self.qmp.lines.connection in ready and not self._read_event():
+                if self.qmp.last_shutdown_reason() != "guest-reset":
+                    return
+                print("the guest reboots", flush=True)
+                self._power_off()
+                self._power_on()
+
+    def _read_event(self) -> bool:
+        """Take one event; false when QEMU is gone."""
+        try:
+            self.qmp.receive_event()
+        except (VepycError, ConnectionError):
+            return False
+        return True
+
+    def _power_on(self, state: Path | None = None) -> None:
+        """Start QEMU, either from a saved state or from the disk with the patch."""
+        for name in ("qmp.sock", "gdb.sock"):
+            Path(name).unlink(missing_ok=True)
+        command = [qemu.QEMU, *self.args, *qemu.run_args(self.disk, self.config.port)]
+        command += qemu.incoming_args(state) if state else qemu.gdb_args()
+        print("+", *command, flush=True)
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent)
+        self.qmp = Qmp(self._await_socket("qmp.sock"))
+        if state:
+            self.qmp.wait_until_loaded()
+            self.qmp.execute("cont")
+        else:
+            threading.Thread(target=self._patch, daemon=True).start()
+
+    def _patch(self) -> None:
+        """Install the hooks as soon as the kernel runs. In a thread, so that a machine stuck in GRUB can be stopped."""
+        process = self.process
+        try:
+            start = time.monotonic()
+            patch.apply(Gdb(self._await_socket("gdb.sock")), self.shape, self.sites)
+            print(f"kernel patched {time.monotonic() - start:.1f} s after power-on", flush=True)
+        except (VepycError, OSError) as error:
+            # A machine that is switched off while it boots is not a failure of the patch.
+            if process is self.process:
+                self.patch_error = error
+
+    def _await_socket(self, name: str) -> Path:
+        """Wait until QEMU listens on a socket."""
+        assert self.process is not None
+        path = Path.cwd() / name
+        deadline = time.monotonic() + _QEMU_START_SECONDS
+        while not path.exists():
+            if self.process.poll() is not None:
+                raise VepycError(f"QEMU did not start; see {self.run_dir.log}")
+            if time.monotonic() > deadline:
+                raise VepycError(f"QEMU did not open {name} in time; see {self.run_dir.log}")
+            time.sleep(0.02)
+        return path
+
+    def _power_off(self) -> None:
+        """Cut the power."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def _answer(self) -> None:
+        """Serve one request of a command."""
+        connection, _ = self.control.accept()
+        with connection:
+            lines = JsonLines(connection)
+            try:
+                reply = self._do(lines.receive())
+            except VepycError as error:
+                reply = {"error": str(error)}
+            try:
+                lines.send(reply)
+            except OSError as error:
+                print("the command went away before its answer:", error, flush=True)
+
+    def _do(self, request: dict[str, Any]) -> dict[str, Any]:
+        if request["do"] == "power-cycle":
+            self._power_off()
+            self._power_on()
+        elif request["do"] == "save":
+            self._save(Path(request["target"]))
+        else:
+            raise VepycError(f"the supervisor does not know the request {request['do']!r}")
+        return {}
+
+    def _save(self, target: Path) -> None:
+        """Put the machine's memory and disk into `target`, both from one moment, and let the machine go on."""
+        self.qmp.execute("stop")
+        try:
+            self.qmp.save(Path("state"))
+            shutil.copy(self.disk, target / "disk.qcow2")
+            shutil.move("state", target / "state")
+        finally:
+            self.qmp.execute("cont")
+
+    def close(self) -> None:
+        """Leave no process behind."""
+        self._power_off()
+
+
+def _die_with_parent() -> None:
+    """Have the kernel kill this process when the supervisor ends, however that happens."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> None:
+    raise SystemExit(0)
+
+
+def _detach() -> None:
+    """Leave the caller: its process group, its terminal, and its duty to collect this process's exit code."""
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+
+
+def main() -> None:
+    """Own the machine whose run directory is the argument."""
+    run = RunDir(Path(sys.argv[1]))
+    _detach()
+    with run.lock.open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        run.pid.write_text(f"{os.getpid()}\n")
+        signal.signal(signal.SIGTERM, _terminate)
+        os.chdir(run.path)
+        supervisor = None
+        try:
+            supervisor = Supervisor(run)
+            supervisor.serve()
+        except VepycError as error:
+            # The directory stays, for the command that waits for this machine to read why, and for people to look at.
+            run.error.write_text(f"{error}\n")
+            raise SystemExit(1) from None
+        except SystemExit:
+            run.remove()
+        else:
+            run.remove()
+        finally:
+            if supervisor:
+                supervisor.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -261,8 +261,8 @@ class Resctrl(Knob):
 
     def _write_monitors(self, changes: Iterable[Change]) -> None:
         for change in changes:
-            group, _, rest = split(change.address)
-            name, cpus, _ = rest.partition("/")
+            group, dummy, rest = split(change.address)
+            name, cpus, dummy = rest.partition("/")
             path = self._path(group, "mon_groups", name)
             if not self.fs.is_dir(self._path(group)):
                 continue  # Gone with the group that it belonged to.
@@ -275,7 +275,7 @@ class Resctrl(Knob):
 
     def _move(self, change: Change) -> None:
         """Move every thread of a unit into the group; again until none is left, because threads start while we look."""
-        group, _, unit = split(change.address)
+        group, dummy, unit = split(change.address)
         if change.after != ALL_THREADS:
             for task in threads_of(self.fs, unit):
                 if task in self._group_of_task:
@@ -283,7 +283,7 @@ class Resctrl(Knob):
             return
         for name in self._groups():
             self._group_of_task.update(dict.fromkeys(self._tasks(name), name))
-        for _ in range(10):
+        for dummy in range(10):
             left = threads_of(self.fs, unit) - self._tasks(group)
             if not left:
                 return

@@ -177,7 +177,7 @@ def plan(intent: Intent, top: Topology) -> Plan:
     if not result.housekeeping:
         result.remarks.append("No core is kept for the operating system: interrupts and daemons run among the threads.")
     draft, rest = _take(intent.draft, "draft", top, top.l3, result.housekeeping)
-    verify, _ = _take(intent.verify, "verify", top, rest, result.housekeeping)
+    verify, dummy = _take(intent.verify, "verify", top, rest, result.housekeeping)
     kept = set(result.housekeeping)
     result.draft = _cpus_of(draft, kept)
     result.verify = _cpus_of(verify, kept) if top.l3 else tuple(cpu for cpu in top.online if cpu not in kept)
@@ -299,7 +299,7 @@ def _divide(domain: L3Domain, full: int, default_l3: Amount | None, result: Plan
         )
     for group in [*result.groups, result.default]:
         group.masks[domain.id or 0] = masks.get(group.name, default)
-    for _, amount in here:
+    for dummy, amount in here:
         remark = amount.rounding(ways_in(full), domain.bytes)
         if remark and remark not in result.remarks:
             result.remarks.append(remark)

@@ -32,8 +32,8 @@ def address(group: str, *more: str) -> str:
 
 def split(name: str) -> tuple[str, str, str]:
     """Return the group of an address, the kind of setting (empty for the group itself) and the rest."""
-    group, _, rest = name[len("resctrl:") :].partition("/")
-    kind, _, key = rest.partition("/")
+    group, dummy, rest = name[len("resctrl:") :].partition("/")
+    kind, dummy, key = rest.partition("/")
     return group, kind, key
 
 

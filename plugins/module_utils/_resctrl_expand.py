@@ -70,7 +70,7 @@ class Expansion:
     def _check_cpus(self) -> None:
         holder: dict[int, str] = {}
         for name, value in self.found.items():
-            group, kind, _ = split(name)
+            group, kind, dummy = split(name)
             if kind == "cpus" and group != "default" and group not in self.gone | self.request.named():
                 holder.update(dict.fromkeys(_cpulist.parse(value or ""), group))
         for group_request in self.groups:
@@ -131,7 +131,7 @@ class Expansion:
                 wanted.update({address(name, resource, str(number)): amount.text for name, amount in every})
                 continue
             masks = allocate(full, domain.bytes, asked, floor, f"L3 domain {number}")
-            for _, amount in every:
+            for dummy, amount in every:
                 self._remark(amount.rounding(ways_in(full), domain.bytes))
             for group in self.groups:
                 if group.name not in self.there:
@@ -152,7 +152,7 @@ class Expansion:
     def _unclaimed(self, resource: str, domain: int, full: int) -> int:
         """The ways of a domain that no exclusive group owns: what a new group gets where nothing was asked."""
         for name, value in self.found.items():
-            group, kind, _ = split(name)
+            group, kind, dummy = split(name)
             if kind == "mode" and value == "exclusive":
                 full &= ~parse_mask(self.found.get(address(group, resource, str(domain))) or "0")
         return full
@@ -186,8 +186,8 @@ class Expansion:
         if steps > largest:
             asked, most = steps / STEPS_PER_GBPS, largest / STEPS_PER_GBPS
             raise BadRequest(
-                f"{what}: {asked:g} GB/s is more than this host can express, {most:g} GB/s, which already means no limit; "
-                "say 'max'."
+                f"{what}: {asked:g} GB/s is more than this host can express, {most:g} GB/s, which already means no "
+                "limit; say 'max'."
             )
         return str(largest if steps < 0 else steps)
 

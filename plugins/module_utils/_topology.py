@@ -155,7 +155,7 @@ def _identity(fs: KernelFS, top: Topology) -> None:
     block = fs.read("/proc/cpuinfo", limit=4096).split("\n\n")[0]
     fields = {}
     for line in block.splitlines():
-        key, _, value = line.partition(":")
+        key, dummy, value = line.partition(":")
         fields[key.strip()] = value.strip()
     top.vendor = fields.get("vendor_id", "")
     top.model = fields.get("model name", "")

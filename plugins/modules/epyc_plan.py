@@ -14,7 +14,7 @@ description:
   - Plans from an intent that names no CPU and no mask, so that one intent fits every SKU.
   - Returns both as facts and as a page for people.
   - Fails with the reason when the intent does not fit the host. What the host lacks is named in the plan instead.
-author: the sovereign.epyc authors
+author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
   housekeeping:
@@ -93,7 +93,7 @@ ansible_facts:
         topology:
           description:
             - What the host is made of. Sizes are in bytes, CPUs in the kernel's list notation.
-            - RV(ansible_facts.epyc.topology.missing) names what could not be read, with the reason.
+            - C(missing) names what could not be read, with the reason.
           type: dict
         plan:
           description:

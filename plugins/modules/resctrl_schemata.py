@@ -15,7 +15,7 @@ description:
   - Every write is read back. The changes of one run are all made or all undone.
   - Ids, CPUs, sums and names are checked before the first write; the kernel's own words are quoted when it refuses.
   - Groups made by this module carry a label, so that O(purge=own) never removes somebody else's.
-author: the sovereign.epyc authors
+author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
   mount:

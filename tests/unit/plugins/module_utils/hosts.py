@@ -1,0 +1,145 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Host trees for tests of pure logic: the files that the engine reads, laid out for any shape of machine.
+
+What a kernel does is tested on a kernel, in tests/lab. These trees are for shapes that no machine here has: SMT,
+offline CPUs, ids with holes, missing files.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from ansible_collections.sovereign.epyc.plugins.module_utils import _cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._topology import Topology, discover
+
+FLAGS = "fpu msr cat_l3 cdp_l3 mba cqm_llc"
+
+
+class TreeFS(KernelFS):
+    """A tree in which the cpuid driver answers: its offsets are leaves, so no plain file can stand in for it."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.answers: dict[int, bytes] = {}
+
+    def read_at(self, path: str, offset: int, size: int) -> bytes:
+        self.read(path)
+        return self.answers.get(offset, bytes(size))
+
+
+class Host:
+    """A tree under construction: ``put`` and ``drop`` change it, ``topology`` reads it as the engine would."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.fs = TreeFS(str(root))
+
+    def put(self, path: str, text: object) -> None:
+        real = self.root / path.lstrip("/")
+        real.parent.mkdir(parents=True, exist_ok=True)
+        real.write_text(f"{text}\n")
+
+    def drop(self, pattern: str) -> None:
+        found = list(self.root.glob(pattern.lstrip("/")))
+        assert found, f"nothing to drop at {pattern}"
+        for path in found:
+            path.unlink()
+
+    def cpuid(self, leaf: int, subleaf: int, eax: int, ebx: int = 0, edx: int = 0) -> None:
+        """Put an answer where the cpuid driver would."""
+        self.put("/dev/cpu/0/cpuid", "answers come from TreeFS")
+        self.fs.answers[subleaf << 32 | leaf] = struct.pack("<4I", eax, ebx, 0, edx)
+
+    def topology(self) -> Topology:
+        return discover(self.fs)
+
+
+def build(
+    root: Path,
+    *,
+    model: str = "AMD EPYC 9754 128-Core Processor",
+    family: int = 25,
+    number: int = 160,
+    sockets: int = 1,
+    l3_per_socket: int = 16,
+    cores_per_l3: int = 8,
+    l3_mib: int = 16,
+    nodes: int = 4,
+    smt: bool = False,
+    ids: list[int] | None = None,
+    cbm_bits: int = 16,
+    closids: int = 16,
+) -> Host:
+    """Lay out a machine. SMT siblings are numbered after all cores, as AMD's firmware does."""
+    host = Host(root)
+    cores = sockets * l3_per_socket * cores_per_l3
+    threads = 2 if smt else 1
+    cpus = range(cores * threads)
+    cpu_folder = "/sys/devices/system/cpu"
+    host.put(f"{cpu_folder}/online", _cpulist.render(cpus))
+    host.put(f"{cpu_folder}/present", _cpulist.render(cpus))
+    host.put(f"{cpu_folder}/smt/active", int(smt))
+    host.put(f"{cpu_folder}/smt/control", "on" if smt else "notsupported")
+    host.put("/proc/sys/kernel/osrelease", "6.12.0-test")
+    host.put("/proc/filesystems", "nodev\tsysfs\nnodev\tresctrl")
+    host.put("/proc/self/mounts", "sysfs /sys sysfs rw 0 0")
+    host.put(
+        "/proc/cpuinfo",
+        f"processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: {family}\nmodel\t\t: {number}\n"
+        f"model name\t: {model}\nstepping\t: 2\nflags\t\t: {FLAGS}\n\nprocessor\t: 1",
+    )
+    host.put(f"{cpu_folder}/cpufreq/policy0/scaling_driver", "acpi-cpufreq")
+    per_node = cores // nodes
+    for node in range(nodes):
+        members = [cpu for cpu in cpus if cpu % cores // per_node == node]
+        host.put(f"/sys/devices/system/node/node{node}/cpulist", _cpulist.render(members))
+        host.put(
+            f"/sys/devices/system/node/node{node}/meminfo",
+            f"Node {node} MemTotal:  1048576 kB\nNode {node} MemFree: 1 kB",
+        )
+        pool = f"/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB"
+        host.put(f"{pool}/nr_hugepages", 8)
+        host.put(f"{pool}/free_hugepages", 6)
+    for cpu in cpus:
+        core = cpu % cores
+        socket = core // (l3_per_socket * cores_per_l3)
+        domain = core // cores_per_l3
+        folder = f"{cpu_folder}/cpu{cpu}"
+        host.put(f"{folder}/topology/physical_package_id", socket)
+        host.put(f"{folder}/topology/die_id", 0)
+        host.put(
+            f"{folder}/topology/package_cpus_list",
+            _cpulist.render(c for c in cpus if c % cores // (cores // sockets) == socket),
+        )
+        host.put(f"{folder}/topology/thread_siblings_list", _cpulist.render(c for c in cpus if c % cores == core))
+        host.put(f"{folder}/cache/index0/level", 1)
+        host.put(f"{folder}/cache/index3/level", 3)
+        host.put(f"{folder}/cache/index3/id", ids[domain] if ids else domain)
+        host.put(f"{folder}/cache/index3/size", f"{l3_mib * 1024}K")
+        host.put(
+            f"{folder}/cache/index3/shared_cpu_list",
+            _cpulist.render(c for c in cpus if c % cores // cores_per_l3 == domain),
+        )
+    host.cpuid(0x10, 1, cbm_bits - 1, edx=closids - 1)
+    host.cpuid(0x80000020, 0, 0, ebx=0xE)
+    host.cpuid(0x80000020, 1, 11)
+    host.cpuid(0x80000020, 2, 11)
+    host.cpuid(0x80000021, 0, 1 << 13)
+    return host
+
+
+def milan_pair(root: Path) -> Host:
+    """Two EPYC 7543 with the hole in the L3 ids that two-socket machines have."""
+    ids = [*range(8), *range(16, 24)]
+    model = "AMD EPYC 7543 32-Core Processor"
+    return build(root, model=model, number=1, sockets=2, l3_per_socket=8, cores_per_l3=4, l3_mib=32, nodes=2, ids=ids)
+
+
+def small(root: Path, **changes: object) -> Host:
+    """Four L3 domains of four cores, one per node."""
+    return build(root, **{"l3_per_socket": 4, "cores_per_l3": 4, **changes})  # type: ignore[arg-type]

@@ -283,7 +283,7 @@ class Resctrl(Knob):
             return
         for name in self._groups():
             self._group_of_task.update(dict.fromkeys(self._tasks(name), name))
-        for dummy in range(10):
+        for dummy_attempt in range(10):
             left = threads_of(self.fs, unit) - self._tasks(group)
             if not left:
                 return

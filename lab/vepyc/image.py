@@ -88,13 +88,13 @@ def _configure(release: Release, root: Path, log: Path) -> None:
         file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
+        file.chmod(0o755 if text.startswith("#!") else 0o644)
     for path, to in guest.links().items():
         link = root / path
         link.parent.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(to)
     (root / "root/.ssh").chmod(0o700)
-    (root / "sbin/vepyc-finish").chmod(0o755)
     run_tool(["chroot", str(root), "systemd-machine-id-setup"], log)
     run_tool(["chroot", str(root), "update-initramfs", "-u"], log)
     shutil.rmtree(root / "var/cache/apt", ignore_errors=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import lzma
-import re
 import struct
 import subprocess
 from dataclasses import dataclass
@@ -15,8 +14,8 @@ from pathlib import Path
 
 from .errors import VepycError
 
-# Both compilers of Debian 12 and 13 begin these functions so, with or without the landing mark of indirect branches.
-_ENDBR = rb"(?:\xf3\x0f\x1e\xfa)?"
+# The compilers of Debian 12 and 13 begin these functions so, with or without the landing mark of indirect branches.
+_ENDBR = b"\xf3\x0f\x1e\xfa"
 PATTERNS = {
     "native_read_msr": bytes.fromhex("5389f9 0f32 48c1e220 4889d3 4809c3"),
     "native_write_msr": bytes.fromhex("89f089f9 0f30 6690"),
@@ -60,7 +59,7 @@ def find_sites(elf: bytes, release: str) -> Sites:
     base, text = _text(elf, release)
     candidates = []
     for name, pattern in PATTERNS.items():
-        hits = [base + match.start() for match in re.finditer(_ENDBR + re.escape(pattern), text, re.DOTALL)]
+        hits = [base + start for start in _starts(text, pattern)]
         if not hits:
             raise VepycError(f"kernel {release} has no code that looks like {name}; add its pattern to kernel.py")
         candidates.append(hits)
@@ -116,10 +115,20 @@ def _pointer_before(elf: bytes, needle: bytes) -> int:
     return int(value)
 
 
+def _starts(text: bytes, pattern: bytes) -> list[int]:
+    """Offsets of the functions that begin with the pattern, or with a landing mark and the pattern."""
+    found = []
+    position = text.find(pattern)
+    while position >= 0:
+        marked = text.startswith(_ENDBR, position - len(_ENDBR))
+        found.append(position - len(_ENDBR) if marked else position)
+        position = text.find(pattern, position + 1)
+    return found
+
+
 def _cave(base: int, text: bytes, release: str) -> int:
-    """A page-aligned address inside the longest run of int3 padding."""
-    runs = [(match.end() - match.start(), match.start()) for match in re.finditer(rb"\xcc{4096,}", text)]
-    length, start = max(runs, default=(0, 0))
-    if length < _MIN_CAVE:
+    """A page-aligned address inside a long run of int3 padding."""
+    start = text.find(b"\xcc" * _MIN_CAVE)
+    if start < 0:
         raise VepycError(f"kernel {release} has no run of int3 padding of {_MIN_CAVE} bytes in .text for the lab's code")
     return (base + start + 4095) & ~4095

@@ -113,6 +113,15 @@ class Machine:
             command = self.ssh_command("-O", "exit")
             subprocess.run(command, cwd=self.run_dir.path, capture_output=True, check=False)
 
+    def wait_until_resumed(self, timeout: float) -> None:
+        """Wait until the guest runs again; its ssh server was up when it was saved."""
+        try:
+            self.run_dir.ask("hello", timeout)
+        except VepycError:
+            if self.run_dir.alive():
+                raise
+            raise VepycError(self._cause_of_death()) from None
+
     def wait_for_ssh(self, timeout: float) -> None:
         """Wait until the guest's ssh server greets."""
         deadline = time.monotonic() + timeout
@@ -124,8 +133,9 @@ class Machine:
             time.sleep(0.1)
 
     def wait_until_booted(self, timeout: float) -> None:
-        """Wait until systemd has nothing left to start."""
-        self.run("while [ $(systemctl is-system-running) = starting ]; do sleep 0.3; done", timeout=timeout)
+        """Wait until systemd and udev have nothing left to start."""
+        starting = "while [ $(systemctl is-system-running) = starting ]; do sleep 0.3; done"
+        self.run(f"{starting}; udevadm settle", timeout=timeout)
 
     def personalise(self) -> None:
         """Give the guest its name, an id that belongs to the name, and, after a resume, today's time."""

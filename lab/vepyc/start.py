@@ -52,13 +52,15 @@ def up(
         run_dir.create(config)
         _start_supervisor(run_dir)
         machine = Machine(run_dir)
-        machine.wait_for_ssh(_RESUME_TIMEOUT if resume else _BOOT_TIMEOUT)
-        if not resume:
+        if resume:
+            machine.wait_until_resumed(_RESUME_TIMEOUT)
+        else:
+            machine.wait_for_ssh(_BOOT_TIMEOUT)
             machine.wait_until_booted(_BOOT_TIMEOUT)
-        if not resume and not saved.exists():
+        machine.personalise()
+        if not saved.exists():
             print(f"saving the state of {name}, so that the next start takes seconds", flush=True)
             take_snapshot(machine, wanted, release)
-        machine.personalise()
     return machine
 
 
@@ -97,7 +99,9 @@ def _start_supervisor(run_dir: RunDir) -> None:
             stderr=log,
         )
     deadline = time.monotonic() + 10
-    while not run_dir.pid.exists():
+    while not (run_dir.path / "control.sock").exists():
+        if run_dir.error.exists():
+            raise VepycError(f"{run_dir.path.name}: {run_dir.error.read_text().strip()}")
         if time.monotonic() > deadline:
             raise VepycError(f"the supervisor of {run_dir.path.name} did not start; see {run_dir.log}")
         time.sleep(0.02)

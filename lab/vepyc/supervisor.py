@@ -45,15 +45,15 @@ class Supervisor:
         self.config = run.read_config()
         self.shape = get_shape(self.config.shape)
         self.image = Path(self.config.image)
-        self.release = (self.image / "release").read_text().strip()
-        self.sites = kernel.find_sites((self.image / "vmlinux").read_bytes(), self.release)
         self.args = qemu.machine_args(self.shape, acpi.compile_ssdt(self.shape, Path()).name)
         self.disk = self._make_disk()
         self.process: subprocess.Popen[bytes] | None = None
         self.patch_error: Exception | None = None
         self.control = socket.socket(socket.AF_UNIX)
-        self.control.bind("control.sock")
+        self.control.bind("control.new")
         self.control.listen()
+        # Under its name only now: whoever sees the socket can connect to it.
+        os.rename("control.new", "control.sock")
 
     def _make_disk(self) -> Path:
         """An empty overlay on the image or on the snapshot's frozen disk."""
@@ -112,7 +112,9 @@ class Supervisor:
         process = self.process
         try:
             start = time.monotonic()
-            patch.apply(Gdb(self._await_socket("gdb.sock")), self.shape, self.sites)
+            release = (self.image / "release").read_text().strip()
+            sites = kernel.find_sites((self.image / "vmlinux").read_bytes(), release)
+            patch.apply(Gdb(self._await_socket("gdb.sock")), self.shape, sites)
             print(f"kernel patched {time.monotonic() - start:.1f} s after power-on", flush=True)
         except (VepycError, OSError) as error:
             # A machine that is switched off while it boots is not a failure of the patch.
@@ -154,6 +156,9 @@ class Supervisor:
                 print("the command went away before its answer:", error, flush=True)
 
     def _do(self, request: dict[str, Any]) -> dict[str, Any]:
+        if request["do"] == "hello":
+            # Requests are served once the machine runs, so any answer means that it does.
+            return {}
         if request["do"] == "power-cycle":
             self._power_off()
             self._power_on()

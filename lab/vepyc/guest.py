@@ -109,10 +109,12 @@ _BLACKLISTED = (
     "pcspkr",
     "polyval_clmulni",
     "psmouse",
+    "qemu_fw_cfg",
     "serio_raw",
     "sha1_ssse3",
     "sha256_ssse3",
     "sha512_ssse3",
+    "vga16fb",
 )
 
 # acpi-cpufreq and every governor, so that `scaling_available_governors` lists them all.
@@ -195,7 +197,7 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -o remount,rw {ROOT_DEVICE} /
-grub-install --no-floppy --target=i386-pc /dev/vda && update-grub && rm /sbin/vepyc-finish && echo vepyc: image finished
+grub-install --no-floppy --target=i386-pc /dev/vda && update-grub && echo vepyc: image finished
 sync
 mount -o remount,ro /
 poweroff -f
@@ -215,6 +217,8 @@ def files(release: Release, public_key: str) -> dict[str, str]:
         "etc/initramfs-tools/scripts/init-top/udev": _NO_UDEV_TOP,
         "etc/modprobe.d/vepyc.conf": "".join(f"blacklist {module}\n" for module in _BLACKLISTED),
         "etc/modules-load.d/vepyc.conf": "".join(f"{module}\n" for module in _MODULES),
+        # The guest reaches nobody; without name servers it does not wait for them either.
+        "etc/resolv.conf": "",
         "etc/ssh/sshd_config.d/vepyc.conf": _SSHD + (_SSHD_TRIXIE if release.suite == "trixie" else ""),
         "etc/systemd/journald.conf.d/vepyc.conf": "[Journal]\nStorage=volatile\nForwardToConsole=no\n",
         "etc/systemd/system/ssh.service.d/vepyc.conf": _SSH_UNIT,

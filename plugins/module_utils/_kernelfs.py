@@ -19,6 +19,7 @@ from ._errors import Absent, Refused, TuningError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 #: errno values that mean "this is not here" rather than "you may not".
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENODEV, errno.ESRCH)
@@ -142,34 +143,39 @@ class KernelFS:
                 code = ctypes.get_errno()
                 raise OSError(code, os.strerror(code))
 
-    @contextmanager
-    def lock(self, path: str, seconds: float = 30.0) -> Iterator[None]:
+    def lock(self, path: str) -> AbstractContextManager[None]:
         """Hold an exclusive flock on a file or directory, the way the kernel documents for resctrl."""
-        import fcntl
-        import time
-
-        with _spoken(path, "open"):
-            fd = os.open(self._real(path), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            until = time.monotonic() + seconds
-            while True:
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError:
-                    if time.monotonic() > until:
-                        raise TuningError(
-                            f"Another program has held the lock on {path} for {seconds:.0f} seconds; nothing was "
-                            f"changed. 'fuser -v {path}' names it."
-                        ) from None
-                    time.sleep(0.1)
-            yield
-        finally:
-            os.close(fd)
+        return hold(self._real(path), path)
 
     def _must_be_writable(self, path: str) -> None:
         if self.read_only:
             raise TuningError(f"A check tried to write {path}. This is a fault of the collection: please report it.")
+
+
+@contextmanager
+def hold(real: str, path: str, seconds: float = 30.0) -> Iterator[None]:
+    """Hold an exclusive flock, waiting a while for whoever holds it; ``path`` is its name in the sentence."""
+    import fcntl
+    import time
+
+    with _spoken(path, "open"):
+        fd = os.open(real, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > until:
+                    raise TuningError(
+                        f"Another program has held the lock on {path} for {seconds:.0f} seconds; nothing was changed. "
+                        f"'fuser -v {path}' names it."
+                    ) from None
+                time.sleep(0.1)
+        yield
+    finally:
+        os.close(fd)
 
 
 @contextmanager

@@ -4,8 +4,9 @@
 
 """A knob is a mapping that the kernel owns: every setting has an address and a value.
 
-A knob knows how to read the present mapping, how to expand what was asked into a wanted one, and in which order to
-write differences. Difference, check mode, read-back and the way back are written here, once, for all of them.
+A knob knows how to expand what was asked into a wanted mapping, how to read any of its addresses, and in which order to
+write differences. Difference, check mode, read-back, the ledger of originals and the way back are written here, once,
+for all of them.
 
 An address is a text such as ``resctrl:draft/L3/0``; a value is the text the kernel would show, None for "is not there".
 """
@@ -18,10 +19,12 @@ from ._errors import NotApplied, TuningError, Unrestored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Optional
 
-    Mapping = dict[str, Optional[str]]
+    from ._ledger import Ledger
+
+    Settings = dict[str, Optional[str]]
 
 
 class Change:
@@ -36,23 +39,47 @@ class Change:
 
 
 class Knob:
-    """The protocol. A knob of its own overrides the first three; the rest have defaults that suit most."""
+    """The protocol. A knob of its own overrides wanted, read and write; the rest has defaults that suit most.
 
-    def read(self) -> Mapping:
-        """Return the present mapping; addresses that are not there may be left out."""
-        raise TypeError("a knob must read")
+    ``prefix`` begins its addresses. ``lasting`` says that a setting outlives a reboot, as a boot parameter does; the
+    ledger keeps the original of such a one for longer. ``remembered`` is False for what has no original to go back to.
+    """
 
-    def wanted(self, found: Mapping) -> Mapping:
-        """Return the mapping to have, given the present one. Raises BadRequest before anything is written."""
+    prefix = ""
+    lasting = False
+    remembered = True
+
+    def wanted(self) -> Settings:
+        """Return the mapping to have. Raises BadRequest before anything is written when this host cannot have it."""
         raise TypeError("a knob must want")
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return the present value of each address, None for one that is not there. Works for every own address."""
+        raise TypeError("a knob must read")
 
     def write(self, changes: Sequence[Change]) -> None:
         """Make changes, in an order that the kernel accepts."""
         raise TypeError("a knob must write")
 
+    def live(self, addresses: Iterable[str]) -> Settings:
+        """Return the values in force, where those differ from the configured ones that read returns."""
+        return self.read(addresses)
+
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Tell whether two values mean the same; for values that the kernel rounds."""
         return wanted == found
+
+    def owns(self, address: str) -> bool:
+        """Tell whether an address is this knob's."""
+        return address.startswith(f"{self.prefix}:")
+
+    def parent(self, address: str) -> str | None:
+        """Return the address of the thing that holds this setting and takes it along when it goes."""
+        return None
+
+    def gone(self, address: str) -> str | None:
+        """Return why a setting can be neither read nor written now, as with an offline CPU; None where it can."""
+        return None
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -63,6 +90,46 @@ class Knob:
         """Return sentences that the person should read though nothing failed."""
         return []
 
+    def facts(self) -> dict[str, object]:
+        """Return what else a module should return, such as whether a reboot is required."""
+        return {}
+
+    def settled(self, ledger: Ledger) -> None:
+        """Called after the proof, with the ledger still locked."""
+
+
+class Original(Knob):
+    """Wants back what the ledger remembers of another knob, and lets the ledger forget it once it is proven."""
+
+    remembered = False
+
+    def __init__(self, inner: Knob, ledger: Ledger) -> None:
+        self.inner = inner
+        self.prefix = inner.prefix
+        self.lasting = inner.lasting
+        self.ledger = ledger
+        self._remarks: list[str] = []
+        self.read = inner.read  # type: ignore[method-assign]
+        self.write = inner.write  # type: ignore[method-assign]
+        self.same = inner.same  # type: ignore[method-assign]
+        self.lock = inner.lock  # type: ignore[method-assign]
+        self.facts = inner.facts  # type: ignore[method-assign]
+
+    def wanted(self) -> Settings:
+        """Return the originals, without those that cannot be reached now; they stay in the ledger."""
+        originals = {a: value for a, value in self.ledger.originals().items() if self.inner.owns(a)}
+        away = {address: self.inner.gone(address) for address in originals}
+        self._remarks = [f"{address} was not put back: {reason}" for address, reason in away.items() if reason]
+        return {address: value for address, value in originals.items() if not away[address]}
+
+    def remarks(self) -> list[str]:
+        """Return what could not be put back, with the reason."""
+        return self._remarks
+
+    def settled(self, ledger: Ledger) -> None:
+        """Forget what was put back."""
+        ledger.forget(self.wanted())
+
 
 class Outcome:
     """What a run did, or would do."""
@@ -71,7 +138,7 @@ class Outcome:
         self.changes = changes
         self.remarks = remarks
 
-    def diff(self) -> dict[str, Mapping]:
+    def diff(self) -> dict[str, Settings]:
         """Return before and after by address, only of what differs."""
         return {
             "before": {change.address: change.before for change in self.changes},
@@ -79,7 +146,7 @@ class Outcome:
         }
 
 
-def differences(knob: Knob, wanted: Mapping, found: Mapping) -> list[Change]:
+def differences(knob: Knob, wanted: Settings, found: Settings) -> list[Change]:
     """Return what must change for found to become wanted; addresses that are not wanted stay out of it."""
     return [
         Change(address, found.get(address), value)
@@ -88,38 +155,45 @@ def differences(knob: Knob, wanted: Mapping, found: Mapping) -> list[Change]:
     ]
 
 
-def converge(knobs: Sequence[Knob], check: bool = False) -> Outcome:
+def converge(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -> Outcome:
     """Bring every knob to what it wants, all or nothing; with check, only say what would change.
 
-    Each write is proven by reading back. When a knob fails, what this run changed is put back, latest first, and the
-    error is raised again with a sentence on how the host was left.
+    The original of each address is in the ledger, on disk, before the first write to it. Each write is proven by
+    reading back. When a knob fails, what this run changed is put back, latest first, and the error is raised again
+    with a sentence on how the host was left.
     """
     changes: list[Change] = []
     remarks: list[str] = []
-    done: list[tuple[Knob, Mapping, list[Change]]] = []
+    done: list[tuple[Knob, list[Change]]] = []
     with ExitStack() as locks:
+        if not check:
+            locks.enter_context(ledger.lock())
         for knob in knobs:
             if not check:
                 locks.enter_context(knob.lock())
-            found = knob.read()
-            wanted = knob.wanted(found)
-            todo = differences(knob, wanted, found)
-            if todo and not check:
-                done.append((knob, found, todo))
-                try:
+            try:
+                wanted = knob.wanted()
+                todo = differences(knob, wanted, knob.read(wanted))
+                if todo and not check:
+                    if knob.remembered:
+                        ledger.remember(knob, todo)
+                    done.append((knob, todo))
                     knob.write(todo)
                     _prove(knob, wanted)
-                except TuningError as error:
-                    _put_back(done, error)
-                    raise
+            except TuningError as error:
+                _put_back(done, error)
+                raise
             changes += todo
             remarks += knob.remarks()
+        if not check:
+            for knob in knobs:
+                knob.settled(ledger)
     return Outcome(changes, remarks)
 
 
-def _prove(knob: Knob, wanted: Mapping) -> None:
+def _prove(knob: Knob, wanted: Settings) -> None:
     """Read back. A write that "succeeded" and had no effect is a failure that names the first such address."""
-    left = differences(knob, wanted, knob.read())
+    left = differences(knob, wanted, knob.read(wanted))
     if left:
         first = left[0]
         more = f" and {len(left) - 1} more" if len(left) > 1 else ""
@@ -136,12 +210,12 @@ def _shown(value: str | None) -> str:
     return "nothing" if value is None else f"'{value}'"
 
 
-def _put_back(done: Sequence[tuple[Knob, Mapping, list[Change]]], error: TuningError) -> None:
+def _put_back(done: Sequence[tuple[Knob, list[Change]]], error: TuningError) -> None:
     """Write what was found before, for every address that this run touched, and say in the error how it went."""
-    for knob, found, todo in reversed(done):
-        before = {change.address: found.get(change.address) for change in todo}
+    for knob, todo in reversed(done):
+        before = {change.address: change.before for change in todo}
         try:
-            back = differences(knob, before, knob.read())
+            back = differences(knob, before, knob.read(before))
             if back:
                 knob.write(back)
             _prove(knob, before)
@@ -150,4 +224,5 @@ def _put_back(done: Sequence[tuple[Knob, Mapping, list[Change]]], error: TuningE
                 f"{error} Putting back what was there before failed too: {second} This host is now between two states.",
                 **error.details,
             ) from error
-    error.args = (f"{error} What this run had changed was put back.",)
+    if done:
+        error.args = (f"{error} What this run had changed was put back.",)

@@ -20,16 +20,17 @@ from ._errors import Absent, BadRequest, Refused
 from ._knob import Change, Knob
 from ._resctrl import address, split
 from ._resctrl_expand import ALL_THREADS, PRESENT, Expansion
+from ._resctrl_request import parse
 from ._threads import threads_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
-    from ._kernelfs import KernelFS
-    from ._knob import Mapping
+    from ._host import Host
+    from ._knob import Settings
     from ._resctrl_request import Request
-    from ._topology import Topology
 
 MOUNT = "resctrl:mount"
 NO_OPTIONS = "no options"
@@ -37,30 +38,56 @@ NO_OPTIONS = "no options"
 LABEL = "sovereign_epyc"
 
 
+def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+    """Return the mount and the groups as knobs; with ``from_plan`` the groups are those of the host's plan."""
+    mount_options = options.get("mount_options")
+    if mount_options is not None:
+        mount_options = ["mba_MBps" if option == "mba_mbps" else option for option in mount_options]
+    mount = ResctrlMount(host, options.get("mount", False), mount_options)
+    return [mount, Resctrl(host, lambda: _request(host, options))]
+
+
+def _request(host: Host, options: Mapping[str, Any]) -> Request:
+    groups, default = options.get("groups", []), options.get("default")
+    if options.get("from_plan"):
+        if "cat" in host.plan.cannot:
+            raise BadRequest(host.plan.cannot["cat"])
+        planned = host.plan.resctrl()
+        groups, default = [*planned["groups"], *groups], default or planned["default"]
+    return parse(groups, default, options.get("purge", "none"))
+
+
 class ResctrlMount(Knob):
     """Whether resctrl is mounted, and with which options. Never mounts it anew: that would reset everybody's groups."""
 
-    def __init__(self, fs: KernelFS, top: Topology, mount: bool, options: Sequence[str] | None) -> None:
-        self.fs = fs
-        self.top = top
+    prefix = "resctrl"
+
+    def __init__(self, host: Host, mount: bool, options: Sequence[str] | None) -> None:
+        self.host = host
+        self.fs = host.fs
         self.mount = mount
         self.options = None if options is None else _options_text(options)
 
-    def read(self) -> Mapping:
+    def owns(self, name: str) -> bool:
+        """Only the mount itself."""
+        return name == MOUNT
+
+    def read(self, addresses: Iterable[str]) -> Settings:
         """Return the options of the mount, None where there is no mount."""
         mount = _resctrl.find_mount(self.fs)
-        return {MOUNT: None if mount is None else _options_text(mount[1])}
+        return dict.fromkeys(addresses, None if mount is None else _options_text(mount[1]))
 
-    def wanted(self, found: Mapping) -> Mapping:
+    def wanted(self) -> Settings:
         """Refuse what this host or an existing mount does not allow."""
-        if self.top.resctrl is None:
-            raise BadRequest(next(reason for reason in self.top.missing if "resctrl" in reason))
-        if "mba_MBps" in (self.options or "") and self.top.is_amd:
+        top = self.host.topology
+        if top.resctrl is None:
+            raise BadRequest(next(reason for reason in top.missing if "resctrl" in reason))
+        if "mba_MBps" in (self.options or "") and top.is_amd:
             raise BadRequest(
                 "The mount option mba_mbps needs a linear bandwidth scale, which AMD does not have: the kernel "
                 "refuses it. Limits on AMD are in GB/s anyway; use mb."
             )
-        have = found[MOUNT]
+        have = self.read([MOUNT])[MOUNT]
         if have is None:
             if not self.mount:
                 raise BadRequest(f"resctrl is not mounted. Set mount to true, or mount it on {_resctrl.HOME} yourself.")
@@ -71,7 +98,7 @@ class ResctrlMount(Knob):
                 "unmounting, which resets every group on this host, whoever made it. Unmount it yourself when that is "
                 "right, or leave mount_options out."
             )
-        return found
+        return {MOUNT: have}
 
     def write(self, changes: Sequence[Change]) -> None:
         """Mount, or unmount again when a run is undone."""
@@ -80,6 +107,8 @@ class ResctrlMount(Knob):
                 self.fs.unmount(_resctrl.HOME)
             else:
                 self.fs.mount("resctrl", _resctrl.HOME, "" if change.after == NO_OPTIONS else change.after)
+        # The mounted file system tells what could not be known before, such as how wide a mask is.
+        self.host.renew()
 
 
 def _options_text(options: Sequence[str]) -> str:
@@ -89,9 +118,12 @@ def _options_text(options: Sequence[str]) -> str:
 class Resctrl(Knob):
     """The groups below the mount."""
 
-    def __init__(self, fs: KernelFS, top: Topology, request: Request) -> None:
-        self.fs = fs
-        self.top = top
+    prefix = "resctrl"
+
+    def __init__(self, host: Host, request: Callable[[], Request]) -> None:
+        """``request`` is called when the mapping is wanted: only then is resctrl mounted."""
+        self.host = host
+        self.fs = host.fs
         self.request = request
         self.able = _resctrl.Abilities()
         self._remarks: list[str] = []
@@ -99,6 +131,17 @@ class Resctrl(Knob):
         self._removed: dict[str, tuple[set[int], str | None]] = {}
 
     # The protocol
+
+    def owns(self, name: str) -> bool:
+        """All but the mount."""
+        return super().owns(name) and name != MOUNT
+
+    def parent(self, name: str) -> str | None:
+        """The group, or the monitor group, that holds a setting."""
+        group, kind, key = split(name)
+        if kind == "mon" and "/" in key:
+            return address(group, "mon", key.partition("/")[0])
+        return address(group) if kind else None
 
     def same(self, name: str, wanted: str | None, found: str | None) -> bool:
         """Threads come and go: only whether all are in the group counts."""
@@ -116,18 +159,21 @@ class Resctrl(Knob):
             with self.fs.lock(mount[0]):
                 yield
 
-    def read(self) -> Mapping:
-        """Return every group's settings; nothing where resctrl is not mounted."""
-        self.able = _resctrl.abilities(self.fs, self.top.flags)
-        found: Mapping = {}
-        if self.able.mount_point is not None:
-            for name in self._groups():
-                found.update(self._read_group(name))
-        return found
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return the settings asked for; all None where resctrl is not mounted."""
+        addresses = list(addresses)
+        found = self._read_all()
+        for name in addresses:
+            group, kind, unit = split(name)
+            if kind == "tasks_of" and address(group) in found:
+                found[name] = self._threads_text(group, unit)
+        return {name: found.get(name) for name in addresses}
 
-    def wanted(self, found: Mapping) -> Mapping:
+    def wanted(self) -> Settings:
         """Expand the request for this host, refusing what cannot be had here."""
-        expansion = Expansion(self.request, self.top, self.able, found, self._gone(found))
+        found = self._read_all()
+        request = self.request()
+        expansion = Expansion(request, self.host.topology, self.able, found, self._gone(request, found))
         wanted = expansion.wanted()
         self._remarks = expansion.remarks
         return wanted
@@ -173,8 +219,17 @@ class Resctrl(Knob):
             *(n for n in self.fs.names(home) if n not in _resctrl.FIXED and self.fs.is_dir(f"{home}/{n}")),
         ]
 
-    def _read_group(self, name: str) -> Mapping:
-        found: Mapping = {address(name): PRESENT}
+    def _read_all(self) -> Settings:
+        """Return every group's settings, threads excepted; nothing where resctrl is not mounted."""
+        self.able = _resctrl.abilities(self.fs, self.host.topology.flags)
+        found: Settings = {}
+        if self.able.mount_point is not None:
+            for name in self._groups():
+                found.update(self._read_group(name))
+        return found
+
+    def _read_group(self, name: str) -> Settings:
+        found: Settings = {address(name): PRESENT}
         for resource, row in _resctrl.parse_schemata(self.fs.find(self._path(name, "schemata")) or "").items():
             found.update({address(name, resource, str(domain)): value for domain, value in row.items()})
         found[address(name, "cpus")] = self.fs.find(self._path(name, "cpus_list"))
@@ -183,9 +238,6 @@ class Resctrl(Knob):
             found[address(name, "mon", monitor)] = PRESENT
             cpus = self.fs.find(self._path(name, "mon_groups", monitor, "cpus_list"))
             found[address(name, "mon", monitor, "cpus")] = cpus
-        for group in [*self.request.groups, self.request.default]:
-            if group.name == name:
-                found.update({address(name, "tasks_of", u): self._threads_text(name, u) for u in group.tasks_of})
         return found
 
     def _threads_text(self, group: str, unit: str) -> str:
@@ -196,12 +248,12 @@ class Resctrl(Knob):
     def _tasks(self, group: str) -> set[int]:
         return {int(line) for line in (self.fs.find(self._path(group, "tasks")) or "").split()}
 
-    def _gone(self, found: Mapping) -> set[str]:
+    def _gone(self, request: Request, found: Settings) -> set[str]:
         """Names of the groups to remove: those asked to be absent, and those that the purge covers."""
-        gone = {group.name for group in self.request.groups if not group.present}
-        for name in {split(name)[0] for name in found} - {"default"} - self.request.named():
+        gone = {group.name for group in request.groups if not group.present}
+        for name in {split(name)[0] for name in found} - {"default"} - request.named():
             ours = self.fs.read_label(self._path(name), LABEL) is not None
-            if self.request.purge == "all" or (self.request.purge == "own" and ours):
+            if request.purge == "all" or (request.purge == "own" and ours):
                 gone.add(name)
         return gone
 

@@ -152,19 +152,23 @@ class Plan:
                 return role
         return "idle"
 
+    def resctrl(self) -> dict[str, Any]:
+        """Return the groups and the default group as options of the resctrl_schemata module."""
+        return {
+            "masks_known": bool(self.default.masks),
+            "groups": [
+                {"name": group.name, "cpus": _cpulist.render(group.cpus), "l3": group.l3()} for group in self.groups
+            ],
+            "default": {"l3": self.default.l3()},
+        }
+
     def to_dict(self) -> dict[str, object]:
-        """Return plain data for facts; ``resctrl`` holds the options of the resctrl_schemata module."""
+        """Return plain data for facts."""
         return {
             "cpus": {
                 role: _cpulist.render(getattr(self, role)) for role in ("housekeeping", "draft", "verify", "idle")
             },
-            "resctrl": {
-                "masks_known": bool(self.default.masks),
-                "groups": [
-                    {"name": group.name, "cpus": _cpulist.render(group.cpus), "l3": group.l3()} for group in self.groups
-                ],
-                "default": {"l3": self.default.l3()},
-            },
+            "resctrl": self.resctrl(),
             "remarks": self.remarks,
             "cannot": self.cannot,
         }

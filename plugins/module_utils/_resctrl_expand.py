@@ -19,7 +19,7 @@ from ._resctrl_request import L3_OPTIONS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._cbm import Amount
-    from ._knob import Mapping
+    from ._knob import Settings
     from ._resctrl import Abilities
     from ._resctrl_request import GroupRequest, Request
     from ._topology import Topology
@@ -32,7 +32,7 @@ ALL_THREADS = "all"
 class Expansion:
     """One request, held against one host: its topology, its abilities and the mapping found there."""
 
-    def __init__(self, request: Request, top: Topology, able: Abilities, found: Mapping, gone: set[str]) -> None:
+    def __init__(self, request: Request, top: Topology, able: Abilities, found: Settings, gone: set[str]) -> None:
         self.request = request
         self.top = top
         self.able = able
@@ -42,11 +42,11 @@ class Expansion:
         self.groups = [group for group in request.groups if group.present]
         self.remarks: list[str] = []
 
-    def wanted(self) -> Mapping:
+    def wanted(self) -> Settings:
         """Return the wanted mapping. Raises BadRequest for what this host cannot give."""
         self._check_cpus()
         self._check_closids()
-        wanted: Mapping = {name: None for name in self.found if split(name)[0] in self.gone}
+        wanted: Settings = {name: None for name in self.found if split(name)[0] in self.gone}
         for group in self.groups:
             wanted[address(group.name)] = PRESENT
             if group.cpus is not None:
@@ -116,10 +116,10 @@ class Expansion:
             return ()
         return L3_OPTIONS["l3"]["cdp" in self.able.mount_options] if asked or self.groups else ()
 
-    def _l3(self, resource: str) -> Mapping:
+    def _l3(self, resource: str) -> Settings:
         """Return the masks of one L3 resource; a new group gets every domain named, asked for or not."""
         tables = {group.name: self._l3_table(group, resource) for group in [*self.groups, self.request.default]}
-        wanted: Mapping = {}
+        wanted: Settings = {}
         for domain in self.top.l3:
             number = domain.id or 0
             asked = [(group.name, tables[group.name][number]) for group in self.groups if number in tables[group.name]]
@@ -159,8 +159,8 @@ class Expansion:
 
     # Bandwidth
 
-    def _throttle(self, group: GroupRequest) -> Mapping:
-        wanted: Mapping = {}
+    def _throttle(self, group: GroupRequest) -> Settings:
+        wanted: Settings = {}
         if group.name not in self.there | {"default"}:
             for resource, limit in self.able.throttle_max.items():
                 wanted.update({address(group.name, resource, str(domain)): str(limit) for domain in self._ids()})
@@ -203,7 +203,7 @@ class Expansion:
         if sentence and sentence not in self.remarks:
             self.remarks.append(sentence)
 
-    def _remark_overlaps(self, after: Mapping) -> None:
+    def _remark_overlaps(self, after: Settings) -> None:
         """Say where the default group may fill a named group's ways, so that the share protects nothing."""
         for group in self.groups:
             shared = []

@@ -87,9 +87,12 @@ ansible_facts:
   type: dict
   contains:
     epyc:
-      description: Topology and plan.
+      description: Topology, plan and intent.
       type: dict
       contains:
+        intent:
+          description: The options of this module, for the O(ignore:intent) of the other modules.
+          type: dict
         topology:
           description:
             - What the host is made of. Sizes are in bytes, CPUs in the kernel's list notation.
@@ -141,7 +144,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     top = _topology.discover(fs)
     plan = _plan.plan(_plan.Intent.parse(params), top)
     return {
-        "ansible_facts": {"epyc": {"topology": top.to_dict(), "plan": plan.to_dict()}},
+        "ansible_facts": {"epyc": {"topology": top.to_dict(), "plan": plan.to_dict(), "intent": params}},
         "text": _plan_text.render(plan, top),
     }
 

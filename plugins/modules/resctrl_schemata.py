@@ -16,8 +16,16 @@ description:
   - Ids, CPUs, sums and names are checked before the first write; the kernel's own words are quoted when it refuses.
   - Groups made by this module carry a label, so that O(purge=own) never removes somebody else's.
 author: The sovereign.epyc authors (@sovereign-epyc)
-extends_documentation_fragment: sovereign.epyc.attributes
+extends_documentation_fragment:
+  - sovereign.epyc.attributes
+  - sovereign.epyc.knob
 options:
+  from_plan:
+    description:
+      - Make the groups that the plan of O(intent) has on this host, each role with its CPUs and masks.
+      - O(groups) are made beside them, and O(default) wins over the plan's.
+    type: bool
+    default: false
   mount:
     description: Mount resctrl on C(/sys/fs/resctrl) when it is not mounted. A mount by somebody else is used as it is.
     type: bool
@@ -119,7 +127,7 @@ options:
     default: none
 notes:
   - Needs root. Holds the lock on the mount point that the kernel's documentation asks of resctrl users.
-  - Settings do not outlive a reboot.
+  - Settings do not outlive a reboot, unless O(persistent) is set.
 """
 
 EXAMPLES = r"""
@@ -140,12 +148,19 @@ EXAMPLES = r"""
         mb: {all: 20}
         tasks_of: [nightly-report.service]
 
-- name: Apply what the plan says
+- name: Make the groups of the plan, now and at every boot
   sovereign.epyc.resctrl_schemata:
     mount: true
     purge: own
-    groups: "{{ ansible_facts.epyc.plan.resctrl.groups }}"
-    default: "{{ ansible_facts.epyc.plan.resctrl.default }}"
+    from_plan: true
+    intent:
+      draft: {ccds: 1, l3: 12MiB}
+      verify: {l3: 12MiB}
+    persistent: true
+
+- name: Put everything back that this module ever changed on the host
+  sovereign.epyc.resctrl_schemata:
+    state: original
 """
 
 RETURN = r"""
@@ -165,16 +180,8 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _resctrl_request, _topology
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_knobs
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_resctrl import Resctrl, ResctrlMount
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
-    from ansible_collections.sovereign.epyc.plugins.module_utils._knob import Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_resctrl import build
 
 MONITORS = dict(
     type="list",
@@ -190,6 +197,7 @@ SHARES = dict(
     monitors=MONITORS,
 )
 SPEC = dict(
+    from_plan=dict(type="bool", default=False),
     mount=dict(type="bool", default=False),
     mount_options=dict(type="list", elements="str", choices=["cdp", "mba_mbps", "debug"]),
     groups=dict(
@@ -210,18 +218,8 @@ SPEC = dict(
 )
 
 
-def build(params: dict[str, Any], fs: KernelFS) -> list[Knob]:
-    """Return the mount and the groups as knobs of this host."""
-    request = _resctrl_request.parse(params["groups"], params["default"], params["purge"])
-    options = params["mount_options"]
-    if options is not None:
-        options = ["mba_MBps" if option == "mba_mbps" else option for option in options]
-    top = _topology.discover(fs)
-    return [ResctrlMount(fs, top, params["mount"], options), Resctrl(fs, top, request)]
-
-
 def main() -> None:
-    run_knobs(SPEC, build)
+    run_knob("resctrl", SPEC, build)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,39 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The options that every module of a knob has."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Undo, persistence and the intent that role names are resolved by."""
+
+    DOCUMENTATION = r"""
+options:
+  state:
+    description:
+      - V(present) makes the settings.
+      - V(original) puts back everything that this module ever changed on the host, as it was before the first change,
+        and drops what was stored for the boot service. The other options are without effect then.
+    type: str
+    choices: [present, original]
+    default: present
+  persistent:
+    description:
+      - Store the request on the host, so that the boot service of the role P(sovereign.epyc.base#role) makes the
+        settings again after every boot. It plans anew, because ids move.
+    type: bool
+    default: false
+  label:
+    description:
+      - The name under which a persistent request is stored. A later one of the same module with the same label replaces
+        it. Without it, the short name of the knob.
+    type: str
+  intent:
+    description:
+      - What the operator wants of the host, with the options of M(sovereign.epyc.epyc_plan) as keys. It gives meaning
+        to the names of roles where CPUs are asked for.
+    type: dict
+"""

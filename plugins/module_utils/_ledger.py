@@ -1,0 +1,81 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The ledger: what every address held before this collection first wrote to it.
+
+Settings of the running kernel are gone with a reboot, and so are their originals: they are kept under the id of the
+boot they belong to. Originals of lasting settings, such as boot parameters, are kept until they are put back.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
+
+    from ._kernelfs import KernelFS
+    from ._knob import Change, Knob, Settings
+    from ._store import Store
+
+FILE = "ledger.json"
+
+
+class Ledger:
+    """The ledger of one host."""
+
+    def __init__(self, store: Store, fs: KernelFS) -> None:
+        self.store = store
+        self.fs = fs
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Hold the lock of the store."""
+        return self.store.lock()
+
+    def originals(self) -> Settings:
+        """Return the original of every address that was touched and not put back."""
+        data = self.store.load(FILE)
+        running = data.get("running", {})
+        mine: Settings = dict(running.get("originals", {})) if running.get("boot_id") == self._boot_id() else {}
+        mine.update(data.get("lasting", {}))
+        return mine
+
+    def remember(self, knob: Knob, changes: Sequence[Change]) -> None:
+        """Keep the present value of each address that has no original yet; on the disk when this returns.
+
+        What lies in a thing that was not there, was not there either: a mask in a group that we made.
+        """
+        known = self.originals()
+        new: Settings = {}
+        for change in changes:
+            if change.address not in known:
+                parent = knob.parent(change.address)
+                holder_is_new = parent is not None and {**known, **new}.get(parent, "") is None
+                new[change.address] = None if holder_is_new else change.before
+        if new:
+            self._save(new, knob.lasting)
+
+    def forget(self, addresses: Iterable[str]) -> None:
+        """Drop originals that were put back."""
+        data = self._current()
+        for address in addresses:
+            data["running"]["originals"].pop(address, None)
+            data["lasting"].pop(address, None)
+        self.store.save(FILE, data)
+
+    def _save(self, new: Settings, lasting: bool) -> None:
+        data = self._current()
+        (data["lasting"] if lasting else data["running"]["originals"]).update(new)
+        self.store.save(FILE, data)
+
+    def _current(self) -> dict[str, dict]:  # type: ignore[type-arg]
+        """Return the file's content, without originals of an earlier boot."""
+        data = self.store.load(FILE)
+        running = data.get("running", {})
+        if running.get("boot_id") != self._boot_id():
+            running = {"boot_id": self._boot_id(), "originals": {}}
+        return {"running": running, "lasting": data.get("lasting", {})}
+
+    def _boot_id(self) -> str:
+        return self.fs.read("/proc/sys/kernel/random/boot_id")

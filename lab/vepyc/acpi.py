@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ACPI table that gives every processor its P-states, so that the real acpi-cpufreq driver has something to drive."""
+"""The ACPI table that gives every processor its P-states: what the real acpi-cpufreq driver needs to load."""
 
 from __future__ import annotations
 

@@ -58,7 +58,9 @@ def _status(args: argparse.Namespace) -> None:
         machine = Machine(run_dir)
         how = "from its snapshot" if machine.resumed else "from disk"
         pid = run_dir.pid.read_text().strip()
-        print(f"{machine.name}: {machine.shape}, kernel {machine.kernel}, port {machine.port}, started {how}, pid {pid}")
+        print(
+            f"{machine.name}: {machine.shape}, kernel {machine.kernel}, port {machine.port}, started {how}, pid {pid}"
+        )
     for run_dir in set(found) - set(alive):
         if run_dir.path.exists():
             reason = run_dir.error.read_text().strip() if run_dir.error.exists() else "its supervisor was killed"

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is inside the guest: its packages and the files that make a stock Debian quick to boot and easy to reach.
 
-This file is part of the image's content hash: change it, and the next `up` builds a new image.
+All of it is part of the image's content hash: change a file, and the next `up` builds a new image.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PACKAGES = (
     "zstd",
 )
 
-# Units that cost boot time in an emulated machine and give a lab nothing. A link to /dev/null is systemd's own "masked".
+# Units that cost boot time and give a lab nothing. A link to /dev/null is systemd's own way to mask them.
 _MASKED_UNITS = (
     "apt-daily-upgrade.timer",
     "apt-daily.timer",
@@ -165,7 +165,7 @@ _SSH_UNIT = """\
 ExecStartPre=
 """
 
-# The initramfs loads four modules by name and needs no device manager. The second of udev's scripts also hands /dev over.
+# The initramfs loads four modules by name and needs no udev. The second of udev's scripts also hands /dev over.
 _NO_UDEV_TOP = """\
 #!/bin/sh
 exit 0
@@ -174,11 +174,11 @@ _NO_UDEV_BOTTOM = """\
 #!/bin/sh
 [ "$1" = prereqs ] && exit 0
 mount -n -o move /dev "${rootmnt:?}/dev"
-rm -rf /dev
+nuke /dev
 ln -s "${rootmnt}/dev" /dev
 """
 
-# nokaslr: the hooks are placed by address. mitigations=off: their thunks cost emulated kernel code a fifth of its speed.
+# nokaslr: the hooks are placed by address. mitigations=off: their thunks cost the emulated kernel a fifth of its speed.
 _GRUB = """\
 GRUB_DEFAULT=0
 GRUB_TIMEOUT=0

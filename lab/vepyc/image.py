@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -22,8 +23,10 @@ _FINISH_TIMEOUT = 400
 
 def image_key(release: Release) -> str:
     """The content hash of the image: what goes in, how it is built, and whose key opens it."""
-    recipe = [(PACKAGE / name).read_bytes() for name in ("guest.py", "image.py")]
-    return digest([release.suite, _public_key(), *recipe])
+    key = _public_key()
+    contents = {**guest.files(release, key), **guest.links()}
+    recipe = (PACKAGE / "image.py").read_bytes()
+    return digest([release.suite, *guest.PACKAGES, json.dumps(contents, sort_keys=True), recipe])
 
 
 def image_dir(release: Release) -> Path:
@@ -110,9 +113,7 @@ def _make_disk(root: Path, disk: Path, log: Path) -> None:
         handle.truncate(_DISK_MIB * 1024 * 1024)
     size = f"{_DISK_MIB - 1}M"
     run_tool(["mke2fs", "-q", "-t", "ext4", "-d", str(root), "-E", f"offset={offset}", str(disk), size], log)
-    table = subprocess.run(["sfdisk", "-q", str(disk)], input="start=2048,type=83,bootable\n", text=True)
-    if table.returncode:
-        raise VepycError(f"sfdisk could not write a partition table to {disk}")
+    run_tool(["sfdisk", "--quiet", str(disk)], log, input="start=2048,type=83,bootable\n")
 
 
 def _finish(disk: Path, vmlinuz: Path, initrd: Path, log: Path) -> None:

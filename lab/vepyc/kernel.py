@@ -130,5 +130,7 @@ def _cave(base: int, text: bytes, release: str) -> int:
     """A page-aligned address inside a long run of int3 padding."""
     start = text.find(b"\xcc" * _MIN_CAVE)
     if start < 0:
-        raise VepycError(f"kernel {release} has no run of int3 padding of {_MIN_CAVE} bytes in .text for the lab's code")
+        raise VepycError(
+            f"kernel {release} has no run of int3 padding of {_MIN_CAVE} bytes in .text for the lab's code"
+        )
     return (base + start + 4095) & ~4095

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import struct
-import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -18,7 +17,7 @@ from .shapes import Shape
 
 SOURCE = PACKAGE / "asm" / "epyc.s"
 
-# Registers that keep a value per CPU, with what they hold at reset. QEMU knows none of them: it reads 0 and drops writes.
+# Registers that keep a value per CPU, with what they hold at reset. QEMU itself reads 0 for them and drops writes.
 MSRS = {
     0xC0000108: 0,  # PrefetchControl
     0xC0011022: 0,  # DC_CFG

@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,17 +67,15 @@ def ssh_key() -> Path:
     return key
 
 
-def run_tool(command: list[str], log: Path | None = None) -> None:
+def run_tool(command: list[str], log: Path | None = None, input: str = "") -> None:
     """Run a tool; on failure say which one, and where its output is."""
-    try:
-        if log is None:
-            subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        else:
-            with log.open("a") as out:
-                print("+", *command, file=out, flush=True)
-                subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
-    except FileNotFoundError:
-        raise VepycError(f"{command[0]} is not installed; lab/README.md lists the packages the lab needs") from None
-    except subprocess.CalledProcessError as failure:
-        where = f"see {log}" if log else (failure.stderr.strip() or "it printed nothing")
-        raise VepycError(f"{command[0]} failed with exit code {failure.returncode}: {where}") from None
+    with log.open("a+") if log else tempfile.TemporaryFile("w+") as out:
+        print("+", *command, file=out, flush=True)
+        try:
+            done = subprocess.run(command, input=input, stdout=out, stderr=subprocess.STDOUT, text=True)
+        except FileNotFoundError:
+            raise VepycError(f"{command[0]} is not installed; lab/README.md lists the packages the lab needs") from None
+        if done.returncode:
+            out.seek(0)
+            where = f"see {log}" if log else out.read().strip()
+            raise VepycError(f"{command[0]} failed with exit code {done.returncode}: {where}")

@@ -18,11 +18,12 @@ from .shapes import Shape
 
 # What an Ansible run touches first: with it in the page cache, the first module of a resumed machine is as quick as the
 # second. The sync afterwards leaves nothing for the frozen disk to miss.
-_WARM_UP = (
-    "python3 -c 'import json, re, os, glob, base64, zipfile, tempfile, subprocess, platform, datetime, selectors, shlex,"
-    " ctypes, hashlib, logging, traceback, fcntl, grp, pwd, locale, ast' && true </dev/null; systemctl is-system-running;"
-    " ls -R /sys/devices/system/cpu /sys/devices/system/node >/dev/null; sync"
-)
+_WARM_UP = """\
+python3 -c 'import ast, base64, ctypes, datetime, fcntl, glob, grp, hashlib, json, locale, logging, os, platform, pwd
+import re, selectors, shlex, subprocess, tempfile, traceback, zipfile'
+ls -R /sys/devices/system/cpu /sys/devices/system/node >/dev/null
+sync
+"""
 
 
 def snapshot_dir(shape: Shape, release: Release) -> Path:

@@ -1,0 +1,268 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab's pure logic: no QEMU, no guest, no state outside pytest's temporary directory."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from vepyc import SHAPES, VepycError, acpi, guest, image, kernel, patch, qemu, up
+from vepyc.rundir import Config, RunDir
+
+KEEP = 0xFFFFFFFF
+LAB = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("VEPYC_HOME", str(tmp_path))
+    return tmp_path
+
+
+# Shapes
+
+
+@pytest.mark.parametrize(
+    ("name", "cpus", "domains", "l3_mib", "nodes"),
+    [
+        ("small", 16, 4, 16, 4),
+        ("epyc9754", 128, 16, 16, 4),
+        ("epyc9654", 96, 12, 32, 4),
+        ("epyc9354", 32, 8, 32, 4),
+        ("epyc7543x2", 64, 16, 32, 2),
+        ("epyc9655", 96, 12, 32, 4),
+    ],
+)
+def test_a_shape_has_the_size_of_its_sku(name: str, cpus: int, domains: int, l3_mib: int, nodes: int) -> None:
+    shape = SHAPES[name]
+    assert (shape.cpus, len(shape.l3_ids), shape.l3_mib, shape.nodes) == (cpus, domains, l3_mib, nodes)
+
+
+def test_every_shape_has_its_own_port_and_name() -> None:
+    assert len({shape.port for shape in SHAPES.values()}) == len(SHAPES)
+    assert all(name == shape.name for name, shape in SHAPES.items())
+
+
+def test_l3_ids_of_two_sockets_have_a_hole() -> None:
+    assert SHAPES["epyc7543x2"].l3_ids == (*range(8), *range(16, 24))
+
+
+def test_l3_ids_of_one_socket_are_contiguous() -> None:
+    assert SHAPES["epyc9654"].l3_ids == tuple(range(12))
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=lambda shape: shape.name)
+def test_memory_and_cpus_divide_among_the_nodes(shape: patch.Shape) -> None:
+    assert shape.memory_mib % shape.nodes == 0
+    assert shape.possible_cpus % shape.nodes == 0
+
+
+# CPUID table
+
+
+def rows(name: str) -> dict[tuple[int, int], tuple[int, ...]]:
+    table = patch.cpuid_table(SHAPES[name])
+    assert table[-4:] == b"\xff" * 4
+    unpacked = struct.iter_unpack("<10I", table[:-4])
+    return {(row[0], row[1]): row[2:] for row in unpacked}
+
+
+@pytest.mark.parametrize(("name", "mib"), [("small", 16), ("epyc9654", 32)])
+def test_l3_geometry_multiplies_to_the_size_of_the_domain(name: str, mib: int) -> None:
+    _, eax, _, ebx, _, ecx, _, _ = rows(name)[0x8000001D, 3]
+    assert eax == 0, "how many CPUs share the cache is QEMU's to say"
+    ways, line, sets = (ebx >> 22) + 1, (ebx & 0xFFF) + 1, ecx + 1
+    assert ways == 16
+    assert ways * line * sets == mib * 1024 * 1024
+
+
+def test_zen3_has_no_slow_memory_allocation() -> None:
+    assert rows("epyc7543x2")[0x80000020, 0][3] == 1 << 1
+    assert rows("epyc9654")[0x80000020, 0][3] == 1 << 1 | 1 << 2 | 1 << 3
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_shape_has_a_prefetch_control_register(name: str) -> None:
+    assert rows(name)[0x80000021, KEEP][:2] == (KEEP, 1 << 13)
+
+
+def test_turin_counts_bandwidth_in_a_wider_field() -> None:
+    assert rows("epyc9655")[0x80000020, 1][1] == 12
+
+
+# The code that goes into the kernel
+
+SITES = kernel.Sites(
+    table=0xFFFFFFFF82000000, functions=(0x11, 0x22, 0x33, 0x44, 0x55), cave=0xFFFFFFFF81A50000
+)
+
+
+def test_the_header_points_at_the_originals_and_the_tables() -> None:
+    blob, entries = patch.build(SHAPES["small"], SITES)
+    header = struct.unpack_from("<8Q", blob)
+    assert header[:5] == SITES.functions
+    cpuid_table, msr_list, msr_slots = (address - SITES.cave for address in header[5:])
+    table = patch.cpuid_table(SHAPES["small"])
+    assert blob[cpuid_table : cpuid_table + len(table)] == table
+    assert struct.unpack_from(f"<{len(patch.MSRS) + 1}I", blob, msr_list) == (*patch.MSRS, 0xFFFFFFFF)
+    assert msr_slots % 4096 == 0
+    assert len(blob) - msr_slots == 16 * 8 * 8
+    endbr = b"\xf3\x0f\x1e\xfa"
+    assert all(blob[entry - SITES.cave :].startswith(endbr) for entry in entries)
+    assert len(set(entries)) == 5
+
+
+def test_slots_hold_the_reset_values_of_every_possible_cpu() -> None:
+    blob, _ = patch.build(SHAPES["epyc7543x2"], SITES)
+    slots = struct.unpack_from("<Q", blob, 7 * 8)[0] - SITES.cave
+    per_cpu = [blob[start : start + 64] for start in range(slots, len(blob), 64)]
+    assert len(per_cpu) == 72
+    assert {struct.unpack_from("<4Q", cpu) for cpu in per_cpu} == {tuple(patch.MSRS.values())}
+
+
+# Finding the kernel's functions
+
+BASE = 0xFFFFFFFF81000000
+CPUID = bytes.fromhex("4989f8 0fa2 418900 c3")
+CAVE = b"\xcc" * (300 * 1024)
+
+
+def made_up_kernel(functions: dict[str, bytes], *, tables: int = 1, cave: bytes = CAVE, marked: bool = False) -> bytes:
+    """An ELF image with one section of code, in which the functions stand, and `tables` copies of a pv_ops."""
+    text, addresses = bytearray(), {}
+    for name, code in {"native_cpuid": CPUID, **functions}.items():
+        text += b"\x90" * (-len(text) % 16)
+        addresses[name] = BASE + len(text)
+        text += (b"\xf3\x0f\x1e\xfa" if marked else b"") + code + b"\xc3"
+    text += b"\x90" * 64 + cave + b"\x90"
+    names = ("native_cpuid", *kernel.PATTERNS)
+    text += struct.pack("<5Q", *(addresses.get(name, 0) for name in names)) * tables
+    header = bytearray(64)
+    header[:4] = b"\x7fELF"
+    program = struct.pack("<IIQQQQQQ", 1, 7, 64 + 56 + 64, BASE, BASE, len(text), len(text), 4096)
+    section = struct.pack("<IIQQQQIIQQ", 1, 1, 6, BASE, 64 + 56 + 64, len(text), 0, 0, 16, 0)
+    struct.pack_into("<QQ", header, 0x20, 64, 64 + 56)
+    struct.pack_into("<HHHH", header, 0x36, 56, 1, 64, 1)
+    return bytes(header) + program + section + bytes(text)
+
+
+@pytest.mark.parametrize("marked", [False, True], ids=["without landing marks", "with landing marks"])
+def test_functions_are_found_through_the_table_that_names_them(marked: bool) -> None:
+    sites = kernel.find_sites(made_up_kernel(kernel.PATTERNS, marked=marked), "6.99")
+    assert sites.functions[0] == BASE
+    assert all(first < second for first, second in pairwise(sites.functions))
+    assert sites.cave % 4096 == 0
+
+
+@pytest.mark.parametrize("missing", kernel.PATTERNS)
+def test_a_missing_pattern_is_named_with_its_kernel(missing: str) -> None:
+    functions = {name: code for name, code in kernel.PATTERNS.items() if name != missing}
+    with pytest.raises(VepycError, match=rf"kernel 6\.99 has no code that looks like {missing}"):
+        kernel.find_sites(made_up_kernel(functions), "6.99")
+
+
+def test_two_tables_are_an_error() -> None:
+    with pytest.raises(VepycError, match=r"kernel 6\.99 has 2 tables that look like pv_ops"):
+        kernel.find_sites(made_up_kernel(kernel.PATTERNS, tables=2), "6.99")
+
+
+def test_a_kernel_without_padding_is_an_error() -> None:
+    with pytest.raises(VepycError, match=r"kernel 6\.99 has no run of int3 padding"):
+        kernel.find_sites(made_up_kernel(kernel.PATTERNS, cave=b""), "6.99")
+
+
+def test_an_unknown_compression_is_an_error(tmp_path: Path) -> None:
+    vmlinuz = tmp_path / "vmlinuz-6.99"
+    vmlinuz.write_bytes(bytes(4096))
+    with pytest.raises(VepycError, match=r"vmlinuz-6\.99 is compressed with neither xz nor zstd"):
+        kernel.unpack(vmlinuz)
+
+
+# The ACPI table and QEMU's arguments
+
+
+def test_the_ssdt_names_processors_in_hexadecimal_and_compiles(tmp_path: Path) -> None:
+    source = acpi.ssdt(SHAPES["epyc9754"])
+    assert r"Scope (\_SB.CPUS.C07F)" in source
+    assert "C080" not in source
+    assert "Package () { 2250, " in source
+    assert acpi.compile_ssdt(SHAPES["epyc9754"], tmp_path).read_bytes().startswith(b"SSDT")
+
+
+def test_the_second_socket_is_filled_cpu_by_cpu() -> None:
+    args = qemu.machine_args(SHAPES["epyc7543x2"], "ssdt.aml")
+    assert "32,maxcpus=72,sockets=2,dies=9,cores=4,threads=1" in args
+    plugged = [arg for arg in args if "socket-id=1" in arg]
+    assert len(plugged) == 32
+    assert not any("die-id=8" in arg for arg in plugged)
+
+
+def test_nodes_of_two_sockets_are_far_apart() -> None:
+    args = qemu.machine_args(SHAPES["epyc7543x2"], "ssdt.aml")
+    assert "dist,src=0,dst=1,val=32" in args
+    assert "dist,src=0,dst=1,val=12" in qemu.machine_args(SHAPES["small"], "ssdt.aml")
+
+
+def test_two_kernels_have_two_images() -> None:
+    first, second = (image.image_key(release) for release in guest.RELEASES.values())
+    assert first != second
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"shape": "epyc1"}, "there is no shape 'epyc1'; the shapes are small, "),
+        ({"shape": "small", "kernel": "5.4"}, "there is no guest with kernel '5.4'; choose 6.12 or 6.1"),
+        ({"shape": "small", "name": "No Host"}, "'No Host' cannot be a host name"),
+    ],
+)
+def test_up_refuses_what_it_does_not_know(arguments: dict[str, str], message: str) -> None:
+    with pytest.raises(VepycError, match=message):
+        up(**arguments)
+
+
+def test_a_taken_port_names_the_option(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("vepyc.start.ensure_image", lambda release: tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(VepycError, match=f"port {port} on 127.0.0.1 is taken; choose another one with --port"):
+            up("small", port=port)
+
+
+def test_a_run_directory_without_a_supervisor_is_stale() -> None:
+    run_dir = RunDir.of("gone")
+    run_dir.create(Config(name="gone", shape="small", kernel="6.12", port=1, image="", snapshot=None))
+    assert not run_dir.alive()
+    run_dir.stop()
+    assert not run_dir.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ssh", "nobody", "true"], "vepyc: machine 'nobody' is not running; start it with: vepyc up"),
+        (["status", "nobody"], "vepyc: machine 'nobody' is not running; start it with: vepyc up"),
+        (["down", "nobody"], "vepyc: there is no machine 'nobody'; vepyc status lists those that run"),
+        (["down"], "vepyc: name one machine, or say --all"),
+    ],
+)
+def test_the_command_line_fails_with_one_sentence(arguments: list[str], message: str) -> None:
+    done = subprocess.run([sys.executable, LAB / "bin/vepyc", *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", message + "\n")
+
+
+def test_list_shows_every_shape() -> None:
+    done = subprocess.run([sys.executable, LAB / "bin/vepyc", "list"], capture_output=True, text=True, check=True)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == list(SHAPES)

@@ -93,8 +93,14 @@ class Amount:
             return ways_in(int(self.number))
         if self.kind == "ways":
             return int(self.number)
-        wanted = self.number if self.kind == "bytes" else domain_bytes * self.number / 100
-        return max(1, -int(-wanted * total // domain_bytes))
+        if self.kind == "share":
+            return max(1, -int(-total * self.number // 100))
+        if not domain_bytes:
+            raise BadRequest(
+                f"{self.text} of L3 cannot be turned into ways: the kernel does not tell how large the L3 domains of "
+                "this host are. Say a number of ways."
+            )
+        return -int(-self.number * total // domain_bytes)
 
     def rounding(self, total: int, domain_bytes: int) -> str | None:
         """Return a sentence when the amount is no whole number of ways, else None."""
@@ -103,9 +109,8 @@ class Amount:
         wanted = {"bytes": self.number, "share": domain_bytes * self.number / 100}.get(self.kind, got * way)
         if wanted == got * way:
             return None
-        return (
-            f"{self.text} of L3 is no whole way of {size_text(way)}: rounded up to {got} ways, {size_text(got * way)}."
-        )
+        ways = "1 way" if got == 1 else f"{got} ways"
+        return f"{self.text} of L3 is no whole way of {size_text(way)}: rounded up to {ways}, {size_text(got * way)}."
 
 
 def allocate(

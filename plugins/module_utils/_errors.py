@@ -13,7 +13,7 @@ from __future__ import annotations
 class TuningError(Exception):
     """Anything that stops a run.
 
-    ``details`` holds the same facts as the sentence, for programs: address, wanted, found, errno, path.
+    ``details`` holds the same facts as the sentence, for programs: address, wanted, found, errno, file.
     """
 
     def __init__(self, sentence: str, **details: object) -> None:
@@ -33,7 +33,7 @@ class Refused(TuningError):
     """The kernel said no to a read or a write."""
 
     def __init__(self, sentence: str, errno: int, path: str) -> None:
-        super().__init__(sentence, errno=errno, path=path)
+        super().__init__(sentence, errno=errno, file=path)
         self.errno = errno
         self.path = path
 

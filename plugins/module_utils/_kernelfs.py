@@ -138,7 +138,7 @@ class KernelFS:
 
         libc = ctypes.CDLL(None, use_errno=True)
         first = () if source is None else (source,)
-        with _spoken(target, name):
+        with _spoken(target, "unmount" if source is None else "mount"):
             if getattr(libc, name)(*first, self._real(target).encode(), *rest) != 0:
                 code = ctypes.get_errno()
                 raise OSError(code, os.strerror(code))
@@ -187,5 +187,5 @@ def _spoken(path: str, verb: str) -> Iterator[None]:
         code = error.errno or 0
         reason = f"Cannot {verb} {path}: {os.strerror(code)}."
         if code in ABSENT:
-            raise Absent(reason, errno=code, path=path) from error
+            raise Absent(reason, errno=code, file=path) from error
         raise Refused(reason, code, path) from error

@@ -13,7 +13,7 @@ An address is a text such as ``resctrl:draft/L3/0``; a value is the text the ker
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 
 from ._errors import NotApplied, TuningError, Unrestored
 
@@ -165,26 +165,23 @@ def converge(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -> Outc
     changes: list[Change] = []
     remarks: list[str] = []
     done: list[tuple[Knob, list[Change]]] = []
-    with ExitStack() as locks:
-        if not check:
-            locks.enter_context(ledger.lock())
-        for knob in knobs:
-            if not check:
-                locks.enter_context(knob.lock())
-            try:
-                wanted = knob.wanted()
-                todo = differences(knob, wanted, knob.read(wanted))
-                if todo and not check:
-                    if knob.remembered:
-                        ledger.remember(knob, todo)
-                    done.append((knob, todo))
-                    knob.write(todo)
-                    _prove(knob, wanted)
-            except TuningError as error:
-                _put_back(done, error)
-                raise
-            changes += todo
-            remarks += knob.remarks()
+    with nullcontext() if check else ledger.lock():
+        try:
+            for knob in knobs:
+                with nullcontext() if check else knob.lock():
+                    wanted = knob.wanted()
+                    todo = differences(knob, wanted, knob.read(wanted))
+                    if todo and not check:
+                        if knob.remembered:
+                            ledger.remember(knob, todo)
+                        done.append((knob, todo))
+                        knob.write(todo)
+                        _prove(knob, wanted)
+                changes += todo
+                remarks += knob.remarks()
+        except TuningError as error:
+            _put_back(done, error)
+            raise
         if not check:
             for knob in knobs:
                 knob.settled(ledger)
@@ -215,10 +212,11 @@ def _put_back(done: Sequence[tuple[Knob, list[Change]]], error: TuningError) -> 
     for knob, todo in reversed(done):
         before = {change.address: change.before for change in todo}
         try:
-            back = differences(knob, before, knob.read(before))
-            if back:
-                knob.write(back)
-            _prove(knob, before)
+            with knob.lock():
+                back = differences(knob, before, knob.read(before))
+                if back:
+                    knob.write(back)
+                _prove(knob, before)
         except TuningError as second:
             raise Unrestored(
                 f"{error} Putting back what was there before failed too: {second} This host is now between two states.",

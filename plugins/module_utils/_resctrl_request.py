@@ -81,28 +81,38 @@ class Request:
 def parse(groups: Sequence[Mapping[str, Any]], default: Mapping[str, Any] | None, purge: str) -> Request:
     """Read module options. Raises BadRequest for what no host could satisfy."""
     parsed = [_group(raw, check_name(raw["name"])) for raw in groups]
-    owner: dict[int, str] = {}
     seen: set[str] = set()
     for group in parsed:
         if group.name in seen:
             raise BadRequest(f"The group {group.name} is named twice; give it once, with all its settings.")
         seen.add(group.name)
-        for cpu in group.cpus or ():
-            if cpu in owner:
+    request = Request(parsed, _group(default or {}, "default"), purge)
+    present = [group for group in parsed if group.present]
+    _refuse_shared({group.name: group.cpus or () for group in present}, "CPU", "groups")
+    _refuse_shared({group.name: group.tasks_of for group in present}, "unit or process", "groups")
+    for group in [*present, request.default]:
+        _refuse_shared({name: cpus or () for name, cpus in group.monitors.items()}, "CPU", "monitor groups")
+    return request
+
+
+def _refuse_shared(members: Mapping[str, Sequence[object]], noun: str, holders: str) -> None:
+    """Refuse what is given to two: the kernel would move it to the latter in silence."""
+    owner: dict[object, str] = {}
+    for name, items in members.items():
+        for item in items:
+            if owner.setdefault(item, name) != name:
                 raise BadRequest(
-                    f"CPU {cpu} is in the groups {owner[cpu]} and {group.name}; a CPU belongs to exactly one group."
+                    f"The {noun} {item} is in the {holders} {owner[item]} and {name}; it can be in only one."
                 )
-            owner[cpu] = group.name
-    return Request(parsed, _group(default or {}, "default"), purge)
 
 
 def check_name(name: str) -> str:
     """Return a group's name when the kernel would take it and our addresses can hold it."""
-    reserved = (*FIXED, "default", ".", "..", "")
+    reserved = (*FIXED, "default", "mount", ".", "..", "")
     if name in reserved or "/" in name or not name.isprintable() or name != name.strip() or len(name) > 200:
         raise BadRequest(
             f"'{name}' is no name for a resctrl group: it must be one plain word of at most 200 characters without a "
-            "slash, and none of info, mon_data, mon_groups and default."
+            "slash, and none of info, mon_data, mon_groups, default and mount."
         )
     return name
 
@@ -120,6 +130,8 @@ def _group(raw: Mapping[str, Any], name: str) -> GroupRequest:
             group.throttle[resource] = _table(raw[option], f"group {name}: {option}", _steps)
     group.tasks_of = tuple(str(item) for item in raw.get("tasks_of") or ())
     for monitor in raw.get("monitors") or ():
+        if monitor["name"] in group.monitors:
+            raise BadRequest(f"Group {name}: the monitor group {monitor['name']} is named twice.")
         group.monitors[check_name(monitor["name"])] = _cpus(monitor.get("cpus"), f"monitor {monitor['name']}: cpus")
     return group
 
@@ -144,6 +156,8 @@ def _table(raw: Mapping[object, object], what: str, parse_value: Any) -> DomainT
                 rest = parsed
                 continue
             ids = _cpulist.parse(str(key))
+            if not ids:
+                raise ValueError("an empty list")
         except ValueError:
             raise BadRequest(f"{what}: '{key}' names no L3 domain; say 'all', an id, or ids such as '0-3,8'.") from None
         except BadRequest as error:

@@ -69,9 +69,10 @@ class Expansion:
 
     def _check_cpus(self) -> None:
         holder: dict[int, str] = {}
+        giving = {"default", *self.gone, *(group.name for group in self.groups if group.cpus is not None)}
         for name, value in self.found.items():
             group, kind, dummy = split(name)
-            if kind == "cpus" and group != "default" and group not in self.gone | self.request.named():
+            if kind == "cpus" and group not in giving:
                 holder.update(dict.fromkeys(_cpulist.parse(value or ""), group))
         for group_request in self.groups:
             what = f"Group {group_request.name}"
@@ -87,8 +88,8 @@ class Expansion:
                     )
                 if cpu in holder:
                     raise BadRequest(
-                        f"{what}: CPU {cpu} belongs to the group {holder[cpu]}, which this task does not name. Name "
-                        "that group too, or purge it."
+                        f"{what}: CPU {cpu} belongs to the group {holder[cpu]}, whose CPUs this task does not give. "
+                        f"Give the cpus of {holder[cpu]} too, or remove that group."
                     )
 
     def _check_closids(self) -> None:
@@ -110,11 +111,21 @@ class Expansion:
 
     def _l3_resources(self) -> tuple[str, ...]:
         asked = any(group.l3 for group in [*self.groups, self.request.default])
-        if "cat_l3" not in self.top.flags:
-            if asked:
-                raise BadRequest("This CPU has no L3 allocation (no cat_l3 in /proc/cpuinfo), so l3 cannot be set.")
-            return ()
-        return L3_OPTIONS["l3"]["cdp" in self.able.mount_options] if asked or self.groups else ()
+        resources = L3_OPTIONS["l3"]["cdp" in self.able.mount_options]
+        if "cat_l3" in self.top.flags and all(self._offered(resource) for resource in resources):
+            return resources if asked or self.groups else ()
+        if asked and "cat_l3" in self.top.flags:
+            raise BadRequest(
+                f"This kernel offers no L3 allocation (no {resources[0]} in schemata), so l3 cannot be set. The boot "
+                "parameter rdt=!l3cat hides it."
+            )
+        if asked:
+            raise BadRequest("This CPU has no L3 allocation (no cat_l3 in /proc/cpuinfo), so l3 cannot be set.")
+        return ()
+
+    def _offered(self, resource: str) -> bool:
+        """Tell whether the kernel takes a resource. CPUID may show what the kernel is too old for or told to hide."""
+        return not self.able.mount_point or any(split(name)[1] == resource for name in self.found)
 
     def _l3(self, resource: str) -> Settings:
         """Return the masks of one L3 resource; a new group gets every domain named, asked for or not."""
@@ -134,8 +145,13 @@ class Expansion:
             for dummy, amount in every:
                 self._remark(amount.rounding(ways_in(full), domain.bytes))
             for group in self.groups:
-                if group.name not in self.there:
-                    masks.setdefault(group.name, self._unclaimed(resource, number, full))
+                if group.name not in self.there and group.name not in masks:
+                    masks[group.name] = full & ~self._claimed(resource, number, masks)
+                    if not masks[group.name]:
+                        raise BadRequest(
+                            f"Group {group.name}: exclusive groups own every way of L3 domain {number}, so that a new "
+                            "group can have none. Make them smaller or shareable."
+                        )
             wanted.update({address(name, resource, str(number)): f"{mask:x}" for name, mask in masks.items()})
         return wanted
 
@@ -149,26 +165,30 @@ class Expansion:
                 table.update(request.expand(self._ids(), f"group {group.name}: {option}"))
         return table
 
-    def _unclaimed(self, resource: str, domain: int, full: int) -> int:
-        """The ways of a domain that no exclusive group owns: what a new group gets where nothing was asked."""
-        for name, value in self.found.items():
-            group, kind, dummy = split(name)
-            if kind == "mode" and value == "exclusive":
-                full &= ~parse_mask(self.found.get(address(group, resource, str(domain))) or "0")
-        return full
+    def _claimed(self, resource: str, domain: int, masks: dict[str, int]) -> int:
+        """The ways of a domain that exclusive groups own after this run, so that no new group may have them."""
+        modes = {split(name)[0]: value for name, value in self.found.items() if split(name)[1] == "mode"}
+        modes.update({group.name: group.mode for group in self.groups if group.mode})
+        claimed = 0
+        for name, mode in modes.items():
+            if mode == "exclusive" and name not in self.gone:
+                now = parse_mask(self.found.get(address(name, resource, str(domain))) or "0")
+                claimed |= masks.get(name, now)
+        return claimed
 
     # Bandwidth
 
     def _throttle(self, group: GroupRequest) -> Settings:
         wanted: Settings = {}
         if group.name not in self.there | {"default"}:
-            for resource, limit in self.able.throttle_max.items():
+            offered = {name: limit for name, limit in self.able.throttle_max.items() if self._offered(name)}
+            for resource, limit in offered.items():
                 wanted.update({address(group.name, resource, str(domain)): str(limit) for domain in self._ids()})
         for resource, table in group.throttle.items():
             what = f"Group {group.name}: {resource.lower()}"
             if not self.top.is_amd:
                 raise BadRequest(f"{what} in GB/s is AMD's; this CPU is {self.top.vendor}.")
-            if self.able.mount_point and not any(split(name)[1] == resource for name in self.found):
+            if not self._offered(resource):
                 raise BadRequest(f"{what}: this host has no {resource} allocation (no {resource} in schemata).")
             for domain, steps in table.expand(self._ids(), what).items():
                 wanted[address(group.name, resource, str(domain))] = self._limit(resource, steps, what)
@@ -204,16 +224,29 @@ class Expansion:
             self.remarks.append(sentence)
 
     def _remark_overlaps(self, after: Settings) -> None:
-        """Say where the default group may fill a named group's ways, so that the share protects nothing."""
+        """Say where a group whose masks nobody chose may fill a named group's ways, so that nothing is reserved."""
+        chosen = {group.name for group in self.groups if group.l3}
+        others = ["default", *sorted((self.there | self.request.named()) - self.gone - chosen - {"default"})]
         for group in self.groups:
-            shared = []
-            for domain in self.top.l3:
-                masks = {name: after.get(address(name, "L3", str(domain.id))) for name in (group.name, "default")}
-                runs_here = not group.cpus or set(group.cpus) & set(domain.cpus)
-                if self.able.cbm_mask and group.l3 and runs_here and all(masks.values()) and domain.id is not None:
-                    shared += [domain.id] if overlaps({n: parse_mask(m or "0") for n, m in masks.items()}) else []
-            if shared:
-                self._remark(
-                    f"The default group may fill ways of {group.name} in the L3 domains {_cpulist.render(shared)}, so "
-                    f"nothing is reserved for {group.name} there; give the default group an l3 of its own."
-                )
+            for other in others if group.l3 and self.able.cbm_mask else ():
+                shared = [
+                    domain.id
+                    for domain in self.top.l3
+                    if domain.id is not None
+                    and (not group.cpus or set(group.cpus) & set(domain.cpus))
+                    and self._overlap(after, (group.name, other), domain.id)
+                ]
+                if shared:
+                    who = "default group" if other == "default" else f"group {other}"
+                    self._remark(
+                        f"The {who} may fill ways of {group.name} in the L3 domains {_cpulist.render(shared)}, so "
+                        f"nothing is reserved for {group.name} there; give the {who} an l3 of its own."
+                    )
+
+    def _overlap(self, after: Settings, names: tuple[str, str], domain: int) -> bool:
+        """Tell whether two groups share a way of a domain, in any of the L3 resources."""
+        for resource in self._l3_resources():
+            masks = {name: parse_mask(after.get(address(name, resource, str(domain))) or "0") for name in names}
+            if overlaps(masks):
+                return True
+        return False

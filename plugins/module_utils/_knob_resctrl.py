@@ -81,11 +81,16 @@ class ResctrlMount(Knob):
         """Refuse what this host or an existing mount does not allow."""
         top = self.host.topology
         if top.resctrl is None:
-            raise BadRequest(next(reason for reason in top.missing if "resctrl" in reason))
+            raise BadRequest(next(reason for reason in top.missing if reason.startswith("resctrl")))
         if "mba_MBps" in (self.options or "") and top.is_amd:
             raise BadRequest(
                 "The mount option mba_mbps needs a linear bandwidth scale, which AMD does not have: the kernel "
                 "refuses it. Limits on AMD are in GB/s anyway; use mb."
+            )
+        if "cdp" in (self.options or "").split(",") and "cdp_l3" not in top.flags:
+            raise BadRequest(
+                "The mount option cdp needs a CPU that tells code from data in L3, which this one does not (no cdp_l3 "
+                "in /proc/cpuinfo). Leave it out."
             )
         have = self.read([MOUNT])[MOUNT]
         if have is None:

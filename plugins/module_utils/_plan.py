@@ -184,7 +184,10 @@ def plan(intent: Intent, top: Topology) -> Plan:
     verify, dummy = _take(intent.verify, "verify", top, rest, result.housekeeping)
     kept = set(result.housekeeping)
     result.draft = _cpus_of(draft, kept)
-    result.verify = _cpus_of(verify, kept) if top.l3 else tuple(cpu for cpu in top.online if cpu not in kept)
+    if top.l3 or intent.verify.count == 0:
+        result.verify = _cpus_of(verify, kept)
+    else:
+        result.verify = tuple(cpu for cpu in top.online if cpu not in kept)
     result.idle = tuple(sorted(set(top.online) - kept - set(result.draft) - set(result.verify)))
     for role, placement, domains in (("draft", intent.draft, draft), ("verify", intent.verify, verify)):
         if placement.count != 0 and not getattr(result, role):
@@ -283,7 +286,7 @@ def _partition_l3(
         )
     result.groups = asked
     if able.cbm_mask is None:
-        result.default.amount = intent.default_l3
+        result.default.amount = intent.default_l3 if asked else None
         result.default.domains = [domain for group in asked for domain in group.domains]
         return
     for domain in top.l3:
@@ -323,7 +326,9 @@ def _refuse_what_no_domain_has(asked: Sequence[Group]) -> None:
 def _why_no_cat(top: Topology) -> str:
     """Return the reason that masks cannot be planned here, empty where they can."""
     if top.resctrl is None or "cat_l3" not in top.flags:
-        return next((reason for reason in top.missing if "resctrl" in reason), "resctrl: the CPU flags lack cat_l3.")
+        return next(
+            (reason for reason in top.missing if reason.startswith("resctrl")), "resctrl: the CPU flags lack cat_l3."
+        )
     if any(domain.id is None for domain in top.l3):
         return next(reason for reason in top.missing if reason.startswith("L3 domain ids"))
     return ""

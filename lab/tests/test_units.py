@@ -11,8 +11,10 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+
 from vepyc import SHAPES, VepycError, acpi, guest, image, kernel, patch, qemu, up
 from vepyc.rundir import Config, RunDir
 
@@ -99,9 +101,7 @@ def test_turin_counts_bandwidth_in_a_wider_field() -> None:
 
 # The code that goes into the kernel
 
-SITES = kernel.Sites(
-    table=0xFFFFFFFF82000000, functions=(0x11, 0x22, 0x33, 0x44, 0x55), cave=0xFFFFFFFF81A50000
-)
+SITES = kernel.Sites(table=0xFFFFFFFF82000000, functions=(0x11, 0x22, 0x33, 0x44, 0x55), cave=0xFFFFFFFF81A50000)
 
 
 def test_the_header_points_at_the_originals_and_the_tables() -> None:
@@ -226,7 +226,7 @@ def test_two_kernels_have_two_images() -> None:
         ({"shape": "small", "name": "No Host"}, "'No Host' cannot be a host name"),
     ],
 )
-def test_up_refuses_what_it_does_not_know(arguments: dict[str, str], message: str) -> None:
+def test_up_refuses_what_it_does_not_know(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(VepycError, match=message):
         up(**arguments)
 

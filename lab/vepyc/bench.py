@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How long machines take to answer over ssh, against the limits the lab promises on two cores.
+
+Run as `python -m vepyc.bench`. Each figure is one start of a machine of its own; images are built and snapshots saved
+before the clock runs.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+
+from .errors import VepycError
+from .guest import get_release
+from .shapes import get_shape
+from .snapshot import snapshot_dir
+from .start import up
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A figure and the limit it has to stay under."""
+
+    name: str
+    shape: str
+    cold: bool
+    limit: float
+
+
+BARS = (
+    Bar("small_cold_start", "small", True, 45),
+    Bar("small_snapshot_start", "small", False, 5),
+    Bar("epyc9754_cold_start", "epyc9754", True, 240),
+    Bar("epyc9754_snapshot_start", "epyc9754", False, 15),
+)
+
+
+def measure(bar: Bar) -> float:
+    """Seconds from the request to the first command that ran in the guest."""
+    name = f"bench-{bar.shape}"
+    start = time.monotonic()
+    machine = up(bar.shape, name=name, cold=bar.cold)
+    try:
+        machine.run("true")
+        return time.monotonic() - start
+    finally:
+        machine.down()
+
+
+def main() -> None:
+    """Print one line per figure; exit 1 when one misses its limit."""
+    missed = False
+    try:
+        for shape in dict.fromkeys(bar.shape for bar in BARS):
+            if not snapshot_dir(get_shape(shape), get_release("6.12")).exists():
+                up(shape, name=f"bench-{shape}").down()
+        for bar in BARS:
+            seconds = measure(bar)
+            missed |= seconds >= bar.limit
+            print(f"figure {bar.name} {seconds:.1f} s (bar < {bar.limit:.0f})", flush=True)
+    except VepycError as error:
+        print(f"vepyc: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+    raise SystemExit(int(missed))
+
+
+if __name__ == "__main__":
+    main()

@@ -4,8 +4,7 @@
 
 """Small JSON files that survive a crash: the ledger of originals and the requests that the boot service applies.
 
-A file is replaced whole: written beside, flushed to the disk, renamed, and the folder flushed. Whoever changes one
-holds the lock.
+Whoever changes one holds the lock.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
+from . import _textfile
 from ._errors import TuningError
 from ._kernelfs import hold
 
@@ -54,30 +54,18 @@ class Store:
         path = os.path.join(self.folder, name)
         if self.read_only:
             raise TuningError(f"A check tried to write {path}. This is a fault of the collection: please report it.")
-        beside = f"{path}.new"
-        try:
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            with open(beside, "w", encoding="utf-8") as file:
-                json.dump(data, file, indent=1, sort_keys=True)
-                file.flush()
-                os.fsync(file.fileno())
-            os.rename(beside, path)
-            folder = os.open(self.folder, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-        except OSError as error:
-            raise TuningError(
-                f"{path} cannot be written: {os.strerror(error.errno or 0)}. Make room or mend it first."
-            ) from None
+        self._make_folder()
+        _textfile.replace(path, json.dumps(data, indent=1, sort_keys=True) + "\n", 0o600)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the one lock of all who change this host with this collection."""
+        self._make_folder()
+        with hold(self.folder, self.folder):
+            yield
+
+    def _make_folder(self) -> None:
         try:
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
         except OSError as error:
             raise TuningError(f"{self.folder} cannot be made: {os.strerror(error.errno or 0)}.") from None
-        with hold(self.folder, self.folder):
-            yield

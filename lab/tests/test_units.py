@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from vepyc import SHAPES, VepycError, acpi, guest, image, kernel, patch, qemu, up
+from vepyc import SHAPES, Shape, VepycError, acpi, guest, image, kernel, patch, qemu, up
 from vepyc.rundir import Config, RunDir
 
 KEEP = 0xFFFFFFFF
@@ -61,7 +61,7 @@ def test_l3_ids_of_one_socket_are_contiguous() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=lambda shape: shape.name)
-def test_memory_and_cpus_divide_among_the_nodes(shape: patch.Shape) -> None:
+def test_memory_and_cpus_divide_among_the_nodes(shape: Shape) -> None:
     assert shape.memory_mib % shape.nodes == 0
     assert shape.possible_cpus % shape.nodes == 0
 

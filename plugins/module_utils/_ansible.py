@@ -39,24 +39,33 @@ def run_knob(
 
     ``rules`` go to AnsibleModule, as required_together and the like.
     """
-    module = AnsibleModule(argument_spec={**COMMON, **spec}, supports_check_mode=True, **rules)
+
+    def knobs_of(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
+        if params["state"] == "original":
+            labels = [request for request in _desired.stored(ledger.store)[1] if request.split("/")[0] == name]
+            originals = [Original(knob, ledger) for knob in reversed(build(host, {}))]
+            return [*originals, _desired.Desired(ledger.store, dict.fromkeys(labels))]
+        options = {key: params[key] for key in spec if params[key] is not None}
+        knobs = list(build(host, options))
+        if params["persistent"]:
+            requests = {f"{name}/{params['label'] or name}": options}
+            if params["intent"]:
+                requests["intent"] = params["intent"]
+            knobs.append(_desired.Desired(ledger.store, requests))
+        return knobs
+
+    run_plain({**COMMON, **spec}, knobs_of, **rules)
+
+
+def run_plain(
+    spec: dict[str, Any], knobs_of: Callable[[Mapping[str, Any], Host, Ledger], Sequence[Knob]], **rules: Any
+) -> None:
+    """Be a module that converges the knobs which ``knobs_of`` makes of its parameters, and exit."""
+    module = AnsibleModule(argument_spec=spec, supports_check_mode=True, **rules)
     fs = KernelFS(read_only=module.check_mode)
-    store = Store(read_only=module.check_mode)
-    ledger = Ledger(store, fs)
-    options = {key: module.params[key] for key in spec if module.params[key] is not None}
+    ledger = Ledger(Store(read_only=module.check_mode), fs)
     try:
-        if module.params["state"] == "original":
-            labels = [request for request in _desired.stored(store)[1] if request.split("/")[0] == name]
-            inner = build(Host(fs), {})
-            knobs: list[Knob] = [Original(knob, ledger) for knob in reversed(inner)]
-            knobs.append(_desired.Desired(store, dict.fromkeys(labels)))
-        else:
-            knobs = list(build(Host(fs, module.params["intent"]), options))
-            if module.params["persistent"]:
-                requests = {f"{name}/{module.params['label'] or name}": options}
-                if module.params["intent"]:
-                    requests["intent"] = module.params["intent"]
-                knobs.append(_desired.Desired(store, requests))
+        knobs = knobs_of(module.params, Host(fs, module.params.get("intent")), ledger)
         outcome = converge(knobs, ledger, check=module.check_mode)
     except TuningError as error:
         module.fail_json(msg=str(error), **error.details)

@@ -1,0 +1,41 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Every knob by name, in the order in which they are applied: what takes CPUs away or brings them comes first.
+
+Adding a knob means adding its file, its module and a line here.
+"""
+
+from __future__ import annotations
+
+from . import _knob_resctrl
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from ._host import Host
+    from ._knob import Knob
+    from ._ledger import Ledger
+
+    Build = Callable[[Host, Mapping[str, Any]], Sequence[Knob]]
+
+KNOBS: dict[str, Build] = {
+    "resctrl": _knob_resctrl.build,
+}
+
+
+def in_order(requests: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Mapping[str, Any]]]:
+    """Return requests by "KNOB/LABEL" as (knob, label, options), in the order to apply them."""
+    names = list(KNOBS)
+    rows = [(key.partition("/")[0], key.partition("/")[2], options) for key, options in requests.items()]
+    return sorted(rows, key=lambda row: (names.index(row[0]) if row[0] in KNOBS else len(names), row[1]))
+
+
+def all_originals(host: Host, ledger: Ledger) -> list[Knob]:
+    """Return knobs that want back everything that the ledger remembers."""
+    from ._knob import Original
+
+    return [Original(knob, ledger) for build in KNOBS.values() for knob in reversed(build(host, {}))]

@@ -1,0 +1,152 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The command line on the host: the same engine, without Ansible.
+
+Exit codes: 0 when all is as it shall be, 2 when a check found drift or something unknown, 1 when something failed.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from . import _plan_text
+from ._catalogue import KNOBS, all_originals, in_order
+from ._desired import Desired, stored
+from ._errors import TuningError
+from ._host import Host
+from ._kernelfs import KernelFS
+from ._knob import converge
+from ._ledger import Ledger
+from ._store import Store
+from ._verdict import survey
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ._knob import Change
+
+USAGE = """usage: sovereign-epyc COMMAND [--json]
+
+  plan      show who works where on this host under the stored intent
+  check     hold every stored setting against the running kernel; changes nothing
+  apply     make every stored setting; the boot service runs this
+  restore   put back everything that was ever changed, and forget the stored settings
+  show      list the stored requests, and the originals that restore would put back
+"""
+#: What systemd reads at the beginning of a line as the priority "error".
+ERROR = "<3>"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code."""
+    words = [word for word in arguments if word != "--json"]
+    commands = {"plan": plan, "check": check, "apply": apply, "restore": restore, "show": show}
+    if len(words) != 1 or words[0] not in commands:
+        print(USAGE, end="", file=sys.stderr)
+        return 1
+    try:
+        return commands[words[0]]("--json" in arguments)
+    except TuningError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def plan(as_json: bool) -> int:
+    """Show the plan of the stored intent."""
+    host = Host(KernelFS(read_only=True), stored(Store(read_only=True))[0])
+    if as_json:
+        _print_json({"topology": host.topology.to_dict(), "plan": host.plan.to_dict()})
+    else:
+        print(_plan_text.render(host.plan, host.topology))
+    return 0
+
+
+def check(as_json: bool) -> int:
+    """Print a verdict on every setting that is not as it shall be, and a line on them all."""
+    store = Store(read_only=True)
+    intent, requests = stored(store)
+    verdicts = survey(Host(KernelFS(read_only=True), intent), store, requests)
+    wrong = [verdict for verdict in verdicts if not verdict.clean]
+    if as_json:
+        _print_json({"settings": [verdict.to_dict() for verdict in verdicts]})
+    else:
+        for verdict in wrong:
+            reason = f"; {verdict.reason}" if verdict.reason else ""
+            print(
+                f"{verdict.address}: now {verdict.live}, at boot {verdict.persistent}: wanted {_text(verdict.wanted)}, "
+                f"found {_text(verdict.found)}{reason}"
+            )
+        print(f"{len(verdicts)} settings checked, {len(wrong)} not as they shall be")
+    return 2 if wrong else 0
+
+
+def apply(as_json: bool) -> int:
+    """Make every stored request. One that fails does not keep the others from being made."""
+    fs, store = KernelFS(), Store()
+    intent, requests = stored(store)
+    host, ledger = Host(fs, intent), Ledger(store, fs)
+    done: list[Change] = []
+    failures: list[str] = []
+    for name, label, options in in_order(requests):
+        try:
+            if name not in KNOBS:
+                raise TuningError(f"This version of the collection has no knob {name}.")
+            outcome = converge(KNOBS[name](host, options), ledger)
+        except TuningError as error:
+            failures.append(f"{name}/{label}: {error}")
+            continue
+        done += outcome.changes
+    _report(done, failures, as_json)
+    return 1 if failures else 0
+
+
+def restore(as_json: bool) -> int:
+    """Put everything back, and forget what was stored."""
+    fs, store = KernelFS(), Store()
+    host, ledger = Host(fs), Ledger(store, fs)
+    requests = stored(store)[1]
+    outcome = converge([*all_originals(host, ledger), Desired(store, dict.fromkeys(["intent", *requests]))], ledger)
+    _report(outcome.changes, outcome.remarks, as_json)
+    return 0
+
+
+def show(as_json: bool) -> int:
+    """List what is stored."""
+    store = Store(read_only=True)
+    intent, requests = stored(store)
+    originals = Ledger(store, KernelFS(read_only=True)).originals()
+    if as_json:
+        _print_json({"intent": intent, "requests": requests, "originals": originals})
+        return 0
+    print(f"intent: {intent or 'none'}")
+    for name, label, options in in_order(requests):
+        print(f"request {name}/{label}: {options}")
+    for address, value in sorted(originals.items()):
+        print(f"original {address}: {_text(value)}")
+    return 0
+
+
+def _report(changes: Sequence[Change], failures: Sequence[str], as_json: bool) -> None:
+    if as_json:
+        rows = [{"address": c.address, "before": c.before, "after": c.after} for c in changes]
+        _print_json({"changes": rows, "failures": list(failures)})
+        return
+    for change in changes:
+        print(f"{change.address}: {_text(change.before)} -> {_text(change.after)}")
+    for failure in failures:
+        print(f"{ERROR}{failure}", file=sys.stderr)
+    print(f"{len(changes)} settings changed, {len(failures)} requests failed")
+
+
+def _text(value: str | None) -> str:
+    return "nothing" if value is None else value or "''"
+
+
+def _print_json(data: object) -> None:
+    import json
+
+    json.dump(data, sys.stdout, indent=1, sort_keys=True)
+    print()

@@ -1,0 +1,120 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The verdicts on every setting: is it in force now, will it be after a boot, and is a reboot pending.
+
+"unknown" stands where something could not be read or planned, with the reason; it is never counted as fine.
+"""
+
+from __future__ import annotations
+
+from ._catalogue import KNOBS, in_order
+from ._desired import stored
+from ._errors import BadRequest, TuningError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from ._host import Host
+    from ._knob import Knob
+    from ._store import Store
+
+OK, DRIFT, UNKNOWN = "ok", "drift", "unknown"
+SERVICE = "sovereign-epyc.service"
+ENABLED = f"/etc/systemd/system/multi-user.target.wants/{SERVICE}"
+
+
+class Verdict:
+    """What was found out about one address."""
+
+    __slots__ = ("address", "found", "live", "pending_reboot", "persistent", "reason", "request", "wanted")
+
+    def __init__(self, request: str, address: str, wanted: str | None) -> None:
+        self.request = request
+        self.address = address
+        self.wanted = wanted
+        self.found: str | None = None
+        self.live = UNKNOWN
+        self.persistent = UNKNOWN
+        self.pending_reboot = False
+        self.reason = ""
+
+    @property
+    def clean(self) -> bool:
+        """Tell whether nothing is wrong and nothing unknown."""
+        return self.live == OK and self.persistent == OK
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def survey(host: Host, store: Store, requests: Mapping[str, Mapping[str, Any]]) -> list[Verdict]:
+    """Return a verdict per address that the requests (by "KNOB/LABEL") want; a later request wins over an earlier."""
+    by_address: dict[str, Verdict] = {}
+    boot = _why_not_at_boot(host)
+    kept = stored(store)[1]
+    for name, label, options in in_order(requests):
+        request = f"{name}/{label}"
+        reason = boot
+        if kept.get(request) != dict(options):
+            reason = "the request is not stored on the host, or stored differently; set persistent"
+        for verdict in _of_request(host, name, request, options, reason):
+            by_address[verdict.address] = verdict
+    return list(by_address.values())
+
+
+def _why_not_at_boot(host: Host) -> str:
+    if host.fs.find(ENABLED) is None:
+        return f"{SERVICE} is not enabled; the role sovereign.epyc.base installs it"
+    return ""
+
+
+def _of_request(host: Host, name: str, request: str, options: Mapping[str, Any], boot: str) -> Iterable[Verdict]:
+    if name not in KNOBS:
+        return [_unknown(request, f"{name}:", f"this version of the collection has no knob {name}")]
+    try:
+        knobs = KNOBS[name](host, options)
+    except TuningError as error:
+        return [_unknown(request, f"{name}:", str(error))]
+    verdicts: list[Verdict] = []
+    for knob in knobs:
+        try:
+            verdicts += _of_knob(knob, request, boot)
+        except TuningError as error:
+            verdicts.append(_unknown(request, f"{name}:", str(error)))
+            if isinstance(error, BadRequest):
+                break
+    return verdicts
+
+
+def _unknown(request: str, address: str, reason: str) -> Verdict:
+    verdict = Verdict(request, address, None)
+    verdict.reason = reason
+    return verdict
+
+
+def _of_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
+    wanted = knob.wanted()
+    live = knob.live(wanted)
+    configured = knob.read(wanted) if knob.lasting else {}
+    verdicts = []
+    for address, value in wanted.items():
+        verdict = Verdict(request, address, value)
+        verdicts.append(verdict)
+        gone = knob.gone(address)
+        if gone:
+            verdict.reason = gone
+            continue
+        verdict.found = live.get(address)
+        verdict.live = OK if knob.same(address, value, verdict.found) else DRIFT
+        if knob.lasting:
+            verdict.persistent = OK if knob.same(address, value, configured.get(address)) else DRIFT
+            verdict.pending_reboot = verdict.persistent == OK and verdict.live == DRIFT
+        else:
+            verdict.persistent = DRIFT if boot else OK
+            verdict.reason = boot
+    return verdicts

@@ -59,6 +59,8 @@ class Host:
         found: set[int] = set()
         for word in text.split(","):
             found.update(self._cpus_of(word.strip()))
+        if not found:
+            raise BadRequest(f"'{text}' names no CPUs; say {CPU_GRAMMAR}.")
         strange = found - set(self.topology.online)
         if strange:
             off = strange & set(self.topology.offline)

@@ -10,6 +10,7 @@ A crash leaves the old file or the new one, never a piece. Kernel files are no s
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from ._errors import TuningError
 
@@ -33,7 +34,7 @@ def replace(path: str, text: str, mode: int = 0o644) -> None:
         os.rename(beside, path)
         _flush_folder(path)
     except OSError as error:
-        if os.path.exists(beside):
+        with suppress(OSError):
             os.unlink(beside)
         raise TuningError(f"{path} cannot be written: {os.strerror(error.errno or 0)}. It is as it was.") from None
 

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -321,9 +322,10 @@ def test_registers_of_a_big_machine_keep_a_value_per_cpu(big: Machine) -> None:
 
 def test_cpuid_says_that_prefetch_control_exists(small: Machine) -> None:
     small.run("modprobe cpuid")
-    eax = small.run("od -An -tu4 -j $((0x80000021)) -N 4 /dev/cpu/5/cpuid").stdout
+    script = "import os; print(os.pread(os.open('/dev/cpu/5/cpuid', os.O_RDONLY), 16, 0x80000021).hex())"
+    registers = struct.unpack("<4I", bytes.fromhex(small.run(f'python3 -c "{script}"').stdout))
     small.run("modprobe -r cpuid")
-    assert int(eax) & 1 << 13
+    assert registers[0] & 1 << 13
 
 
 # Interrupts

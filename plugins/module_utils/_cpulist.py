@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""CPU lists in the kernel's own notation, ``0-3,8,10-11``, read and written.
+"""Sets of CPUs in the kernel's two notations, lists as ``0-3,8`` and hexadecimal masks as ``1,000000ff``.
 
-Source: Documentation/admin-guide/cputopology.rst and kernel-parameters.rst (cpu lists) of the Linux kernel.
+Source: Documentation/admin-guide/cputopology.rst and kernel-parameters.rst (cpu lists) of the Linux kernel; for masks
+lib/bitmap-str.c (bitmap_parse) and lib/vsprintf.c (bitmap_string).
 """
 
 from __future__ import annotations
@@ -48,3 +49,37 @@ def render(cpus: Iterable[int]) -> str:
         else:
             runs.append([cpu, cpu])
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+
+
+def from_mask(text: str) -> tuple[int, ...]:
+    """Return the CPU numbers of a hexadecimal mask, sorted; groups of 32 CPUs are parted by commas, highest first.
+
+    Raises ValueError with a sentence for anything the kernel would not take: it knows no 0x, and no group of more than
+    eight digits.
+    """
+    mask = 0
+    for group in text.strip().split(","):
+        if not 1 <= len(group) <= 8 or not set(group) <= set("0123456789abcdefABCDEF"):
+            raise ValueError(f"'{group}' is no group of one to eight hexadecimal digits, as in 1,000000ff")
+        mask = mask << 32 | int(group, 16)
+    if mask.bit_length() > LARGEST_CPU + 1:
+        raise ValueError(f"the mask goes beyond CPU {LARGEST_CPU}")
+    return tuple(cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1)
+
+
+def to_mask(cpus: Iterable[int], width: int) -> str:
+    """Return the hexadecimal mask of a set of CPU numbers, as the kernel prints it on a host of ``width`` CPUs.
+
+    The kernel pads to the CPUs it could have (nr_cpu_ids: the highest possible number plus one). It takes a mask of
+    any length, but shows it so. Raises ValueError for a CPU that does not fit.
+    """
+    mask = 0
+    for cpu in cpus:
+        if not 0 <= cpu < width:
+            raise ValueError(f"CPU {cpu} does not fit into a mask for {width} CPUs")
+        mask |= 1 << cpu
+    groups = []
+    for low in range((width - 1) // 32 * 32, -1, -32):
+        digits = (min(width - low, 32) + 3) // 4
+        groups.append(f"{mask >> low & 0xFFFFFFFF:0{digits}x}")
+    return ",".join(groups)

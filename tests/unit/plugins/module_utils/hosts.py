@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cpulist
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
@@ -133,13 +134,51 @@ def build(
     return host
 
 
+#: What ``build`` needs for each machine that plans are tried on. Two 7543 have the hole in the L3 ids that real ones have.
+SHAPES: dict[str, dict[str, Any]] = {
+    "9754": {},
+    "9754 SMT": {"smt": True},
+    "9654": {"model": "AMD EPYC 9654 96-Core Processor", "number": 17, "l3_per_socket": 12, "l3_mib": 32},
+    "9354": {
+        "model": "AMD EPYC 9354 32-Core Processor",
+        "number": 17,
+        "l3_per_socket": 8,
+        "cores_per_l3": 4,
+        "l3_mib": 32,
+    },
+    "two 7543": {
+        "model": "AMD EPYC 7543 32-Core Processor",
+        "number": 1,
+        "sockets": 2,
+        "l3_per_socket": 8,
+        "cores_per_l3": 4,
+        "l3_mib": 32,
+        "nodes": 2,
+        "ids": [*range(8), *range(16, 24)],
+    },
+    "9655": {
+        "model": "AMD EPYC 9655 96-Core Processor",
+        "family": 26,
+        "number": 2,
+        "l3_per_socket": 12,
+        "l3_mib": 32,
+        "nodes": 1,
+        "smt": True,
+    },
+    "small": {"l3_per_socket": 4, "cores_per_l3": 4},
+}
+
+
+def shape(root: Path, name: str, **changes: Any) -> Host:
+    """Lay out a machine of ``SHAPES``."""
+    return build(root, **{**SHAPES[name], **changes})
+
+
 def milan_pair(root: Path) -> Host:
     """Two EPYC 7543 with the hole in the L3 ids that two-socket machines have."""
-    ids = [*range(8), *range(16, 24)]
-    model = "AMD EPYC 7543 32-Core Processor"
-    return build(root, model=model, number=1, sockets=2, l3_per_socket=8, cores_per_l3=4, l3_mib=32, nodes=2, ids=ids)
+    return shape(root, "two 7543")
 
 
-def small(root: Path, **changes: object) -> Host:
+def small(root: Path, **changes: Any) -> Host:
     """Four L3 domains of four cores, one per node."""
-    return build(root, **{"l3_per_socket": 4, "cores_per_l3": 4, **changes})  # type: ignore[arg-type]
+    return shape(root, "small", **changes)

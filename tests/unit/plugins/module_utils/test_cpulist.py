@@ -95,7 +95,7 @@ def test_short_and_padded_masks_mean_the_same() -> None:
 
 @pytest.mark.parametrize("text", ["", "0xff", "fffffffff", "1,,1", "g", "-1", ",".join(["ffffffff"] * 257)])
 def test_refused_masks(text: str) -> None:
-    with pytest.raises(ValueError, match="no group|beyond"):
+    with pytest.raises(ValueError, match=r"no group|beyond"):
         _cpulist.from_mask(text)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pkgutil
+import shutil
 
 from . import _cli, _textfile
 from ._knob import Knob
@@ -68,6 +69,8 @@ class EngineFiles(Knob):
                 _textfile.remove(path)
             else:
                 _textfile.replace(path, self.texts[path], 0o755 if path == COMMAND else 0o644)
+        if not self.texts:
+            shutil.rmtree(HOME, ignore_errors=True)  # What is left is the bytecode that Python keeps.
 
 
 def _sources() -> dict[str, str]:

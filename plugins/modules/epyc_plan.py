@@ -118,12 +118,17 @@ if TYPE_CHECKING:
 
     from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
 
-PLACEMENT = dict(
-    type="dict",
-    default={},
-    options=dict(ccds=dict(type="int"), l3_domains=dict(type="int"), l3=dict(type="str")),
-    mutually_exclusive=[("ccds", "l3_domains")],
-)
+
+def placement() -> dict[str, Any]:
+    """Return a spec of its own each time: Ansible fills the very default it is given, and two must not share one."""
+    return dict(
+        type="dict",
+        default={},
+        options=dict(ccds=dict(type="int"), l3_domains=dict(type="int"), l3=dict(type="str")),
+        mutually_exclusive=[("ccds", "l3_domains")],
+    )
+
+
 SPEC = dict(
     housekeeping=dict(
         type="dict",
@@ -133,8 +138,8 @@ SPEC = dict(
             per=dict(type="str", choices=["node", "socket", "host"], default="node"),
         ),
     ),
-    draft=PLACEMENT,
-    verify=PLACEMENT,
+    draft=placement(),
+    verify=placement(),
     default=dict(type="dict", default={}, options=dict(l3=dict(type="str"))),
 )
 

@@ -44,7 +44,7 @@ def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     if mount_options is not None:
         mount_options = ["mba_MBps" if option == "mba_mbps" else option for option in mount_options]
     mount = ResctrlMount(host, options.get("mount", False), mount_options)
-    return [mount, Resctrl(host, lambda: _request(host, options))]
+    return [mount, Resctrl(host, lambda: _request(host, options), mount_options or ())]
 
 
 def _request(host: Host, options: Mapping[str, Any]) -> Request:
@@ -125,11 +125,12 @@ class Resctrl(Knob):
 
     prefix = "resctrl"
 
-    def __init__(self, host: Host, request: Callable[[], Request]) -> None:
-        """``request`` is called when the mapping is wanted: only then is resctrl mounted."""
+    def __init__(self, host: Host, request: Callable[[], Request], mount_options: Sequence[str] = ()) -> None:
+        """``request`` is called when the mapping is wanted: only then is resctrl mounted, with ``mount_options``."""
         self.host = host
         self.fs = host.fs
         self.request = request
+        self.mount_options = tuple(mount_options)
         self.able = _resctrl.Abilities()
         self._remarks: list[str] = []
         self._group_of_task: dict[int, str] = {}
@@ -177,6 +178,8 @@ class Resctrl(Knob):
     def wanted(self) -> Settings:
         """Expand the request for this host, refusing what cannot be had here."""
         found = self._read_all()
+        if self.able.mount_point is None:
+            self.able.expect(self.mount_options)
         request = self.request()
         expansion = Expansion(request, self.host.topology, self.able, found, self._gone(request, found))
         wanted = expansion.wanted()

@@ -63,6 +63,12 @@ class Abilities:
         self.throttle_max: dict[str, int] = {}
         self.source = ""
 
+    def expect(self, mount_options: tuple[str, ...]) -> None:
+        """Take a mount that is still to come into account: a check before it must say what a run would do."""
+        self.mount_options = mount_options
+        if "cdp" in mount_options and self.closids is not None:
+            self.closids //= 2  # Code and data take a class of service each.
+
     def to_dict(self) -> dict[str, object]:
         """Return plain data for facts; the mask in the kernel's notation."""
         return {

@@ -198,6 +198,8 @@ class Expansion:
         largest = self.able.throttle_max.get(resource) or self._untouched(resource)
         if largest is None:
             if steps < 0:
+                if not self.able.mount_point:
+                    return "max"  # A check before the mount, which will tell.
                 raise BadRequest(
                     f"{what}: what 'max' stands for cannot be read here; load the cpuid driver (modprobe cpuid) or "
                     "give a number of GB/s."

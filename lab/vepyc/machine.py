@@ -18,6 +18,7 @@ from .paths import ssh_key
 from .rundir import RunDir
 
 _SSH_FAILED = 255
+_PANIC = b"Kernel panic - not syncing"
 _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 
@@ -128,6 +129,8 @@ class Machine:
         while not self._greets():
             if not self.run_dir.alive():
                 raise VepycError(self._cause_of_death())
+            if _PANIC in self.console.read_bytes():
+                raise VepycError(f"the kernel of {self.name} panicked; the console log is {self.console}")
             if time.monotonic() > deadline:
                 raise VepycError(f"{self.name} has no ssh after {timeout:.0f} s; the console log is {self.console}")
             time.sleep(0.1)

@@ -40,6 +40,10 @@ def _add(*bits: int) -> Change:
     return (_KEEP, sum(1 << bit for bit in bits))
 
 
+def _remove(bit: int) -> Change:
+    return (_KEEP & ~(1 << bit), 0)
+
+
 def row(
     leaf: int,
     subleaf: int = _ANY,
@@ -58,6 +62,8 @@ def cpuid_table(shape: Shape) -> bytes:
     l3_sets = shape.l3_mib * 1024 * 1024 // (16 * 64)
     mba = 1 << 1 | ((1 << 2 | 1 << 3) if shape.smba else 0)
     rows = [
+        # No CMPXCHG16B for the kernel: QEMU 7.2 leaves garbage in EFLAGS behind it, deadly if an interrupt saves that.
+        row(0x1, ecx=_remove(13)),
         row(0x7, 0, ebx=_add(12, 15)),  # resource monitoring and allocation
         row(0xF, 0, eax=_set(0), ebx=_set(255), ecx=_set(0), edx=_set(2)),
         row(0xF, 1, eax=_set(20), ebx=_set(64), ecx=_set(255), edx=_set(7)),  # occupancy, total and local traffic

@@ -58,6 +58,7 @@ class RunDir:
         """Make the directory for a new machine."""
         self.path.mkdir(mode=0o700)
         self.lock.touch()
+        self.console.touch()
         self._config.write_text(json.dumps(asdict(config), indent=2) + "\n")
 
     def read_config(self) -> Config:
@@ -98,22 +99,27 @@ class RunDir:
 
     def stop(self, grace: float = 20) -> None:
         """End the supervisor, politely first, and remove what is left."""
-        if self.alive():
-            # The process cannot be mistaken for another one: the descriptor is taken while the lock proves it alive.
-            descriptor = os.pidfd_open(int(self.pid.read_text()))
-            try:
-                if self.alive():
-                    signal.pidfd_send_signal(descriptor, signal.SIGTERM)
-                    if not _ended(descriptor, grace):
-                        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-                        _ended(descriptor, grace)
-            finally:
-                os.close(descriptor)
+        if not self._signal(signal.SIGTERM, grace):
+            self._signal(signal.SIGKILL, grace)
         self.remove()
 
+    def abandon(self, reason: str, grace: float = 20) -> None:
+        """End the supervisor of a machine that did not come up, but keep the directory: its logs tell why."""
+        self._signal(signal.SIGKILL, grace)
+        self.error.write_text(f"{reason}\n")
 
-def _ended(descriptor: int, seconds: float) -> bool:
-    """Wait for the end of the process behind a pidfd."""
-    poller = select.poll()
-    poller.register(descriptor, select.POLLIN)
-    return bool(poller.poll(seconds * 1000))
+    def _signal(self, number: signal.Signals, seconds: float) -> bool:
+        """Signal the supervisor, if there is one, and say whether it is gone after these seconds."""
+        if not self.alive():
+            return True
+        descriptor = os.pidfd_open(int(self.pid.read_text()))
+        try:
+            # Asked again, now that the descriptor holds on to the process: it cannot be another one of the same number.
+            if not self.alive():
+                return True
+            signal.pidfd_send_signal(descriptor, number)
+            poller = select.poll()
+            poller.register(descriptor, select.POLLIN)
+            return bool(poller.poll(seconds * 1000))
+        finally:
+            os.close(descriptor)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from . import acpi, qemu
+from . import acpi, patch, qemu
 from .errors import VepycError
 from .guest import Release
 from .image import image_key
 from .machine import Machine
-from .paths import PACKAGE, digest, directory, locked
+from .paths import digest, directory, locked
 from .shapes import Shape
 
 # What an Ansible run touches first: with it in the page cache, the first module of a resumed machine is as quick as the
@@ -29,8 +29,8 @@ sync
 def snapshot_dir(shape: Shape, release: Release) -> Path:
     """Where the snapshot of this shape is, or would be: its name is the hash of all that made it."""
     args = qemu.machine_args(shape, "ssdt.aml")
-    sources = [(PACKAGE / name).read_bytes() for name in ("asm/epyc.s", "patch.py")]
-    key = digest([image_key(release), qemu.version(), *args, acpi.ssdt(shape), _WARM_UP, *sources])
+    patched = [patch.SOURCE.read_bytes(), patch.cpuid_table(shape), repr(patch.MSRS)]
+    key = digest([image_key(release), qemu.version(), *args, acpi.ssdt(shape), _WARM_UP, *patched])
     return directory("snapshots") / f"{shape.name}-{release.kernel}-{key}"
 
 

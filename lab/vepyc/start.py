@@ -50,17 +50,27 @@ def up(
             snapshot=str(saved) if resume else None,
         )
         run_dir.create(config)
-        _start_supervisor(run_dir)
-        machine = Machine(run_dir)
-        if resume:
-            machine.wait_until_resumed(_RESUME_TIMEOUT)
-        else:
-            machine.wait_for_ssh(_BOOT_TIMEOUT)
-            machine.wait_until_booted(_BOOT_TIMEOUT)
-        machine.personalise()
+        try:
+            machine = _bring_up(run_dir)
+        except BaseException as error:
+            run_dir.abandon(str(error) or type(error).__name__)
+            raise
         if not saved.exists():
             print(f"saving the state of {name}, so that the next start takes seconds", flush=True)
             take_snapshot(machine, wanted, release)
+    return machine
+
+
+def _bring_up(run_dir: RunDir) -> Machine:
+    """Start the supervisor and wait until the guest is ready for use."""
+    _start_supervisor(run_dir)
+    machine = Machine(run_dir)
+    if machine.resumed:
+        machine.wait_until_resumed(_RESUME_TIMEOUT)
+    else:
+        machine.wait_for_ssh(_BOOT_TIMEOUT)
+        machine.wait_until_booted(_BOOT_TIMEOUT)
+    machine.personalise()
     return machine
 
 

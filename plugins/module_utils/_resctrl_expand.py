@@ -214,10 +214,13 @@ class Expansion:
         return str(largest if steps < 0 else steps)
 
     def _untouched(self, resource: str) -> int | None:
-        """The limit of a default group that nobody limited: the same power of two in every domain."""
+        """The limit of a default group that nobody limited: the same power of two in every domain, and a large one.
+
+        2048, 256 GB/s, is the least that any generation has; 128 everywhere is somebody's limit of 16 GB/s.
+        """
         values = {int(value or 0) for name, value in self.found.items() if split(name)[:2] == ("default", resource)}
         largest = values.pop() if len(values) == 1 else 0
-        return largest if ways_in(largest) == 1 else None
+        return largest if largest >= 2048 and ways_in(largest) == 1 else None
 
     # Remarks
 

@@ -132,7 +132,8 @@ def _group(raw: Mapping[str, Any], name: str) -> GroupRequest:
     for monitor in raw.get("monitors") or ():
         if monitor["name"] in group.monitors:
             raise BadRequest(f"Group {name}: the monitor group {monitor['name']} is named twice.")
-        group.monitors[check_name(monitor["name"])] = _cpus(monitor.get("cpus"), f"monitor {monitor['name']}: cpus")
+        what = f"group {name}: monitor {monitor['name']}: cpus"
+        group.monitors[check_name(monitor["name"])] = _cpus(monitor.get("cpus"), what)
     return group
 
 

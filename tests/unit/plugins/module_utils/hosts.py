@@ -134,7 +134,7 @@ def build(
     return host
 
 
-#: What ``build`` needs for each machine that plans are tried on. Two 7543 have the hole in the L3 ids that real ones have.
+#: What ``build`` needs for each machine that plans are tried on; two 7543 have holes in the L3 ids, as real ones do.
 SHAPES: dict[str, dict[str, Any]] = {
     "9754": {},
     "9754 SMT": {"smt": True},

@@ -177,6 +177,19 @@ def test_a_short_answer_of_the_cpuid_driver_is_no_answer(tmp_path: Path) -> None
     assert _resctrl.abilities(host.fs, FLAGS).cbm_mask is None
 
 
+@pytest.mark.parametrize(("options", "closids"), [((), 16), (("debug",), 16), (("cdp", "debug"), 8)])
+def test_a_mount_to_come_is_taken_into_account(tmp_path: Path, options: tuple[str, ...], closids: int) -> None:
+    able = _resctrl.abilities(hosts.small(tmp_path).fs, FLAGS)
+    able.expect(options)
+    assert (able.mount_options, able.closids) == (options, closids)
+
+
+def test_what_is_unknown_of_a_mount_to_come_stays_unknown(tmp_path: Path) -> None:
+    able = _resctrl.abilities(hosts.small(tmp_path).fs, frozenset())
+    able.expect(("cdp",))
+    assert able.closids is None
+
+
 # Why not
 
 

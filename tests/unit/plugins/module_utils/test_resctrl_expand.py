@@ -383,6 +383,13 @@ def test_without_cpuid_a_limited_default_group_tells_nothing(case: Case, limits:
     assert masks(case.wanted(default={"mb": {"0": 300}}), "default", "MB")[0] == "2400"
 
 
+def test_before_the_mount_max_may_stay_a_word(case: Case) -> None:
+    case.able.mount_point = None
+    case.able.throttle_max = {}
+    case.found = {}
+    assert masks(case.wanted(default={"mb": {"all": "max"}}), "default", "MB") == ["max"] * 4
+
+
 def test_limits_the_kernel_does_not_offer(case: Case) -> None:
     assert "Group draft: smba: this host has no SMBA allocation (no SMBA in schemata)." in (
         case.refused({"name": "draft", "smba": {"all": 2}})

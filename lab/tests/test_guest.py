@@ -48,7 +48,7 @@ print(json.dumps({register: [access(cpu, int(register)) for cpu in cpus] for reg
 @contextlib.contextmanager
 def machine_of(shape: str, name: str, kernel: str = "6.12") -> Iterator[Machine]:
     """A machine of the tests' own, next to whatever else runs."""
-    machine = up(shape, name=f"test-{name}", kernel=kernel)
+    machine = up(shape, name=f"test-{name}-{os.getpid()}", kernel=kernel)
     try:
         yield machine
     finally:
@@ -353,6 +353,7 @@ def test_a_reboot_comes_back_as_the_same_epyc(own_small: Machine) -> None:
     msrs(own_small, {0xC0000108: 0x20})
     own_small.reboot()
     assert own_small.run("cat /proc/sys/kernel/random/boot_id").stdout != before
+    assert "Loading Linux" in own_small.console.read_text(errors="replace")
     assert "hugepages=8" in own_small.run("cat /proc/cmdline").stdout.split()
     assert own_small.run("hostname").stdout == own_small.name + "\n"
     check_l3_domains(own_small)
@@ -390,16 +391,17 @@ def test_down_leaves_nothing() -> None:
 
 
 def test_a_killed_supervisor_leaves_no_qemu() -> None:
-    machine = up("small", name="test-orphan")
+    name = f"test-orphan-{os.getpid()}"
+    machine = up("small", name=name)
     pids = processes(machine)
     assert len(pids) == 2
     os.kill(pids[0], 9)
     wait_until_gone(pids)
-    assert not RunDir.of(machine.name).alive()
+    assert not RunDir.of(name).alive()
     with pytest.raises(VepycError, match="is not running"):
-        Machine.find(machine.name)
+        Machine.find(name)
     # The directory it left does not stop the next one.
-    up("small", name="test-orphan").down()
+    up("small", name=name).down()
     assert not machine.run_dir.path.exists()
 
 
@@ -424,8 +426,3 @@ def test_a_failed_command_says_what_it_printed(small: Machine) -> None:
         small.run("echo out; echo err >&2; exit 3")
     assert small.run("cat", input="given").stdout == "given"
     assert isinstance(small.run("true"), subprocess.CompletedProcess)
-
-
-def test_the_console_of_a_cold_boot_is_logged(own_small: Machine) -> None:
-    own_small.reboot()
-    assert "Loading Linux" in own_small.console.read_text(errors="replace")

@@ -29,8 +29,8 @@ sync
 def snapshot_dir(shape: Shape, release: Release) -> Path:
     """Where the snapshot of this shape is, or would be: its name is the hash of all that made it."""
     args = qemu.machine_args(shape, "ssdt.aml")
-    patched = [patch.SOURCE.read_bytes(), patch.cpuid_table(shape), repr(patch.MSRS)]
-    key = digest([image_key(release), qemu.version(), *args, acpi.ssdt(shape), _WARM_UP, *patched])
+    parts = [image_key(release), qemu.version(), *args, acpi.ssdt(shape), _WARM_UP, repr(patch.MSRS)]
+    key = digest([*parts, patch.SOURCE.read_bytes(), patch.cpuid_table(shape)])
     return directory("snapshots") / f"{shape.name}-{release.kernel}-{key}"
 
 

@@ -81,6 +81,14 @@ class KernelFS:
         """Tell whether a directory is there."""
         return os.path.isdir(self._real(path))
 
+    def status(self, path: str) -> os.stat_result | None:
+        """Return a file's size, mode and so on; None where it is absent."""
+        try:
+            with _spoken(path, "look at"):
+                return os.stat(self._real(path))
+        except Absent:
+            return None
+
     # Writing
 
     def write(self, path: str, text: str) -> None:

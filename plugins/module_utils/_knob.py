@@ -109,6 +109,7 @@ class Original(Knob):
         self.lasting = inner.lasting
         self.ledger = ledger
         self._remarks: list[str] = []
+        self._reached: Settings = {}
         self.read = inner.read  # type: ignore[method-assign]
         self.write = inner.write  # type: ignore[method-assign]
         self.same = inner.same  # type: ignore[method-assign]
@@ -120,15 +121,16 @@ class Original(Knob):
         originals = {a: value for a, value in self.ledger.originals().items() if self.inner.owns(a)}
         away = {address: self.inner.gone(address) for address in originals}
         self._remarks = [f"{address} was not put back: {reason}" for address, reason in away.items() if reason]
-        return {address: value for address, value in originals.items() if not away[address]}
+        self._reached = {address: value for address, value in originals.items() if not away[address]}
+        return dict(self._reached)
 
     def remarks(self) -> list[str]:
         """Return what could not be put back, with the reason."""
         return self._remarks
 
     def settled(self, ledger: Ledger) -> None:
-        """Forget what was put back."""
-        ledger.forget(self.wanted())
+        """Forget what was put back; a knob after this one may have taken away what made it reachable."""
+        ledger.forget(self._reached)
 
 
 class Outcome:
@@ -209,8 +211,11 @@ def _shown(value: str | None) -> str:
 
 def _put_back(done: Sequence[tuple[Knob, list[Change]]], error: TuningError) -> None:
     """Write what was found before, for every address that this run touched, and say in the error how it went."""
+    lost: list[str] = []
     for knob, todo in reversed(done):
-        before = {change.address: change.before for change in todo}
+        away = {change.address: knob.gone(change.address) for change in todo}
+        lost += dict.fromkeys(reason for reason in away.values() if reason)
+        before = {change.address: change.before for change in todo if not away[change.address]}
         try:
             with knob.lock():
                 back = differences(knob, before, knob.read(before))
@@ -223,4 +228,5 @@ def _put_back(done: Sequence[tuple[Knob, list[Change]]], error: TuningError) -> 
                 **error.details,
             ) from error
     if done:
-        error.args = (f"{error} What this run had changed was put back.",)
+        but = f", but for what is out of reach: {', '.join(lost)}" if lost else ""
+        error.args = (f"{error} What this run had changed was put back{but}.",)

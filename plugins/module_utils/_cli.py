@@ -45,12 +45,12 @@ def main(arguments: Sequence[str]) -> int:
     words = [word for word in arguments if word != "--json"]
     commands = {"plan": plan, "check": check, "apply": apply, "restore": restore, "show": show}
     if len(words) != 1 or words[0] not in commands:
-        print(USAGE, end="", file=sys.stderr)
+        sys.stderr.write(USAGE)
         return 1
     try:
         return commands[words[0]]("--json" in arguments)
     except TuningError as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return 1
 
 
@@ -58,9 +58,9 @@ def plan(as_json: bool) -> int:
     """Show the plan of the stored intent."""
     host = Host(KernelFS(read_only=True), stored(Store(read_only=True))[0])
     if as_json:
-        _print_json({"topology": host.topology.to_dict(), "plan": host.plan.to_dict()})
+        _say_json({"topology": host.topology.to_dict(), "plan": host.plan.to_dict()})
     else:
-        print(_plan_text.render(host.plan, host.topology))
+        _say(_plan_text.render(host.plan, host.topology))
     return 0
 
 
@@ -71,15 +71,15 @@ def check(as_json: bool) -> int:
     verdicts = survey(Host(KernelFS(read_only=True), intent), store, requests)
     wrong = [verdict for verdict in verdicts if not verdict.clean]
     if as_json:
-        _print_json({"settings": [verdict.to_dict() for verdict in verdicts]})
+        _say_json({"settings": [verdict.to_dict() for verdict in verdicts]})
     else:
         for verdict in wrong:
             reason = f"; {verdict.reason}" if verdict.reason else ""
-            print(
+            _say(
                 f"{verdict.address}: now {verdict.live}, at boot {verdict.persistent}: wanted {_text(verdict.wanted)}, "
                 f"found {_text(verdict.found)}{reason}"
             )
-        print(f"{len(verdicts)} settings checked, {len(wrong)} not as they shall be")
+        _say(f"{len(verdicts)} settings checked, {len(wrong)} not as they shall be")
     return 2 if wrong else 0
 
 
@@ -119,34 +119,37 @@ def show(as_json: bool) -> int:
     intent, requests = stored(store)
     originals = Ledger(store, KernelFS(read_only=True)).originals()
     if as_json:
-        _print_json({"intent": intent, "requests": requests, "originals": originals})
+        _say_json({"intent": intent, "requests": requests, "originals": originals})
         return 0
-    print(f"intent: {intent or 'none'}")
+    _say(f"intent: {intent or 'none'}")
     for name, label, options in in_order(requests):
-        print(f"request {name}/{label}: {options}")
+        _say(f"request {name}/{label}: {options}")
     for address, value in sorted(originals.items()):
-        print(f"original {address}: {_text(value)}")
+        _say(f"original {address}: {_text(value)}")
     return 0
 
 
 def _report(changes: Sequence[Change], failures: Sequence[str], as_json: bool) -> None:
     if as_json:
         rows = [{"address": c.address, "before": c.before, "after": c.after} for c in changes]
-        _print_json({"changes": rows, "failures": list(failures)})
+        _say_json({"changes": rows, "failures": list(failures)})
         return
     for change in changes:
-        print(f"{change.address}: {_text(change.before)} -> {_text(change.after)}")
+        _say(f"{change.address}: {_text(change.before)} -> {_text(change.after)}")
     for failure in failures:
-        print(f"{ERROR}{failure}", file=sys.stderr)
-    print(f"{len(changes)} settings changed, {len(failures)} requests failed")
+        sys.stderr.write(f"{ERROR}{failure}\n")
+    _say(f"{len(changes)} settings changed, {len(failures)} requests failed")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
 
 
 def _text(value: str | None) -> str:
     return "nothing" if value is None else value or "''"
 
 
-def _print_json(data: object) -> None:
+def _say_json(data: object) -> None:
     import json
 
-    json.dump(data, sys.stdout, indent=1, sort_keys=True)
-    print()
+    _say(json.dumps(data, indent=1, sort_keys=True))

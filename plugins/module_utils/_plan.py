@@ -245,9 +245,15 @@ def _take(
             "are left on this host."
         )
     busy = set(housekeeping)
-    units.sort(key=lambda unit: (sum(cpu in busy for domain in unit for cpu in domain.cpus), unit[0].cpus[0]))
+    units.sort(key=lambda unit: _rank([cpu for domain in unit for cpu in domain.cpus], busy))
     taken = [domain for unit in units[: placement.count] for domain in unit]
     return taken, [domain for domain in free if domain not in taken]
+
+
+def _rank(cpus: Sequence[int], busy: set[int]) -> tuple[bool, int, int]:
+    """Order units: those with no CPU left to work come last, then by housekeeping CPUs, then by number."""
+    kept = busy.intersection(cpus)
+    return len(kept) == len(cpus), len(kept), min(cpus)
 
 
 def _total(placement: Placement, top: Topology) -> int:

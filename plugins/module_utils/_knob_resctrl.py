@@ -151,9 +151,19 @@ class Resctrl(Knob):
 
     def same(self, name: str, wanted: str | None, found: str | None) -> bool:
         """Threads come and go: only whether all are in the group counts."""
-        if split(name)[1] == "tasks_of" and wanted is not None and found is not None:
+        if split(name)[1] == "tasks_of":
             return (wanted == ALL_THREADS) == (found == ALL_THREADS)
         return wanted == found
+
+    def gone(self, name: str) -> str | None:
+        """A unit or process that does not run has no threads to ask about."""
+        dummy, kind, unit = split(name)
+        if kind == "tasks_of":
+            try:
+                threads_of(self.fs, unit)
+            except BadRequest as error:
+                return str(error)
+        return None
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -171,7 +181,7 @@ class Resctrl(Knob):
         found = self._read_all()
         for name in addresses:
             group, kind, unit = split(name)
-            if kind == "tasks_of" and address(group) in found:
+            if kind == "tasks_of" and address(group) in found and not self.gone(name):
                 found[name] = self._threads_text(group, unit)
         return {name: found.get(name) for name in addresses}
 
@@ -183,6 +193,10 @@ class Resctrl(Knob):
         request = self.request()
         expansion = Expansion(request, self.host.topology, self.able, found, self._gone(request, found))
         wanted = expansion.wanted()
+        for name in wanted:
+            reason = self.gone(name)
+            if reason:
+                raise BadRequest(reason)
         self._remarks = expansion.remarks
         return wanted
 
@@ -337,9 +351,10 @@ class Resctrl(Knob):
         """Move every thread of a unit into the group; again until none is left, because threads start while we look."""
         group, dummy, unit = split(change.address)
         if change.after != ALL_THREADS:
-            for task in threads_of(self.fs, unit):
-                if task in self._group_of_task:
-                    self._assign(self._group_of_task[task], [task])
+            # Only the run that moved them knows where they were; any other takes the group that threads are born in.
+            homes = {**dict.fromkeys(self._tasks(group), "default"), **self._group_of_task}
+            for task in () if self.gone(change.address) else threads_of(self.fs, unit) & homes.keys():
+                self._assign(homes[task], [task])
             return
         for name in self._groups():
             self._group_of_task.update(dict.fromkeys(self._tasks(name), name))

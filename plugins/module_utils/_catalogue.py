@@ -9,7 +9,7 @@ Adding a knob means adding its file, its module and a line here.
 
 from __future__ import annotations
 
-from . import _knob_resctrl
+from . import _knob_msr, _knob_resctrl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 KNOBS: dict[str, Build] = {
     "resctrl": _knob_resctrl.build,
+    "msr": _knob_msr.build,
 }
 
 

@@ -18,7 +18,7 @@ from ._errors import Absent, Refused, TuningError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
 #: errno values that mean "this is not here" rather than "you may not".
@@ -69,6 +69,15 @@ class KernelFS:
             finally:
                 os.close(fd)
 
+    def read_words(self, path: str, offsets: Iterable[int]) -> list[int]:
+        """Return the 64-bit words at some offsets, with one open: how registers are read from /dev/cpu/N/msr."""
+        words = []
+        with _opened(path, self._real(path), os.O_RDONLY) as fd:
+            for offset in offsets:
+                with _spoken(path, f"read register {offset:#x} of"):
+                    words.append(int.from_bytes(os.pread(fd, 8, offset), "little"))
+        return words
+
     def names(self, path: str) -> list[str]:
         """Return the sorted names in a directory; none where it is absent."""
         try:
@@ -103,6 +112,36 @@ class KernelFS:
                 os.close(fd)
         if written != len(data):
             raise Refused(f"{path} took only {written} of {len(data)} bytes of '{text.strip()}'.", errno.EIO, path)
+
+    def patch_words(self, path: str, edits: Iterable[tuple[int, int, int]]) -> None:
+        """Set the bits of a mask to those of a value in 64-bit words, (offset, mask, value) each, with one open.
+
+        A word that already is right is not written: a write to /dev/cpu/N/msr taints the kernel even without effect.
+        """
+        self._must_be_writable(path)
+        with _opened(path, self._real(path), os.O_RDWR) as fd:
+            for offset, mask, value in edits:
+                with _spoken(path, f"read register {offset:#x} of"):
+                    old = int.from_bytes(os.pread(fd, 8, offset), "little")
+                new = old & ~mask | value & mask
+                if new != old:
+                    with _spoken(path, f"write {new:#x} to register {offset:#x} of"):
+                        os.pwrite(fd, new.to_bytes(8, "little"), offset)
+
+    def load_module(self, name: str, load: bool = True) -> None:
+        """Load a kernel module, or unload it, by modprobe: it alone knows compression, dependencies and blacklists."""
+        import subprocess
+
+        verb = "load" if load else "unload"
+        self._must_be_writable(f"/sys/module/{name}")
+        command = ["modprobe", *(() if load else ("-r",)), name]
+        path = "/usr/sbin:/sbin:/usr/bin:/bin"
+        try:
+            done = subprocess.run(command, env={"PATH": path, "LC_ALL": "C"}, capture_output=True, text=True)
+        except FileNotFoundError:
+            raise Absent(f"Cannot {verb} the kernel module {name}: there is no modprobe in {path}.") from None
+        if done.returncode != 0:
+            raise Refused(f"Cannot {verb} the kernel module {name}: {done.stderr.strip()}", 0, f"/sys/module/{name}")
 
     def mkdir(self, path: str) -> None:
         """Make a directory, which in resctrl makes a group."""
@@ -161,6 +200,17 @@ class KernelFS:
 
 
 @contextmanager
+def _opened(path: str, real: str, flags: int) -> Iterator[int]:
+    """Open for as long as the block lasts."""
+    with _spoken(path, "open"):
+        fd = os.open(real, flags | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
 def hold(real: str, path: str, seconds: float = 30.0) -> Iterator[None]:
     """Hold an exclusive flock, waiting a while for whoever holds it; ``path`` is its name in the sentence."""
     import fcntl
@@ -174,7 +224,7 @@ def hold(real: str, path: str, seconds: float = 30.0) -> Iterator[None]:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            except OSError:
+            except BlockingIOError:
                 if time.monotonic() > until:
                     raise TuningError(
                         f"Another program has held the lock on {path} for {seconds:.0f} seconds; nothing was changed. "

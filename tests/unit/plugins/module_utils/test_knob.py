@@ -189,6 +189,41 @@ def test_what_cannot_be_reached_stays_remembered_and_is_named(ledger: Ledger) ->
     assert ledger.originals() == {"dial:b": "1"}
 
 
+def test_what_was_put_back_is_forgotten_though_a_later_knob_takes_it_out_of_reach(ledger: Ledger) -> None:
+    """As with registers, when the kernel module that shows them is unloaded again after them."""
+    kernel: dict[str, str | None] = {"dial:a": "1"}
+    dial = Dial(kernel, {"dial:a": "2"})
+    converge([dial], ledger)
+
+    class Takes(Dial):
+        def wanted(self) -> dict[str, str | None]:
+            dial.out_of_reach = {"dial:a"}
+            return {}
+
+    converge([Original(dial, ledger), Takes(kernel, {})], ledger)
+    assert kernel == {"dial:a": "1"}
+    assert ledger.originals() == {}
+
+
+def test_what_went_out_of_reach_during_a_run_does_not_hinder_the_undo_of_the_rest(ledger: Ledger) -> None:
+    """As with a CPU that goes offline between reading and writing."""
+    kernel: dict[str, str | None] = {"dial:a": "1", "dial:b": "1"}
+
+    class Leaves(Dial):
+        def write(self, changes: Sequence[Change]) -> None:
+            for change in changes:
+                if change.address == "dial:b" and not self.out_of_reach:
+                    self.out_of_reach = {"dial:b"}
+                    self.kernel["dial:b"] = None
+                    raise Refused("Cannot write dial:b: No such file or directory.", 2, "dial:b")
+                self.kernel[change.address] = change.after
+
+    with pytest.raises(Refused, match=r"was put back, but for what is out of reach: the CPU is offline"):
+        converge([Leaves(kernel, {"dial:a": "2", "dial:b": "2"})], ledger)
+    assert kernel == {"dial:a": "1", "dial:b": None}
+    assert ledger.originals() == {"dial:a": "1", "dial:b": "1"}
+
+
 def test_a_reboot_ends_originals_of_the_running_kernel_but_not_lasting_ones(ledger: Ledger) -> None:
     lasting = Dial({"dial:file": "old"}, {"dial:file": "new"})
     lasting.lasting = True

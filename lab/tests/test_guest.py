@@ -21,6 +21,7 @@ import pytest
 from vepyc import SHAPES, GuestError, Machine, VepycError, up
 from vepyc.guest import RELEASES
 from vepyc.rundir import RunDir
+from vepyc.snapshot import take_snapshot
 
 CPU = "/sys/devices/system/cpu"
 RESCTRL = "/sys/fs/resctrl"
@@ -419,6 +420,11 @@ def test_two_machines_of_one_snapshot_are_apart(small: Machine, own_small: Machi
     assert msrs(own_small, {}, reads=[0xC0000108])[0xC0000108][5] == 0
     names = {machine.run("cat /etc/machine-id").stdout for machine in (small, own_small)}
     assert len(names) == 2
+
+
+def test_a_machine_out_of_a_snapshot_cannot_make_one(own_small: Machine) -> None:
+    with pytest.raises(VepycError, match="came out of a snapshot itself; start it with --cold"):
+        take_snapshot(own_small, SHAPES["small"], RELEASES["6.12"], replace=True)
 
 
 def test_a_failed_command_says_what_it_printed(small: Machine) -> None:

@@ -85,7 +85,7 @@ def _list(_args: argparse.Namespace) -> None:
 
 def _snapshot(args: argparse.Namespace) -> None:
     machine = Machine.find(args.name)
-    print(take_snapshot(machine, get_shape(machine.shape), get_release(machine.kernel)))
+    print(take_snapshot(machine, get_shape(machine.shape), get_release(machine.kernel), replace=True))
 
 
 def _image(args: argparse.Namespace) -> None:

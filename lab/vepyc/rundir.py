@@ -65,6 +65,10 @@ class RunDir:
         """What the machine is."""
         return Config(**json.loads(self._config.read_text()))
 
+    def uses(self, snapshot: Path) -> bool:
+        """Whether the machine was started from this snapshot."""
+        return self.read_config().snapshot == str(snapshot)
+
     def alive(self) -> bool:
         """Whether a supervisor holds the lock."""
         try:

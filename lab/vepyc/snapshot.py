@@ -14,6 +14,7 @@ from .guest import Release
 from .image import image_key
 from .machine import Machine
 from .paths import digest, directory, locked
+from .rundir import RunDir
 from .shapes import Shape
 
 # What an Ansible run touches first: with it in the page cache, the first module of a resumed machine is as quick as the
@@ -34,12 +35,16 @@ def snapshot_dir(shape: Shape, release: Release) -> Path:
     return directory("snapshots") / f"{shape.name}-{release.kernel}-{key}"
 
 
-def take_snapshot(machine: Machine, shape: Shape, release: Release) -> Path:
-    """Freeze the state of a machine that was booted from its disk."""
+def take_snapshot(machine: Machine, shape: Shape, release: Release, replace: bool = False) -> Path:
+    """Freeze the state of a machine that was booted from its disk, unless there is a snapshot and it is to stay."""
     if machine.resumed:
         raise VepycError(f"{machine.name!r} came out of a snapshot itself; start it with --cold to make a new one")
     target = snapshot_dir(shape, release)
     with locked(f"snapshot-{target.name}"):
+        if target.exists():
+            if not replace:
+                return target
+            _refuse_if_used(target)
         work = target.with_name(target.name + ".building")
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
@@ -52,3 +57,10 @@ def take_snapshot(machine: Machine, shape: Shape, release: Release) -> Path:
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return target
+
+
+def _refuse_if_used(target: Path) -> None:
+    """A machine reads its frozen disk all its life, and opens it anew when it reboots."""
+    users = [run_dir.path.name for run_dir in RunDir.all() if run_dir.alive() and run_dir.uses(target)]
+    if users:
+        raise VepycError(f"{', '.join(users)} runs from the snapshot that would be replaced; take it down first")

@@ -47,8 +47,3 @@ class JsonLines:
         message = json.loads(line)
         assert isinstance(message, dict)
         return message
-
-    @property
-    def pending(self) -> bool:
-        """Whether a whole object is already here, so that waiting for the socket would miss it."""
-        return b"\n" in self._buffer

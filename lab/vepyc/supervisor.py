@@ -81,7 +81,7 @@ class Supervisor:
                 if self.qmp.last_shutdown_reason() != "guest-reset":
                     return
                 print("the guest reboots", flush=True)
-                self._power_off()
+                self.power_off()
                 self._power_on()
 
     def _read_event(self) -> bool:
@@ -134,7 +134,7 @@ class Supervisor:
             time.sleep(0.02)
         return path
 
-    def _power_off(self) -> None:
+    def power_off(self) -> None:
         """Cut the power."""
         process, self.process = self.process, None
         if process is not None:
@@ -160,7 +160,7 @@ class Supervisor:
             # Requests are served once the machine runs, so any answer means that it does.
             return {}
         if request["do"] == "power-cycle":
-            self._power_off()
+            self.power_off()
             self._power_on()
         elif request["do"] == "save":
             self._save(Path(request["target"]))
@@ -177,10 +177,6 @@ class Supervisor:
             shutil.move("state", target / "state")
         finally:
             self.qmp.execute("cont")
-
-    def close(self) -> None:
-        """Leave no process behind."""
-        self._power_off()
 
 
 def _die_with_parent() -> None:
@@ -199,6 +195,17 @@ def _detach() -> None:
     os.setsid()
 
 
+def _own(run: RunDir) -> None:
+    """Run the machine until it is powered off or until SIGTERM, and leave no QEMU behind in any case."""
+    supervisor = Supervisor(run)
+    try:
+        supervisor.serve()
+    except SystemExit:
+        print("told to end", flush=True)
+    finally:
+        supervisor.power_off()
+
+
 def main() -> None:
     """Own the machine whose run directory is the argument."""
     run = RunDir(Path(sys.argv[1]))
@@ -208,21 +215,13 @@ def main() -> None:
         run.pid.write_text(f"{os.getpid()}\n")
         signal.signal(signal.SIGTERM, _terminate)
         os.chdir(run.path)
-        supervisor = None
         try:
-            supervisor = Supervisor(run)
-            supervisor.serve()
+            _own(run)
         except VepycError as error:
             # The directory stays, for the command that waits for this machine to read why, and for people to look at.
             run.error.write_text(f"{error}\n")
             raise SystemExit(1) from None
-        except SystemExit:
-            run.remove()
-        else:
-            run.remove()
-        finally:
-            if supervisor:
-                supervisor.close()
+        run.remove()
 
 
 if __name__ == "__main__":

@@ -98,6 +98,19 @@ class KernelFS:
         except Absent:
             return None
 
+    def refusal(self, path: str, nonsense: str) -> int:
+        """Return the errno with which the kernel refuses a text that means nothing to it.
+
+        For files where the kernel asks who may write before it reads what is written. Nothing can come of the write,
+        so a check may do this too: it is a question, not a change.
+        """
+        with _opened(path, self._real(path), os.O_WRONLY) as fd:
+            try:
+                os.write(fd, nonsense.encode())
+            except OSError as error:
+                return error.errno or 0
+        return 0
+
     # Writing
 
     def write(self, path: str, text: str) -> None:

@@ -15,6 +15,22 @@ from contextlib import suppress
 from ._errors import TuningError
 
 
+def under(root: str, path: str) -> str:
+    """Return where an absolute path lies in a tree; the tree of a real host is /."""
+    return os.path.join(root, path.lstrip("/"))
+
+
+def read(path: str) -> str | None:
+    """Return a file's text, byte for byte; None where it is absent."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise TuningError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from None
+
+
 def replace(path: str, text: str, mode: int = 0o644) -> None:
     """Write a file, on the disk when this returns; an existing file keeps its mode and owner."""
     beside = f"{path}.sovereign-new"
@@ -24,7 +40,7 @@ def replace(path: str, text: str, mode: int = 0o644) -> None:
             before = os.stat(path)
         except FileNotFoundError:
             before = None
-        with open(beside, "w", encoding="utf-8") as file:
+        with open(beside, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
             file.write(text)
             os.fchmod(file.fileno(), mode if before is None else before.st_mode & 0o7777)
             if before is not None:

@@ -143,18 +143,10 @@ class KernelFS:
 
     def load_module(self, name: str, load: bool = True) -> None:
         """Load a kernel module, or unload it, by modprobe: it alone knows compression, dependencies and blacklists."""
-        import subprocess
+        from . import _command
 
-        verb = "load" if load else "unload"
         self._must_be_writable(f"/sys/module/{name}")
-        command = ["modprobe", *(() if load else ("-r",)), name]
-        path = "/usr/sbin:/sbin:/usr/bin:/bin"
-        try:
-            done = subprocess.run(command, env={"PATH": path, "LC_ALL": "C"}, capture_output=True, text=True)
-        except FileNotFoundError:
-            raise Absent(f"Cannot {verb} the kernel module {name}: there is no modprobe in {path}.") from None
-        if done.returncode != 0:
-            raise Refused(f"Cannot {verb} the kernel module {name}: {done.stderr.strip()}", 0, f"/sys/module/{name}")
+        _command.run(["modprobe", *(() if load else ("-r",)), name])
 
     def mkdir(self, path: str) -> None:
         """Make a directory, which in resctrl makes a group."""

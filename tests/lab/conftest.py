@@ -1,0 +1,179 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the tests on virtual EPYCs share: a machine, playbooks run against it, and modules run inside it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vepyc import Machine, up
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+PAYLOAD = "/run/payload"  # in the guest; a tmpfs, so that the disk stays as it was
+COLLECTION = "ansible_collections/sovereign/epyc/plugins"
+
+# All that resctrl groups are: their masks and limits, CPUs and modes, and, but for the default group's, their threads.
+STATE = r"""
+grep ' resctrl ' /proc/self/mounts
+cd /sys/fs/resctrl && find . -name schemata -o -name cpus_list -o -name mode -o -path './*/tasks' |
+    sort | xargs -r grep -H ''
+"""
+CLEAN = """
+umount /sys/fs/resctrl
+for online in $(grep -lx 0 /sys/devices/system/cpu/cpu*/online); do echo 1 >$online; done
+rm -rf /var/lib/sovereign-epyc
+"""
+
+
+class Play:
+    """What one run of ansible-playbook did."""
+
+    def __init__(self, returncode: int, output: str, results: list[dict[str, Any]]) -> None:
+        self.returncode = returncode
+        self.output = output
+        self.results = results
+
+    @property
+    def changed(self) -> dict[str, dict[str, Any]]:
+        """The results that say "changed", by the name of the task."""
+        return {result["task"]: result for result in self.results if result.get("changed")}
+
+    def __getitem__(self, task: str) -> dict[str, Any]:
+        return next(result for result in self.results if result["task"] == task)
+
+
+class Guest:
+    """A machine of the tests' own."""
+
+    def __init__(self, machine: Machine, folder: Path) -> None:
+        self.machine = machine
+        self.folder = folder
+        hosts = {"all": {"children": {machine.shape: {"hosts": {machine.name: {"ansible_port": machine.port}}}}}}
+        (folder / "hosts.json").write_text(json.dumps(hosts))
+        (folder / "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
+
+    def run(self, command: str, check: bool = True) -> str:
+        """Run a shell command as root and return what it printed."""
+        return self.machine.run(command, check=check).stdout
+
+    def state(self) -> str:
+        """Every byte that the kernel shows about resctrl groups."""
+        return self.run(STATE, check=False)
+
+    def read(self, *path: str) -> str:
+        """A file of resctrl."""
+        return self.run(f"cat /sys/fs/resctrl/{'/'.join(path)}").strip()
+
+    def masks(self, group: str, resource: str = "L3") -> dict[int, str]:
+        """A line of a group's schemata, masks without leading zeros; group '.' is the default one."""
+        lines = [line.strip().split(":") for line in self.read(group, "schemata").splitlines()]
+        row = dict(lines)[resource]
+        return {int(key): value.strip().lstrip("0") for key, value in (item.split("=") for item in row.split(";"))}
+
+    def play(self, playbook: Path | str, *arguments: str, succeeds: bool = True) -> Play:
+        """Run a playbook against this machine."""
+        record = self.folder / "record.jsonl"
+        record.unlink(missing_ok=True)
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callback"),
+            "ANSIBLE_CALLBACKS_ENABLED": "record",
+            "RECORD_FILE": str(record),
+        }
+        command = ["ansible-playbook", "-i", str(self.folder / "hosts.json"), str(playbook), *arguments]
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=900,
+            check=False,
+        )
+        results = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+        play = Play(done.returncode, done.stdout, results)
+        if succeeds:
+            assert play.returncode == 0, play.output
+        return play
+
+    def carry_modules(self) -> None:
+        """Put our modules and the part of Ansible they need into the guest, the same files that a play would send."""
+        ansible = Path(find_spec("ansible").submodule_search_locations[0])  # type: ignore[union-attr,index]
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as archive:
+            for source, name in (
+                (ansible / "module_utils", "ansible/module_utils"),
+                (ansible / "release.py", "ansible/release.py"),
+                (ROOT / "plugins/module_utils", f"{COLLECTION}/module_utils"),
+                (ROOT / "plugins/modules", f"{COLLECTION}/modules"),
+            ):
+                archive.add(source, name, filter=lambda info: None if "__pycache__" in info.name else info)
+            archive.addfile(tarfile.TarInfo("ansible/__init__.py"))
+        command = [*self.machine.ssh_command(), f"mkdir {PAYLOAD} && tar -xzC {PAYLOAD}"]
+        subprocess.run(command, cwd=self.machine.run_dir.path, input=buffer.getvalue(), check=True)
+
+    def module(self, name: str, **options: Any) -> dict[str, Any]:
+        """Run one of our modules as Ansible would, but without the seconds that a play takes on an emulated machine."""
+        done = self.machine.run(
+            f"cat >{PAYLOAD}/arguments && PYTHONPATH={PAYLOAD} python3 -m {COLLECTION.replace('/', '.')}"
+            f".modules.{shlex.quote(name)} {PAYLOAD}/arguments",
+            check=False,
+            input=json.dumps({"ANSIBLE_MODULE_ARGS": options}),
+        )
+        assert done.stdout.strip().startswith("{"), done.stdout + done.stderr
+        return dict(json.loads(done.stdout))
+
+
+@contextlib.contextmanager
+def guest_of(shape: str, name: str, folder: Path) -> Iterator[Guest]:
+    machine = up(shape, name=f"test-{name}")
+    try:
+        yield Guest(machine, folder)
+    finally:
+        machine.down()
+
+
+@pytest.fixture
+def boot(tmp_path: Path) -> Iterator[Callable[[str, str], Guest]]:
+    """Boot a machine for one test: nobody was there before."""
+    with contextlib.ExitStack() as stack:
+
+        def boot(shape: str, name: str) -> Guest:
+            return stack.enter_context(guest_of(shape, name, tmp_path))
+
+        yield boot
+
+
+@pytest.fixture(scope="module")
+def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    """The small machine, one for each file of tests."""
+    name = Path(request.node.name).stem.removeprefix("test_").replace("_", "-")
+    with guest_of("small", name, tmp_path_factory.mktemp("small")) as guest:
+        guest.carry_modules()
+        yield guest
+
+
+@pytest.fixture
+def guest(small: Guest) -> Iterator[Guest]:
+    """The small machine, without resctrl mounted; left in the same way."""
+    yield small
+    small.run(CLEAN, check=False)

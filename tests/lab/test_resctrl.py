@@ -1,0 +1,200 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""resctrl_schemata on a real kernel: what it does when it is asked for something possible."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+# A service that has six threads and starts another one when told.
+THREADS = """
+import signal, threading, time
+def start(*_):
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+signal.signal(signal.SIGUSR1, start)
+for _ in range(5):
+    start()
+while True:
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def apply(guest):
+    """Run the module, which must do it."""
+
+    def apply(**options):
+        result = guest.module("resctrl_schemata", mount=True, **options)
+        assert not result.get("failed"), result["msg"]
+        return result
+
+    return apply
+
+
+@pytest.fixture
+def apply_thrice(guest, apply):
+    """Run the module as a check, which must say the same and touch nothing; really; and once more in vain."""
+
+    def apply_thrice(**options):
+        before = guest.state()
+        check = apply(**options, _ansible_check_mode=True)
+        assert guest.state() == before
+        result = apply(**options)
+        if before:  # Without a mount and the cpuid driver, a check cannot see how wide masks are.
+            assert check["diff"] == result["diff"]
+        assert check["diff"]["after"].keys() <= result["diff"]["after"].keys()
+        after = guest.state()
+        assert not apply(**options)["changed"]
+        assert guest.state() == after
+        return result
+
+    return apply_thrice
+
+
+@pytest.fixture
+def service(guest):
+    """A running service with several threads."""
+    guest.machine.run("cat >/run/threads.py", input=THREADS)
+    guest.run("systemd-run --quiet --unit=threads python3 /run/threads.py")
+    yield "threads.service"
+    guest.run("systemctl stop threads.service", check=False)  # a test may have done so
+
+
+def threads(guest, service, number):
+    """The ids of a service's threads, once there are that many."""
+    for _ in range(100):
+        found = set(guest.run(f"cat /sys/fs/cgroup/system.slice/{service}/cgroup.threads").split())
+        if len(found) == number:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"{len(found)} threads, not {number}")
+
+
+def test_masks_cpus_and_default(guest, apply_thrice):
+    apply_thrice(
+        groups=[{"name": "a", "cpus": "1-3", "l3": {"0": "8 ways", "all": "25%"}}, {"name": "b", "l3": {"1-2": "f0"}}],
+        default={"l3": {"all": "1MiB"}},
+    )
+    assert guest.masks("a") == {0: "ff00", 1: "f000", 2: "f000", 3: "f000"}
+    assert guest.masks("b") == {0: "ffff", 1: "f0", 2: "f0", 3: "ffff"}
+    assert guest.masks(".") == dict.fromkeys(range(4), "1")
+    assert guest.read("a", "cpus_list") == "1-3"
+    assert guest.read("cpus_list") == "0,4-15"
+
+
+def test_bytes_that_are_no_whole_way(guest, apply):
+    result = apply(groups=[{"name": "a", "l3": {"all": "2500KiB"}}])
+    assert set(guest.masks("a").values()) == {"e000"}
+    assert "2500KiB of L3 is no whole way of 1 MiB: rounded up to 3 ways, 3 MiB." in result["remarks"]
+    assert any("The default group may fill ways of a" in remark for remark in result["remarks"])
+
+
+def test_bandwidth(guest, apply, apply_thrice):
+    apply_thrice(groups=[{"name": "a", "mb": {"0": 20, "1": 20.1, "all": "max"}, "smba": {"3": 0.125}}])
+    assert guest.masks("a", "MB") == {0: "160", 1: "161", 2: "2048", 3: "2048"}
+    assert guest.masks("a", "SMBA") == {0: "2048", 1: "2048", 2: "2048", 3: "1"}
+    apply(groups=[{"name": "a", "mb": {"0": "max"}}])
+    assert guest.masks("a", "MB") == {0: "2048", 1: "161", 2: "2048", 3: "2048"}
+
+
+def test_code_and_data(guest, apply, apply_thrice):
+    apply_thrice(mount_options=["cdp"], groups=[{"name": "a", "l3_code": {"all": "f000"}, "l3_data": {"1": "0ff0"}}])
+    assert guest.masks("a", "L3CODE") == dict.fromkeys(range(4), "f000")
+    assert guest.masks("a", "L3DATA") == {0: "ffff", 1: "ff0", 2: "ffff", 3: "ffff"}
+    apply(groups=[{"name": "a", "l3": {"all": "f"}}])
+    assert guest.masks("a", "L3CODE") == guest.masks("a", "L3DATA") == dict.fromkeys(range(4), "f")
+
+
+def test_exclusive_and_back(guest, apply, apply_thrice):
+    group = {"name": "a", "l3": {"all": "12 ways"}, "mode": "exclusive"}
+    apply(groups=[group], default={"l3": {"all": "4 ways"}})
+    assert guest.read("a", "mode") == "exclusive"
+    # No two masks may overlap even on the way to the other split.
+    apply_thrice(groups=[{**group, "l3": {"all": "4 ways"}}], default={"l3": {"all": "12 ways"}})
+    assert (guest.masks("a")[0], guest.masks(".")[0]) == ("f000", "fff")
+    apply(groups=[{"name": "a", "mode": "shareable"}])
+    assert guest.read("a", "mode") == "shareable"
+
+
+def test_monitors(guest, apply_thrice):
+    apply_thrice(groups=[{"name": "a", "cpus": "1-3", "monitors": [{"name": "one", "cpus": "1"}, {"name": "all"}]}])
+    assert guest.read("a", "mon_groups", "one", "cpus_list") == "1"
+    assert guest.run("ls /sys/fs/resctrl/a/mon_groups").split() == ["all", "one"]
+
+
+def test_all_threads_of_a_service(guest, apply, apply_thrice, service):
+    before = threads(guest, service, 6)
+    apply_thrice(groups=[{"name": "a", "tasks_of": [service]}])
+    assert set(guest.read("a", "tasks").split()) == before
+    guest.run(f"systemctl kill --signal=USR1 {service}")
+    after = threads(guest, service, 7)
+    assert set(guest.read("a", "tasks").split()) == after, "a new thread is where its parent is"
+    astray = (after - before).pop()
+    guest.run(f"echo {astray} >/sys/fs/resctrl/tasks")
+    result = apply(groups=[{"name": "a", "tasks_of": [service]}])
+    assert result["diff"]["before"] == {"resctrl:a/tasks_of/threads.service": "6 of 7 threads"}
+    assert set(guest.read("a", "tasks").split()) == after
+
+
+@pytest.mark.parametrize(
+    ("purge", "left"), [("none", {"old", "new", "foreign"}), ("own", {"new", "foreign"}), ("all", {"new"})]
+)
+def test_purge(guest, apply, purge, left):
+    apply(groups=[{"name": "old", "cpus": "4"}])
+    guest.run("mkdir /sys/fs/resctrl/foreign")
+    apply(groups=[{"name": "new"}], purge=purge)
+    found = set(guest.run("cd /sys/fs/resctrl && ls -d */").replace("/", "").split())
+    assert found - {"info", "mon_data", "mon_groups"} == left
+
+
+def test_absent(guest, apply, apply_thrice):
+    apply(groups=[{"name": "a", "cpus": "4", "monitors": [{"name": "one"}]}, {"name": "b"}])
+    result = apply_thrice(groups=[{"name": "a", "state": "absent"}])
+    assert result["diff"]["before"]["resctrl:a"] == "present" and result["diff"]["after"]["resctrl:a"] is None
+    guest.run("test ! -e /sys/fs/resctrl/a -a -d /sys/fs/resctrl/b")
+    assert guest.read("cpus_list") == "0-15"
+
+
+def test_offline_cpu_leaves_the_others_alone(guest, apply):
+    """A group loses a CPU that goes offline. To ask for the rest is no change."""
+    apply(groups=[{"name": "a", "cpus": "4-7"}])
+    guest.run("echo 0 >/sys/devices/system/cpu/cpu5/online")
+    assert not apply(groups=[{"name": "a", "cpus": "4,6-7"}])["changed"]
+
+
+def test_original(guest):
+    """What was there before us comes back, to the byte."""
+    guest.run("mount -t resctrl resctrl /sys/fs/resctrl && mkdir /sys/fs/resctrl/foreign")
+    guest.run("cd /sys/fs/resctrl && echo L3:2=f0 >foreign/schemata && echo 12-15 >foreign/cpus_list")
+    before = guest.state()
+    asked = {"groups": [{"name": "a", "cpus": "1-3"}, {"name": "foreign", "cpus": "12", "l3": {"all": "f"}}]}
+    assert guest.module("resctrl_schemata", **asked, default={"l3": {"all": "ff00"}})["changed"]
+    assert guest.state() != before
+    assert guest.module("resctrl_schemata", state="original")["changed"]
+    assert guest.state() == before
+
+
+def test_original_of_threads(guest, apply, service):
+    """Threads go back to the default group, and a service that has ended does not stop the rest."""
+    guest.run("mount -t resctrl resctrl /sys/fs/resctrl && mkdir /sys/fs/resctrl/foreign")
+    before = guest.state()
+    asked = {"groups": [{"name": "foreign", "tasks_of": [service], "l3": {"all": "f"}}]}
+    apply(**asked)
+    assert guest.module("resctrl_schemata", state="original")["changed"]
+    assert guest.state() == before
+    apply(**asked)
+    guest.run(f"systemctl stop {service}")
+    result = guest.module("resctrl_schemata", state="original")
+    assert any(service in remark and "does not run" in remark for remark in result["remarks"])
+    assert guest.state() == before
+
+
+def test_plan_without_an_intent(guest):
+    """No option has to be given; L3 amounts come only where they are asked for."""
+    result = guest.module("epyc_plan")
+    assert not result.get("failed"), result["msg"]
+    assert result["ansible_facts"]["epyc"]["plan"]["resctrl"]["groups"] == []

@@ -1,0 +1,115 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The whole of playbooks/site.yml, on a bare machine and on one that it has tuned."""
+
+from __future__ import annotations
+
+import pytest
+
+SITE = "playbooks/site.yml"
+CAT = "Partition the L3 caches"
+
+# Every file of the disk with its ctime, which no program can set: a write that restores all else shows too. Left out:
+TREE = r"""
+find / -xdev \( \
+    -path /root -o `# .ansible/tmp, the folder of Ansible's own connection` \
+    -path /var/cache -o `# apt's index of its own lists, which the first reader after an update makes` \
+    -path /tmp `# not on this disk; python3 tries here whether it can make files` \
+\) -prune -o -printf '%p %y %m %U:%G %s %T@ %C@\n' | sort
+"""
+
+
+def everything(guest):
+    """What a check must leave alone: each file of the disk, mounts, loaded drivers, the taint flag."""
+    return {
+        "mounts": guest.run("sort /proc/self/mounts"),
+        "drivers": guest.run("ls /sys/module"),
+        "taint": guest.run("cat /proc/sys/kernel/tainted"),
+        "files": guest.run(TREE),
+    }
+
+
+@pytest.fixture(scope="module")
+def tuned(small):
+    """The small machine, converged."""
+    small.play(SITE)
+    return small
+
+
+def test_check_of_a_bare_host_changes_nothing(boot):
+    guest = boot("small", "bare")
+    before = everything(guest)
+    play = guest.play(SITE, "--check", "--diff")
+    after = everything(guest)
+    for what in before:
+        assert set(after[what].splitlines()) ^ set(before[what].splitlines()) == set(), what
+    assert play[CAT]["diff"]["after"]["resctrl:mount"] == "no options"  # it did look, and saw all there is to do
+
+
+def test_run_tunes_the_host(tuned):
+    assert {group: tuned.masks(group) for group in (".", "draft", "verify")} == {
+        ".": {0: "f", 1: "f", 2: "f", 3: "f"},
+        "draft": {0: "fff0", 1: "fff0", 2: "f", 3: "f"},
+        "verify": {0: "f", 1: "f", 2: "fff0", 3: "fff0"},
+    }
+    assert tuned.read("draft", "cpus_list") == "1-3,5-7"
+    assert tuned.read("verify", "cpus_list") == "9-11,13-15"
+    assert tuned.run("grep -v '^#' /etc/modules-load.d/sovereign-epyc.conf").split() == ["cpuid", "msr"]
+    tuned.run("test -c /dev/cpu/15/msr -a -c /dev/cpu/15/cpuid")
+
+
+@pytest.mark.parametrize("how", [[], ["--check", "--diff"]], ids=["run", "check"])
+def test_second_time_changes_nothing(tuned, how):
+    before = tuned.state()
+    assert tuned.play(SITE, *how).changed == {}
+    assert tuned.state() == before
+
+
+@pytest.mark.parametrize(
+    ("address", "wrong", "right", "by_hand"),
+    [
+        ("resctrl:draft/L3/2", "ff", "f", "echo L3:2=ff >draft/schemata"),
+        ("resctrl:verify/cpus", "9-10,13-15", "9-11,13-15", "echo 9-10,13-15 >verify/cpus_list"),
+    ],
+    ids=["mask", "cpus"],
+)
+def test_drift_is_named_and_only_it_is_repaired(tuned, address, wrong, right, by_hand):
+    good = tuned.state()
+    tuned.run(f"cd /sys/fs/resctrl && {by_hand}")
+    bad = tuned.state()
+    # Something that we did not ask for and do not own: a repair that rewrites a group instead of a mask would reset it.
+    tuned.run("echo MB:3=64 >/sys/fs/resctrl/draft/schemata")
+    try:
+        check = tuned.play(SITE, "--tags", "cat", "--check", "--diff")
+        assert check.changed.keys() == {CAT}
+        assert check[CAT]["diff"] == {"before": {address: wrong}, "after": {address: right}}
+        assert address in check.output, "a person who reads the screen sees it too"
+        tuned.run("echo MB:3=2048 >/sys/fs/resctrl/draft/schemata")
+        assert tuned.state() == bad, "a check repairs nothing"
+        tuned.run("echo MB:3=64 >/sys/fs/resctrl/draft/schemata")
+        repair = tuned.play(SITE, "--tags", "cat")
+        assert repair[CAT]["diff"] == check[CAT]["diff"]
+        assert tuned.masks("draft", "MB")[3] == "64"
+    finally:
+        tuned.run("echo MB:3=2048 >/sys/fs/resctrl/draft/schemata")
+    assert tuned.state() == good
+
+
+def test_epyc9754(boot):
+    guest = boot("epyc9754", "site-9754")
+    guest.play(SITE)
+    assert guest.play(SITE, "--check", "--diff").changed == {}
+    # Draft has one CCD, which on a 9754 is two L3 domains; verify the other seven; the first core of each node, no one.
+    keeps, has = dict.fromkeys(range(16), "f"), dict.fromkeys(range(16), "fff0")
+    assert guest.masks(".") == keeps
+    assert guest.masks("draft") == {**keeps, 0: "fff0", 1: "fff0"}
+    assert guest.masks("verify") == {**has, 0: "f", 1: "f"}
+    assert guest.read("draft", "cpus_list") == "1-15"
+    assert guest.read("verify", "cpus_list") == "16-31,33-63,65-95,97-127"
+    page = guest.play("playbooks/plan.yml")["Read the topology and plan"]["text"]
+    rows = [row.split() for row in page.partition("who\n")[2].splitlines()]
+    assert [int(row[2]) for row in rows] == list(range(16))
+    assert rows[1] == ["0", "0", "1", "8-15", "dddddddddddd....", "draft", "8-15"]
+    assert rows[15] == ["3", "7", "15", "120-127", "vvvvvvvvvvvv....", "verify", "120-127"]

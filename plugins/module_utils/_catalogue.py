@@ -9,7 +9,7 @@ Adding a knob means adding its file, its module and a line here.
 
 from __future__ import annotations
 
-from . import _knob_msr, _knob_resctrl
+from . import _knob_hugepages, _knob_msr, _knob_resctrl, _knob_sysfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     Build = Callable[[Host, Mapping[str, Any]], Sequence[Knob]]
 
 KNOBS: dict[str, Build] = {
+    "sysfs": _knob_sysfs.build,
+    "hugepages": _knob_hugepages.build,
     "resctrl": _knob_resctrl.build,
     "msr": _knob_msr.build,
 }

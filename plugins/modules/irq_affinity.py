@@ -1,0 +1,164 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: irq_affinity
+short_description: Keep device interrupts off the CPUs that compute
+version_added: 0.1.0
+description:
+  - Sends the interrupts (IRQs) of devices to the CPUs that are meant for them, so that the threads of a model are not
+    interrupted, and tells irqbalance, which would undo it within ten seconds.
+  - Interrupts that the kernel places itself, so-called managed ones as those of NVMe queues and of many network cards,
+    cannot be moved by anybody. They are returned in RV(managed) and are no failure. They are known before the first
+    write by asking the kernel with a text that it can never take, so check mode is right about them too. Only the boot
+    parameter C(isolcpus=managed_irq) keeps them off CPUs, see M(sovereign.epyc.kernel_cmdline).
+  - Interrupts that no driver has requested are left alone.
+  - An interrupt that vanishes while the module runs is no failure. When a CPU has no free vector left, the module fails
+    and puts back what it had moved.
+author: The sovereign.epyc authors (@sovereign-epyc)
+extends_documentation_fragment:
+  - sovereign.epyc.attributes
+  - sovereign.epyc.knob
+options:
+  cpus:
+    description:
+      - The CPUs that may be interrupted, as roles of the plan such as V(housekeeping), places such as V(ccd0), V(l3:5),
+        V(node1) and V(socket0), numbers such as V(0-3,32), or V(all); several are separated by commas. All must be
+        online.
+      - Required unless O(state=original).
+    type: str
+  which:
+    description:
+      - Which interrupts to move. V(all) means every movable one.
+      - A number such as V(41) means that interrupt. Numbers change from boot to boot, so prefer the other forms.
+      - A PCI address such as V(0000:41:00.0) means the interrupts of that device, and V(driver:mlx5_core) those of all
+        devices of that PCI driver.
+      - Anything else is a pattern with V(*) and V(?) for the names that drivers give their interrupts, as they stand in
+        C(/sys/kernel/irq/N/actions) and at the end of the lines of C(/proc/interrupts), such as V(eth0-*).
+      - What names no interrupt now is a remark and no failure, because a driver may request it later.
+    type: list
+    elements: str
+    default: [all]
+  spread:
+    description:
+      - With V(false) each interrupt may go to any of O(cpus), and the kernel chooses.
+      - With V(true) each interrupt gets one CPU, evenly over O(cpus). One that already sits alone on one of them stays
+        there as long as that is even, so that new interrupts do not move the old ones.
+      - Refused together with O(irqbalance=ban) where irqbalance runs, because irqbalance spreads by itself.
+    type: bool
+    default: false
+  default:
+    description:
+      - Set C(/proc/irq/default_smp_affinity) to O(cpus) too. Interrupts that a driver requests later, as after a reload
+        or when a link comes up, then begin there.
+    type: bool
+    default: false
+  irqbalance:
+    description:
+      - What to do with the daemon irqbalance, where it is installed.
+      - V(ban) lets it choose among O(cpus) only, by C(IRQBALANCE_BANNED_CPULIST) in the file that its unit reads
+        (C(/etc/default/irqbalance) on Debian, C(/etc/sysconfig/irqbalance) on the RHEL family). The rest of the file
+        stays as it is, byte for byte, and the daemon is restarted when it runs. An interrupt then is as wanted when it
+        is on any of O(cpus). Refused when the file sets the older C(IRQBALANCE_BANNED_CPUS), which wins over it.
+      - V(stop) disables and stops it.
+      - V(ignore) leaves it alone, and says so in a remark when it runs.
+      - V(ban) and V(stop) outlive a reboot also without O(persistent).
+    type: str
+    choices: [ban, stop, ignore]
+    default: ignore
+notes:
+  - Needs root. Affinities do not outlive a reboot, unless O(persistent) is set.
+  - A new place holds from the next interrupt on. Until then the interrupt is in RV(pending).
+seealso:
+  - module: sovereign.epyc.kernel_cmdline
+  - name: SMP IRQ affinity
+    description: The kernel's documentation of the files that this module writes.
+    link: https://docs.kernel.org/core-api/irq/irq-affinity.html
+"""
+
+EXAMPLES = r"""
+- name: Send every movable interrupt to the housekeeping CPUs of the plan, now and at every boot
+  sovereign.epyc.irq_affinity:
+    cpus: housekeeping
+    default: true
+    irqbalance: ban
+    intent:
+      draft: {ccds: 1}
+      housekeeping: {cores: 1, per: node}
+    persistent: true
+
+- name: Give each queue of the network card a CPU of its own on the card's node
+  sovereign.epyc.irq_affinity:
+    cpus: node1
+    which: ["driver:mlx5_core"]
+    spread: true
+    irqbalance: stop
+
+- name: Put every interrupt back where it was, and irqbalance too
+  sovereign.epyc.irq_affinity:
+    state: original
+"""
+
+RETURN = r"""
+diff:
+  description:
+    - What differed, by address.
+    - An address is C(irq:NUMBER/affinity) for a CPU list, C(irq:default) for the mask of later interrupts,
+      C(irq:irqbalance/banned_cpus) or C(irq:irqbalance/service).
+  returned: always
+  type: dict
+  sample:
+    before: {"irq:41/affinity": "0-127"}
+    after: {"irq:41/affinity": "0,32,64,96"}
+remarks:
+  description: What names no interrupt, what is still at its old place, and whether irqbalance will undo this.
+  returned: always
+  type: list
+  elements: str
+movable:
+  description: The interrupts of O(which) that can be moved, with the names of their users and the CPUs wanted for them.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{"irq": 41, "actions": ["eth0-TxRx-0"], "cpus": "0,32,64,96"}]
+managed:
+  description: The interrupts of O(which) that only the kernel can move, with the CPUs where it has put them.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{"irq": 57, "actions": ["nvme0q1"], "cpus": "0-7"}]
+pending:
+  description:
+    - Numbers of interrupts that still go elsewhere (C(effective_affinity_list)) though the kernel took the request.
+    - That ends with the next interrupt. One that stays found no free vector on the wanted CPUs.
+  returned: always
+  type: list
+  elements: int
+irqbalance:
+  description: V(running), V(stopped) or V(not installed).
+  returned: always
+  type: str
+"""
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_irq import build
+
+SPEC = dict(
+    cpus=dict(type="str"),
+    which=dict(type="list", elements="str", default=["all"]),
+    spread=dict(type="bool", default=False),
+    default=dict(type="bool", default=False),
+    irqbalance=dict(type="str", choices=["ban", "stop", "ignore"], default="ignore"),
+)
+
+
+def main() -> None:
+    run_knob("irq", SPEC, build)
+
+
+if __name__ == "__main__":
+    main()

@@ -101,15 +101,15 @@ def test_epyc9754(boot):
     guest = boot("epyc9754", "site-9754")
     guest.play(SITE)
     assert guest.play(SITE, "--check", "--diff").changed == {}
-    # Draft has one CCD, which on a 9754 is two L3 domains; verify the other seven; the first core of each node, no one.
+    # Draft has a CCD, on a 9754 two L3 domains, the first that is whole: housekeeping has the first core of each node.
     keeps, has = dict.fromkeys(range(16), "f"), dict.fromkeys(range(16), "fff0")
     assert guest.masks(".") == keeps
-    assert guest.masks("draft") == {**keeps, 0: "fff0", 1: "fff0"}
-    assert guest.masks("verify") == {**has, 0: "f", 1: "f"}
-    assert guest.read("draft", "cpus_list") == "1-15"
-    assert guest.read("verify", "cpus_list") == "16-31,33-63,65-95,97-127"
+    assert guest.masks("draft") == {**keeps, 2: "fff0", 3: "fff0"}
+    assert guest.masks("verify") == {**has, 2: "f", 3: "f"}
+    assert guest.read("draft", "cpus_list") == "16-31"
+    assert guest.read("verify", "cpus_list") == "1-15,33-63,65-95,97-127"
     page = guest.play("playbooks/plan.yml")["Read the topology and plan"]["text"]
     rows = [row.split() for row in page.partition("who\n")[2].splitlines()]
     assert [int(row[2]) for row in rows] == list(range(16))
-    assert rows[1] == ["0", "0", "1", "8-15", "dddddddddddd....", "draft", "8-15"]
+    assert rows[2] == ["0", "1", "2", "16-23", "dddddddddddd....", "draft", "16-23"]
     assert rows[15] == ["3", "7", "15", "120-127", "vvvvvvvvvvvv....", "verify", "120-127"]

@@ -89,7 +89,17 @@ def shipped(tracked: list[Path]) -> Iterator[Path]:
 
     The copy stays in the cache, because ansible-test keeps the environment it builds for itself under `tests/output`.
     """
-    developer = ("lab", "tools", "tests/gates", "tests/lab", "tests/molecule", "extensions", "conftest.py", ".collections", ".ci")
+    developer = (
+        "lab",
+        "tools",
+        "tests/gates",
+        "tests/lab",
+        "tests/molecule",
+        "extensions",
+        "conftest.py",
+        ".collections",
+        ".ci",
+    )
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "sovereign-epyc")
     cache = Path(os.environ.get("SOVEREIGN_EPYC_CACHE") or cache, "ansible-test", sha256(bytes(ROOT)).hexdigest()[:16])
     root = cache / "ansible_collections" / "sovereign" / "epyc"

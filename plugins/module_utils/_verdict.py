@@ -110,7 +110,9 @@ def _of_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
             verdict.reason = gone
             continue
         verdict.found = live.get(address)
-        verdict.live = OK if knob.same(address, value, verdict.found) else DRIFT
+        # What is configured may be compared more strictly, as a boot parameter with every boot entry.
+        in_force = verdict.found == value if knob.lasting else knob.same(address, value, verdict.found)
+        verdict.live = OK if in_force else DRIFT
         if knob.lasting:
             verdict.persistent = OK if knob.same(address, value, configured.get(address)) else DRIFT
             verdict.pending_reboot = verdict.persistent == OK and verdict.live == DRIFT

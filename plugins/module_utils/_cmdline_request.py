@@ -25,7 +25,9 @@ ISOLCPUS_FLAGS = ("domain", "managed_irq", "nohz")
 #: Boot loaders write these themselves, so a second one would be a second opinion on where the system is.
 NOT_OURS = ("root", "ro", "rw", "initrd", "BOOT_IMAGE", "__")
 #: What a shell or a boot loader on the way would take for its own.
-EATEN = "'\\$`"
+EATEN = "'\\$`\""
+#: The same, but for a value that stands in quotes because of its spaces.
+EATEN_BARE = "|&;<>"
 BRACES = "CPUs stand in braces, such as {draft,verify}."
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 ISOLATED = (
@@ -89,7 +91,7 @@ class Request:
             if [_cmdline.canonical(other) for other, dummy in pairs].count(spelled) > 1:
                 raise BadRequest(f"{name} is given more than once; the kernel heeds only one of them.")
             items = (value or "").split(",")
-            flags = []
+            flags: list[str] = []
             while spelled == "isolcpus" and items and items[0] in ISOLCPUS_FLAGS:
                 flags.append(items.pop(0))
             self._check_list(name, ",".join(items), leave_first=CPU_LISTS[spelled])
@@ -104,7 +106,7 @@ class Request:
                 f"{name}: {error}. Say CPU numbers, or roles and places in braces, such as {name}={{draft,verify}}."
             ) from None
         if not cpus:
-            raise BadRequest(f"{name} names no CPU.")
+            raise BadRequest(f"{name} names no CPU. Say {name}={{draft,verify}} or the like.")
         self.host.cpus(text)  # Refuses what is offline or not there.
         if leave_first and 0 in cpus:
             raise BadRequest(
@@ -162,15 +164,16 @@ class Request:
 def _check_spelling(word: str, name: str, value: str | None) -> None:
     """Refuse what would not arrive at the kernel as it is written here."""
     if not name or not all(c.isascii() and (c.isalnum() or c in "_-.") for c in name):
-        raise BadRequest(f"'{word}' is no kernel parameter: say NAME or NAME=VALUE, one parameter in each text.")
+        raise BadRequest(f"{word!r} is no kernel parameter: say NAME or NAME=VALUE, one parameter in each text.")
     if _cmdline.canonical(name) in NOT_OURS or name in NOT_OURS:
         raise BadRequest(f"{name} is written by the boot loader itself, so it is left to its own configuration.")
     if len(_cmdline.split(word)) != 1:
-        raise BadRequest(f"'{word}' is more than one parameter. Give each its own text, or put its value in quotes.")
-    bad = [c for c in value or "" if c in EATEN or c == '"' or not c.isprintable() or not c.isascii()]
+        raise BadRequest(f"{word!r} is more than one parameter. Give each its own text, or put its value in quotes.")
+    bare = EATEN_BARE if " " not in (value or "") else ""
+    bad = [c for c in value or "" if c in EATEN + bare or not c.isprintable() or not c.isascii()]
     if bad:
         raise BadRequest(
-            f"'{word}' holds {bad[0]!r}, which a shell or the boot loader on the way takes for its own; it would not "
+            f"{word!r} holds {bad[0]!r}, which a shell or the boot loader on the way takes for its own; it would not "
             "arrive at the kernel as written."
         )
 

@@ -35,10 +35,11 @@ HEAD = """\
 #: Sources what grub-mkconfig sources, in its order, but for one file; what the files print does not count.
 COLLECT = """\
 set -e
-leave_out=$1
+root=$1
+leave_out=$2
 {
-  if [ -f /etc/default/grub ]; then . /etc/default/grub; fi
-  for file in /etc/default/grub.d/*.cfg; do
+  if [ -f "$root/etc/default/grub" ]; then . "$root/etc/default/grub"; fi
+  for file in "$root"/etc/default/grub.d/*.cfg; do
     if [ -e "$file" ] && [ "$file" != "$leave_out" ]; then . "$file"; fi
   done
 } >&2
@@ -125,7 +126,8 @@ class Grub:
         return " and ".join(found) or "another file"
 
     def _collect(self, with_ours: bool) -> str:
-        return self.run(["sh", "-c", COLLECT, "sh", "" if with_ours else DROP_IN])
+        root = "" if self.root == "/" else self.root
+        return self.run(["sh", "-c", COLLECT, "sh", root, "" if with_ours else root + DROP_IN])
 
     @property
     def _drop_in(self) -> str:

@@ -92,7 +92,8 @@ class CommandLine(Knob):
 
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
         """A setting holds only when the boot entries carry it too, not just the files that they are made from."""
-        return wanted == found and bool(self._entries) and all(entry.get(_key(address)) == wanted for entry in self._entries)
+        carried = [entry.get(_key(address)) == wanted for entry in self._entries]
+        return wanted == found and bool(carried) and all(carried)
 
     def write(self, changes: Sequence[Change]) -> None:
         """Make all of them at once."""

@@ -12,7 +12,7 @@ admin-guide/sysctl/kernel.rst, Documentation/core-api/workqueue.rst, kernel/{cpu
 from __future__ import annotations
 
 from . import _cpulist, _owners
-from ._errors import BadRequest, Refused
+from ._errors import BadRequest
 from ._knob import Knob
 
 TYPE_CHECKING = False
@@ -239,14 +239,19 @@ class Plain(Files):
         if setting.option == "numa_balancing" and on and (found or "").isdecimal():
             # Bit 1 is memory tiering, which is somebody else's wish.
             return str(int(found or "0") | 1)
-        word = str(int(on))
-        status = self.fs.status(setting.path)
-        if status is not None and word != found and not status.st_mode & 0o222:
+        if setting.option == "nmi_watchdog" and on and found == "0" and self._no_watchdog(setting.path):
             raise BadRequest(
-                f"{setting.option}: the kernel has made {setting.path} read-only, at {found}: there is no performance "
-                "counter for it, as in most guests. Leave the option out on this host."
+                "nmi_watchdog: the kernel has found no performance counter for it, as in most guests, and keeps "
+                f"{setting.path} at 0. Leave the option out on this host."
             )
-        return word
+        return str(int(on))
+
+    def _no_watchdog(self, path: str) -> bool:
+        """Tell whether the kernel has no counter: newer ones make the file read-only, older ones refuse any write."""
+        status = self.fs.status(path)
+        read_only = status is not None and not status.st_mode & 0o222
+        # ENOTSUPP, which no C library has a name for; it comes before the kernel looks at what is written.
+        return read_only or self.fs.refusal(path, "x") == 524
 
     def _check_masks(self, wanted: Settings) -> None:
         """Where a work queue's own mask has no CPU in common with that of all, the kernel silently takes the latter."""
@@ -266,19 +271,3 @@ class Plain(Files):
                 f"CPUs {_cpulist.render(isolated)} are isolated by a cpuset partition: the kernel sets the mask of "
                 "unbound work anew whenever such a partition comes or goes."
             )
-
-    def write(self, changes: Sequence[Change]) -> None:
-        """Write, and say in words what only a number tells."""
-        for change in changes:
-            try:
-                super().write([change])
-            except Refused as error:
-                not_supported = 524  # ENOTSUPP, which no C library has a name for
-                if error.errno != not_supported:
-                    raise
-                raise Refused(
-                    f"{error.path}: this kernel has no such watchdog: there is no performance counter for it, as in "
-                    "most guests. Leave nmi_watchdog out on this host.",
-                    error.errno,
-                    error.path,
-                ) from None

@@ -43,7 +43,7 @@ DIFF = {
 }
 REFUSED = {
     "SMT that is not there": ({"smt": "on"}, ["smt", "notsupported", "BIOS"]),
-    "a watchdog without a counter": ({"nmi_watchdog": True}, ["nmi_watchdog", "read-only", "no performance counter"]),
+    "a watchdog without a counter": ({"nmi_watchdog": True}, ["nmi_watchdog", "no performance counter", "at 0"]),
     "a mask that is ignored": (
         {"workqueue_cpus": "0-3", "writeback_cpus": "4-7"},
         ["writeback_cpus", "none in common", "Choose CPUs of 0-3"],

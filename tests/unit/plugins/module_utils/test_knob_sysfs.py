@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _knob_sysfs, _owners
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, Refused
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob import Change, Knob, differences
@@ -169,21 +169,24 @@ def test_what_is_not_there_is_off(machine: Machine) -> None:
             machine.wanted(**options)
 
 
-def test_a_watchdog_without_a_counter(machine: Machine) -> None:
+@pytest.mark.parametrize(("mode", "answer"), [(0o444, 0), (0o644, 524)], ids=["6.12", "6.1"])
+def test_a_watchdog_without_a_counter(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, mode: int, answer: int
+) -> None:
     machine.tree.put("/proc/sys/kernel/nmi_watchdog", 0)
-    (machine.tree.root / "proc/sys/kernel/nmi_watchdog").chmod(0o444)
+    (machine.tree.root / "proc/sys/kernel/nmi_watchdog").chmod(mode)
+    monkeypatch.setattr(machine.tree.fs, "refusal", lambda path, nonsense: answer)
     assert machine.left(nmi_watchdog=False) == []
-    with pytest.raises(BadRequest, match="read-only, at 0: there is no performance counter"):
+    with pytest.raises(BadRequest, match="has found no performance counter for it"):
         machine.wanted(nmi_watchdog=True)
 
 
-def test_an_error_number_without_a_name_is_put_into_words(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: str, text: str) -> None:
-        raise Refused(f"Cannot write '{text}' to {path}: Unknown error 524.", 524, path)
-
-    monkeypatch.setattr(machine.tree.fs, "write", refuse)
-    with pytest.raises(Refused, match="nmi_watchdog: this kernel has no such watchdog"):
-        machine.knobs()[1].write([Change("sysfs:nmi_watchdog", "0", "1")])
+def test_a_watchdog_that_only_refuses_nonsense_can_be_switched_on(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.tree.put("/proc/sys/kernel/nmi_watchdog", 0)
+    monkeypatch.setattr(machine.tree.fs, "refusal", lambda path, nonsense: 22)
+    assert machine.wanted(nmi_watchdog=True) == {"sysfs:nmi_watchdog": "1"}
 
 
 # SMT

@@ -144,8 +144,8 @@ class Guest:
 
 
 @contextlib.contextmanager
-def guest_of(shape: str, name: str, folder: Path) -> Iterator[Guest]:
-    machine = up(shape, name=f"test-{name}")
+def guest_of(shape: str, name: str, folder: Path, kernel: str = "6.12") -> Iterator[Guest]:
+    machine = up(shape, name=f"test-{name}", kernel=kernel)
     try:
         yield Guest(machine, folder)
     finally:
@@ -153,12 +153,12 @@ def guest_of(shape: str, name: str, folder: Path) -> Iterator[Guest]:
 
 
 @pytest.fixture
-def boot(tmp_path: Path) -> Iterator[Callable[[str, str], Guest]]:
+def boot(tmp_path: Path) -> Iterator[Callable[..., Guest]]:
     """Boot a machine for one test: nobody was there before."""
     with contextlib.ExitStack() as stack:
 
-        def boot(shape: str, name: str) -> Guest:
-            return stack.enter_context(guest_of(shape, name, tmp_path))
+        def boot(shape: str, name: str, kernel: str = "6.12") -> Guest:
+            return stack.enter_context(guest_of(shape, name, tmp_path, kernel))
 
         yield boot
 

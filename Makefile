@@ -38,10 +38,13 @@ unit: setup  ## Run the unit tests only
 lab-test: setup  ## Run only the tests that boot virtual EPYCs
 	$(RUN) pytest lab/tests tests/lab $(ARGS)
 
+molecule: setup  ## Run only the Molecule scenarios
+	$(RUN) pytest tests/molecule $(ARGS)
+
 bench-lab: setup  ## Measure the lab
 	PYTHONPATH=lab $(RUN) python -m vepyc.bench
 
 clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
-.PHONY: help setup site test lint unit lab-test bench-lab clean
+.PHONY: help setup site test lint unit lab-test molecule bench-lab clean

@@ -141,9 +141,12 @@ class Outcome:
         self.remarks = remarks
 
     def diff(self) -> dict[str, Settings]:
-        """Return before and after by address, only of what differs."""
+        """Return before and after by address, only of what differs; of an address changed in two steps, both ends."""
+        before: Settings = {}
+        for change in self.changes:
+            before.setdefault(change.address, change.before)
         return {
-            "before": {change.address: change.before for change in self.changes},
+            "before": before,
             "after": {change.address: change.after for change in self.changes},
         }
 

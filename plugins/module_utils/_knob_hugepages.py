@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 
 from . import _hugepages
-from ._cbm import UNITS
+from ._cbm import UNITS, size_text
 from ._errors import BadRequest, NotApplied, Refused
 from ._hugepages import GIGANTIC, about, pages_text, pool, pool_file
 from ._knob import Knob
@@ -181,6 +181,8 @@ class HugePages(Knob):
             missing = short[node, kb] * kb * UNITS["KiB"]
             if free < missing:
                 reason = "its memory is in use"
+            elif block < kb * UNITS["KiB"]:
+                reason = f"no more of its free memory lies in one piece of {size_text(kb * UNITS['KiB'])}"
             elif large < missing:
                 reason = "its free memory is fragmented"
             else:

@@ -66,8 +66,9 @@ NO_SMT = ("notsupported", "notimplemented")
 
 
 def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
-    """Return SMT first, which decides which CPUs there are, and then the rest."""
-    return [Smt(host, options), Plain(host, options)]
+    """Return SMT first, which decides which CPUs there are, then the rest, and last what cannot be taken back."""
+    knobs: list[Knob] = [Smt(host, options), Plain(host, options)]
+    return [*knobs, ForcedSmt(host, options)] if options.get("smt") == "forceoff" else knobs
 
 
 def setting_of(name: str) -> Setting:
@@ -134,8 +135,8 @@ class Files(Knob):
 class Smt(Files):
     """Simultaneous multithreading, two threads on a core: switching it takes CPUs away or brings them back."""
 
-    #: Whether this run has forced it off, which its undo cannot change.
-    _forcing = False
+    #: Whether this run has switched it.
+    _switched = False
 
     def owns(self, name: str) -> bool:
         """Only SMT."""
@@ -172,7 +173,7 @@ class Smt(Files):
                 "CPUs that come online start with the kernel's defaults: set registers, frequency limits and resctrl "
                 "groups for them after this."
             ]
-        return {SMT: word}
+        return {SMT: "off" if word == "forceoff" else word}
 
     def same(self, name: str, wanted: str | None, found: str | None) -> bool:
         """Off is met by everything that leaves one thread per core."""
@@ -183,16 +184,29 @@ class Smt(Files):
     def gone(self, name: str) -> str | None:
         """Tell that a forced SMT stays off until the next boot, where something else is wanted of it."""
         forced = self.fs.find(setting_of(SMT).path) == "forceoff"
-        met = self.options.get("smt") in ("off", False, "forceoff") and not self._forcing
-        if forced and not met:
+        met = self.options.get("smt") in ("off", False, "forceoff")
+        if forced and (self._switched or not met):  # Once switched, only an undo asks.
             return "SMT was forced off, which the kernel keeps until it boots again"
         return super().gone(name)
 
     def write(self, changes: Sequence[Change]) -> None:
         """Switch, and have everybody look again which CPUs there are."""
-        self._forcing = any(change.after == "forceoff" for change in changes)
+        self._switched = True
         super().write(changes)
         self.host.renew()
+
+
+class ForcedSmt(Smt):
+    """The last step of forceoff: until all else is done, SMT is only off, so that a failure can still be undone."""
+
+    def owns(self, name: str) -> bool:
+        """Nothing: the address is that of Smt."""
+        return False
+
+    def wanted(self) -> Settings:
+        """The word that was asked for."""
+        super().wanted()
+        return {SMT: "forceoff"}
 
 
 class Plain(Files):

@@ -27,7 +27,8 @@ options:
       - Simultaneous multithreading. V(off) takes the second thread of each core offline, V(on) brings it back.
       - CPUs that come online start with the kernel's defaults, so set registers, frequency limits and resctrl groups
         after this.
-      - V(forceoff) cannot be undone before the next boot, not by O(state=original) either.
+      - V(forceoff) cannot be undone before the next boot, not by O(state=original) either. It is written after all
+        other settings of the run.
       - V(on) is refused where the BIOS has SMT off or the CPU has one thread per core.
     type: str
     choices: ["on", "off", forceoff]
@@ -68,7 +69,7 @@ notes:
   - Needs root. Settings do not outlive a reboot, unless O(persistent) is set.
   - Addresses are C(sysfs:smt/control), C(sysfs:thp/enabled), C(sysfs:thp/defrag), C(sysfs:numa_balancing),
     C(sysfs:workqueue/cpumask), C(sysfs:writeback/cpumask) and C(sysfs:nmi_watchdog). CPUs are shown as lists.
-  - Tested on kernels 6.1 and 6.12.
+  - Tested on kernels 6.1 and 6.12 of Debian.
 seealso:
   - name: Transparent Hugepage Support
     description: The kernel's documentation of what O(thp) and O(thp_defrag) mean.

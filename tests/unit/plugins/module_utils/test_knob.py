@@ -79,6 +79,12 @@ def test_only_differences_are_written_and_reported(ledger: Ledger) -> None:
     assert outcome.diff() == {"before": {"dial:b": "2"}, "after": {"dial:b": "3"}}
 
 
+def test_a_diff_of_two_steps_tells_both_ends(ledger: Ledger) -> None:
+    kernel: dict[str, str | None] = {"dial:a": "1"}
+    outcome = converge([Dial(kernel, {"dial:a": "2"}), Dial(kernel, {"dial:a": "3"})], ledger)
+    assert outcome.diff() == {"before": {"dial:a": "1"}, "after": {"dial:a": "3"}}
+
+
 def test_a_second_run_changes_nothing(ledger: Ledger) -> None:
     dial = Dial({"dial:a": "1"}, {"dial:a": "2"})
     converge([dial], ledger)

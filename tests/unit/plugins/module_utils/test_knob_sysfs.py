@@ -40,7 +40,7 @@ class Machine:
         put(f"{_knob_sysfs.WORKQUEUE}/writeback/cpumask", "ff,ffffffff")
 
     def knobs(self, **options: Any) -> tuple[_knob_sysfs.Smt, _knob_sysfs.Plain]:
-        smt, plain = _knob_sysfs.build(self.host, options)
+        smt, plain = _knob_sysfs.build(self.host, options)[:2]
         assert isinstance(smt, _knob_sysfs.Smt) and isinstance(plain, _knob_sysfs.Plain)
         return smt, plain
 
@@ -51,10 +51,10 @@ class Machine:
     def left(self, **options: Any) -> list[str]:
         """The addresses that would change."""
         changes = []
-        for knob in self.knobs(**options):
+        for knob in _knob_sysfs.build(self.host, options):
             wanted = knob.wanted()
             changes += differences(knob, wanted, knob.read(wanted))
-        return [change.address for change in changes]
+        return list(dict.fromkeys(change.address for change in changes))
 
     def text(self, path: str) -> str:
         return (self.tree.root / path[1:]).read_text()
@@ -240,13 +240,25 @@ def test_after_switching_smt_the_cpus_are_read_anew(tmp_path: Path) -> None:
     assert machine.wanted(workqueue_cpus="all") == {"sysfs:workqueue/cpumask": "0-7"}
 
 
+def test_smt_is_forced_off_last_because_that_cannot_be_undone(machine: Machine) -> None:
+    machine.tree.put(CONTROL, "on")
+    knobs = _knob_sysfs.build(machine.host, {"smt": "forceoff", "thp": "never"})
+    assert [knob.wanted() for knob in knobs] == [
+        {"sysfs:smt/control": "off"},
+        {"sysfs:thp/enabled": "never"},
+        {"sysfs:smt/control": "forceoff"},
+    ]
+    assert sum(knob.owns("sysfs:smt/control") for knob in knobs) == 1
+
+
 def test_a_forced_smt_cannot_be_put_back_before_the_next_boot(machine: Machine) -> None:
     machine.tree.put(CONTROL, "forceoff")
     assert "until it boots again" in (machine.knobs()[0].gone("sysfs:smt/control") or "")
     assert machine.knobs(smt="forceoff")[0].gone("sysfs:smt/control") is None
-    forced = machine.knobs(smt="forceoff")[0]
-    forced.write([Change("sysfs:smt/control", "on", "forceoff")])
-    assert "until it boots again" in (forced.gone("sysfs:smt/control") or "")  # What an undo of this run asks.
+    switched, dummy, forced = _knob_sysfs.build(machine.host, {"smt": "forceoff"})
+    for knob in (switched, forced):
+        knob.write([Change("sysfs:smt/control", "on", "forceoff")])
+        assert "until it boots again" in (knob.gone("sysfs:smt/control") or "")  # What an undo of this run asks.
     machine.tree.drop(CONTROL)
     assert "is not there" in (machine.knobs()[0].gone("sysfs:smt/control") or "")
     with pytest.raises(BadRequest, match=r"smt: .* is not there"):

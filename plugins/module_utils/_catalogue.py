@@ -9,7 +9,7 @@ Adding a knob means adding its file, its module and a line here.
 
 from __future__ import annotations
 
-from . import _knob_cmdline, _knob_hugepages, _knob_irq, _knob_msr, _knob_resctrl, _knob_sysfs
+from . import _knob_cmdline, _knob_cpufreq, _knob_hugepages, _knob_irq, _knob_msr, _knob_resctrl, _knob_sysfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ KNOBS: dict[str, Build] = {
     "sysfs": _knob_sysfs.build,
     "hugepages": _knob_hugepages.build,
     "resctrl": _knob_resctrl.build,
+    "cpufreq": _knob_cpufreq.build,
     "msr": _knob_msr.build,
     "irq": _knob_irq.build,
     "cmdline": _knob_cmdline.build,

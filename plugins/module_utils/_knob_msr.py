@@ -88,6 +88,11 @@ class Msr(Knob):
             _msr.refuse_strangers(register, bit, self.host.topology, self.allow_undocumented)
         asked = self._per_cpu(items)
         self._refuse_split_cores(asked)
+        if _msr.HWCR in {item.register for item in items} and self.host.topology.cpufreq_driver == "acpi-cpufreq":
+            self._remarks.append(
+                "The driver acpi-cpufreq writes the boost bit too, and would undo this in silence. Prefer the boost of "
+                "cpufreq_per_ccd, and never use both: each remembers for itself what was before."
+            )
         wanted: Settings = {address(*key): str(item.value) for key, item in sorted(asked.items(), key=_by_cpu)}
         if wanted and self._ready(asked):
             todo = differences(self, wanted, self.read(wanted))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 PREFETCH_CONTROL = 0xC0000108
 HWCR = 0xC0010015
 DC_CFG = 0xC0011022
+#: The only bit of HWCR that is ours: core performance boost is off where it is set.
+CPB_DIS = 25
 
 #: Option -> (register, {name of what a bit switches off: bit}). In all of them 1 means off.
 NAMED: dict[str, tuple[int, dict[str, int]]] = {
@@ -30,7 +32,7 @@ NAMED: dict[str, tuple[int, dict[str, int]]] = {
         PREFETCH_CONTROL,
         {"l1_stream": 0, "l1_stride": 1, "l1_region": 2, "l2_stream": 3, "up_down": 5},
     ),
-    "hwcr": (HWCR, {"boost": 25}),
+    "hwcr": (HWCR, {"boost": CPB_DIS}),
     "dc_cfg": (DC_CFG, {"hardware_prefetch": 13, "software_prefetch_assist": 15}),
 }
 OFF = {"enabled": 0, "disabled": 1}
@@ -159,7 +161,7 @@ def refuse_strangers(register: int, bit: int, top: Topology, allow_undocumented:
                 f"Register {register:#x} is in the hands of the kernel: it holds {owner}. This module never writes it, "
                 "whatever is allowed."
             )
-    if register == HWCR and bit != 25:
+    if register == HWCR and bit != CPB_DIS:
         raise BadRequest(
             f"{name} (HWCR) is not CpbDis, bit 25. The other bits of HWCR lock firmware memory and change how the "
             "kernel runs; this module never writes them, whatever is allowed."

@@ -4,7 +4,7 @@
 
 """Tiers: tests are grouped for pytest-xdist, and the run ends with one line for each tier.
 
-What boots machines shares their state, so it stays on one worker; the gates fill the other.
+The tests of one file share a machine, so a file that boots machines stays on one worker, and the unit tests together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TIERS = {
     "tests/lab": "lab",
     "tests/molecule": "molecule",
 }
-ONE_WORKER = {"unit": "unit", "lab": "machines", "molecule": "machines"}
+MACHINES = ("lab", "molecule")
 
 
 def tier_of(nodeid: str) -> str:
@@ -29,9 +29,11 @@ def tier_of(nodeid: str) -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        group = ONE_WORKER.get(tier_of(item.nodeid))
-        if group and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(group))
+        tier = tier_of(item.nodeid)
+        if tier == "unit":
+            item.add_marker(pytest.mark.xdist_group("unit"))
+        elif tier in MACHINES and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -73,6 +73,8 @@ class Grub:
         owned.update({_cmdline.canonical(name): (name, text) for name, text in wanted.items()})
         # What the others say already needs no word of ours: so putting an original back ends with no drop-in.
         ours = {name: text for key, (name, text) in owned.items() if foreign.get(key) != text}
+        unfinished = _textfile.under(self.root, f"{RESULT}.new")
+        clean = _textfile.read(unfinished) is None
         self._write(drop_in(ours) if ours else None)
         try:
             self.run([UPDATE])
@@ -80,6 +82,8 @@ class Grub:
         except TuningError:
             # grub.cfg is put right by the undo of the run; until then no later update-grub shall take half of this.
             self._write(before)
+            if clean:
+                _textfile.remove(unfinished)  # grub-mkconfig leaves it behind when one of its scripts fails.
             raise
         return [
             f"{name} is also set by {self._who_sets(name)}, to '{foreign[_cmdline.canonical(name)]}'. {DROP_IN} takes "

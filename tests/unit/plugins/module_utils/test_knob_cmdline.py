@@ -63,6 +63,7 @@ class Boot:
         if command[0] != _grub.UPDATE:
             return _command.run(command)
         if self.fails:
+            self.tree.put(f"{_grub.RESULT}.new", "half of it")
             raise TuningError("'update-grub' failed with exit code 1. It says: no space left on device")
         line = self.grub._collect(with_ours=True)
         if self.ignores:

@@ -1,0 +1,168 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The real irqbalance beside us. Its package is fetched once for the lab's Debian; the guest has no network."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+import pytest
+
+from vepyc.paths import directory, locked
+
+FILE = "/etc/default/irqbalance"
+#: What the guest lacks for it.
+PACKAGES = ("irqbalance", "libatomic1", "libglib2.0-0t64")
+SUITE = "trixie"
+STATE = f"sha256sum {FILE}; stat -c '%a %U' {FILE}; systemctl is-active irqbalance; systemctl is-enabled irqbalance"
+TOLD = r"tr '\0' '\n' </proc/$(pidof irqbalance)/environ | sed -n 's/^IRQBALANCE_BANNED_CPULIST=//p'"
+
+
+def packages():
+    """Fetch the packages with apt, apart from this machine's own."""
+    folder = directory("packages", f"{SUITE}-irqbalance")
+    with locked("packages-irqbalance"):
+        if len(list(folder.glob("*.deb"))) < len(PACKAGES):
+            for name in ("lists/partial", "cache/archives/partial"):
+                (folder / name).mkdir(parents=True, exist_ok=True)
+            (folder / "status").touch()
+            mirror = os.environ.get("VEPYC_MIRROR", "http://deb.debian.org/debian")
+            keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
+            (folder / "sources.list").write_text(f"deb [signed-by={keys}] {mirror} {SUITE} main\n")
+            settings = {
+                "Dir::Etc::sourcelist": folder / "sources.list",
+                "Dir::Etc::sourceparts": "/dev/null",
+                "Dir::State::lists": folder / "lists",
+                "Dir::State::status": folder / "status",
+                "Dir::Cache": folder / "cache",
+                "APT::Architecture": "amd64",
+                "APT::Sandbox::User": "root",
+            }
+            apt = ["apt-get", "-qq", *(f"-o{key}={value}" for key, value in settings.items())]
+            for command in (["update"], ["download", *PACKAGES]):
+                subprocess.run([*apt, *command], cwd=folder, check=True)
+    return sorted(folder.glob("*.deb"))
+
+
+@pytest.fixture(scope="module")
+def installed(small):
+    """The small machine with irqbalance, which begins to run when it is installed."""
+    command = ["tar", "-cC", str(packages()[0].parent), *(package.name for package in packages())]
+    archive = subprocess.run(command, check=True, capture_output=True).stdout
+    ssh = [*small.machine.ssh_command(), "mkdir /run/debs && tar -xC /run/debs && dpkg -i /run/debs/*.deb"]
+    subprocess.run(ssh, cwd=small.machine.run_dir.path, input=archive, check=True, capture_output=True)
+    # Every test restarts it several times; systemd would take that for a fault.
+    small.run(
+        "mkdir -p /run/systemd/system/irqbalance.service.d;"
+        " printf '[Unit]\\nStartLimitIntervalSec=0\\n' >/run/systemd/system/irqbalance.service.d/lab.conf;"
+        " systemctl daemon-reload"
+    )
+    return small
+
+
+@pytest.fixture
+def host(installed, guest):
+    before = guest.run(STATE)
+    assert before.split()[-2:] == ["active", "enabled"]
+    yield guest
+    assert guest.run(STATE) == before
+
+
+def places(guest):
+    """Where the movable interrupts of devices are."""
+    text = guest.run(
+        "grep -H '' $(grep -l 'virtio[12]-' /sys/kernel/irq/*/actions | sed 's,/sys/kernel,/proc,;"
+        " s,actions,smp_affinity_list,')"
+    )
+    return [line.split(":")[1] for line in text.split()]
+
+
+def expand(text):
+    return {cpu for item in text.split(",") for cpu in range(int(item.split("-")[0]), int(item.split("-")[-1]) + 1)}
+
+
+def told(guest):
+    """What the running daemon was started with; a moment passes before systemd has started it."""
+    for dummy in range(50):
+        if guest.run("cat /proc/$(systemctl show -P MainPID irqbalance)/comm", check=False).strip() == "irqbalance":
+            return guest.run(TOLD).strip()
+        time.sleep(0.2)
+    raise AssertionError("irqbalance does not run")
+
+
+def test_ban_keeps_it_to_the_same_cpus(host):
+    asked = {"cpus": "4-7", "irqbalance": "ban"}
+    made = host.module("irq_affinity", **asked)
+    assert made["diff"]["after"]["irq:irqbalance/banned_cpus"] == "0-3,8-15"
+    assert made["irqbalance"] == "running"
+    assert told(host) == "0-3,8-15"
+    assert host.run(f"head -n 1 {FILE}").strip() == "IRQBALANCE_BANNED_CPULIST=0-3,8-15"
+
+    # It goes over all interrupts every ten seconds, and has then chosen among the CPUs that it was left.
+    log = "/run/moved"
+    host.run(f"for turn in $(seq 26); do sleep 1; cat /proc/irq/3[01]/smp_affinity_list; done >{log}")
+    assert set(host.run(f"cat {log}").split()) != {"4-7"}
+    assert all(expand(place) <= {4, 5, 6, 7} for place in places(host)), places(host)
+    again = host.module("irq_affinity", **asked)
+    assert (again["changed"], again["remarks"]) == (False, [])
+
+    host.module("irq_affinity", state="original")
+    assert told(host) == ""
+
+
+def test_stop_and_back(host):
+    asked = {"cpus": "4-7", "irqbalance": "stop", "spread": True}
+    check = host.module("irq_affinity", _ansible_check_mode=True, **asked)
+    assert check["diff"]["after"]["irq:irqbalance/service"] == "disabled inactive"
+    assert host.run(STATE).split()[-2:] == ["active", "enabled"]
+    made = host.module("irq_affinity", **asked)
+    assert (made["diff"], made["irqbalance"]) == (check["diff"], "stopped")
+    assert host.run("systemctl is-active irqbalance; systemctl is-enabled irqbalance", check=False).split() == [
+        "inactive",
+        "disabled",
+    ]
+    assert [len(expand(place)) for place in places(host)] == [1] * 5
+    assert host.module("irq_affinity", **asked)["changed"] is False
+    host.module("irq_affinity", state="original")
+    assert told(host) == ""
+
+
+def test_a_running_one_that_is_ignored_is_told_of(host):
+    result = host.module("irq_affinity", cpus="4-7", which=["0000:00:03.0"], _ansible_check_mode=True)
+    assert any("irqbalance runs here" in remark for remark in result["remarks"])
+
+
+@pytest.mark.parametrize(
+    ("line", "asked", "words"),
+    [
+        ("IRQBALANCE_BANNED_CPUS=ff00", {}, ["IRQBALANCE_BANNED_CPUS", "Remove that old line"]),
+        ("", {"spread": True}, ["spread", "set irqbalance to stop"]),
+        ("", {"cpus": "99"}, ["CPU 99 is not on this host"]),
+    ],
+)
+def test_refusals_change_nothing(host, line, asked, words):
+    host.run(f"cp -a {FILE} /run/kept; echo {line} >>{FILE}")
+    try:
+        before = host.run(f"{STATE}; pidof irqbalance")
+        result = host.module("irq_affinity", **{"cpus": "4-7", "irqbalance": "ban", **asked})
+        assert result["failed"]
+        assert [word for word in words if word not in result["msg"]] == [], result["msg"]
+        assert host.run(f"{STATE}; pidof irqbalance") == before
+    finally:
+        host.run(f"cp -a /run/kept {FILE}")
+
+
+def test_a_file_without_its_last_newline_comes_back_byte_for_byte(host):
+    host.run(f"cp -a {FILE} /run/kept; printf '# no end' >>{FILE}; chmod 640 {FILE}")
+    try:
+        before = host.run(STATE)
+        host.module("irq_affinity", cpus="4-7", which=["virtio2-*"], irqbalance="ban")
+        assert host.run(f"stat -c '%a' {FILE}").strip() == "640"
+        host.module("irq_affinity", state="original")
+        assert host.run(STATE) == before
+    finally:
+        host.run(f"cp -a /run/kept {FILE}")

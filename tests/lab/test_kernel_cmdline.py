@@ -1,0 +1,176 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Boot parameters with the real update-grub, a real GRUB and a real boot."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+DROP_IN = "/etc/default/grub.d/95-sovereign-epyc.cfg"
+FILES = "stat -c '%n %a %U' /etc/default/grub /boot/grub/grub.cfg; ls -A /etc/default/grub.d /etc/grub.d /boot/grub; "
+FILES += "sha256sum /etc/default/grub /boot/grub/grub.cfg"
+LINES = r"sed -n 's/^\t*linux\t*[^ ]* //p' /boot/grub/grub.cfg"
+INTENT = {"draft": {"l3_domains": 1}, "verify": {"l3_domains": 1}, "housekeeping": {"cores": 1, "per": "node"}}
+OURS = "isolcpus=managed_irq,5-7 nohz_full=1-3,5-7"
+FOREIGN = "root=/dev/vda1 ro nokaslr mitigations=off console=ttyS0"
+
+
+def lines(guest):
+    """The parameters of each entry of grub.cfg, which on this guest are all the same."""
+    return sorted({line.strip() for line in guest.run(LINES).splitlines()})
+
+
+def refused(guest, *words, **asked):
+    """Run the module, which must fail in one sentence with these words and change nothing."""
+    before = guest.run(FILES)
+    result = guest.module("kernel_cmdline", **asked)
+    assert result.get("failed"), result
+    assert [word for word in words if word not in result["msg"]] == [], result["msg"]
+    assert "\n" not in result["msg"]
+    assert guest.run(FILES) == before
+
+
+@pytest.fixture
+def host(guest):
+    before = guest.run(FILES)
+    yield guest
+    assert guest.run(FILES) == before
+
+
+@contextlib.contextmanager
+def file(guest, path, text, mode="644"):
+    """A file of somebody else's; grub.cfg is afterwards what it was without it."""
+    keep = "cp -a /boot/grub/grub.cfg /run/grub.cfg"
+    guest.machine.run(f"{keep} && cat >{path} && chmod {mode} {path}", input=text)
+    try:
+        yield
+    finally:
+        guest.run(f"rm {path}; cp -a /run/grub.cfg /boot/grub/grub.cfg")
+
+
+def test_parameters_reach_the_kernel_and_go_back(boot):
+    """The whole way, in one boot: set, boot, be content, put back, and have every byte again."""
+    guest = boot("small", "cmdline-boot")
+    guest.carry_modules()
+    before = guest.run(FILES)
+    asked = {
+        "parameters": [
+            "isolcpus=managed_irq,{verify}",
+            "nohz_full={draft,verify}",
+            'sovereign.test="a b"',
+            "hugepagesz=2M",
+            "hugepages=8",
+        ],
+        "absent": ["quiet"],
+        "intent": INTENT,
+    }
+    check = guest.module("kernel_cmdline", _ansible_check_mode=True, **asked)
+    assert (check["changed"], check["reboot_required"]) == (True, True)
+    assert guest.run(FILES) == before
+    assert guest.run("ls /var/lib/sovereign-epyc", check=False) == ""
+
+    made = guest.module("kernel_cmdline", **asked)
+    assert made["diff"] == check["diff"]
+    assert made["diff"]["before"] == {
+        "cmdline:isolcpus": None,
+        "cmdline:nohz_full": None,
+        "cmdline:sovereign.test": None,
+        "cmdline:hugepages": None,
+        "cmdline:quiet": "",
+    }
+    assert made["pending"] == ["isolcpus", "nohz_full", "sovereign.test", "hugepages", "quiet"]
+    assert lines(guest) == [f'{FOREIGN} {OURS} sovereign.test="a b" hugepagesz=2M hugepages=8']
+    again = guest.module("kernel_cmdline", **asked)
+    assert (again["changed"], again["reboot_required"]) == (False, True)
+
+    guest.machine.reboot()
+    guest.carry_modules()
+    booted = guest.run("cat /proc/cmdline").strip().partition(" ")[2]
+    assert booted == f'{FOREIGN} {OURS} "sovereign.test=a b" hugepagesz=2M hugepages=8'
+    assert guest.run("cat /sys/devices/system/cpu/nohz_full /proc/sys/vm/nr_hugepages").split() == ["1-3,5-7", "8"]
+    again = guest.module("kernel_cmdline", **asked)
+    assert (again["changed"], again["reboot_required"], again["pending"]) == (False, False, [])
+    assert again["running"] == again["configured"]
+
+    back = guest.module("kernel_cmdline", state="original")
+    assert (back["changed"], back["reboot_required"]) == (True, True)
+    assert guest.run(FILES) == before
+    assert guest.module("kernel_cmdline", state="original")["changed"] is False
+
+
+def test_what_others_set_is_overridden_and_kept(host):
+    """Also what stands in the other variable, and twice; and the other's word counts again afterwards."""
+    text = 'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT nosmt foo=1 bar=\\"x nosmt y\\" foo=2"\n'
+    with file(host, "/etc/default/grub.d/50-other.cfg", text):
+        host.run("update-grub 2>&1")
+        before = host.run(FILES)
+        result = host.module("kernel_cmdline", parameters=["foo=3"], absent=["nosmt"])
+        assert result["diff"]["before"] == {"cmdline:foo": "foo=1 foo=2", "cmdline:nosmt": ""}
+        assert [remark.split(", to")[0] for remark in result["remarks"]] == [
+            "foo is also set by /etc/default/grub.d/50-other.cfg"
+        ]
+        assert lines(host) == [f'{FOREIGN} foo=3 quiet bar="x nosmt y"']
+        host.module("kernel_cmdline", state="original")
+        assert host.run(FILES) == before
+
+
+def test_a_later_file_that_says_otherwise_is_named(host):
+    with file(host, "/etc/default/grub.d/99-later.cfg", 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX foo=9"\n'):
+        host.run("update-grub 2>&1")
+        words = ["grub.d/99-later.cfg, which is read after", "'foo=3 foo=9'", "put back"]
+        refused(host, *words, parameters=["foo=3"])
+        assert host.module("kernel_cmdline", parameters=["foo=9"])["changed"] is False
+
+
+def test_a_failed_update_grub_leaves_nothing_behind(host):
+    with file(host, "/etc/grub.d/09_broken", "#!/bin/sh\necho no such luck >&2; exit 3\n", "755"):
+        refused(host, "update-grub", "no such luck", "put back", parameters=["foo=3"])
+
+
+def test_a_grub_cfg_that_lost_it_is_made_anew(host):
+    host.module("kernel_cmdline", parameters=["foo=3"])
+    host.run("sed -i 's/ foo=3//' /boot/grub/grub.cfg")
+    assert host.module("kernel_cmdline", parameters=["foo=3"], _ansible_check_mode=True)["changed"] is True
+    assert host.module("kernel_cmdline", parameters=["foo=3"])["changed"] is True
+    assert lines(host) == [f"{FOREIGN} foo=3 quiet"]
+    assert host.module("kernel_cmdline", parameters=["foo=3"])["changed"] is False
+    host.module("kernel_cmdline", state="original")
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({}, ["Nothing is asked for"]),
+        ({"parameters": ["isolcpus=1-99"]}, ["CPU 16-99 is not on this host"]),
+        ({"parameters": ["nohz_full={all}"]}, ["takes CPU 0 away"]),
+        ({"parameters": ["isolcpus=draft"]}, ["in braces, such as isolcpus={draft,verify}"]),
+        ({"parameters": ["hugepagesz=2M", "hugepages=1300"]}, ["2600 MiB", "left to boot with"]),
+        ({"parameters": ["hugepages=1:400"]}, ["node 1 has", "800 MiB of it were asked for"]),
+        ({"parameters": ["a=$(reboot)"]}, ["'$'", "would not arrive"]),
+        ({"parameters": ["root=/dev/sda1"]}, ["written by the boot loader itself"]),
+        ({"parameters": [f"name{n}={'x' * 90}" for n in range(20)]}, ["cut off the rest"]),
+        ({"absent": ["quiet="]}, ["without a value"]),
+    ],
+)
+def test_refusals_change_nothing(host, asked, words):
+    refused(host, *words, **asked)
+
+
+@pytest.mark.parametrize(
+    ("make", "undo", "words"),
+    [
+        ("touch /run/ostree-booted", "rm /run/ostree-booted", ["ostree", "rpm-ostree kargs"]),
+        ("touch /etc/kernel/proxmox-boot-uuids", "rm /etc/kernel/proxmox-boot-uuids", ["proxmox"]),
+        ("mv /usr/sbin/update-grub /usr/sbin/away", "mv /usr/sbin/away /usr/sbin/update-grub", ["Debian", "neither"]),
+    ],
+)
+def test_other_boot_loaders_are_refused_by_name(host, make, undo, words):
+    host.run(make)
+    try:
+        refused(host, *words, parameters=["foo=3"])
+    finally:
+        host.run(undo)

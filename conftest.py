@@ -27,6 +27,8 @@ def tier_of(nodeid: str) -> str:
     return next((tier for folder, tier in TIERS.items() if nodeid.startswith(f"{folder}/")), "other")
 
 
+# First, because pytest-xdist reads the marks in the same hook.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         tier = tier_of(item.nodeid)

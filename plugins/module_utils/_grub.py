@@ -12,8 +12,6 @@ Source: util/grub-mkconfig.in and util/grub.d/10_linux.in of GRUB.
 
 from __future__ import annotations
 
-import json
-
 from . import _cmdline, _command, _textfile
 from ._errors import NotApplied, TuningError
 
@@ -149,6 +147,9 @@ def owned_by(text: str) -> dict[str, str | None]:
     row = next((row for row in text.splitlines() if row.startswith(OWNS)), None)
     if row is None:
         return {}
+    # Imported where it is needed, because it brings re along and an undo of nothing needs neither.
+    import json
+
     try:
         owned: dict[str, str | None] = json.loads(row[len(OWNS) :])
     except ValueError:
@@ -160,6 +161,8 @@ def owned_by(text: str) -> dict[str, str | None]:
 
 def drop_in(owned: Mapping[str, str | None]) -> str:
     """Return the text of the drop-in that owns these settings; None is one that shall not be there."""
+    import json
+
     words = [word for name, text in owned.items() if text is not None for word in _cmdline.words_of(name, text)]
     names = "|".join(pattern(member) for name in owned for member in _cmdline.members(_cmdline.canonical(name)))
     letter = '([^"[:space:]]|"[^"]*")'

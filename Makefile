@@ -27,7 +27,7 @@ site: setup  ## Boot a virtual EPYC (SKU=epyc9754), tune it, show that a second 
 	$(RUN) ansible-playbook playbooks/plan.yml -l $(SKU)
 
 test: setup  ## Run every tier: gates, unit, lab, molecule
-	$(RUN) pytest -n 2 --dist loadgroup $(ARGS)
+	$(RUN) pytest -n 2 --dist loadfile $(ARGS)
 
 lint: setup  ## Run the gates only: linters, types, headers, ansible-test
 	$(RUN) pytest tests/gates $(ARGS)

@@ -2,10 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tiers: tests are grouped for pytest-xdist, and the run ends with one line for each tier.
-
-The tests of one file share a machine, so a file that boots machines stays on one worker, and the unit tests together.
-"""
+"""Tiers: the run ends with one line for each."""
 
 from __future__ import annotations
 
@@ -20,22 +17,10 @@ TIERS = {
     "tests/lab": "lab",
     "tests/molecule": "molecule",
 }
-MACHINES = ("lab", "molecule")
 
 
 def tier_of(nodeid: str) -> str:
     return next((tier for folder, tier in TIERS.items() if nodeid.startswith(f"{folder}/")), "other")
-
-
-# First, because pytest-xdist reads the marks in the same hook.
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        tier = tier_of(item.nodeid)
-        if tier == "unit":
-            item.add_marker(pytest.mark.xdist_group("unit"))
-        elif tier in MACHINES and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

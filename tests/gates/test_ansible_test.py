@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 # The environments that ansible-test makes are shared, so its runs must not meet.
-pytestmark = [pytest.mark.xdist_group("ansible-test"), pytest.mark.usefixtures("get_pip")]
+pytestmark = pytest.mark.usefixtures("get_pip")
 
 STAND_IN = '''\
 """Put pip into an environment without the network: a stand-in for get-pip.py, which ansible-test would download."""

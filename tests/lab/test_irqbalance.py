@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,12 @@ STATE = f"sha256sum {FILE}; stat -c '%a %U' {FILE}; systemctl is-active irqbalan
 TOLD = r"tr '\0' '\n' </proc/$(pidof irqbalance)/environ | sed -n 's/^IRQBALANCE_BANNED_CPULIST=//p'"
 
 
+def default_mirror():
+    """The mirror that the image was built from: debootstrap's own."""
+    lines = Path(shutil.which("debootstrap", path="/usr/sbin:/usr/bin")).read_text().splitlines()
+    return next(line.partition("=")[2].strip('"') for line in lines if line.startswith("DEF_MIRROR="))
+
+
 def packages():
     """Fetch the packages with apt, apart from this machine's own."""
     folder = directory("packages", f"{SUITE}-irqbalance")
@@ -30,7 +38,7 @@ def packages():
             for name in ("lists/partial", "cache/archives/partial"):
                 (folder / name).mkdir(parents=True, exist_ok=True)
             (folder / "status").touch()
-            mirror = os.environ.get("VEPYC_MIRROR", "http://deb.debian.org/debian")
+            mirror = os.environ.get("VEPYC_MIRROR") or default_mirror()
             keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
             (folder / "sources.list").write_text(f"deb [signed-by={keys}] {mirror} {SUITE} main\n")
             settings = {

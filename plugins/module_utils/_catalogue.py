@@ -10,6 +10,8 @@ Adding a knob means adding its file, its module and a line here.
 from __future__ import annotations
 
 from . import _knob_cmdline, _knob_cpufreq, _knob_hugepages, _knob_irq, _knob_msr, _knob_resctrl, _knob_sysfs
+from ._desired import Desired, stored
+from ._knob import Original
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +43,6 @@ def in_order(requests: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, 
 
 
 def all_originals(host: Host, ledger: Ledger) -> list[Knob]:
-    """Return knobs that want back everything that the ledger remembers."""
-    from ._knob import Original
-
-    return [Original(knob, ledger) for build in KNOBS.values() for knob in reversed(build(host, {}))]
+    """Return knobs that want back everything that the ledger remembers, and nothing stored for the next boot."""
+    originals = [Original(knob, ledger) for build in KNOBS.values() for knob in reversed(build(host, {}))]
+    return [*originals, Desired(ledger.store, dict.fromkeys(["intent", *stored(ledger.store)[1]]))]

@@ -13,7 +13,7 @@ import sys
 
 from . import _plan_text
 from ._catalogue import KNOBS, all_originals, in_order
-from ._desired import Desired, stored
+from ._desired import stored
 from ._errors import TuningError
 from ._host import Host
 from ._kernelfs import KernelFS
@@ -107,8 +107,7 @@ def restore(as_json: bool) -> int:
     """Put everything back, and forget what was stored."""
     fs, store = KernelFS(), Store()
     host, ledger = Host(fs), Ledger(store, fs)
-    requests = stored(store)[1]
-    outcome = converge([*all_originals(host, ledger), Desired(store, dict.fromkeys(["intent", *requests]))], ledger)
+    outcome = converge(all_originals(host, ledger), ledger)
     _report(outcome.changes, outcome.remarks, as_json)
     return 0
 

@@ -41,16 +41,12 @@ remarks:
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_plain
 from ansible_collections.sovereign.epyc.plugins.module_utils._catalogue import all_originals
-from ansible_collections.sovereign.epyc.plugins.module_utils._desired import Desired, stored
 
 
 def main() -> None:
     run_plain(
         {},
-        lambda params, host, ledger: [
-            *all_originals(host, ledger),
-            Desired(ledger.store, dict.fromkeys(["intent", *stored(ledger.store)[1]])),
-        ],
+        lambda params, host, ledger: all_originals(host, ledger),
     )
 
 

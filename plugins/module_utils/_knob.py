@@ -81,6 +81,11 @@ class Knob:
         """Return why a setting can be neither read nor written now, as with an offline CPU; None where it can."""
         return None
 
+    def kept(self, originals: Settings) -> dict[str, str]:
+        """Return the originals that cannot be put back now, each with the reason."""
+        reasons = {address: self.gone(address) for address in originals}
+        return {address: reason for address, reason in reasons.items() if reason}
+
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other programs that follow the kernel's locking rules away from the first read to the last."""
@@ -119,9 +124,9 @@ class Original(Knob):
     def wanted(self) -> Settings:
         """Return the originals, without those that cannot be reached now; they stay in the ledger."""
         originals = {a: value for a, value in self.ledger.originals().items() if self.inner.owns(a)}
-        away = {address: self.inner.gone(address) for address in originals}
-        self._remarks = [f"{address} was not put back: {reason}" for address, reason in away.items() if reason]
-        self._reached = {address: value for address, value in originals.items() if not away[address]}
+        kept = self.inner.kept(originals)
+        self._remarks = [f"{address} was not put back: {reason}" for address, reason in kept.items()]
+        self._reached = {address: value for address, value in originals.items() if address not in kept}
         return dict(self._reached)
 
     def remarks(self) -> list[str]:
@@ -184,7 +189,8 @@ def converge(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -> Outc
                         _prove(knob, wanted)
                 changes += todo
                 remarks += knob.remarks()
-        except TuningError as error:
+        except BaseException as error:
+            # A fault of ours, or a signal, leaves a host no less half done than a refusal of the kernel.
             _put_back(done, error)
             raise
         if not check:
@@ -212,7 +218,7 @@ def _shown(value: str | None) -> str:
     return "nothing" if value is None else f"'{value}'"
 
 
-def _put_back(done: Sequence[tuple[Knob, list[Change]]], error: TuningError) -> None:
+def _put_back(done: Sequence[tuple[Knob, list[Change]]], error: BaseException) -> None:
     """Write what was found before, for every address that this run touched, and say in the error how it went."""
     lost: list[str] = []
     for knob, todo in reversed(done):
@@ -228,8 +234,8 @@ def _put_back(done: Sequence[tuple[Knob, list[Change]]], error: TuningError) -> 
         except TuningError as second:
             raise Unrestored(
                 f"{error} Putting back what was there before failed too: {second} This host is now between two states.",
-                **error.details,
+                **getattr(error, "details", {}),
             ) from error
-    if done:
+    if done and isinstance(error, TuningError):
         but = f", but for what is out of reach: {', '.join(lost)}" if lost else ""
         error.args = (f"{error} What this run had changed was put back{but}.",)

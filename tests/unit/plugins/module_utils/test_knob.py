@@ -117,6 +117,22 @@ def test_a_refusal_in_the_middle_undoes_what_came_before_it_in_every_knob(ledger
     assert (first.kernel, second.kernel) == ({"dial:a": "1"}, {"dial:b": "1", "dial:c": "1"})
 
 
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+def test_what_nobody_foresaw_undoes_too(ledger: Ledger, error: type[BaseException]) -> None:
+    first = Dial({"dial:a": "1"}, {"dial:a": "2"})
+    second = Dial({"dial:b": "1"}, {"dial:b": "2"})
+
+    def fail(changes: Sequence[Change]) -> None:
+        second.kernel["dial:b"] = "2"
+        second.write = Dial.write.__get__(second)  # type: ignore[method-assign]
+        raise error
+
+    second.write = fail  # type: ignore[method-assign]
+    with pytest.raises(error):
+        converge([first, second], ledger)
+    assert (first.kernel, second.kernel) == ({"dial:a": "1"}, {"dial:b": "1"})
+
+
 def test_a_request_that_cannot_be_met_undoes_the_knobs_before_it(ledger: Ledger) -> None:
     first = Dial({"dial:a": "1"}, {"dial:a": "2"})
     with pytest.raises(BadRequest, match="no impossible"):

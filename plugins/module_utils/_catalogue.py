@@ -43,6 +43,11 @@ def in_order(requests: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, 
 
 
 def all_originals(host: Host, ledger: Ledger) -> list[Knob]:
-    """Return knobs that want back everything that the ledger remembers, and nothing stored for the next boot."""
-    originals = [Original(knob, ledger) for build in KNOBS.values() for knob in reversed(build(host, {}))]
+    """Return knobs that want back everything that the ledger remembers, and nothing stored for the next boot.
+
+    SMT comes first here too, so that all CPUs are there; the others go in the opposite order, because a later one may
+    have changed what an earlier one had made, as msr can with the boost of cpufreq.
+    """
+    order = ["sysfs", *(name for name in reversed(KNOBS) if name != "sysfs")]
+    originals = [Original(knob, ledger) for name in order for knob in reversed(KNOBS[name](host, {}))]
     return [*originals, Desired(ledger.store, dict.fromkeys(["intent", *stored(ledger.store)[1]]))]

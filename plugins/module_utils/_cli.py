@@ -109,7 +109,7 @@ def restore(as_json: bool) -> int:
     host, ledger = Host(fs), Ledger(store, fs)
     outcome = converge(all_originals(host, ledger), ledger)
     _report(outcome.changes, outcome.remarks, as_json)
-    return 0
+    return 1 if outcome.remarks else 0
 
 
 def show(as_json: bool) -> int:

@@ -82,6 +82,22 @@ class HugePages(Knob):
             return f"node {node} has no memory now, or the kernel has lost pages of {kb} kB"
         return None
 
+    def kept(self, originals: Settings) -> dict[str, str]:
+        """Pools whose pages are in use stay as they are until these are free."""
+        kept = super().kept(originals)
+        table: Table = {}
+        for name, pages in originals.items():
+            if name in kept:
+                continue
+            one = {split(name): int(pages or 0)}
+            try:
+                self._refuse_taking_used({**table, **one})
+            except BadRequest as error:
+                kept[name] = str(error)
+            else:
+                table.update(one)
+        return kept
+
     def remarks(self) -> list[str]:
         """Return what was rounded."""
         return self._remarks

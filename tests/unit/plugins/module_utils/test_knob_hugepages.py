@@ -209,6 +209,14 @@ def test_promised_pages_are_not_taken(machine: Machine) -> None:
         machine.knob(pools=[{"node": "1-2", "pages": 4}]).wanted()
 
 
+def test_a_restore_keeps_pools_whose_pages_are_in_use(machine: Machine) -> None:
+    machine.tree.put(f"{_hugepages.SIZES}/hugepages-2048kB/resv_hugepages", 20)
+    kept = machine.knob().kept({f"hugepages:node{node}/2048kB": pages for node, pages in enumerate("1458")})
+    assert list(kept) == ["hugepages:node0/2048kB", "hugepages:node2/2048kB"]
+    assert "of which 2 are in use" in kept["hugepages:node0/2048kB"]
+    assert "20 of these are promised" in kept["hugepages:node2/2048kB"]
+
+
 def test_putting_back_takes_no_pages_in_use_either(machine: Machine) -> None:
     with pytest.raises(BadRequest, match="of which 2 are in use"):
         machine.write({(1, 2048): 0})

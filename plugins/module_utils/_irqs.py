@@ -53,14 +53,29 @@ def requested(fs: KernelFS) -> list[Irq]:
 def movable(fs: KernelFS, number: int) -> bool | None:
     """Tell whether the kernel lets a user move an interrupt; None where it has vanished.
 
-    The mode of the file tells only since Linux 6.12, and only what held when the file was made. But every kernel asks
-    whether the interrupt may be moved before it reads the text, so a text that names no CPUs gets a true answer and
-    can have no effect: EINVAL for one that may be moved.
+    The mode of the file tells, since Linux 6.12. Older kernels let anybody try and ask whether the interrupt may be
+    moved before they read the text, so a text that names no CPUs gets a true answer and can have no effect: EINVAL for
+    one that may be moved.
     """
+    path = f"{PROC}/{number}/smp_affinity_list"
+    status = fs.status(path)
+    if status is None:
+        return None
+    if not status.st_mode & 0o222:
+        return False
     try:
-        return fs.refusal(f"{PROC}/{number}/smp_affinity_list", "?\n") not in NOT_MOVABLE
+        return modes_tell(fs) or fs.refusal(path, "?\n") not in NOT_MOVABLE
     except Absent:
         return None
+
+
+def modes_tell(fs: KernelFS) -> bool:
+    """Tell whether this kernel makes the files of interrupts that are its own to place read-only.
+
+    It has some of these among the first 16, such as that of the cascade.
+    """
+    first = (fs.status(f"{PROC}/{number}/smp_affinity_list") for number in range(16))
+    return any(status is not None and not status.st_mode & 0o222 for status in first)
 
 
 def select(fs: KernelFS, irqs: Sequence[Irq], which: Sequence[str]) -> tuple[list[Irq], list[str]]:

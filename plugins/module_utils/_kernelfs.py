@@ -101,8 +101,8 @@ class KernelFS:
     def refusal(self, path: str, nonsense: str) -> int:
         """Return the errno with which the kernel refuses a text that means nothing to it.
 
-        For files where the kernel asks who may write before it reads what is written. Nothing can come of the write,
-        so a check may do this too: it is a question, not a change.
+        For files where the kernel asks who may write before it reads what is written, and has no other way to tell.
+        Nothing can come of the write, so a check may do this too: it is a question, not a change.
         """
         with _opened(path, self._real(path), os.O_WRONLY) as fd:
             try:

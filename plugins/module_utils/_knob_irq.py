@@ -111,6 +111,10 @@ class IrqAffinity(Knob):
             return f"interrupt {_number_of(address)} is not there any more"
         return None if may_move else f"interrupt {_number_of(address)} is the kernel's own to place"
 
+    def kept(self, originals: Settings) -> dict[str, str]:
+        """Keep nothing for later: an interrupt that has vanished has no place to go back to."""
+        return {}
+
     def write(self, changes: Sequence[Change]) -> None:
         """Move each; the default first, which holds for interrupts that come while we work."""
         self._wrote = True

@@ -264,8 +264,9 @@ class Plain(Files):
         """Tell whether the kernel has no counter: newer ones make the file read-only, older ones refuse any write."""
         status = self.fs.status(path)
         read_only = status is not None and not status.st_mode & 0o222
-        # ENOTSUPP, which no C library has a name for; it comes before the kernel looks at what is written.
-        return read_only or self.fs.refusal(path, "x") == 524
+        # ENOTSUPP, which no C library has a name for; it comes before the kernel looks at what is written. A check does
+        # not write even what has no meaning, and leaves this refusal to the run.
+        return read_only or (not self.fs.read_only and self.fs.refusal(path, "x") == 524)
 
     def _check_masks(self, wanted: Settings) -> None:
         """Where a work queue's own mask has no CPU in common with that of all, the kernel silently takes the latter."""

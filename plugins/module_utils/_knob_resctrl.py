@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The resctrl knobs: the mount, and below it masks, bandwidth limits, CPUs, modes, threads and monitor groups.
+"""The knob of resctrl: masks, bandwidth limits, CPUs, modes, threads and monitor groups; the mount is one of its own.
 
-Addresses: ``resctrl:mount``; per control group ``resctrl:NAME``, ``resctrl:NAME/L3/ID`` (also L3CODE, L3DATA, MB and
+Addresses: per control group ``resctrl:NAME``, ``resctrl:NAME/L3/ID`` (also L3CODE, L3DATA, MB and
 SMBA), ``resctrl:NAME/cpus``, ``resctrl:NAME/mode``, ``resctrl:NAME/tasks_of/UNIT``; per monitor group
 ``resctrl:NAME/mon/MONITOR`` and ``resctrl:NAME/mon/MONITOR/cpus``. The root group is called default.
 Source: Documentation/filesystems/resctrl.rst and fs/resctrl of the Linux kernel.
@@ -18,6 +18,7 @@ from . import _resctrl
 from ._cbm import parse_mask
 from ._errors import Absent, BadRequest, Refused
 from ._knob import Change, Knob
+from ._knob_resctrl_mount import MOUNT, ResctrlMount
 from ._resctrl import address, split
 from ._resctrl_expand import ALL_THREADS, PRESENT, Expansion
 from ._resctrl_request import parse
@@ -32,19 +33,14 @@ if TYPE_CHECKING:
     from ._knob import Settings
     from ._resctrl_request import Request
 
-MOUNT = "resctrl:mount"
-NO_OPTIONS = "no options"
 #: Marks a group as made by us; the attribute lives and dies with the group.
 LABEL = "sovereign_epyc"
 
 
 def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the mount and the groups as knobs; with ``from_plan`` the groups are those of the host's plan."""
-    mount_options = options.get("mount_options")
-    if mount_options is not None:
-        mount_options = ["mba_MBps" if option == "mba_mbps" else option for option in mount_options]
-    mount = ResctrlMount(host, options.get("mount", False), mount_options)
-    return [mount, Resctrl(host, lambda: _request(host, options), mount_options or ())]
+    mount = ResctrlMount(host, options.get("mount", False), options.get("mount_options"))
+    return [mount, Resctrl(host, lambda: _request(host, options), mount.options)]
 
 
 def _request(host: Host, options: Mapping[str, Any]) -> Request:
@@ -57,80 +53,17 @@ def _request(host: Host, options: Mapping[str, Any]) -> Request:
     return parse(groups, default, options.get("purge", "none"))
 
 
-class ResctrlMount(Knob):
-    """Whether resctrl is mounted, and with which options. Never mounts it anew: that would reset everybody's groups."""
-
-    prefix = "resctrl"
-
-    def __init__(self, host: Host, mount: bool, options: Sequence[str] | None) -> None:
-        self.host = host
-        self.fs = host.fs
-        self.mount = mount
-        self.options = None if options is None else _options_text(options)
-
-    def owns(self, name: str) -> bool:
-        """Only the mount itself."""
-        return name == MOUNT
-
-    def read(self, addresses: Iterable[str]) -> Settings:
-        """Return the options of the mount, None where there is no mount."""
-        mount = _resctrl.find_mount(self.fs)
-        return dict.fromkeys(addresses, None if mount is None else _options_text(mount[1]))
-
-    def wanted(self) -> Settings:
-        """Refuse what this host or an existing mount does not allow."""
-        top = self.host.topology
-        if top.resctrl is None:
-            raise BadRequest(next(reason for reason in top.missing if reason.startswith("resctrl")))
-        if "mba_MBps" in (self.options or "") and top.is_amd:
-            raise BadRequest(
-                "The mount option mba_mbps needs a linear bandwidth scale, which AMD does not have: the kernel "
-                "refuses it. Limits on AMD are in GB/s anyway; use mb."
-            )
-        if "cdp" in (self.options or "").split(",") and "cdp_l3" not in top.flags:
-            raise BadRequest(
-                "The mount option cdp needs a CPU that tells code from data in L3, which this one does not (no cdp_l3 "
-                "in /proc/cpuinfo). Leave it out."
-            )
-        have = self.read([MOUNT])[MOUNT]
-        if have is None:
-            if not self.mount:
-                raise BadRequest(f"resctrl is not mounted. Set mount to true, or mount it on {_resctrl.HOME} yourself.")
-            return {MOUNT: self.options or NO_OPTIONS}
-        if self.options not in (None, have):
-            raise BadRequest(
-                f"resctrl is already mounted with {have}, and {self.options} was asked for. Changing that means "
-                "unmounting, which resets every group on this host, whoever made it. Unmount it yourself when that is "
-                "right, or leave mount_options out."
-            )
-        return {MOUNT: have}
-
-    def write(self, changes: Sequence[Change]) -> None:
-        """Mount, or unmount again when a run is undone."""
-        for change in changes:
-            if change.after is None:
-                self.fs.unmount(_resctrl.HOME)
-            else:
-                self.fs.mount("resctrl", _resctrl.HOME, "" if change.after == NO_OPTIONS else change.after)
-        # The mounted file system tells what could not be known before, such as how wide a mask is.
-        self.host.renew()
-
-
-def _options_text(options: Sequence[str]) -> str:
-    return ",".join(sorted(options)) or NO_OPTIONS
-
-
 class Resctrl(Knob):
     """The groups below the mount."""
 
     prefix = "resctrl"
 
-    def __init__(self, host: Host, request: Callable[[], Request], mount_options: Sequence[str] = ()) -> None:
+    def __init__(self, host: Host, request: Callable[[], Request], mount_options: Sequence[str]) -> None:
         """``request`` is called when the mapping is wanted: only then is resctrl mounted, with ``mount_options``."""
         self.host = host
         self.fs = host.fs
         self.request = request
-        self.mount_options = tuple(mount_options)
+        self.mount_options = mount_options
         self.able = _resctrl.Abilities()
         self._remarks: list[str] = []
         self._group_of_task: dict[int, str] = {}
@@ -189,7 +122,7 @@ class Resctrl(Knob):
         """Expand the request for this host, refusing what cannot be had here."""
         found = self._read_all()
         if self.able.mount_point is None:
-            self.able.expect(self.mount_options)
+            self.able.expect(tuple(self.mount_options))
         request = self.request()
         expansion = Expansion(request, self.host.topology, self.able, found, self._gone(request, found))
         wanted = expansion.wanted()

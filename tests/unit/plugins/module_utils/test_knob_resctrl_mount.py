@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_resctrl import MOUNT, ResctrlMount
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_resctrl_mount import MOUNT, ResctrlMount
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils import hosts
 
 

@@ -41,10 +41,13 @@ lab-test: setup  ## Run only the tests that boot virtual EPYCs
 molecule: setup  ## Run only the Molecule scenarios
 	$(RUN) pytest tests/molecule $(ARGS)
 
+bench: setup  ## Measure the modules on the virtual 9754 against shell loops and Ansible's ping, as ratios
+	PYTHONPATH=lab $(RUN) tools/bench.py
+
 bench-lab: setup  ## Measure the lab
 	PYTHONPATH=lab $(RUN) python -m vepyc.bench
 
 clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
-.PHONY: help setup site test lint unit lab-test molecule bench-lab clean
+.PHONY: help setup site test lint unit lab-test molecule bench bench-lab clean

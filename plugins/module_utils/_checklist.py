@@ -135,7 +135,7 @@ def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
         found = fs.find(path)
         if found is None:
             bad.append(f"There is no {path}, so {parameter} is without effect: this kernel was built without it.")
-        elif asked <= set(_cpulist.parse(found.strip("()nul "))):
+        elif "null" not in found and asked <= set(_cpulist.parse(found.strip())):  # "(null)" is the kernel's "none"
             good.append(f"{path} holds {found}.")
         else:
             bad.append(f"{path} holds {found or 'nothing'}, and {parameter} asks for {_cpulist.render(asked)}.")

@@ -9,7 +9,7 @@ It rests on the survey of _verdict, so it judges by what the kernel shows now, n
 
 from __future__ import annotations
 
-from . import _bios, _boot_service, _cpulist, _placement
+from . import _bios, _boot_service, _cpulist, _unit_threads
 from ._cmdline_request import ISOLCPUS_FLAGS
 from ._errors import TuningError
 from ._items import OK, PENDING, UNASKED, UNKNOWN, WRONG, Item
@@ -64,7 +64,7 @@ class Checklist:
         items += [self._layer(name, [v for v in verdicts if v.request.split("/")[0] == name]) for name in LAYERS]
         items.append(_isolation(host.fs, verdicts))
         items.append(_service(host.fs))
-        items += [_placement.check(host, unit, cpus) for unit, cpus in self.units.items()]
+        items += [_unit_threads.check(host, unit, cpus) for unit, cpus in self.units.items()]
         return items
 
     def _layer(self, name: str, verdicts: Sequence[Verdict]) -> Item:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _boot_service, _checklist, _items, _placement
+from ansible_collections.sovereign.epyc.plugins.module_utils import _boot_service, _checklist, _items, _unit_threads
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._items import Item
@@ -189,7 +189,7 @@ def threads(tree: hosts.Host, *where: tuple[str, int]) -> None:
     )
     for number, (may, last) in enumerate(where):
         tree.put(f"/proc/{100 + number}/status", f"Name:\tllama\nCpus_allowed_list:\t{may}")
-        fields = ["S", *["0"] * (_placement.PROCESSOR - 1), str(last), "0"]
+        fields = ["S", *["0"] * (_unit_threads.PROCESSOR - 1), str(last), "0"]
         tree.put(f"/proc/{100 + number}/stat", f"{100 + number} (a) b) {' '.join(fields)}")
 
 

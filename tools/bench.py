@@ -33,7 +33,7 @@ from vepyc.figures import Bar, Figures
 ROOT = Path(__file__).resolve().parents[1]
 PING = "ansible.builtin.ping"
 MODULES = "sovereign.epyc."
-NO_CHANGE_ROUNDS = 5
+NO_CHANGE_ROUNDS = 3
 IMPORT_ROUNDS = 30
 
 
@@ -189,8 +189,9 @@ class Ansible:
         self.command += ["-e", f"ansible_port={machine.port}"]
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
 
-    def seconds(self, module: str, arguments: str, changed: bool) -> float:
+    def seconds(self, module: str, options: dict[str, Any], changed: bool) -> float:
         """The wall time of one run; an error when it does not go as expected."""
+        arguments = json.dumps(options) if options else ""
         start = time.monotonic()
         done = subprocess.run(
             [*self.command, "-m", module, "-a", arguments],
@@ -210,23 +211,23 @@ class Ansible:
 def race(ansible: Ansible, machine: Machine, entry: Race) -> tuple[float, float]:
     """Seconds that our module takes for a setting, and that the recipe does."""
 
-    def take(module: str, arguments: str) -> float:
+    def take(module: str, options: dict[str, Any]) -> float:
         machine.run(entry.prepare)
-        seconds = ansible.seconds(module, arguments, changed=True)
+        seconds = ansible.seconds(module, options, changed=True)
         machine.run(entry.proof)
         return seconds
 
-    recipe = take("ansible.builtin.shell", entry.recipe)
-    return take(MODULES + entry.module, json.dumps(entry.options)), recipe
+    recipe = take("ansible.builtin.shell", {"cmd": entry.recipe})
+    return take(MODULES + entry.module, entry.options), recipe
 
 
 def no_change(ansible: Ansible, settings: dict[str, dict[str, Any]]) -> dict[str, float]:
     """What each module takes with nothing to do, as a multiple of ping; medians of rounds in which all have a turn."""
-    runs = {PING: "", **{MODULES + module: json.dumps(options) for module, options in settings.items()}}
+    runs = {PING: {}, **{MODULES + module: options for module, options in settings.items()}}
     times: dict[str, list[float]] = {module: [] for module in runs}
     for dummy in range(NO_CHANGE_ROUNDS):
-        for module, arguments in runs.items():
-            times[module].append(ansible.seconds(module, arguments, changed=False))
+        for module, options in runs.items():
+            times[module].append(ansible.seconds(module, options, changed=False))
     return {module: median(times[MODULES + module]) / median(times[PING]) for module in settings}
 
 
@@ -236,7 +237,7 @@ def measure(machine: Machine, figures: Figures) -> None:
     ansible = Ansible(machine)
     for module, options in OTHERS.items():
         if module in ("kernel_cmdline", "epyc_engine"):
-            ansible.seconds(MODULES + module, json.dumps(options), changed=True)
+            ansible.seconds(MODULES + module, options, changed=True)
     figures.show(
         "engine_import_and_topology", float(machine.run(f"python3 - <<'END'{IMPORT}END").stdout), "x", Bar("<=", 3)
     )

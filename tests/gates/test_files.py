@@ -68,3 +68,12 @@ def test_no_foreign_machine(tracked: list[Path]) -> None:
 def test_tier_is_there(tracked: list[Path], tier: str) -> None:
     """pytest passes over a folder that is missing or empty; a whole tier must not vanish unnoticed."""
     assert any(name.is_relative_to(tier) and name.match("test_*.py") for name in tracked), f"no test in {tier}"
+
+
+def test_skus_have_the_same_keys() -> None:
+    """Who has read the variables of one SKU has read those of all."""
+    files = sorted(ROOT.glob("inventories/example/group_vars/epyc*.yml"))
+    keys = {file.stem: set(re.findall(r"^(\w+):", file.read_text(), re.MULTILINE)) for file in files}
+    assert len(keys) > 1
+    first = next(iter(keys.values()))
+    assert {sku: found ^ first for sku, found in keys.items() if found != first} == {}

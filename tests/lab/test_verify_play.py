@@ -163,3 +163,30 @@ def test_threads_must_keep_to_their_cpus(tuned, service):
     green(tuned, "-e", '{"verify_units": {"model.service": "12-15"}}')
     (complaint,) = red(tuned, "-e", '{"verify_units": {"nobody.service": ""}}')
     assert "The unit nobody.service has no control group" in complaint
+
+
+def test_bios_check_reports_and_fails_only_when_told(tuned, tmp_path):
+    play = tmp_path / "bios.yml"
+    play.write_text("[{hosts: all, gather_facts: false, roles: [sovereign.epyc.bios_check]}]")
+    wrong = ("-e", '{"bios_check_nps": 1, "bios_check_determinism": "power"}')
+    report = tuned.play(play, *wrong)["Look at the BIOS settings"]
+    assert {one["name"]: (one["verdict"], one["found"]) for one in report["settings"]} == {
+        "nps": ("wrong", "NPS4"),
+        "l3_as_numa": ("unasked", None),
+        "smt": ("ok", "off"),
+        "boost": ("ok", "on"),
+        "cppc": ("unasked", "off"),
+        "preferred_cores": ("unasked", None),
+        "determinism": ("unknown", None),
+        "df_cstates": ("unasked", None),
+        "hsmp": ("unasked", None),
+    }
+    refused = tuned.play(play, *wrong, "-e", "bios_check_enforce=true", succeeds=False)
+    assert refused.returncode == 2
+    message = refused["Refuse a host whose BIOS is not as expected"]["msg"]
+    assert message.startswith(
+        "NUMA nodes per socket: It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains) and shall"
+    )
+    assert "determinism: It shall be power, and whether it is cannot be seen: no kernel file shows it." in message
+    assert message.endswith("Nothing was changed.")
+    assert tuned.play(play, "-e", '{"bios_check_nps": 4, "bios_check_enforce": true}').returncode == 0

@@ -6,9 +6,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+ROOT = Path(__file__).parents[2]
 SITE = "playbooks/site.yml"
+EVERY_MODULE = Path(__file__).with_name("every_module.yml")
 CAT = "Partition the L3 caches"
 
 # Every file of the disk with its ctime, which no program can set: a write that restores all else shows too. Left out:
@@ -22,13 +27,8 @@ find / -xdev \( \
 
 
 def everything(guest):
-    """What a check must leave alone: each file of the disk, mounts, loaded drivers, the taint flag."""
-    return {
-        "mounts": guest.run("sort /proc/self/mounts"),
-        "drivers": guest.run("ls /sys/module"),
-        "taint": guest.run("cat /proc/sys/kernel/tainted"),
-        "files": guest.run(TREE),
-    }
+    """What a check must leave alone: each file of the disk, mounts, loaded drivers, the taint flag, every setting."""
+    return {*guest.everything().items(), *guest.run(TREE).splitlines()}
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +38,19 @@ def tuned(small):
     return small
 
 
-def test_check_of_a_bare_host_changes_nothing(boot):
+@pytest.mark.parametrize("playbook", [SITE, EVERY_MODULE], ids=["site", "every-module"])
+def test_check_of_a_bare_host_changes_nothing(playbook, boot):
     guest = boot("small", "bare")
     before = everything(guest)
-    play = guest.play(SITE, "--check", "--diff")
-    after = everything(guest)
-    for what in before:
-        assert set(after[what].splitlines()) ^ set(before[what].splitlines()) == set(), what
+    play = guest.play(playbook, "--check", "--diff")
+    assert everything(guest) ^ before == set()
     assert play[CAT]["diff"]["after"]["resctrl:mount"] == "no options"  # it did look, and saw all there is to do
+
+
+def test_every_module_is_among_them():
+    modules = {path.stem for path in (ROOT / "plugins/modules").glob("*.py")}
+    used = re.findall(r"sovereign\.epyc\.(\w+):|# (epyc_\w+)$", EVERY_MODULE.read_text(), re.MULTILINE)
+    assert {name for pair in used for name in pair if name} == modules
 
 
 def test_run_tunes_the_host(tuned):

@@ -157,7 +157,7 @@ class Guest:
         start = f"import runpy; runpy.run_module('{package}.modules.{name}', run_name='__main__', alter_sys=True)"
         program = shlex.quote(f"{fault}\n{start}")
         return self.machine.run(
-            f"file=$(mktemp -p {PAYLOAD}) && cat >$file && PYTHONPATH={PAYLOAD} python3 -c {program} $file",
+            f"file=$(mktemp -p {PAYLOAD}) && cat >$file && PYTHONPATH={PAYLOAD} python3 -c {program} $file; exit $?",
             check=False,
             input=json.dumps({"ANSIBLE_MODULE_ARGS": options}),
         )

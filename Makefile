@@ -9,6 +9,7 @@ MAKEFLAGS += --no-print-directory
 
 # The virtual machine to tune: one of the SKUs that `lab/bin/vepyc` knows.
 SKU ?= epyc9754
+SKUS := epyc9754 epyc9654 epyc9354 epyc7543x2 epyc9655
 # What to hand to pytest, for instance ARGS="-k irq -x".
 ARGS ?=
 
@@ -20,14 +21,23 @@ help:  ## List the targets
 setup:  ## Install what the lab and the tests need; quick when nothing is missing
 	@tools/setup.sh
 
-site: setup  ## Boot a virtual EPYC (SKU=epyc9754), tune it, show that a second run changes nothing, print the plan
+site: setup  ## Boot a virtual EPYC (SKU=epyc9754), tune it, reboot it, prove it, show that a second run changes nothing
 	$(RUN) lab/bin/vepyc up $(SKU)
 	$(RUN) ansible-playbook playbooks/site.yml -l $(SKU)
+	$(RUN) ansible-playbook playbooks/reboot.yml -l $(SKU) -e epyc_reboot_ok=true
+	$(RUN) ansible-playbook playbooks/verify.yml -l $(SKU)
 	$(RUN) tools/expect_unchanged.py playbooks/site.yml -l $(SKU)
 	$(RUN) ansible-playbook playbooks/plan.yml -l $(SKU)
 
 test: setup  ## Run every tier: gates, unit, lab, molecule
 	$(RUN) pytest -n 2 --dist loadfile $(ARGS)
+
+test-all: test  ## Run every tier, and `make site` on every SKU; each starts from a host that is as it was installed
+	for sku in $(SKUS); do \
+		$(RUN) lab/bin/vepyc down $$sku || true; \
+		$(MAKE) site SKU=$$sku; \
+		$(RUN) lab/bin/vepyc down $$sku; \
+	done
 
 lint: setup  ## Run the gates only: linters, types, headers, ansible-test
 	$(RUN) pytest tests/gates $(ARGS)
@@ -41,10 +51,13 @@ lab-test: setup  ## Run only the tests that boot virtual EPYCs
 molecule: setup  ## Run only the Molecule scenarios
 	$(RUN) pytest tests/molecule $(ARGS)
 
+bench: setup  ## Measure the modules on the virtual 9754 against shell loops and Ansible's ping, as ratios
+	PYTHONPATH=lab $(RUN) tools/bench.py
+
 bench-lab: setup  ## Measure the lab
 	PYTHONPATH=lab $(RUN) python -m vepyc.bench
 
 clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
-.PHONY: help setup site test lint unit lab-test molecule bench-lab clean
+.PHONY: help setup site test test-all lint unit lab-test molecule bench bench-lab clean

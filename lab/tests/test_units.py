@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from vepyc import SHAPES, Shape, VepycError, acpi, guest, image, kernel, patch, qemu, up
+from vepyc.figures import Bar, Figures
 from vepyc.rundir import Config, RunDir
 
 KEEP = 0xFFFFFFFF
@@ -266,3 +267,25 @@ def test_the_command_line_fails_with_one_sentence(arguments: list[str], message:
 def test_list_shows_every_shape() -> None:
     done = subprocess.run([sys.executable, LAB / "bin/vepyc", "list"], capture_output=True, text=True, check=True)
     assert [line.split()[0] for line in done.stdout.splitlines()] == list(SHAPES)
+
+
+# Figures
+
+
+@pytest.mark.parametrize(
+    ("value", "bar", "missed", "line"),
+    [
+        (44.9, Bar("<", 45), False, "figure start 44.90 s (bar < 45)"),
+        (45, Bar("<", 45), True, "figure start 45.00 s (bar < 45)"),
+        (1.5, Bar("<=", 1.5), False, "figure start 1.50 s (bar <= 1.5)"),
+        (9.99, Bar(">=", 10), True, "figure start 9.99 s (bar >= 10)"),
+        (1e9, None, False, "figure start 1000000000.00 s"),
+    ],
+)
+def test_a_figure_that_misses_its_bar_is_remembered(
+    value: float, bar: Bar | None, missed: bool, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures = Figures()
+    figures.show("start", value, "s", bar)
+    figures.show("other", 1, "s", Bar("<", 2))
+    assert (figures.missed, capsys.readouterr().out.splitlines()[0]) == (missed, line)

@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 
 from .errors import VepycError
+from .figures import Bar, Figures
 from .guest import get_release
 from .shapes import get_shape
 from .snapshot import snapshot_dir
@@ -21,8 +22,8 @@ from .start import up
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A figure and the limit it has to stay under."""
+class Start:
+    """A way to start a machine, and the seconds it may take."""
 
     name: str
     shape: str
@@ -30,19 +31,19 @@ class Bar:
     limit: float
 
 
-BARS = (
-    Bar("small_cold_start", "small", True, 45),
-    Bar("small_snapshot_start", "small", False, 5),
-    Bar("epyc9754_cold_start", "epyc9754", True, 240),
-    Bar("epyc9754_snapshot_start", "epyc9754", False, 15),
+STARTS = (
+    Start("small_cold_start", "small", True, 45),
+    Start("small_snapshot_start", "small", False, 5),
+    Start("epyc9754_cold_start", "epyc9754", True, 240),
+    Start("epyc9754_snapshot_start", "epyc9754", False, 15),
 )
 
 
-def measure(bar: Bar) -> float:
+def measure(way: Start) -> float:
     """Seconds from the request to the first command that ran in the guest."""
-    name = f"bench-{bar.shape}"
+    name = f"bench-{way.shape}"
     start = time.monotonic()
-    machine = up(bar.shape, name=name, cold=bar.cold)
+    machine = up(way.shape, name=name, cold=way.cold)
     try:
         machine.run("true")
         return time.monotonic() - start
@@ -52,19 +53,17 @@ def measure(bar: Bar) -> float:
 
 def main() -> None:
     """Print one line per figure; exit 1 when one misses its limit."""
-    missed = False
+    figures = Figures()
     try:
-        for shape in dict.fromkeys(bar.shape for bar in BARS):
+        for shape in dict.fromkeys(way.shape for way in STARTS):
             if not snapshot_dir(get_shape(shape), get_release("6.12")).exists():
                 up(shape, name=f"bench-{shape}").down()
-        for bar in BARS:
-            seconds = measure(bar)
-            missed |= seconds >= bar.limit
-            print(f"figure {bar.name} {seconds:.1f} s (bar < {bar.limit:.0f})", flush=True)
+        for way in STARTS:
+            figures.show(way.name, measure(way), "s", Bar("<", way.limit))
     except VepycError as error:
         print(f"vepyc: {error}", file=sys.stderr)
         raise SystemExit(1) from None
-    raise SystemExit(int(missed))
+    raise SystemExit(int(figures.missed))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-from . import _plan_text
+from . import _plan_text, _watch
 from ._catalogue import KNOBS, all_originals, in_order
 from ._desired import stored
 from ._errors import TuningError
@@ -33,6 +33,7 @@ USAGE = """usage: sovereign-epyc COMMAND [--json]
   plan      show who works where on this host under the stored intent
   check     hold every stored setting against the running kernel; changes nothing
   apply     make every stored setting; the boot service runs this
+  watch     send new interrupts where the stored settings want them, until it is stopped; a service runs this
   restore   put back everything that was ever changed, and forget the stored settings
   show      list the stored requests, and the originals that restore would put back
 """
@@ -43,7 +44,7 @@ ERROR = "<3>"
 def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     words = [word for word in arguments if word != "--json"]
-    commands = {"plan": plan, "check": check, "apply": apply, "restore": restore, "show": show}
+    commands = {"plan": plan, "check": check, "apply": apply, "watch": watch, "restore": restore, "show": show}
     if len(words) != 1 or words[0] not in commands:
         sys.stderr.write(USAGE)
         return 1
@@ -84,13 +85,34 @@ def check(as_json: bool) -> int:
 
 
 def apply(as_json: bool) -> int:
-    """Make every stored request. One that fails does not keep the others from being made."""
+    """Make every stored request."""
+    done, failures = _make()
+    _report(done, failures, as_json)
+    return 1 if failures else 0
+
+
+def watch(as_json: bool) -> int:
+    """Make the stored requests for interrupts again whenever new ones may have come, and tell only what is new."""
+    told: list[str] = []
+    for dummy in _watch.moments():
+        done, failures = _make(only="irq")
+        if done or failures != told:
+            _report(done, failures, as_json)
+            sys.stdout.flush()
+        told = failures
+    return 0
+
+
+def _make(only: str | None = None) -> tuple[list[Change], list[str]]:
+    """Make the stored requests, or those of one knob. One that fails does not keep the others from being made."""
     fs, store = KernelFS(), Store()
     intent, requests = stored(store)
     host, ledger = Host(fs, intent), Ledger(store, fs)
     done: list[Change] = []
     failures: list[str] = []
     for name, label, options in in_order(requests):
+        if only not in (None, name):
+            continue
         try:
             if name not in KNOBS:
                 raise TuningError(f"This version of the collection has no knob {name}.")
@@ -99,8 +121,7 @@ def apply(as_json: bool) -> int:
             failures.append(f"{name}/{label}: {error}")
             continue
         done += outcome.changes
-    _report(done, failures, as_json)
-    return 1 if failures else 0
+    return done, failures
 
 
 def restore(as_json: bool) -> int:

@@ -10,8 +10,6 @@ under the name of its knob and a label, so that a later request with the same la
 
 from __future__ import annotations
 
-import json
-
 from ._knob import Knob
 
 TYPE_CHECKING = False
@@ -56,6 +54,8 @@ class Desired(Knob):
 
     def write(self, changes: Sequence[Change]) -> None:
         """Store all changes at once."""
+        import json
+
         intent, requests = stored(self.store)
         for change in changes:
             value = None if change.after is None else json.loads(change.after)
@@ -69,4 +69,7 @@ class Desired(Knob):
 
 
 def _text(value: object) -> str | None:
+    # Imported here, as in the store, because it takes longer than most of the engine.
+    import json
+
     return None if value is None else json.dumps(value, sort_keys=True)

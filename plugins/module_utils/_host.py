@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from . import _cpulist
 from ._errors import BadRequest
-from ._plan import Intent, plan
 from ._topology import discover
 
 TYPE_CHECKING = False
@@ -51,6 +50,9 @@ class Host:
     def plan(self) -> Plan:
         """The plan of the intent. Raises BadRequest when the intent does not fit."""
         if self._plan is None:
+            # Imported here, as it is large and a request that names CPUs by number needs no plan.
+            from ._plan import Intent, plan
+
             self._plan = plan(Intent.parse(self.intent), self.topology)
         return self._plan
 

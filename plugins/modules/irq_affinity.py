@@ -16,7 +16,9 @@ description:
     cannot be moved by anybody. They are returned in RV(managed) and are no failure. They are known before the first
     write by asking the kernel with a text that it can never take, so check mode is right about them too. Only the boot
     parameter C(isolcpus=managed_irq) keeps them off CPUs, see M(sovereign.epyc.kernel_cmdline).
-  - Interrupts that no driver has requested are left alone.
+  - Interrupts that no driver has requested are left alone. With O(persistent), a service of the role
+    P(sovereign.epyc.base#role) sends those that come later, as when a driver is loaded again or a link is switched on,
+    to their CPUs within seconds. Until then they are where the default affinity sends them, see O(default).
   - An interrupt that vanishes while the module runs is no failure. When a CPU has no free vector left, the module fails
     and puts back what it had moved.
 author: The sovereign.epyc authors (@sovereign-epyc)

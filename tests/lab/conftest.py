@@ -24,7 +24,6 @@ import pytest
 from vepyc import Machine, up
 
 ROOT = Path(__file__).parents[2]
-HERE = Path(__file__).parent
 PAYLOAD = "/run/payload"  # in the guest; a tmpfs, so that the disk stays as it was
 COLLECTION = "ansible_collections/sovereign/epyc/plugins"
 
@@ -44,10 +43,12 @@ rm -rf /var/lib/sovereign-epyc
 class Play:
     """What one run of ansible-playbook did."""
 
-    def __init__(self, returncode: int, output: str, results: list[dict[str, Any]]) -> None:
+    def __init__(self, returncode: int, output: str, record: list[dict[str, Any]]) -> None:
         self.returncode = returncode
         self.output = output
-        self.results = results
+        self.results = [line for line in record if "task" in line]
+        #: The modules that were executed on hosts, each with the task that did.
+        self.executions = [(line["module"], line["by"]) for line in record if "module" in line]
 
     @property
     def changed(self) -> dict[str, dict[str, Any]]:
@@ -104,7 +105,7 @@ class Guest:
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callback"),
+            "ANSIBLE_CALLBACK_PLUGINS": str(ROOT / "tools/callback"),
             "ANSIBLE_CALLBACKS_ENABLED": "record",
             "RECORD_FILE": str(record),
         }
@@ -120,8 +121,8 @@ class Guest:
             timeout=900,
             check=False,
         )
-        results = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
-        play = Play(done.returncode, done.stdout, results)
+        lines = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+        play = Play(done.returncode, done.stdout, lines)
         if succeeds:
             assert play.returncode == 0, play.output
         return play

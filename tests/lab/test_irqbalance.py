@@ -2,67 +2,27 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The real irqbalance beside us. Its package is fetched once for the lab's Debian; the guest has no network."""
+"""The real irqbalance beside us."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
-from vepyc.paths import directory, locked
+from vepyc import packages
 
 FILE = "/etc/default/irqbalance"
 #: What the guest lacks for it.
 PACKAGES = ("irqbalance", "libatomic1", "libglib2.0-0t64")
-SUITE = "trixie"
 STATE = f"sha256sum {FILE}; stat -c '%a %U' {FILE}; systemctl is-active irqbalance; systemctl is-enabled irqbalance"
 TOLD = r"tr '\0' '\n' </proc/$(pidof irqbalance)/environ | sed -n 's/^IRQBALANCE_BANNED_CPULIST=//p'"
-
-
-def default_mirror():
-    """The mirror that the image was built from: debootstrap's own."""
-    lines = Path(shutil.which("debootstrap", path="/usr/sbin:/usr/bin")).read_text().splitlines()
-    return next(line.partition("=")[2].strip('"') for line in lines if line.startswith("DEF_MIRROR="))
-
-
-def packages():
-    """Fetch the packages with apt, apart from this machine's own."""
-    folder = directory("packages", f"{SUITE}-irqbalance")
-    with locked("packages-irqbalance"):
-        if len(list(folder.glob("*.deb"))) < len(PACKAGES):
-            for name in ("lists/partial", "cache/archives/partial"):
-                (folder / name).mkdir(parents=True, exist_ok=True)
-            (folder / "status").touch()
-            mirror = os.environ.get("VEPYC_MIRROR") or default_mirror()
-            keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
-            (folder / "sources.list").write_text(f"deb [signed-by={keys}] {mirror} {SUITE} main\n")
-            settings = {
-                "Dir::Etc::sourcelist": folder / "sources.list",
-                "Dir::Etc::sourceparts": "/dev/null",
-                "Dir::State::lists": folder / "lists",
-                "Dir::State::status": folder / "status",
-                "Dir::Cache": folder / "cache",
-                "APT::Architecture": "amd64",
-                "APT::Sandbox::User": "root",
-            }
-            apt = ["apt-get", "-qq", *(f"-o{key}={value}" for key, value in settings.items())]
-            for command in (["update"], ["download", *PACKAGES]):
-                subprocess.run([*apt, *command], cwd=folder, check=True)
-    return sorted(folder.glob("*.deb"))
 
 
 @pytest.fixture(scope="module")
 def installed(small):
     """The small machine with irqbalance, which begins to run when it is installed."""
-    command = ["tar", "-cC", str(packages()[0].parent), *(package.name for package in packages())]
-    archive = subprocess.run(command, check=True, capture_output=True).stdout
-    ssh = [*small.machine.ssh_command(), "mkdir /run/debs && tar -xC /run/debs && dpkg -i /run/debs/*.deb"]
-    subprocess.run(ssh, cwd=small.machine.run_dir.path, input=archive, check=True, capture_output=True)
+    packages.install(small.machine, *PACKAGES)
     # Every test restarts it several times; systemd would take that for a fault.
     small.run(
         "mkdir -p /run/systemd/system/irqbalance.service.d;"
@@ -74,10 +34,11 @@ def installed(small):
 
 @pytest.fixture
 def host(installed, guest):
+    guest.run("systemctl --quiet enable --now irqbalance")
     before = guest.run(STATE)
     assert before.split()[-2:] == ["active", "enabled"]
     yield guest
-    assert guest.run(STATE) == before
+    assert guest.run(STATE, check=False) == before
 
 
 def places(guest):
@@ -128,7 +89,9 @@ def test_stop_and_back(host):
     assert check["diff"]["after"]["irq:irqbalance/service"] == "disabled inactive"
     assert host.run(STATE).split()[-2:] == ["active", "enabled"]
     made = host.module("irq_affinity", **asked)
-    assert (made["diff"], made["irqbalance"]) == (check["diff"], "stopped")
+    # Until it is stopped it goes on moving interrupts, so that not all of the two diffs is the same.
+    assert made["diff"]["after"]["irq:irqbalance/service"] == "disabled inactive"
+    assert made["irqbalance"] == "stopped"
     assert host.run("systemctl is-active irqbalance; systemctl is-enabled irqbalance", check=False).split() == [
         "inactive",
         "disabled",

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -15,16 +16,26 @@ ROOT = Path(__file__).parents[2]
 SITE = "playbooks/site.yml"
 EVERY_MODULE = Path(__file__).with_name("every_module.yml")
 CAT = "Partition the L3 caches"
+#: How many modules a host may execute for a run of site.yml that changes nothing.
+MOST_MODULES = 25
 
 # Every file of the disk with its ctime, which no program can set: a write that restores all else shows too. Left out:
 TREE = r"""
 find / -xdev \( \
     -path /root -o `# .ansible/tmp, the folder of Ansible's own connection` \
-    -path /var/cache -o `# apt's index of its own lists, which the first reader after an update makes` \
     -path /tmp -o `# not on this disk; python3 tries here whether it can make files` \
     -path /dev `# nor is this, where reading registers makes a folder for a moment` \
 \) -prune -o -printf '%p %y %m %U:%G %s %T@ %C@\n' | sort
 """
+
+LIVE = {
+    "/proc/sys/kernel/numa_balancing": "0",
+    "/sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never",
+    "/proc/irq/default_smp_affinity": "1111",
+    "/sys/devices/virtual/workqueue/cpumask": "1111",
+    "/sys/devices/virtual/workqueue/writeback/cpumask": "1111",
+    "/sys/devices/system/cpu/cpufreq/boost": "1",
+}
 
 
 def everything(guest):
@@ -46,6 +57,8 @@ def test_check_of_a_bare_host_changes_nothing(playbook, boot):
     play = guest.play(playbook, "--check", "--diff")
     assert everything(guest) ^ before == set()
     assert play[CAT]["diff"]["after"]["resctrl:mount"] == "no options"  # it did look, and saw all there is to do
+    if playbook == SITE:
+        assert guest.play(SITE, "--tags", "cat", "--check").changed.keys() == {CAT}  # also without the layers before it
 
 
 def test_every_module_is_among_them():
@@ -64,6 +77,56 @@ def test_run_tunes_the_host(tuned):
     assert tuned.read("verify", "cpus_list") == "9-11,13-15"
     assert tuned.run("grep -v '^#' /etc/modules-load.d/sovereign-epyc.conf").split() == ["cpuid", "msr"]
     tuned.run("test -c /dev/cpu/15/msr -a -c /dev/cpu/15/cpuid")
+    assert tuned.run(f"cat {' '.join(LIVE)}").split("\n")[:-1] == list(LIVE.values())
+    assert set(tuned.run("cat /sys/devices/system/cpu/cpufreq/policy*/scaling_governor").split()) == {"performance"}
+    assert "isolcpus=managed_irq,1-3,5-7,9-11,13-15 " in tuned.run("cat /boot/grub/grub.cfg")
+
+
+def test_what_is_stored_for_the_next_boot_agrees(tuned):
+    """Two layers set files of one kind, and neither may replace what the other stored."""
+    requests = json.loads(tuned.run("cat /var/lib/sovereign-epyc/desired.json"))["requests"]
+    assert sorted(requests) == [
+        "cmdline/cmdline",
+        "cpufreq/cpufreq",
+        "irq/irq",
+        "resctrl/resctrl",
+        "sysfs/irq",
+        "sysfs/numa",
+    ]
+    # All is in force but the boot parameters, which wait for a reboot.
+    assert all("cmdline:" in line for line in tuned.run("sovereign-epyc check", check=False).splitlines()[:-1])
+
+
+def test_a_run_that_changes_nothing_is_cheap(tuned):
+    executions = tuned.play(SITE).executions
+    assert len(executions) <= MOST_MODULES, executions
+    assert [task for module, task in executions if module.endswith("epyc_plan")] == ["Read the topology and plan"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"plan_sku": "9654"}, ["AMD EPYC 9754", "EPYC 9654", "plan_sku_check"]),
+        ({"epyc_steps": ["cat", "numma"]}, ["epyc_steps has numma", "prefetch"]),
+    ],
+    ids=["another SKU", "another layer"],
+)
+@pytest.mark.parametrize("how", [[], ["--tags", "cat"]], ids=["all", "one"])
+def test_refused_before_anything_is_changed(tuned, asked, words, how):
+    play = tuned.play(SITE, *how, "-e", json.dumps({**asked, "plan_draft": {}}), succeeds=False)
+    assert play.returncode != 0
+    assert play.changed == {}
+    said = [result["msg"] for result in play.results if result["status"] == "failed"]
+    assert len(said) == 1
+    assert [word for word in words if word not in said[0]] == []
+
+
+def test_layers_are_left_out_and_a_strange_sku_is_let_in(tuned):
+    """With a plan that would change the L3 caches, if their layer were not left out."""
+    asked = {"epyc_steps": ["numa"], "plan_sku": "9654", "plan_sku_check": False, "plan_draft": {}}
+    play = tuned.play(SITE, "--check", "-e", json.dumps(asked))
+    # The intent that is stored with every request is new.
+    assert play.changed.keys() == {"Set NUMA balancing and transparent huge pages"}
 
 
 @pytest.mark.parametrize("how", [[], ["--check", "--diff"]], ids=["run", "check"])

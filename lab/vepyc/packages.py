@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Debian packages that a guest gets beside those of its image, for the few who need them.
+
+The guest has no network: apt fetches them here, once, apart from this machine's own packages.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+from .errors import VepycError
+from .guest import Release, get_release
+from .machine import Machine
+from .paths import digest, directory, locked, run_tool
+
+
+def install(machine: Machine, *names: str) -> None:
+    """Install packages; ``names`` must hold all of them that the image lacks."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for package in _fetch(get_release(machine.kernel), names):
+            archive.add(package, package.name)
+    command = [*machine.ssh_command(), "mkdir -p /run/debs && tar -xC /run/debs && dpkg -i /run/debs/*.deb 2>&1"]
+    done = subprocess.run(command, cwd=machine.run_dir.path, input=buffer.getvalue(), capture_output=True)
+    if done.returncode:
+        raise VepycError(f"{machine.name}: dpkg could not install {', '.join(names)}: {done.stdout.decode()}")
+
+
+def _fetch(release: Release, names: tuple[str, ...]) -> list[Path]:
+    folder = directory("packages", f"{release.suite}-{digest(names)}")
+    with locked(f"packages-{folder.name}"):
+        if len(list(folder.glob("*.deb"))) < len(names):
+            for name in ("lists/partial", "cache/archives/partial"):
+                (folder / name).mkdir(parents=True, exist_ok=True)
+            (folder / "status").touch()
+            keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
+            (folder / "sources.list").write_text(f"deb [signed-by={keys}] {_mirror()} {release.suite} main\n")
+            settings = {
+                "Dir::Etc::sourcelist": folder / "sources.list",
+                "Dir::Etc::sourceparts": "/dev/null",
+                "Dir::State::lists": folder / "lists",
+                "Dir::State::status": folder / "status",
+                "Dir::Cache": folder / "cache",
+                "APT::Architecture": "amd64",
+                "APT::Sandbox::User": "root",
+            }
+            apt = ["apt-get", "-qq", *(f"-o{key}={value}" for key, value in settings.items())]
+            log = directory("logs") / f"packages-{folder.name}.log"
+            run_tool([*apt, "update"], log)
+            run_tool(["env", f"--chdir={folder}", *apt, "download", *names], log)
+    return sorted(folder.glob("*.deb"))
+
+
+def _mirror() -> str:
+    """The mirror that the image was built from: the one that was named, or debootstrap's own."""
+    if named := os.environ.get("VEPYC_MIRROR"):
+        return named
+    script = shutil.which("debootstrap", path="/usr/sbin:/usr/bin")
+    if script is None:
+        raise VepycError("debootstrap is not installed; lab/README.md lists the packages the lab needs")
+    lines = Path(script).read_text().splitlines()
+    return next(line.partition("=")[2].strip('"') for line in lines if line.startswith("DEF_MIRROR="))

@@ -1,0 +1,72 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One line of a checklist, and a checklist as a page for people.
+
+"unknown" stands where the kernel does not tell; it is never counted as fine.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+OK, WRONG, UNKNOWN = "ok", "wrong", "unknown"
+#: Nobody asked for it, so there is nothing to judge.
+UNASKED = "unasked"
+#: Configured, waits for a reboot, and the operator said that this is fine.
+PENDING = "pending"
+CLEAN = (OK, UNASKED, PENDING)
+
+
+class Item:
+    """What was found out about one thing, in one sentence or two."""
+
+    __slots__ = ("expected", "found", "name", "sentence", "title", "verdict")
+
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        verdict: str,
+        sentence: str,
+        expected: str | None = None,
+        found: str | None = None,
+    ) -> None:
+        self.name = name
+        self.title = title
+        self.verdict = verdict
+        self.sentence = sentence
+        self.expected = expected
+        self.found = found
+
+    @property
+    def clean(self) -> bool:
+        """Tell whether it was as it shall be, or nobody asked."""
+        return self.verdict in CLEAN
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def render(items: Sequence[Item]) -> str:
+    """Return the page: a row per item, and a line that counts; without a newline at its end."""
+    width = max((len(item.title) for item in items), default=0)
+    rows = [f"{_mark(item):<8} {item.title:<{width}}  {item.sentence}" for item in items]
+    counts = [f"{sum(item.verdict == verdict for item in items)} {verdict}" for verdict in (OK, WRONG, UNKNOWN)]
+    for verdict in (PENDING, UNASKED):
+        number = sum(item.verdict == verdict for item in items)
+        counts += [f"{number} {verdict}"] if number else []
+    return "\n".join([*rows, f"{len(items)} items: {', '.join(counts)}"])
+
+
+def complaints(items: Sequence[Item]) -> list[str]:
+    """Return a line for each item that is not as it shall be."""
+    return [f"{item.title}: {item.sentence}" for item in items if not item.clean]
+
+
+def _mark(item: Item) -> str:
+    return item.verdict if item.clean else item.verdict.upper()

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where the threads of a running service are: on the CPUs that it shall have, and spread over them.
+
+CPUs that isolcpus takes out of load balancing keep what they are given: a program that was started on many of them and
+does not pin its threads itself has all of them on one.
+Source: proc_pid_stat(5) and proc_pid_status(5); Documentation/admin-guide/kernel-parameters.txt (isolcpus) of Linux.
+"""
+
+from __future__ import annotations
+
+from . import _cpulist
+from ._errors import Absent, BadRequest
+from ._items import OK, UNKNOWN, WRONG, Item
+from ._threads import threads_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._host import Host
+    from ._kernelfs import KernelFS
+
+#: Place of "processor" in /proc/PID/stat, counted from the state, which follows the name.
+PROCESSOR = 36
+
+
+def check(host: Host, unit: str, cpus: str) -> Item:
+    """Return an item on one unit; ``cpus`` names the CPUs of its threads, "" for any."""
+    name, title = f"threads/{unit}", f"threads of {unit}"
+    try:
+        threads = [thread for tid in sorted(threads_of(host.fs, unit)) for thread in _look(host.fs, tid)]
+        allowed = set(host.cpus(cpus or "all"))
+    except BadRequest as error:
+        return Item(name, title, UNKNOWN, str(error))
+    if not threads:
+        return Item(name, title, UNKNOWN, f"{unit} has no threads.")
+    strays = [may for may, dummy in threads if not may <= allowed]
+    if cpus and strays:
+        where = _cpulist.render(set().union(*strays) - allowed)
+        return Item(
+            name,
+            title,
+            WRONG,
+            f"{len(strays)} of {len(threads)} threads may also run on {where}, outside of {cpus} "
+            f"({_cpulist.render(allowed)}). Set AllowedCPUs={_cpulist.render(allowed)} for {unit}.",
+        )
+    return _spread(host.fs, unit, threads)
+
+
+def _spread(fs: KernelFS, unit: str, threads: list[tuple[set[int], int]]) -> Item:
+    name, title = f"threads/{unit}", f"threads of {unit}"
+    isolated = set(_cpulist.parse(fs.find("/sys/devices/system/cpu/isolated") or ""))
+    unbalanced = [(may & isolated, last) for may, last in threads if len(may & isolated) > 1]
+    used = {last for dummy, last in threads}
+    if unbalanced:
+        could = set().union(*(may for may, dummy in unbalanced))
+        stay = {last for dummy, last in unbalanced}
+        # Helper threads that sleep may share a CPU; what piles up leaves most of the CPUs without any.
+        if len(stay) * 2 < min(len(unbalanced), len(could)):
+            return Item(
+                name,
+                title,
+                WRONG,
+                f"{len(unbalanced)} threads are piled on CPU {_cpulist.render(stay)}: {_cpulist.render(could)} are "
+                "isolated, so the kernel does not spread them. Pin each thread, or take isolcpus out of the boot "
+                "parameters and give the service AllowedCPUs.",
+            )
+    return Item(name, title, OK, f"{len(threads)} threads, last seen on CPU {_cpulist.render(used)}.")
+
+
+def _look(fs: KernelFS, tid: int) -> list[tuple[set[int], int]]:
+    """Return the CPUs that a thread may use and the one it last ran on; nothing for one that has ended."""
+    try:
+        status, stat = fs.read(f"/proc/{tid}/status"), fs.read(f"/proc/{tid}/stat")
+    except Absent:
+        return []
+    may = next(line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list:"))
+    return [(set(_cpulist.parse(may)), int(stat.rpartition(")")[2].split()[PROCESSOR]))]

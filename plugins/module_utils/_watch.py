@@ -1,0 +1,84 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The moments at which new interrupts may have come, as the kernel tells them on two netlink sockets.
+
+Most drivers request their interrupts when they are bound to a device, and then a uevent follows. Many drivers of
+network cards wait until the link is switched on, of which only rtnetlink tells. What has no event, such as another
+number of queues, is found by a look from time to time.
+Sources: lib/kobject_uevent.c and net/core/rtnetlink.c of the Linux kernel, rtnetlink(7).
+"""
+
+from __future__ import annotations
+
+import errno
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterator
+
+#: Seconds between an event and the look: a driver requests its last interrupts a little later than its first.
+SETTLED = 1.0
+#: Seconds between two looks without an event.
+PERIOD = 300.0
+
+NETLINK_KOBJECT_UEVENT = 15
+KERNEL_GROUP = 1
+RTMGRP_LINK = 1
+RTM_NEWLINK = 16
+IFF_UP = 1
+
+
+def moments() -> Iterator[None]:
+    """Yield at once, and again whenever it is time for a look; never end."""
+    import select
+    import socket
+    import time
+
+    listeners: dict[socket.socket, Callable[[bytes], bool]] = {
+        _listener(NETLINK_KOBJECT_UEVENT, KERNEL_GROUP): is_bind,
+        _listener(socket.NETLINK_ROUTE, RTMGRP_LINK): is_link_up,
+    }
+    due = time.monotonic()
+    while True:
+        if time.monotonic() >= due:
+            yield
+            due = time.monotonic() + PERIOD
+        ready = select.select(listeners, [], [], max(0.0, due - time.monotonic()))[0]
+        if any([heard(listener, listeners[listener]) for listener in ready]):
+            # Events that follow do not put the look off: they lead to another one.
+            due = min(due, time.monotonic() + SETTLED)
+
+
+def heard(listener: socket.socket, tells: Callable[[bytes], bool]) -> bool:
+    """Tell whether the next message is one of new interrupts, or was lost among too many."""
+    try:
+        return tells(listener.recv(1 << 16))
+    except OSError as error:
+        if error.errno == errno.ENOBUFS:
+            return True
+        raise
+
+
+def is_bind(message: bytes) -> bool:
+    """Tell whether a uevent says that a driver was bound to a device."""
+    return message.startswith(b"bind@")
+
+
+def is_link_up(message: bytes) -> bool:
+    """Tell whether an rtnetlink message says that a link was switched on just now.
+
+    It is a struct nlmsghdr of 16 bytes and a struct ifinfomsg, whose flags and changed flags are at 8 and 12.
+    """
+    kind, flags, changed = (int.from_bytes(message[at:end], "little") for at, end in ((4, 6), (24, 28), (28, 32)))
+    return kind == RTM_NEWLINK and bool(flags & changed & IFF_UP)
+
+
+def _listener(protocol: int, group: int) -> socket.socket:
+    import socket
+
+    listener = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
+    listener.bind((0, group))
+    return listener

@@ -1,0 +1,170 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: epyc_verify
+short_description: Go through the checklist of a tuned host
+version_added: 0.1.0
+description:
+  - Judges by what the kernel shows now. Everything that is stored on the host is surveyed as by
+    M(sovereign.epyc.epyc_drift), and summed up in one item per layer of settings.
+  - Adds what no single setting shows. Does the kernel have the nodes and threads that are expected, did it isolate the
+    CPUs that its parameters name, did the boot service succeed, are the threads of a service where they shall be.
+  - What could not be read is V(unknown) with the reason, never fine.
+author: The sovereign.epyc authors (@sovereign-epyc)
+extends_documentation_fragment: sovereign.epyc.attributes.reader
+options:
+  nps:
+    description: The NUMA nodes per socket to expect, as in M(sovereign.epyc.epyc_bios).
+    type: int
+    choices: [0, 1, 2, 4]
+  smt:
+    description: Whether to expect two threads on each core.
+    type: bool
+  layers:
+    description: Knobs that must have a stored request on the host. A layer that never ran is not noticed otherwise.
+    type: list
+    elements: str
+    choices: [sysfs, hugepages, resctrl, cpufreq, msr, irq, cmdline]
+    default: []
+  units:
+    description:
+      - Running services whose threads to look at. A key is the name of a systemd unit, a value the CPUs that its
+        threads shall keep to, such as V(verify), V(draft,housekeeping) or V(8-15). An empty value allows any.
+      - On CPUs that C(isolcpus) takes out of load balancing, the threads must be spread too.
+    type: dict
+    default: {}
+  allow_pending_reboot:
+    description: Whether boot parameters that wait for a reboot are fine.
+    type: bool
+    default: false
+"""
+
+EXAMPLES = r"""
+- name: Go through the checklist
+  sovereign.epyc.epyc_verify:
+    nps: 4
+    smt: false
+    units:
+      llama-server.service: verify
+  register: verified
+
+- name: Fail when something is not as it shall be
+  ansible.builtin.assert:
+    that: verified.clean
+    fail_msg: "{{ verified.complaints | join(' ') }}"
+"""
+
+RETURN = r"""
+clean:
+  description: Whether no item is wrong and none unknown.
+  returned: always
+  type: bool
+items:
+  description: The checklist.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: What it is about, such as C(resctrl), C(boot_service) or C(threads/llama-server.service).
+      type: str
+    title:
+      description: Its name for people.
+      type: str
+    verdict:
+      description: V(ok), V(wrong), V(unknown), V(unasked), or V(pending) with O(allow_pending_reboot).
+      type: str
+    expected:
+      description: What is expected, where that is one value.
+      type: str
+    found:
+      description: What was found, where that is one value.
+      type: str
+    sentence:
+      description: What was found, and if it is not as it shall be, what to do.
+      type: str
+complaints:
+  description: A line for each item that is wrong or unknown.
+  returned: always
+  type: list
+  elements: str
+text:
+  description: The checklist as a page.
+  returned: always
+  type: str
+pending_reboot:
+  description: The boot parameters that are configured and wait for a reboot, as sentences.
+  returned: always
+  type: list
+  elements: str
+boot_id:
+  description: The id of the running boot.
+  returned: always
+  type: str
+boot_service:
+  description: >-
+    How the boot service is. V(done), V(idle) when it did not have to run yet, V(starting), V(failed), V(missed) when it
+    did not run at this boot, V(missing) when it is not installed or not enabled, or null where systemd does not answer.
+  returned: always
+  type: str
+"""
+
+from ansible_collections.sovereign.epyc.plugins.module_utils import _bios, _checklist, _items
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._desired import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._verdict import survey
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+
+
+def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+    """Return the checklist as the module's result."""
+    store = Store(read_only=True)
+    intent, requests = stored(store)
+    host = Host(fs, intent)
+    verdicts = survey(host, store, requests)
+    bios = {} if params["nps"] is None else {"nps": f"NPS{params['nps']}"}
+    if params["smt"] is not None:
+        bios["smt"] = _bios.ON if params["smt"] else _bios.OFF
+    checklist = _checklist.Checklist(
+        bios=bios,
+        layers=params["layers"],
+        units={unit: str(cpus or "") for unit, cpus in params["units"].items()},
+        allow_pending_reboot=params["allow_pending_reboot"],
+    )
+    items = checklist.check(host, verdicts)
+    return {
+        "clean": all(item.clean for item in items),
+        "items": [item.to_dict() for item in items],
+        "complaints": _items.complaints(items),
+        "text": _items.render(items),
+        "pending_reboot": [_checklist.sentence(verdict) for verdict in verdicts if _checklist.waits(verdict)],
+        "boot_id": fs.read("/proc/sys/kernel/random/boot_id"),
+        "boot_service": next(item.found for item in items if item.name == "boot_service"),
+    }
+
+
+def main() -> None:
+    spec = dict(
+        nps=dict(type="int", choices=[0, 1, 2, 4]),
+        smt=dict(type="bool"),
+        layers=dict(type="list", elements="str", choices=list(_checklist.LAYERS), default=[]),
+        units=dict(type="dict", default={}),
+        allow_pending_reboot=dict(type="bool", default=False),
+    )
+    run_reader(spec, read)
+
+
+if __name__ == "__main__":
+    main()

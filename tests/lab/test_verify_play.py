@@ -1,0 +1,165 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""playbooks/verify.yml on a machine that site.yml has tuned: green, red for each thing that is wrong, green again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+VERIFY = "playbooks/verify.yml"
+CHECK = "Go through the checklist"
+FAIL = "Fail where something is not as it shall be"
+# Without the boot parameters, which would wait for a reboot.
+STEPS = '{"epyc_steps": ["prerequisites", "base", "cat"]}'
+STORED = "find /var/lib/sovereign-epyc -printf '%p %s %T@ %C@\n' | sort"
+THREADS = """
+import os, threading, time
+
+def work(cpu):
+    if cpu is not None:
+        os.sched_setaffinity(0, {cpu})
+    while True:
+        time.sleep(0.05)
+
+for cpu in CPUS:
+    threading.Thread(target=work, args=(cpu,), daemon=True).start()
+time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def tuned(small):
+    small.play("playbooks/site.yml", "-e", STEPS)
+    return small
+
+
+@pytest.fixture
+def service(tuned):
+    """Start a service of four threads, each pinned to its CPU."""
+
+    def start(cpus):
+        text = THREADS.replace("CPUS", json.dumps(cpus))
+        tuned.machine.run("cat >/run/threads.py", input=text)
+        tuned.run("systemd-run --quiet --collect --unit model python3 /run/threads.py")
+        tuned.run(
+            "until [ $(wc -l </sys/fs/cgroup/system.slice/model.service/cgroup.threads) = 5 ]; do sleep 0.2; done"
+        )
+
+    yield start
+    tuned.run("systemctl stop model", check=False)
+
+
+def green(guest, *arguments):
+    play = guest.play(VERIFY, *arguments)
+    assert play[CHECK]["complaints"] == []
+    return play
+
+
+def red(guest, *arguments):
+    """Run it; it must fail. Return what it complains of."""
+    play = guest.play(VERIFY, *arguments, succeeds=False)
+    assert play.returncode == 2, play.output
+    assert play[FAIL]["msg"] == "\n".join(play[CHECK]["complaints"])
+    return play[CHECK]["complaints"]
+
+
+def test_tuned_host_is_green_and_left_as_it_was(tuned):
+    before = tuned.state(), tuned.run(STORED)
+    play = green(tuned, "-e", "verify_nps=4", "-e", '{"verify_layers": ["resctrl"]}')
+    assert (tuned.state(), tuned.run(STORED)) == before
+    items = {item["name"]: item for item in play[CHECK]["items"]}
+    assert {name: item["verdict"] for name, item in items.items()} == {
+        "nps": "ok",
+        "smt": "ok",
+        "sysfs": "unasked",
+        "hugepages": "unasked",
+        "resctrl": "ok",
+        "cpufreq": "unasked",
+        "msr": "unasked",
+        "irq": "unasked",
+        "cmdline": "unasked",
+        "isolation": "unasked",
+        "boot_service": "ok",
+    }
+    assert items["boot_service"]["sentence"].endswith("it has not had to run yet.")
+    assert items["resctrl"]["sentence"].endswith(" settings in force, and kept over a boot.")
+    # One module on the host; the others run where Ansible does.
+    assert [result["task"] for result in play.results][1:] == [CHECK, "Show the checklist", FAIL]
+    assert "11 items: 4 ok, 0 wrong, 0 unknown, 7 unasked" in play.output, "a person sees the page"
+
+
+def test_changed_mask_is_red_until_it_is_repaired(tuned):
+    tuned.run("echo L3:2=ff >/sys/fs/resctrl/draft/schemata")
+    assert red(tuned) == [
+        "L3 partition: resctrl:draft/L3/2 is ff and shall be f. Run site.yml again, or 'sovereign-epyc apply' on the "
+        "host."
+    ]
+    tuned.run("sovereign-epyc apply")
+    green(tuned)
+
+
+def test_host_that_is_not_as_expected_is_red(tuned):
+    nodes, layer = red(tuned, "-e", "verify_nps=1", "-e", '{"verify_layers": ["msr"]}')
+    assert nodes.startswith(
+        "NUMA nodes per socket: It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains) and shall"
+    )
+    assert layer == "prefetchers: Nothing is stored for it on this host, and it shall be. Run site.yml."
+
+
+def test_boot_service_that_is_disabled_is_red(tuned):
+    tuned.run("systemctl disable sovereign-epyc.service")
+    try:
+        partition, service = red(tuned)
+    finally:
+        tuned.run("systemctl enable sovereign-epyc.service")
+    assert "as it shall be, and will not be after a boot: sovereign-epyc.service is not enabled" in partition
+    assert service == "boot service: sovereign-epyc.service is disabled, so nothing is made again at a boot."
+    green(tuned)
+
+
+def test_boot_service_that_failed_is_red(tuned):
+    store = "/var/lib/sovereign-epyc/desired.json"
+    tuned.run(f"cp -a {store} /run/desired.json && sed -i 's/fff0/fffff0/; s/12MiB/99MiB/' {store}")
+    tuned.run("systemctl start sovereign-epyc.service", check=False)
+    tuned.run(f"cp -a /run/desired.json {store}")
+    try:
+        (service,) = red(tuned)
+    finally:
+        tuned.run("systemctl restart sovereign-epyc.service")
+    assert service == (
+        "boot service: Enabled, and its last run failed (exit-code, exit code 1). 'journalctl -b -u "
+        "sovereign-epyc.service' on the host tells why."
+    )
+    play = green(tuned)
+    assert play[CHECK]["boot_service"] == "done"
+
+
+def test_parameter_that_waits_for_a_reboot_is_red_unless_allowed(tuned):
+    asked = {"parameters": ["foo.bar=1"], "persistent": True}
+    assert tuned.module("kernel_cmdline", **asked)["reboot_required"] is True
+    try:
+        assert red(tuned) == [
+            "boot parameters: cmdline:foo.bar is nothing and shall be 1, which waits for a reboot. Run reboot.yml."
+        ]
+        play = green(tuned, "-e", "verify_allow_pending_reboot=true")
+        assert play[CHECK]["pending_reboot"] == ["cmdline:foo.bar is nothing and shall be 1, which waits for a reboot"]
+    finally:
+        tuned.module("kernel_cmdline", state="original")
+    green(tuned)
+
+
+def test_threads_must_keep_to_their_cpus(tuned, service):
+    service([12, 13, 14, 15])
+    (complaint,) = red(tuned, "-e", '{"verify_units": {"model.service": "12-15"}}')
+    assert complaint == (  # the main thread may run anywhere
+        "threads of model.service: 1 of 5 threads may also run on 0-11, outside of 12-15 (12-15). Set "
+        "AllowedCPUs=12-15 for model.service."
+    )
+    tuned.run("taskset -p -c 12-15 $(systemctl show -P MainPID model)")
+    green(tuned, "-e", '{"verify_units": {"model.service": "12-15"}}')
+    (complaint,) = red(tuned, "-e", '{"verify_units": {"nobody.service": ""}}')
+    assert "The unit nobody.service has no control group" in complaint

@@ -1,0 +1,62 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Writes what a play did to a file, one JSON line each, so that nobody has to read what is meant for people.
+
+A line is the result of a task on a host, or a module that was executed on one. A task may execute none, as debug, or
+several, as copy, and each of them costs the host as much.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.plugins.callback import CallbackBase
+
+
+def write(line: dict[str, Any]) -> None:
+    with open(os.environ["RECORD_FILE"], "a", encoding="utf-8") as file:
+        print(json.dumps(line, default=str), file=file)
+
+
+def recorded(execute: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the method by which every action plugin executes a module; workers are forked, so they have it too."""
+
+    @functools.wraps(execute)
+    def execute_module(self: Any, module_name: str | None = None, *args: Any, **kwargs: Any) -> Any:
+        write({"module": module_name or self._task.action, "by": self._task.name})
+        return execute(self, module_name, *args, **kwargs)
+
+    return execute_module
+
+
+class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no annotations
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "record"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        ActionBase._execute_module = recorded(ActionBase._execute_module)
+
+    def _record(self, status: str, result: Any) -> None:
+        write({"task": result.task.name, "host": result.host.name, "status": status, **result.result})
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        self._record("ok", result)
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        self._record("failed", result)
+
+    def v2_runner_on_skipped(self, result: Any) -> None:
+        self._record("skipped", result)
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        self._record("unreachable", result)

@@ -75,7 +75,7 @@ class Guest:
 
     def everything(self) -> dict[str, str]:
         """Every address that the collection could write, with what is there."""
-        text = (HERE / "host_state.py").read_text()
+        text = Path(__file__).with_name("host_state.py").read_text()
         return dict(json.loads(self.machine.run("python3 -", input=text).stdout))
 
     def changed_since(self, before: dict[str, str]) -> dict[str, tuple[str | None, str | None]]:

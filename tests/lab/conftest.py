@@ -73,6 +73,17 @@ class Guest:
         """Run a shell command as root and return what it printed."""
         return self.machine.run(command, check=check).stdout
 
+    def everything(self) -> dict[str, str]:
+        """Every address that the collection could write, with what is there."""
+        text = Path(__file__).with_name("host_state.py").read_text()
+        return dict(json.loads(self.machine.run("python3 -", input=text).stdout))
+
+    def changed_since(self, before: dict[str, str]) -> dict[str, tuple[str | None, str | None]]:
+        """The addresses that differ, with what was and what is there."""
+        now = self.everything()
+        pairs = {address: (before.get(address), now.get(address)) for address in before.keys() | now.keys()}
+        return {address: (was, is_now) for address, (was, is_now) in pairs.items() if was != is_now}
+
     def state(self) -> str:
         """Every byte that the kernel shows about resctrl groups."""
         return self.run(STATE, check=False)
@@ -132,16 +143,25 @@ class Guest:
         command = [*self.machine.ssh_command(), f"mkdir {PAYLOAD} && tar -xzC {PAYLOAD}"]
         subprocess.run(command, cwd=self.machine.run_dir.path, input=buffer.getvalue(), check=True)
 
-    def module(self, name: str, **options: Any) -> dict[str, Any]:
-        """Run one of our modules as Ansible would, but without the seconds that a play takes on an emulated machine."""
-        done = self.machine.run(
-            f"cat >{PAYLOAD}/arguments && PYTHONPATH={PAYLOAD} python3 -m {COLLECTION.replace('/', '.')}"
-            f".modules.{shlex.quote(name)} {PAYLOAD}/arguments",
+    def module(self, name: str, fault: str = "", **options: Any) -> dict[str, Any]:
+        """Run one of our modules as Ansible would, but without the seconds that a play takes on an emulated machine.
+
+        ``fault`` is Python that runs before it, in the same process.
+        """
+        done = self.run_module(name, fault, **options)
+        assert done.stdout.strip().startswith("{"), done.stdout + done.stderr
+        return dict(json.loads(done.stdout))
+
+    def run_module(self, name: str, fault: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run one of our modules and return how its process ended."""
+        package = COLLECTION.replace("/", ".")
+        start = f"import runpy; runpy.run_module('{package}.modules.{name}', run_name='__main__', alter_sys=True)"
+        program = shlex.quote(f"{fault}\n{start}")
+        return self.machine.run(
+            f"file=$(mktemp -p {PAYLOAD}) && cat >$file && PYTHONPATH={PAYLOAD} python3 -c {program} $file; exit $?",
             check=False,
             input=json.dumps({"ANSIBLE_MODULE_ARGS": options}),
         )
-        assert done.stdout.strip().startswith("{"), done.stdout + done.stderr
-        return dict(json.loads(done.stdout))
 
 
 @contextlib.contextmanager

@@ -1,0 +1,181 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What may happen to a run: it is killed, the power is cut, the disk is full, another run is there.
+
+Faults of one knob are tested with it: a CPU that leaves between reading and writing, no module msr and a locked-down
+kernel in test_msr_bits, too little memory in test_hugepages, an interrupt that vanishes in test_irq_affinity,
+irqbalance in test_irqbalance, TuneD in test_sysfs and test_cpufreq. test_whole_host kills a run amid 128 registers.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+STORE = "/var/lib/sovereign-epyc"
+DROP_IN = "/etc/default/grub.d/95-sovereign-epyc.cfg"
+INTENT = {"draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "12MiB"}, "default": {"l3": "4MiB"}}
+
+OFF = {"settings": [{"cpus": "all", "prefetch_control": {"l1_stream": "disabled"}}], "load_module": True}
+KILLED = {
+    # module, what it asks for, the call that is its last, and which of those calls
+    "before the ledger is renamed": ("sysfs_settings", {"thp": "never"}, "os.rename", 1),
+    "between ledger and write": ("sysfs_settings", {"thp": "never", "numa_balancing": False}, "KernelFS.write", 1),
+    "in the middle of the plain ones": (
+        "sysfs_settings",
+        {"thp": "never", "numa_balancing": False, "workqueue_cpus": "0"},
+        "KernelFS.write",
+        2,
+    ),
+    "with some of the pools": ("hugepages", {"pools": [{"pages": 5}]}, "KernelFS.write", 3),
+    "with a group that is not marked as ours": (
+        "resctrl_schemata",
+        {"mount": True, "from_plan": True, "intent": INTENT},
+        "KernelFS.label",
+        2,
+    ),
+    "in the middle of the groups": (
+        "resctrl_schemata",
+        {"mount": True, "from_plan": True, "intent": INTENT},
+        "KernelFS.write",
+        2,
+    ),
+    "with some of the policies": (
+        "cpufreq_per_ccd",
+        {"settings": [{"cpus": "all", "governor": "performance", "max": "1900MHz"}]},
+        "KernelFS.write",
+        20,
+    ),
+    "before the modules are loaded": ("msr_bits", OFF, "KernelFS.load_module", 2),
+    "before the first register": ("msr_bits", OFF, "KernelFS.patch_words", 1),
+    "in the middle of the registers": ("msr_bits", OFF, "KernelFS.patch_words", 9),
+    "with some of the interrupts": ("irq_affinity", {"cpus": "4-5", "default": True}, "KernelFS.write", 4),
+}
+# Has the process end as by the kernel's own hand, at the Nth call of a function.
+KILL = """
+import os, signal
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+def fatal(real, calls=iter(range(1, {turn}))):
+    return lambda *args, **more: real(*args, **more) if next(calls, 0) else os.kill(os.getpid(), signal.SIGKILL)
+{call} = fatal({call})
+"""
+# Has the process tell that it is about to write, holding the locks, and wait a while.
+WAIT = """
+import time
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+def slowly(*args, real=KernelFS.write):
+    open("/run/writing", "w").close()
+    time.sleep(2)
+    real(*args)
+KernelFS.write = slowly
+"""
+
+
+def until(guest, path):
+    guest.run(f"timeout 30 sh -c 'until [ -e {path} ]; do sleep 0.1; done' && rm {path}")
+
+
+@pytest.fixture
+def host(guest):
+    """A host that is after every test as it was before, but for what a fault leaves behind on purpose."""
+    first = guest.everything()
+    guest.left = lambda: guest.changed_since(first).keys() - {"/proc/sys/kernel/tainted", f"{STORE}/"}
+    yield guest
+    assert guest.left() == set()
+
+
+@pytest.mark.parametrize(("name", "asked", "call", "turn"), KILLED.values(), ids=KILLED)
+def test_killed(host, name, asked, call, turn):
+    """Nothing is lost, whichever comes next: the same run again, or the way back."""
+    for then in ("again", "back"):
+        died = host.run_module(name, KILL.format(call=call, turn=turn), **asked)
+        assert died.returncode == 137, died
+        if then == "again":
+            done = host.module(name, **asked)
+            assert done["changed"], done
+            assert not host.module(name, **asked)["changed"]
+            assert host.run(f"ls {STORE}").split() == ["ledger.json"]
+        back = host.module(name, state="original")
+        assert not back.get("failed"), back
+
+
+def test_registers_that_a_killed_run_had_written_are_not_written_again(host):
+    """And those that it had not are."""
+    host.run_module("msr_bits", KILL.format(call="KernelFS.patch_words", turn=9), **OFF)
+    done = host.module("msr_bits", **OFF)
+    assert list(done["diff"]["before"]) == [f"msr:0xc0000108[0]/cpu{cpu}" for cpu in range(8, 16)]
+    host.module("msr_bits", state="original")
+
+
+def test_no_room_for_the_ledger(host):
+    """No original, no write."""
+    host.run(f"mkdir {STORE} && mount -t tmpfs -o size=4k none {STORE} && head -c 4096 /dev/zero >{STORE}/other")
+    try:
+        result = host.module("sysfs_settings", thp="never")
+        assert result["msg"] == f"{STORE}/ledger.json cannot be written: No space left on device. It is as it was."
+        assert host.left() == {"mounts"}
+        host.run(f"rm {STORE}/other")
+        assert host.module("sysfs_settings", thp="never")["changed"] is True
+        assert host.module("sysfs_settings", state="original")["changed"] is True
+    finally:
+        host.run(f"umount {STORE}")
+
+
+def test_no_room_for_the_request(host):
+    """The ledger has the last page of the disk; what was set before that was found out is undone."""
+    host.run(f"mkdir {STORE} && mount -t tmpfs -o size=4k none {STORE}")
+    try:
+        result = host.module("sysfs_settings", thp="never", persistent=True)
+        assert result["failed"] and f"{STORE}/desired.json cannot be written: No space left" in result["msg"]
+        assert result["msg"].endswith("What this run had changed was put back.")
+        assert host.run("cat /sys/kernel/mm/transparent_hugepage/enabled") == "[always] madvise never\n"
+        host.run(f"mount -o remount,size=64k {STORE}")
+        assert host.module("sysfs_settings", thp="never", persistent=True)["changed"] is True
+        assert host.module("sysfs_settings", state="original")["changed"] is True
+    finally:
+        host.run(f"umount {STORE}")
+
+
+def test_two_at_once(host):
+    """The second waits for the first, and sees what that has made; the ledger has what was before both."""
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(host.module, "sysfs_settings", WAIT, thp="never", label="one", persistent=True)
+        until(host, "/run/writing")
+        second = host.module("sysfs_settings", thp="madvise", numa_balancing=False, label="two", persistent=True)
+    assert first.result()["diff"]["before"]["sysfs:thp/enabled"] == "always"
+    assert second["diff"]["before"]["sysfs:thp/enabled"] == "never"
+    assert second["diff"]["before"].keys() >= {"sysfs:numa_balancing", "desired:sysfs/two"}
+    back = host.module("sysfs_settings", state="original")
+    assert {key: text for key, text in back["diff"]["after"].items() if text} == {
+        "sysfs:thp/enabled": "always",
+        "sysfs:numa_balancing": "1",
+    }
+    assert back["diff"]["after"].keys() >= {"desired:sysfs/one", "desired:sysfs/two"}
+
+
+def test_power_cut(boot):
+    """Amid an update-grub: what was to be remembered is on the disk, and the host boots as before and goes on."""
+    guest = boot("small", "power-cut")
+    guest.carry_modules()
+    first = guest.everything()
+    guest.module("sysfs_settings", thp="never")
+    slow = "/etc/grub.d/09_slow"
+    guest.run(f"printf '#!/bin/sh\ntouch /run/writing; sleep 600\n' >{slow}; chmod 755 {slow}; sync")
+    with ThreadPoolExecutor() as pool:
+        run = pool.submit(guest.run_module, "kernel_cmdline", parameters=["sovereign.test=1"])
+        until(guest, "/run/writing")
+        guest.machine.kill()
+        assert run.exception() is not None
+    guest.run(f"rm {slow}; grep -q sovereign.test=1 {DROP_IN}; grep -q cmdline:sovereign.test {STORE}/ledger.json")
+    assert "sovereign.test" not in guest.run("cat /proc/cmdline /boot/grub/grub.cfg")
+    guest.carry_modules()
+    # Originals of the boot before are in the ledger too, and do not count.
+    assert guest.module("sysfs_settings", state="original")["changed"] is False
+    made = guest.module("kernel_cmdline", parameters=["sovereign.test=1"])
+    assert (made["changed"], made["reboot_required"]) == (True, True)
+    assert guest.module("kernel_cmdline", state="original")["reboot_required"] is False
+    left = guest.changed_since(first)
+    assert left.keys() == {f"{STORE}/", "driver dm_mod"}, left  # update-grub loads it

@@ -1,0 +1,108 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Everything at once on the virtual 9754: made, kept over a reboot, and put back to the last byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+PLAYBOOK = Path(__file__).with_name("every_module.yml")
+PENDING = ["cmdline:isolcpus", "cmdline:quiet", "cmdline:sovereign.test"]
+STORE = "/var/lib/sovereign-epyc"
+# Something of each kind that the playbook changes, to know that what is compared afterwards was different in between.
+TOUCHED = {
+    "/proc/sys/kernel/numa_balancing",
+    "/sys/kernel/mm/transparent_hugepage/enabled",
+    "/sys/kernel/mm/transparent_hugepage/defrag",
+    "/sys/devices/virtual/workqueue/cpumask",
+    "/sys/devices/virtual/workqueue/writeback/cpumask",
+    "/sys/devices/system/node/node3/hugepages/hugepages-2048kB/nr_hugepages",
+    "/sys/fs/resctrl/schemata",
+    "/sys/fs/resctrl/verify/cpus_list",
+    "/sys/devices/system/cpu/cpufreq/policy127/scaling_governor",
+    "/sys/devices/system/cpu/cpufreq/policy127/scaling_min_freq",
+    "/dev/cpu/127/msr 0xc0000108",
+    "/dev/cpu/127/msr 0xc0010015",
+    "/proc/irq/default_smp_affinity",
+    "/proc/irq/9/smp_affinity",
+    "/boot/grub/grub.cfg",
+    "/etc/default/grub.d/95-sovereign-epyc.cfg",
+    "/etc/systemd/system/sovereign-epyc.service",
+    "/etc/systemd/system/multi-user.target.wants/sovereign-epyc.service",
+    "/usr/lib/",
+    "/usr/sbin/",
+    f"{STORE}/",
+    "driver msr",
+    "mount /sys/fs/resctrl",
+}
+# Dies before the register of the 64th CPU is written.
+KILL = """
+import os, signal
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+def patch_words(*args, real=KernelFS.patch_words, calls=iter(range(1, 64))):
+    return real(*args) if next(calls, 0) else os.kill(os.getpid(), signal.SIGKILL)
+KernelFS.patch_words = patch_words
+"""
+
+
+def check(guest):
+    """The exit code of the host's own check, how much it looked at, and what of that is not as it shall be."""
+    done = guest.machine.run("sovereign-epyc check --json", check=False)
+    settings = json.loads(done.stdout)["settings"]
+    wrong = [row for row in settings if (row["live"], row["persistent"]) != ("ok", "ok")]
+    return done.returncode, len(settings), wrong
+
+
+def originals(guest):
+    """What the ledger still has to put back, and what the host would make again at the next boot."""
+    ledger, desired = (json.loads(guest.run(f"cat {STORE}/{name}.json")) for name in ("ledger", "desired"))
+    return {**ledger["running"]["originals"], **ledger["lasting"], **desired["requests"], **desired["intent"]}
+
+
+def test_everything(boot):
+    guest = boot("epyc9754", "whole-host")
+    first = guest.everything()
+    guest.play(PLAYBOOK)
+    made = guest.changed_since(first)
+    assert made.keys() >= TOUCHED, TOUCHED - made.keys()
+    code, number, wrong = check(guest)
+    assert (code, sorted(row["address"] for row in wrong)) == (2, PENDING), wrong
+    assert all(row["pending_reboot"] for row in wrong)
+
+    guest.machine.reboot()
+    assert guest.run("systemctl is-active sovereign-epyc").strip() == "active"
+    assert check(guest) == (0, number, [])
+    kept = guest.changed_since(first)
+    assert kept.keys() >= TOUCHED, TOUCHED - kept.keys()
+
+    guest.play("playbooks/restore.yml")
+    assert originals(guest) == {}
+    left = guest.changed_since(first)
+    # The folder stays, with nothing in it to put back. The rest is what only a boot settles: "quiet" sets printk, and
+    # update-grub loads dm_mod.
+    settled = {"/proc/cmdline", "/proc/sys/kernel/printk", "/proc/sys/kernel/tainted", "driver dm_mod"}
+    assert left.keys() == {f"{STORE}/", *settled}, left
+    guest.machine.reboot()
+    left = guest.changed_since(first)
+    assert left.keys() == {f"{STORE}/"}, left
+
+
+def test_killed_amid_128_registers(boot):
+    guest = boot("epyc9754", "whole-host")
+    guest.carry_modules()
+    guest.run("modprobe msr; modprobe cpuid")
+    first = guest.everything()
+    asked = {"settings": [{"cpus": "all", "prefetch_control": {"l1_stream": "disabled"}}]}
+
+    assert guest.run_module("msr_bits", KILL, **asked).returncode == 137
+    written = [key for key in guest.changed_since(first) if key.startswith("/dev/cpu/")]
+    assert sorted(written) == sorted(f"/dev/cpu/{cpu}/msr 0xc0000108" for cpu in range(63))
+    done = guest.module("msr_bits", **asked)
+    assert list(done["diff"]["after"]) == [f"msr:0xc0000108[0]/cpu{cpu}" for cpu in range(63, 128)]
+
+    guest.module("msr_bits", state="original")
+    left = guest.changed_since(first)
+    assert left.keys() == {f"{STORE}/", "/proc/sys/kernel/tainted"}, left

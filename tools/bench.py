@@ -80,7 +80,7 @@ RACES = (
         done
         """,
         prepare="modprobe -a msr cpuid; wrmsr -a 0xc0011022 0x2000",
-        proof="rdmsr -a 0xc0011022 | uniq -c | tr -s ' \\n' ' ' | grep -x ' 16 a000 112 0 '",
+        proof="rdmsr -a 0xc0011022 | sed 's/.*: //' | uniq -c | tr -s ' \\n' ' ' | grep -x ' 16 a000 112 0 '",
         bar=TEN_TIMES,
     ),
     Race(

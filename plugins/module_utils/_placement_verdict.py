@@ -145,11 +145,7 @@ def _spread(asked: Asked, busy: Sequence[Thread]) -> Verdict:
     if shared:
         return _verdict("spread", DRIFT, f"Busy threads share a {what}. {_first(list(shared))}.")
     floating = [thread for thread in busy if _pin(thread) is None]
-    how = (
-        f"; {len(floating)} of them may move to other CPUs and come together later"
-        if floating
-        else ""
-    )
+    how = f"; {len(floating)} of them may move to other CPUs and come together later" if floating else ""
     return _verdict("spread", OK, f"{_count(busy, 'busy thread')}, each on a {what} of its own{how}.")
 
 

@@ -18,12 +18,12 @@ POOL = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages"
 # The threads that compute pin themselves to the CPUs that are named in the arguments.
 SERVICE = """
 import ctypes, mmap, os, sys, threading
-model, hugetlb, pins = sys.argv[1], int(sys.argv[2]), sys.argv[3].split(",")
+model, size, hugetlb, pins = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4].split(",")
 with open(model, "rb") as file:
     weights = mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)
 sum(weights[at] for at in range(0, len(weights), 4096))
 MAP_HUGETLB = 0x40000
-cache = mmap.mmap(-1, 16 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (MAP_HUGETLB if hugetlb else 0))
+cache = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (MAP_HUGETLB if hugetlb else 0))
 for at in range(0, len(cache), 4096):
     cache[at] = 1
 # Python's threads take turns. A process of its own for each would be another picture, so C keeps them busy at a time.
@@ -47,10 +47,12 @@ def service(guest):
     """Start the service with properties of its unit; gone afterwards, with its pool and its model."""
     guest.machine.run("cat >/run/service.py", input=SERVICE)
 
-    def start(*properties, pins="1,2,3,4", hugetlb=False, model=16 * MIB):
-        guest.run(f"head -c {model} /dev/zero >{MODEL}")
+    def start(*properties, pins="1,2,3,4", hugetlb=False, cache=16 * MIB, node=0):
+        # The pages of a file keep the node that they got when they were filled, whoever maps them later.
+        guest.run(f"mount -o remount,mpol=bind:{node} /dev/shm && head -c {16 * MIB} /dev/zero >{MODEL}")
+        guest.run("mount -o remount,mpol=default /dev/shm")
         given = " ".join(f"-p {item}" for item in properties)
-        command = f"python3 /run/service.py {MODEL} {int(hugetlb)} {pins}"
+        command = f"python3 /run/service.py {MODEL} {cache} {int(hugetlb)} {pins}"
         guest.run(f"systemd-run --quiet --unit=placed {given} {command}")
         for _ in range(200):
             threads = guest.run("cat /sys/fs/cgroup/system.slice/placed.service/cgroup.threads", check=False).split()
@@ -89,10 +91,7 @@ def test_all_is_where_it_shall_be(guest, service, prove):
     """Four pinned threads in a cpuset, memory bound to two nodes with pages of a pool there, all in a cache group."""
     for node in (1, 2):
         guest.run(f"echo 8 >{POOL.format(node)} && test $(cat {POOL.format(node)}) = 8")
-    # The pages of a file keep the node that they got when they were filled, whoever maps them later.
-    guest.run("mount -o remount,mpol=bind:1 /dev/shm")
-    unit = service("AllowedCPUs=0-7", "NUMAPolicy=bind", "NUMAMask=1-2", pins="4,5,6,7", hugetlb=True)
-    guest.run("mount -o remount,mpol=default /dev/shm")
+    unit = service("AllowedCPUs=0-7", "NUMAPolicy=bind", "NUMAMask=1-2", pins="4,5,6,7", hugetlb=True, node=1)
     group = {"name": "verify", "tasks_of": [unit], "l3": {"all": "8 ways"}, "monitors": [{"name": "m"}]}
     assert not guest.module("resctrl_schemata", mount=True, groups=[group]).get("failed")
     result = prove(
@@ -164,7 +163,7 @@ def test_nothing_is_where_it_shall_be(guest, service, prove):
 
 def test_interleaved(guest, service, prove):
     """Memory that nobody mapped, over all nodes, and the same held against a half of them."""
-    unit = service("NUMAPolicy=interleave", "NUMAMask=0-3", model=4096)
+    unit = service("NUMAPolicy=interleave", "NUMAMask=0-3", cache=64 * MIB)
     guest.run(f"rm {MODEL}")
     asked = prove(unit, model=["/srv/none.gguf"], nodes="all", interleaved=True)
     assert asked["verdict"] == {"nodes/weights": "unknown", "nodes/anonymous": "ok"}, asked["sentence"]

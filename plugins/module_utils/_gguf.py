@@ -287,8 +287,6 @@ class _Reader:
     def _array(self, key: str) -> Any:
         kind, count = self._number("I", key), self._number("Q", key)
         if kind == TEXT:
-            if count * 8 > self.part.size - self.at:
-                raise self._truncated(key)
             texts = [self._text(self.part.size, key) for dummy in range(count)]
             if key == TOKENS:
                 self.part.tokens = texts

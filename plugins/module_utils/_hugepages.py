@@ -143,11 +143,11 @@ def expand(fs: KernelFS, options: Mapping[str, Any]) -> tuple[Table, list[str]]:
         what = f"pools[{number}]"
         kb = _size(fs, row.get("size") or "2MiB", what)
         pages = _pages(row, kb, what, remarks)
-        _add(table, dict.fromkeys(_nodes(fs, row.get("node", "all"), what), pages), kb)
+        _add(table, dict.fromkeys(nodes_of(fs, row.get("node", "all"), what), pages), kb)
     path = options.get("for_file")
     if path:
         kb = _size(fs, options.get("size") or "2MiB", "size")
-        nodes = _nodes(fs, options.get("nodes") or "all", "nodes")
+        nodes = nodes_of(fs, options.get("nodes") or "all", "nodes")
         headroom = whole(options.get("headroom") or 0, "headroom")
         size = _file_bytes(fs, path)
         need = size * (100 + headroom)
@@ -191,10 +191,11 @@ def _size(fs: KernelFS, text: object, what: str) -> int:
     return kb
 
 
-def _nodes(fs: KernelFS, text: object, what: str) -> tuple[int, ...]:
+def nodes_of(fs: KernelFS, text: object, what: str) -> tuple[int, ...]:
+    """Return the nodes that a text names, all of which have memory."""
     there = nodes_with_memory(fs)
     if not there:
-        raise BadRequest(f"{NODES}/has_memory names no node with memory: this kernel has no pools per node.")
+        raise BadRequest(f"{NODES}/has_memory names no node with memory: this kernel knows of no nodes.")
     if str(text) == "all":
         return there
     try:

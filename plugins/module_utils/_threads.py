@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The threads of a running service, found through its control group.
+"""The threads and processes of a running service, found through its control group.
 
-Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel (cgroup.threads).
+Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel (cgroup.threads, cgroup.procs).
 """
 
 from __future__ import annotations
@@ -23,14 +23,26 @@ def threads_of(fs: KernelFS, who: str) -> set[int]:
     if who.isdecimal():
         names = fs.names(f"/proc/{who}/task")
         if not names:
-            raise BadRequest(f"There is no process {who}, so its threads cannot be moved.")
+            raise BadRequest(f"There is no process {who}: it has ended, or the number is wrong.")
         return {int(name) for name in names}
-    folder = _find_unit(fs, who, CGROUPS)
+    return _ids_below(fs, _folder_of(fs, who), "cgroup.threads")
+
+
+def processes_of(fs: KernelFS, who: str) -> list[int]:
+    """Return the processes of a systemd unit, or just the one that a number names, as threads_of does."""
+    if who.isdecimal():
+        threads_of(fs, who)
+        return [int(who)]
+    return sorted(_ids_below(fs, _folder_of(fs, who), "cgroup.procs"))
+
+
+def _folder_of(fs: KernelFS, unit: str) -> str:
+    folder = _find_unit(fs, unit, CGROUPS)
     if folder is None:
         raise BadRequest(
-            f"The unit {who} has no control group below {CGROUPS}: it does not run. Start it first, or check its name."
+            f"The unit {unit} has no control group below {CGROUPS}: it does not run. Start it first, or check its name."
         )
-    return _threads_below(fs, folder)
+    return folder
 
 
 def _find_unit(fs: KernelFS, unit: str, folder: str) -> str | None:
@@ -45,12 +57,12 @@ def _find_unit(fs: KernelFS, unit: str, folder: str) -> str | None:
     return None
 
 
-def _threads_below(fs: KernelFS, folder: str) -> set[int]:
+def _ids_below(fs: KernelFS, folder: str, file: str) -> set[int]:
     try:
-        threads = {int(line) for line in fs.read(f"{folder}/cgroup.threads").split()}
+        ids = {int(line) for line in fs.read(f"{folder}/{file}").split()}
     except Absent:
         return set()
     for name in fs.names(folder):
         if fs.is_dir(f"{folder}/{name}"):
-            threads |= _threads_below(fs, f"{folder}/{name}")
-    return threads
+            ids |= _ids_below(fs, f"{folder}/{name}", file)
+    return ids

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The proof about a running service: what its threads and its memory do, held against what was asked.
+
+Nothing is written, and what cannot be told is said to be unknown.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from . import _cpulist, _placement_cache, _placement_memory, _placement_threads, _placement_verdict
+from ._errors import BadRequest
+from ._threads import processes_of
+from ._verdict import OK
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from ._host import Host
+    from ._kernelfs import KernelFS
+    from ._placement_threads import Thread
+    from ._topology import Topology
+
+
+class Proof:
+    """What was found out about a service; ``seconds`` is the length of the window, None without one."""
+
+    def __init__(self, service: str, threads: Iterable[Thread], groups: _placement_cache.Groups) -> None:
+        self.service = service
+        self.threads = sorted(threads, key=lambda thread: (thread.process, thread.tid))
+        self.groups = groups
+        self.places = {thread.tid: groups.place(thread) for thread in self.threads}
+        self.seconds: float | None = None
+        self.monitored: list[dict[str, object]] = []
+        self.memory: list[_placement_memory.Memory] = []
+
+    @property
+    def missing(self) -> list[str]:
+        """What could not be read, with the reason."""
+        return [*self.groups.missing, *(reason for memory in self.memory for reason in memory.missing.values())]
+
+
+def prove(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str, object]:
+    """Return the proof about the service that the options name, as plain data."""
+    asked = _placement_verdict.Asked(host, options)
+    window = options.get("window") or 0
+    if window < 0:
+        raise BadRequest(f"window: {window} is no length of time; say 0 for none, or a number of seconds.")
+    proof = _look(host.fs, options["service"], window, clock)
+    models = [os.path.realpath(path) for path in options.get("model") or []]
+    proof.memory = [_placement_memory.read(host.fs, pid, models) for pid in processes_of(host.fs, proof.service)]
+    verdicts = _placement_verdict.judge(asked, proof)
+    return {
+        "clean": all(verdict["verdict"] == OK for verdict in verdicts),
+        "verdicts": verdicts,
+        "seconds": proof.seconds,
+        "threads": [_row(host.topology, proof, thread) for thread in proof.threads],
+        "memory": [memory.to_dict() for memory in proof.memory],
+        "groups": proof.monitored,
+        "missing": proof.missing,
+    }
+
+
+def _look(fs: KernelFS, service: str, window: float, clock: Any) -> Proof:
+    """Read threads and groups, at both ends of the window if there is one."""
+    before = _placement_threads.sample(fs, processes_of(fs, service))
+    groups = _placement_cache.Groups(fs)
+    first: dict[tuple[str, str], _placement_cache.Counters] = {}
+    if window:
+        begin = clock.monotonic()
+        names = _placement_cache.names_of(groups.place(thread) for thread in before.values())
+        first = {name: groups.counters(*name) for name in names}
+        clock.sleep(window)
+        after = _placement_threads.sample(fs, processes_of(fs, service))
+        seconds = clock.monotonic() - begin
+        proof = Proof(service, _placement_threads.over(before, after, seconds), groups)
+        proof.seconds = seconds
+    else:
+        proof = Proof(service, _placement_threads.unmeasured(before.values()), groups)
+    if not proof.threads:
+        raise BadRequest(f"{service} has no threads: it has ended, or is being started. Ask again when it runs.")
+    names = _placement_cache.names_of(proof.places.values())
+    second = {name: groups.counters(*name) for name in names}
+    proof.monitored = _placement_cache.report(names, first, second, proof.seconds)
+    return proof
+
+
+def _row(top: Topology, proof: Proof, thread: Thread) -> dict[str, object]:
+    """Return a thread as plain data; L3 domain and node are those of the CPU that it ran on last."""
+    place = proof.places[thread.tid]
+    return {
+        "process": thread.process,
+        "thread": thread.tid,
+        "name": thread.name,
+        "allowed": _cpulist.render(thread.allowed),
+        "cpu": thread.cpu,
+        "l3": next((domain.id for domain in top.l3 if thread.cpu in domain.cpus), None),
+        "node": next((node.id for node in top.nodes if thread.cpu in node.cpus), None),
+        "groups": None if place is None else list(place.limits),
+        "busy": thread.busy,
+        "worked": thread.worked,
+        "waited": thread.waited,
+        "voluntary": thread.voluntary,
+        "involuntary": thread.involuntary,
+    }

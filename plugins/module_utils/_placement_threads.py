@@ -1,0 +1,135 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the threads of a process do: where each may run, where it ran last, and how much it ran, waited and switched.
+
+Three small files per thread, read once, or twice around a window of time.
+Source: Documentation/filesystems/proc.rst and Documentation/scheduler/sched-stats.rst of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+from . import _cpulist
+from ._errors import Absent
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ._kernelfs import KernelFS
+
+#: The unit of times in /proc/PID/stat is the same for all programs, whatever the kernel itself counts in.
+TICKS_PER_SECOND = 100
+NANOSECONDS = 1_000_000_000
+#: The share of a window that a busy thread ran or waited to run. Threads that compute come close to 1, even where a
+#: hundred of them are crowded on one CPU and each runs for a hundredth.
+BUSY = 0.5
+
+
+class Thread:
+    """One thread. What is measured over a window is None without one, or where the kernel does not count it."""
+
+    __slots__ = (
+        "allowed",
+        "busy",
+        "cpu",
+        "earlier_cpu",
+        "involuntary",
+        "name",
+        "process",
+        "started",
+        "tid",
+        "voluntary",
+        "waited",
+        "worked",
+    )
+
+    def __init__(self, process: int, tid: int) -> None:
+        self.process = process
+        self.tid = tid
+        self.name = ""
+        self.started = ""
+        self.allowed: tuple[int, ...] = ()
+        self.cpu = 0
+        self.earlier_cpu: int | None = None
+        self.worked: float | None = None
+        self.waited: float | None = None
+        self.busy: float | None = None
+        self.voluntary: int | None = None
+        self.involuntary: int | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether the thread wanted a CPU for most of the window."""
+        return self.busy is not None and self.busy >= BUSY
+
+    def __str__(self) -> str:
+        return f"thread {self.tid} ({self.name})"
+
+
+def sample(fs: KernelFS, processes: Iterable[int]) -> dict[tuple[int, str], Thread]:
+    """Return the threads of processes now, their times and switches counted from their start.
+
+    The key holds the time of the start too, because a number may be given to another thread. A thread that ends while
+    it is read is left out.
+    """
+    found = {}
+    for process in processes:
+        for name in fs.names(f"/proc/{process}/task"):
+            try:
+                thread = _read(fs, process, int(name))
+            except Absent:
+                continue
+            found[thread.tid, thread.started] = thread
+    return found
+
+
+def _read(fs: KernelFS, process: int, tid: int) -> Thread:
+    folder = f"/proc/{process}/task/{tid}"
+    thread = Thread(process, tid)
+    status = {}
+    for line in fs.read(f"{folder}/status").splitlines():
+        key, dummy, value = line.partition(":")
+        status[key] = value.strip()
+    thread.name = status.get("Name", "")
+    thread.allowed = _cpulist.parse(status["Cpus_allowed_list"])
+    thread.voluntary = int(status["voluntary_ctxt_switches"])
+    thread.involuntary = int(status["nonvoluntary_ctxt_switches"])
+    # The name, in parentheses, may hold anything. After it comes the third field of proc.rst's table.
+    fields = fs.read(f"{folder}/stat").rpartition(")")[2].split()
+    thread.started = fields[22 - 3]
+    thread.cpu = int(fields[39 - 3])
+    thread.worked = (int(fields[14 - 3]) + int(fields[15 - 3])) / TICKS_PER_SECOND
+    words = (fs.find(f"{folder}/schedstat") or "").split()
+    if len(words) == 3 and words[2] != "0":
+        # On a CPU without a tick one of the two clocks may stand still for a second: the one that went on is right.
+        thread.worked = max(thread.worked, int(words[0]) / NANOSECONDS)
+        thread.waited = int(words[1]) / NANOSECONDS
+    return thread
+
+
+def over(before: dict[tuple[int, str], Thread], after: dict[tuple[int, str], Thread], seconds: float) -> list[Thread]:
+    """Return the threads of the second sample, with what each did between the two; a new one is not measured."""
+    for key, thread in after.items():
+        first = before.get(key)
+        if first is None:
+            thread.worked = thread.waited = thread.voluntary = thread.involuntary = None
+            continue
+        thread.earlier_cpu = first.cpu
+        thread.worked = _since(first.worked, thread.worked)
+        thread.waited = _since(first.waited, thread.waited)
+        thread.voluntary = (thread.voluntary or 0) - (first.voluntary or 0)
+        thread.involuntary = (thread.involuntary or 0) - (first.involuntary or 0)
+        if thread.worked is not None and thread.waited is not None:
+            thread.busy = min(1.0, (thread.worked + thread.waited) / seconds)
+    return list(after.values())
+
+
+def unmeasured(threads: Iterable[Thread]) -> list[Thread]:
+    """Return the threads of a single sample: counts since their start say nothing about now."""
+    return over({}, {(thread.tid, thread.started): thread for thread in threads}, 0)
+
+
+def _since(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else max(0.0, second - first)

@@ -1,0 +1,305 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: service_placement
+short_description: Prove where the threads and the memory of a running service are
+version_added: 0.1.0
+description:
+  - Reads of a running service where each thread may run and where it ran last, on which nodes the pages of the model
+    and of anonymous memory lie, which huge pages are in use, and which resctrl groups hold with what occupancy and
+    bandwidth.
+  - Holds that against what is asked. Every option that asks for something brings a verdict with a sentence.
+  - What cannot be told is V(unknown) with the reason, never fine. The module succeeds with any verdict; fail on
+    C(clean) where you want to.
+  - Cheap for any size of a model. It reads three small files per thread, twice with a window, and two per process,
+    C(numa_maps) and C(smaps_rollup). For each of these two the kernel walks the page tables of the process once; pages
+    are never asked for one by one. While it walks, the service runs on, but for calls that change its mappings.
+author: The sovereign.epyc authors (@sovereign-epyc)
+extends_documentation_fragment: sovereign.epyc.attributes.reader
+options:
+  service:
+    description: A systemd unit, as V(llama.service), with all its processes, or the number of one process.
+    type: str
+    required: true
+  window:
+    description:
+      - For how many seconds the threads are watched. What is counted over time is known only with a window, C(busy),
+        context switches and bandwidth among it.
+      - Give the service work meanwhile. One or two seconds are enough.
+    type: float
+    default: 0
+  model:
+    description:
+      - The files whose mapping counts as weights. Of a model in several files name each.
+      - Without it, every mapped file that is called C(.gguf).
+    type: list
+    elements: path
+  cpus:
+    description:
+      - Where every thread may run and nowhere else, as V(0-7,16), a role of the plan, V(all), or a place such as
+        V(ccd0), V(l3:5), V(node1) or V(socket0); several are parted by commas.
+    type: str
+  busy_cpus:
+    description:
+      - Where the busy threads may run and nowhere else, written as O(cpus). A thread is busy when it ran, or waited for
+        a CPU, for half of O(window) or more. Threads that serve requests may thus be on other CPUs.
+    type: str
+  spread:
+    description: Asks that no two busy threads share a CPU (V(cpu)), or not even the siblings of one core (V(core)).
+    type: str
+    choices: [cpu, core]
+  nodes:
+    description: The NUMA nodes on which memory shall lie, as V(2), V(0-3), V(0,2) or V(all).
+    type: str
+  percent:
+    description: Which share of the mapped weights, and which of anonymous memory, shall lie on O(nodes) at least.
+    type: int
+    default: 99
+  interleaved:
+    description:
+      - Asks that the weights lie evenly on O(nodes), none of which may have less than nine tenths of its share.
+      - Where no model is mapped, the weights are part of anonymous memory, and that is what shall be even.
+    type: bool
+    default: false
+  hugepages:
+    description:
+      - How much memory shall be in huge pages at least, in one process, as V(40GiB) or V(512MiB). Pages that are
+        reserved and not used do not count.
+    type: dict
+    suboptions:
+      hugetlb:
+        description: In pages of a pool (M(sovereign.epyc.hugepages)), from a hugetlbfs or otherwise.
+        type: str
+      thp:
+        description: In transparent huge pages of anonymous memory.
+        type: str
+      thp_shmem:
+        description: In transparent huge pages of a tmpfs.
+        type: str
+      thp_file:
+        description: In transparent huge pages of an ordinary file.
+        type: str
+  group:
+    description:
+      - The resctrl group whose limits shall hold for every thread, V(/) for the default one.
+      - A thread that is in no group itself has the limits of the groups that its CPUs are in.
+    type: str
+  intent:
+    description:
+      - What the operator wants of the host, with the options of M(sovereign.epyc.epyc_plan) as keys. It gives meaning
+        to the names of roles where CPUs are asked for.
+    type: dict
+notes:
+  - Needs root to read the memory of other users' processes. Without it the verdicts on memory are V(unknown).
+  - The kernel cannot tell the KV cache, compute buffers and repacked weights apart; all of them are anonymous memory.
+  - Only pages that the process has touched are counted. A model that was just mapped has none yet.
+  - Occupancy and bandwidth are those of a whole resctrl group, with whatever else is in it. Reading them
+    interrupts one CPU of each L3 domain.
+seealso:
+  - module: sovereign.epyc.epyc_plan
+  - module: sovereign.epyc.resctrl_schemata
+  - module: sovereign.epyc.hugepages
+"""
+
+EXAMPLES = r"""
+- name: Prove that the service is where it shall be, while it answers a request
+  sovereign.epyc.service_placement:
+    service: llama.service
+    window: 2
+    cpus: housekeeping,draft,verify
+    busy_cpus: draft,verify
+    spread: cpu
+    nodes: 0-3
+    interleaved: true
+    hugepages:
+      hugetlb: 40GiB
+    group: verify
+    intent: "{{ epyc.intent }}"
+  register: placement
+
+- name: Say what is wrong or not known
+  ansible.builtin.assert:
+    that: placement.clean
+    fail_msg: "{{ placement.verdicts | rejectattr('verdict', 'eq', 'ok') | map(attribute='sentence') | join(' ') }}"
+"""
+
+RETURN = r"""
+clean:
+  description: Whether everything that was asked is so, and nothing of it is unknown.
+  returned: always
+  type: bool
+verdicts:
+  description: One entry for each thing that was asked, two for O(nodes) where a model is mapped.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The option, as C(spread), and what of it, as C(nodes/weights) or C(hugepages/thp).
+      type: str
+    verdict:
+      description: V(ok), V(drift) or V(unknown).
+      type: str
+    sentence:
+      description: What was found, or why it is not known.
+      type: str
+  sample:
+    - name: cpus
+      verdict: drift
+      sentence: "1 of 34 threads may run outside 1-31: thread 1234 (llama-server) on 0-31."
+seconds:
+  description: How long the threads were watched; none without a window.
+  returned: always
+  type: float
+threads:
+  description: All threads, by process and number.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    process:
+      description: The number of its process.
+      type: int
+    thread:
+      description: Its number.
+      type: int
+    name:
+      description: Its name.
+      type: str
+    allowed:
+      description: The CPUs that it may run on.
+      type: str
+    cpu:
+      description: The CPU that it ran on last.
+      type: int
+    l3:
+      description: The L3 domain of that CPU.
+      type: int
+    node:
+      description: The NUMA node of that CPU.
+      type: int
+    groups:
+      description: The resctrl groups whose limits hold for it; none where that cannot be told.
+      type: list
+      elements: str
+    busy:
+      description: The share of the window in which it ran or waited for a CPU, from 0 to 1.
+      type: float
+    worked:
+      description: For how many seconds of the window it ran.
+      type: float
+    waited:
+      description: For how many seconds of the window it waited for a CPU.
+      type: float
+    voluntary:
+      description: How often it gave its CPU away in the window.
+      type: int
+    involuntary:
+      description: How often its CPU was taken away in the window.
+      type: int
+memory:
+  description: The memory of each process. Sizes are in bytes.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    process:
+      description: The number of the process.
+      type: int
+    weights:
+      description: The mapping of the model, by node and by page size, with its files and memory policies.
+      type: dict
+      sample:
+        bytes: 8388608
+        nodes: {"0": 4194304, "1": 4194304}
+        page_sizes: {"2048kB": 8388608}
+        files: [/srv/models/model.gguf]
+        policies: ["interleave:0-1"]
+    anonymous:
+      description: Anonymous memory, in the same way.
+      type: dict
+    other:
+      description: Other mapped files such as libraries, in the same way. No verdict looks at them.
+      type: dict
+    hugepages:
+      description: Memory in huge pages in use by kind, C(hugetlb), C(thp), C(thp_shmem) and C(thp_file).
+      type: dict
+    resident:
+      description: What is in memory, without pages of a pool.
+      type: int
+    swapped:
+      description: What was swapped out.
+      type: int
+    locked:
+      description: What cannot be swapped out.
+      type: int
+groups:
+  description: The resctrl groups and monitor groups that the threads are in.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    group:
+      description: The group, V(/) for the default one.
+      type: str
+    monitor:
+      description: The monitor group in it; empty for the group itself.
+      type: str
+    l3:
+      description: By L3 domain, the occupancy in bytes, and local and total bandwidth in bytes per second.
+      type: dict
+      sample: {"0": {"occupancy": 8388608, "local_bandwidth": 21474836480, "total_bandwidth": 21474836480}}
+missing:
+  description: What could not be read, with the reason.
+  returned: always
+  type: list
+  elements: str
+"""
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._placement import prove
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+
+SPEC = dict(
+    service=dict(type="str", required=True),
+    window=dict(type="float", default=0),
+    model=dict(type="list", elements="path"),
+    cpus=dict(type="str"),
+    busy_cpus=dict(type="str"),
+    spread=dict(type="str", choices=["cpu", "core"]),
+    nodes=dict(type="str"),
+    percent=dict(type="int", default=99),
+    interleaved=dict(type="bool", default=False),
+    hugepages=dict(
+        type="dict",
+        options=dict(
+            hugetlb=dict(type="str"), thp=dict(type="str"), thp_shmem=dict(type="str"), thp_file=dict(type="str")
+        ),
+    ),
+    group=dict(type="str"),
+    intent=dict(type="dict"),
+)
+
+
+def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+    """Return the proof as the module's result."""
+    return prove(Host(fs, params["intent"]), params)
+
+
+def main() -> None:
+    run_reader(SPEC, read)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,32 +12,33 @@ Source: proc_pid_stat(5) and proc_pid_status(5); Documentation/admin-guide/kerne
 from __future__ import annotations
 
 from . import _cpulist
-from ._errors import Absent, BadRequest
+from ._errors import BadRequest
 from ._items import OK, UNKNOWN, WRONG, Item
-from ._threads import threads_of
+from ._placement_threads import sample
+from ._threads import processes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ._host import Host
     from ._kernelfs import KernelFS
-
-#: Place of "processor" in /proc/PID/stat, counted from the state, which follows the name.
-PROCESSOR = 36
+    from ._placement_threads import Thread
 
 
 def check(host: Host, unit: str, cpus: str) -> Item:
     """Return an item on one unit; ``cpus`` names the CPUs of its threads, "" for any."""
     name, title = f"threads/{unit}", f"threads of {unit}"
     try:
-        threads = [thread for tid in sorted(threads_of(host.fs, unit)) for thread in _look(host.fs, tid)]
+        threads = list(sample(host.fs, processes_of(host.fs, unit)).values())
         allowed = set(host.cpus(cpus or "all"))
     except BadRequest as error:
         return Item(name, title, UNKNOWN, str(error))
     if not threads:
         return Item(name, title, UNKNOWN, f"{unit} has no threads.")
-    strays = [may for may, dummy in threads if not may <= allowed]
+    strays = [set(thread.allowed) - allowed for thread in threads if set(thread.allowed) - allowed]
     if cpus and strays:
-        where = _cpulist.render(set().union(*strays) - allowed)
+        where = _cpulist.render(set().union(*strays))
         return Item(
             name,
             title,
@@ -48,14 +49,14 @@ def check(host: Host, unit: str, cpus: str) -> Item:
     return _spread(host.fs, unit, threads)
 
 
-def _spread(fs: KernelFS, unit: str, threads: list[tuple[set[int], int]]) -> Item:
+def _spread(fs: KernelFS, unit: str, threads: Sequence[Thread]) -> Item:
     name, title = f"threads/{unit}", f"threads of {unit}"
     isolated = set(_cpulist.parse(fs.find("/sys/devices/system/cpu/isolated") or ""))
-    unbalanced = [(may & isolated, last) for may, last in threads if len(may & isolated) > 1]
-    used = {last for dummy, last in threads}
+    unbalanced = [thread for thread in threads if len(isolated.intersection(thread.allowed)) > 1]
+    used = {thread.cpu for thread in threads}
     if unbalanced:
-        could = set().union(*(may for may, dummy in unbalanced))
-        stay = {last for dummy, last in unbalanced}
+        could = isolated & set().union(*(thread.allowed for thread in unbalanced))
+        stay = {thread.cpu for thread in unbalanced}
         # Helper threads that sleep may share a CPU; what piles up leaves most of the CPUs without any.
         if len(stay) * 2 < min(len(unbalanced), len(could)):
             return Item(
@@ -67,13 +68,3 @@ def _spread(fs: KernelFS, unit: str, threads: list[tuple[set[int], int]]) -> Ite
                 "parameters and give the service AllowedCPUs.",
             )
     return Item(name, title, OK, f"{len(threads)} threads, last seen on CPU {_cpulist.render(used)}.")
-
-
-def _look(fs: KernelFS, tid: int) -> list[tuple[set[int], int]]:
-    """Return the CPUs that a thread may use and the one it last ran on; nothing for one that has ended."""
-    try:
-        status, stat = fs.read(f"/proc/{tid}/status"), fs.read(f"/proc/{tid}/stat")
-    except Absent:
-        return []
-    may = next(line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list:"))
-    return [(set(_cpulist.parse(may)), int(stat.rpartition(")")[2].split()[PROCESSOR]))]

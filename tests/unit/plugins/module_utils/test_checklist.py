@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _boot_service, _checklist, _items, _unit_threads
+from ansible_collections.sovereign.epyc.plugins.module_utils import _boot_service, _checklist, _items
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._items import Item
@@ -184,13 +184,12 @@ def test_a_host_without_systemd_is_unknown(tree: hosts.Host, monkeypatch: pytest
 
 def threads(tree: hosts.Host, *where: tuple[str, int]) -> None:
     """Put a service whose threads may run on some CPUs and were last on one."""
-    tree.put(
-        "/sys/fs/cgroup/system.slice/llama.service/cgroup.threads", "\n".join(str(100 + n) for n in range(len(where)))
-    )
+    tree.put("/sys/fs/cgroup/system.slice/llama.service/cgroup.procs", "100")
     for number, (may, last) in enumerate(where):
-        tree.put(f"/proc/{100 + number}/status", f"Name:\tllama\nCpus_allowed_list:\t{may}")
-        fields = ["S", *["0"] * (_unit_threads.PROCESSOR - 1), str(last), "0"]
-        tree.put(f"/proc/{100 + number}/stat", f"{100 + number} (a) b) {' '.join(fields)}")
+        folder = f"/proc/100/task/{100 + number}"
+        switches = "voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0"
+        tree.put(f"{folder}/status", f"Name:\tllama\nCpus_allowed_list:\t{may}\n{switches}")
+        tree.put(f"{folder}/stat", f"{100 + number} (a) b) S {' '.join(['0'] * 35)} {last} 0")
 
 
 def placement(tree: hosts.Host, cpus: str = "") -> Item:

@@ -295,7 +295,7 @@ def test_drafts_that_a_server_takes(tmp_path: Path, large: list[bytes], small: l
     ("small", "words"),
     [
         (
-            model([*TOKENS[:7], b"foreign", *TOKENS[8:]]),
+            model([b"<S>", *TOKENS[1:7], b"foreign", *TOKENS[8:]]),
             "token 7 is 'token 2' in the model and 'foreign' in the draft.",
         ),
         (

@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._threads import threads_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._threads import processes_of, threads_of
 
 
 @pytest.fixture
@@ -29,6 +29,7 @@ def fs(tmp_path: Path) -> KernelFS:
         folder = tmp_path / "sys/fs/cgroup" / name
         folder.mkdir(parents=True)
         (folder / "cgroup.threads").write_text(threads)
+        (folder / "cgroup.procs").write_text(threads.split("\n")[0])
     for thread in (42, 43):
         (tmp_path / f"proc/42/task/{thread}").mkdir(parents=True)
     return KernelFS(str(tmp_path))
@@ -50,6 +51,14 @@ def test_all_threads_of(fs: KernelFS, who: str, threads: set[int]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("who", "processes"),
+    [("llama.service", [100]), ("box.service", [300]), ("system.slice", [100, 200, 300]), ("42", [42])],
+)
+def test_all_processes_of(fs: KernelFS, who: str, processes: list[int]) -> None:
+    assert processes_of(fs, who) == processes
+
+
+@pytest.mark.parametrize(
     ("who", "words"),
     [
         ("gone.service", "The unit gone.service has no control group .*: it does not run. Start it first"),
@@ -59,8 +68,9 @@ def test_all_threads_of(fs: KernelFS, who: str, threads: set[int]) -> None:
     ],
 )
 def test_what_does_not_run_is_refused(fs: KernelFS, who: str, words: str) -> None:
-    with pytest.raises(BadRequest, match=words):
-        threads_of(fs, who)
+    for ids_of in (threads_of, processes_of):
+        with pytest.raises(BadRequest, match=words):
+            ids_of(fs, who)
 
 
 def test_a_control_group_that_vanishes_has_no_threads(fs: KernelFS, tmp_path: Path) -> None:

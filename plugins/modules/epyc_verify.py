@@ -64,7 +64,7 @@ clean:
   description: Whether no item is wrong and none unknown.
   returned: always
   type: bool
-items:
+checklist:
   description: The checklist.
   returned: always
   type: list
@@ -137,16 +137,16 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     bios = {} if params["nps"] is None else {"nps": f"NPS{params['nps']}"}
     if params["smt"] is not None:
         bios["smt"] = _bios.ON if params["smt"] else _bios.OFF
-    checklist = _checklist.Checklist(
+    expected = _checklist.Checklist(
         bios=bios,
         layers=params["layers"],
         units={unit: str(cpus or "") for unit, cpus in params["units"].items()},
         allow_pending_reboot=params["allow_pending_reboot"],
     )
-    items = checklist.check(host, verdicts)
+    items = expected.check(host, verdicts)
     return {
         "clean": all(item.clean for item in items),
-        "items": [item.to_dict() for item in items],
+        "checklist": [item.to_dict() for item in items],
         "complaints": _items.complaints(items),
         "text": _items.render(items),
         "pending_reboot": [_checklist.sentence(verdict) for verdict in verdicts if _checklist.waits(verdict)],

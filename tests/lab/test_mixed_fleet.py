@@ -30,9 +30,13 @@ class Fleet:
         with socket.create_server(("127.0.0.1", 0)) as server:
             nobody = server.getsockname()[1]
         hosts = {
-            "small": {"small-1": {"ansible_port": self.small.machine.port}},
+            "small": {
+                "small-1": {"ansible_port": self.small.machine.port},
+                # What the plan asks for would fit; only the name of the CPU tells.
+                "wrong-1": {"ansible_port": self.wrong.machine.port, "plan_sku": "9654"},
+            },
             "epyc9354": {"other-1": {"ansible_port": self.other.machine.port}},
-            "epyc9654": {"wrong-1": {"ansible_port": self.wrong.machine.port}, "gone-1": {"ansible_port": nobody}},
+            "epyc9654": {"gone-1": {"ansible_port": nobody}},
         }
         children = {group: {"hosts": members} for group, members in hosts.items()}
         (self.small.folder / "hosts.json").write_text(json.dumps({"all": {"children": children}}))

@@ -115,7 +115,7 @@ def test_verify_sees_that_isolation_holds_and_what_it_does_to_threads(host):
     finally:
         host.run("systemctl kill -s KILL pile", check=False)
     checked = play["Go through the checklist"]
-    items = {item["name"]: item for item in checked["items"]}
+    items = {item["name"]: item for item in checked["checklist"]}
     assert items["isolation"]["sentence"] == (
         "/sys/devices/system/cpu/isolated holds 12-15. /sys/devices/system/cpu/nohz_full holds 12-15."
     )

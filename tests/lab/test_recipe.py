@@ -44,7 +44,7 @@ def tuned(small):
     small.carry_modules()
     drift = small.module("epyc_drift")
     verify = small.play("playbooks/verify.yml", *arguments)["Go through the checklist"]
-    return small, drift, {item["name"]: item for item in verify["items"]}
+    return small, drift, {item["name"]: item for item in verify["checklist"]}
 
 
 def test_all_steps_are_there():

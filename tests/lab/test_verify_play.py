@@ -71,7 +71,7 @@ def test_tuned_host_is_green_and_left_as_it_was(tuned):
     before = tuned.state(), tuned.run(STORED)
     play = green(tuned, "-e", "verify_nps=4", "-e", '{"verify_layers": ["resctrl"]}')
     assert (tuned.state(), tuned.run(STORED)) == before
-    items = {item["name"]: item for item in play[CHECK]["items"]}
+    items = {item["name"]: item for item in play[CHECK]["checklist"]}
     assert {name: item["verdict"] for name, item in items.items()} == {
         "nps": "ok",
         "smt": "ok",

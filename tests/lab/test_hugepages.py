@@ -171,11 +171,17 @@ def test_pages_in_use_and_pages_promised_are_not_taken(host, holder):
         assert host.module("hugepages", pools=[{"node": "2", "pages": 30}])["changed"] is True
 
 
-def test_putting_back_waits_for_pages_in_use(host, holder):
+def test_a_pool_in_use_is_not_put_back_and_said(host, holder):
+    """The rest is; the pool's turn comes when its pages are free."""
     host.run(f"echo 0 >{POOL.format(2)}")
     before = pools(host)
-    host.module("hugepages", pools=[{"node": "2", "pages": 20}])
+    host.module("hugepages", pools=[{"node": "2", "pages": 20}, {"node": "3", "pages": 2}])
     with holder():
-        refused(host, "of which 5 are in use, so it cannot shrink to 0", state="original")
+        back = host.module("hugepages", state="original")
+        assert list(back["diff"]["after"]) == ["hugepages:node3/2048kB"]
+        (remark,) = back["remarks"]
+        assert remark.startswith("hugepages:node2/2048kB was not put back: ")
+        assert "of which 5 are in use, so it cannot shrink to 0" in remark
+        assert pages(host) == [0, 3, 20, 0]
     assert host.module("hugepages", state="original")["changed"] is True
     assert pools(host) == before

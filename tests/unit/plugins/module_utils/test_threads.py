@@ -29,7 +29,7 @@ def fs(tmp_path: Path) -> KernelFS:
         folder = tmp_path / "sys/fs/cgroup" / name
         folder.mkdir(parents=True)
         (folder / "cgroup.threads").write_text(threads)
-        (folder / "cgroup.procs").write_text(threads.split("\n")[0])
+        (folder / "cgroup.procs").write_text(threads.partition("\n")[0])
     for thread in (42, 43):
         (tmp_path / f"proc/42/task/{thread}").mkdir(parents=True)
     return KernelFS(str(tmp_path))

@@ -18,6 +18,7 @@ import pytest
 from vepyc import SHAPES, Shape, VepycError, acpi, guest, image, kernel, patch, qemu, up
 from vepyc.figures import Bar, Figures
 from vepyc.rundir import Config, RunDir
+from vepyc.start import choose_port
 
 KEEP = 0xFFFFFFFF
 LAB = Path(__file__).resolve().parent.parent
@@ -267,6 +268,13 @@ def test_the_command_line_fails_with_one_sentence(arguments: list[str], message:
 def test_list_shows_every_shape() -> None:
     done = subprocess.run([sys.executable, LAB / "bin/vepyc", "list"], capture_output=True, text=True, check=True)
     assert [line.split()[0] for line in done.stdout.splitlines()] == list(SHAPES)
+
+
+def test_a_port_that_another_machine_is_about_to_use_is_not_free() -> None:
+    first = choose_port(SHAPES["small"], "one", None)
+    RunDir.of("one").create(Config("one", "small", "6.12", first, "image", None))
+    RunDir.of("going").path.mkdir()
+    assert choose_port(SHAPES["small"], "two", None) > first
 
 
 # Figures

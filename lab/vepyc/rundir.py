@@ -61,6 +61,13 @@ class RunDir:
         self.console.touch()
         self._config.write_text(json.dumps(asdict(config), indent=2) + "\n")
 
+    def port(self) -> int | None:
+        """Its port on the loopback address; none when the directory is gone meanwhile."""
+        try:
+            return self.read_config().port
+        except FileNotFoundError:
+            return None
+
     def read_config(self) -> Config:
         """What the machine is."""
         return Config(**json.loads(self._config.read_text()))

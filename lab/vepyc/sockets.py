@@ -39,7 +39,10 @@ class JsonLines:
     def receive(self) -> dict[str, Any]:
         """Wait for one object."""
         while b"\n" not in self._buffer:
-            received = self.connection.recv(65536)
+            try:
+                received = self.connection.recv(65536)
+            except ConnectionResetError:  # as a closed one, but with something that it had not read
+                received = b""
             if not received:
                 raise VepycError("the other side closed the connection before it answered; see the supervisor's log")
             self._buffer += received

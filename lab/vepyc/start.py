@@ -23,6 +23,8 @@ from .snapshot import snapshot_dir, take_snapshot
 
 _BOOT_TIMEOUT = 900
 _RESUME_TIMEOUT = 120
+# Below those that the kernel gives to outgoing connections, which could take one before QEMU does.
+_PORTS = range(28000, 29000)
 
 
 def up(
@@ -41,15 +43,16 @@ def up(
         image = ensure_image(release)
         saved = snapshot_dir(wanted, release)
         resume = saved.exists() and not cold
-        config = Config(
-            name=name,
-            shape=shape,
-            kernel=kernel,
-            port=_choose_port(wanted, name, port),
-            image=str(image),
-            snapshot=str(saved) if resume else None,
-        )
-        run_dir.create(config)
+        with locked("ports"):
+            config = Config(
+                name=name,
+                shape=shape,
+                kernel=kernel,
+                port=choose_port(wanted, name, port),
+                image=str(image),
+                snapshot=str(saved) if resume else None,
+            )
+            run_dir.create(config)
         try:
             machine = _bring_up(run_dir)
         except BaseException as error:
@@ -84,16 +87,30 @@ def _already_up(machine: Machine, shape: str, kernel: str, port: int | None) -> 
     return machine
 
 
-def _choose_port(shape: Shape, name: str, port: int | None) -> int:
+def choose_port(shape: Shape, name: str, port: int | None) -> int:
     """The port asked for, the shape's own, or any free one for a machine with a name of its own."""
-    wanted = port if port is not None else (shape.port if name == shape.name else 0)
+    if port is None and name == shape.name:
+        port = shape.port
+    if port is not None:
+        if not _is_free(port):
+            raise VepycError(f"port {port} on 127.0.0.1 is taken; choose another one with --port")
+        return port
+    # A machine has its port from the moment that its directory says so, which is before QEMU listens on it.
+    promised = {run_dir.port() for run_dir in RunDir.all()}
+    for candidate in _PORTS:
+        if candidate not in promised and _is_free(candidate):
+            return candidate
+    raise VepycError(f"no port from {_PORTS[0]} to {_PORTS[-1]} on 127.0.0.1 is free; choose another one with --port")
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", wanted))
+            probe.bind(("127.0.0.1", port))
         except OSError:
-            raise VepycError(f"port {wanted} on 127.0.0.1 is taken; choose another one with --port") from None
-        return int(probe.getsockname()[1])
+            return False
+    return True
 
 
 def _start_supervisor(run_dir: RunDir) -> None:

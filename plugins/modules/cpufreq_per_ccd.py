@@ -21,6 +21,7 @@ author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.knob
+  - sovereign.epyc.cpus
 options:
   settings:
     description:
@@ -36,9 +37,7 @@ options:
     default: []
     suboptions:
       cpus:
-        description:
-          - The CPUs, as roles of the plan such as V(draft) and V(verify), places such as V(ccd0), V(l3:5), V(node1) and
-            V(socket0), numbers such as V(0-7,16), or V(all); several are separated by commas. All must be online.
+        description: The CPUs, see the notes.
         type: str
         required: true
       governor:

@@ -14,8 +14,9 @@ description:
     interrupted, and tells irqbalance, which would undo it within ten seconds.
   - Interrupts that the kernel places itself, so-called managed ones as those of NVMe queues and of many network cards,
     cannot be moved by anybody. They are returned in RV(managed) and are no failure. They are known before the first
-    write by asking the kernel with a text that it can never take, so check mode is right about them too. Only the boot
-    parameter C(isolcpus=managed_irq) keeps them off CPUs, see M(sovereign.epyc.kernel_cmdline).
+    write, from the modes of their files, or before Linux 6.12 by asking with a text that the kernel can never take, so
+    check mode is right about them too. Only the boot parameter C(isolcpus=managed_irq) keeps them off CPUs, see
+    M(sovereign.epyc.kernel_cmdline).
   - Interrupts that no driver has requested are left alone. With O(persistent), a service of the role
     P(sovereign.epyc.base#role) sends those that come later, as when a driver is loaded again or a link is switched on,
     to their CPUs within seconds. Until then they are where the default affinity sends them, see O(default).
@@ -25,12 +26,11 @@ author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.knob
+  - sovereign.epyc.cpus
 options:
   cpus:
     description:
-      - The CPUs that may be interrupted, as roles of the plan such as V(housekeeping), places such as V(ccd0), V(l3:5),
-        V(node1) and V(socket0), numbers such as V(0-3,32), or V(all); several are separated by commas. All must be
-        online.
+      - The CPUs that may be interrupted, see the notes.
       - Required unless O(state=original).
     type: str
   which:

@@ -20,7 +20,9 @@ description:
     C(numa_maps) and C(smaps_rollup). For each of these two the kernel walks the page tables of the process once; pages
     are never asked for one by one. While it walks, the service runs on, but for calls that change its mappings.
 author: The sovereign.epyc authors (@sovereign-epyc)
-extends_documentation_fragment: sovereign.epyc.attributes.reader
+extends_documentation_fragment:
+  - sovereign.epyc.attributes.reader
+  - sovereign.epyc.cpus
 options:
   service:
     description: A systemd unit, as V(llama.service), with all its processes, or the number of one process.
@@ -41,8 +43,7 @@ options:
     elements: path
   cpus:
     description:
-      - Where every thread may run and nowhere else, as V(0-7,16), a role of the plan, V(all), or a place such as
-        V(ccd0), V(l3:5), V(node1) or V(socket0); several are parted by commas.
+      - Where every thread may run and nowhere else, see the notes.
     type: str
   busy_cpus:
     description:

@@ -21,6 +21,7 @@ author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.knob
+  - sovereign.epyc.cpus
 options:
   smt:
     description:
@@ -50,8 +51,7 @@ options:
     type: bool
   workqueue_cpus:
     description:
-      - The CPUs that may run the kernel's unbound work, such as V(housekeeping) or V(0-3), as in all modules of this
-        collection. All must be online.
+      - The CPUs that may run the kernel's unbound work, see the notes.
       - Work that is bound to a CPU is not concerned.
     type: str
   writeback_cpus:

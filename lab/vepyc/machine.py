@@ -52,7 +52,7 @@ class Machine:
         """The ssh command line that reaches the guest, to be run in the machine's run directory."""
         settings = {
             "BatchMode": "yes",
-            "ConnectTimeout": "20",
+            "ConnectTimeout": "60",
             "ControlMaster": "auto",
             "ControlPath": "ssh.sock",
             "ControlPersist": "600",

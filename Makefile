@@ -30,7 +30,7 @@ site: setup  ## Boot a virtual EPYC (SKU=epyc9754), tune it, reboot it, prove it
 	$(RUN) ansible-playbook playbooks/plan.yml -l $(SKU)
 
 test: setup  ## Run every tier: gates, unit, lab, molecule
-	$(RUN) pytest -n 2 --dist loadfile $(ARGS)
+	$(RUN) pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-all: test  ## Run every tier, and `make site` on every SKU; each starts from a host that is as it was installed
 	for sku in $(SKUS); do \

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tiers: the run ends with one line for each."""
+"""Tiers: the run ends with one line for each. And an order in which two workers end at about the same time."""
 
 from __future__ import annotations
 
@@ -17,6 +17,17 @@ TIERS = {
     "tests/lab": "lab",
     "tests/molecule": "molecule",
 }
+# Files that take minutes. The worker with the last of them would leave the other one idle.
+LONG = (
+    "tests/molecule/",
+    "tests/lab/test_whole_host.py",
+    "tests/gates/test_ansible_test.py",
+    "tests/lab/test_faults.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
 def tier_of(nodeid: str) -> str:

@@ -47,9 +47,10 @@ def moments() -> Iterator[None]:
             yield
             due = time.monotonic() + PERIOD
         ready = select.select(listeners, [], [], max(0.0, due - time.monotonic()))[0]
-        if any(heard(listener, listeners[listener]) for listener in ready):
-            # Events that follow do not put the look off: they lead to another one.
-            due = min(due, time.monotonic() + SETTLED)
+        for listener in ready:
+            if heard(listener, listeners[listener]):
+                # Events that follow do not put the look off: they lead to another one.
+                due = min(due, time.monotonic() + SETTLED)
 
 
 def heard(listener: socket.socket, tells: Callable[[bytes], bool]) -> bool:

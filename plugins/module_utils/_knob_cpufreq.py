@@ -10,6 +10,8 @@ file names; frequencies are in kHz. A policy's boost is one address whether the 
 
 from __future__ import annotations
 
+import time
+
 from . import _cpufreq, _cpufreq_plan, _owners
 from ._cpufreq import BOOST, EPP, GOVERNOR, HOME, MAX, MIN, SPEED
 from ._cpulist import render
@@ -30,6 +32,9 @@ KEYS = ("governor", "min", "max", "speed", "boost", "epp")
 FREQUENCIES = ("min", "max", "speed")
 #: The kernel keeps kHz, but reaches some through performance levels; what differs by less is the same.
 TOLERANCE = 1000
+#: How long, in seconds, new limits may take to show, on a busy host too, and how often to look.
+PATIENCE = 5.0
+GLANCE = 0.01
 
 
 def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
@@ -106,9 +111,15 @@ class CpuFreq(Knob):
         for file in (GOVERNOR, EPP):
             for policy, files in by_policy.items():
                 self._write(policy, file, files.get(file))
-        for policy, files in by_policy.items():
-            self._write_limits(policy, files.get(MIN), files.get(MAX))
-            self._write(policy, SPEED, files.get(SPEED))
+        written: list[Change] = []
+        try:
+            for policy, files in by_policy.items():
+                for change in self._limits_in_order(policy, files):
+                    self._write(*split(change.address), change)
+                    written.append(change)
+                self._write(policy, SPEED, files.get(SPEED))
+        finally:
+            self._wait_for(written)
 
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Frequencies that differ by less than a thousandth are the same."""
@@ -205,12 +216,24 @@ class CpuFreq(Knob):
         if change is not None and change.after is not None:
             self.fs.write(f"{HOME}/{policy}/{file}", change.after)
 
-    def _write_limits(self, policy: str, low: Change | None, high: Change | None) -> None:
+    def _limits_in_order(self, policy: str, files: Mapping[str, Change]) -> list[Change]:
         """On the way up the upper limit goes first, on the way down the lower one, so that they never cross."""
         now = _cpufreq.number(self.fs, policy, MAX)
+        high = files.get(MAX)
         upwards = high is None or high.after is None or now is None or int(high.after) >= now
-        for file, change in ((MAX, high), (MIN, low)) if upwards else ((MIN, low), (MAX, high)):
-            self._write(policy, file, change)
+        return [files[file] for file in ((MAX, MIN) if upwards else (MIN, MAX)) if file in files]
+
+    def _wait_for(self, limits: Sequence[Change]) -> None:
+        """Wait until limits show, because the kernel takes a new one over in a work queue, after the write returned.
+
+        Also when a later write failed: what to put back is found by reading, which must not read what is about to
+        change. A limit that the kernel clamps never shows; that is for the proof to say.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline and any(
+            not self.same(change.address, change.after, self._read(*split(change.address))) for change in limits
+        ):
+            time.sleep(GLANCE)
 
     def _write_boost(self, policy: str, after: str | None) -> None:
         """Write to the files that there are until it is so.

@@ -6,14 +6,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils import _knob_cpufreq
 from ansible_collections.sovereign.epyc.plugins.module_utils._cpufreq import HOME, PSTATE_STATUS
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, Refused
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob import Change, differences
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_cpufreq import CpuFreq
@@ -231,6 +235,41 @@ def written(tree: hosts.Host, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(tree.fs, "write", write)
     return seen
+
+
+def test_limits_that_the_kernel_takes_over_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written shows once write returns, and also once it fails at a later policy."""
+    tree = machine(tmp_path, "acpi-cpufreq")
+    really = tree.fs.write
+    late: list[threading.Timer] = []
+
+    def write(path: str, text: str) -> None:
+        if "policy2" in path:
+            raise Refused(f"Cannot write to {path}", errno.EROFS, path)
+        late.append(threading.Timer(0.1, really, (path, text)))
+        late[-1].start()
+
+    monkeypatch.setattr(tree.fs, "write", write)
+    for cpus, failure in (("0", nullcontext()), ("1-2", pytest.raises(Refused))):
+        made = knob(tree, {"cpus": cpus, "max": "1900MHz"})
+        wanted = made.wanted()
+        with failure:
+            made.write(differences(made, wanted, made.read(wanted)))
+        shown = made.read(wanted)
+        assert shown.pop("cpufreq:policy2/scaling_max_freq", "2250000") == "2250000"
+        assert list(shown.values()) == ["1900000"]
+    for timer in late:
+        timer.join()
+
+
+def test_a_limit_that_never_shows_does_not_hold_up_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = machine(tmp_path, "acpi-cpufreq")
+    monkeypatch.setattr(_knob_cpufreq, "PATIENCE", 0.05)
+    monkeypatch.setattr(tree.fs, "write", lambda path, text: None)
+    made = knob(tree, {"cpus": "0", "max": "1900MHz"})
+    wanted = made.wanted()
+    made.write(differences(made, wanted, made.read(wanted)))
+    assert made.read(wanted) == {"cpufreq:policy0/scaling_max_freq": "2250000"}
 
 
 def test_governors_go_before_what_depends_on_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

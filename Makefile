@@ -10,6 +10,9 @@ MAKEFLAGS += --no-print-directory
 # The virtual machine to tune: one of the SKUs that `lab/bin/vepyc` knows.
 SKU ?= epyc9754
 SKUS := epyc9754 epyc9654 epyc9354 epyc7543x2 epyc9655
+# The inventory and the hosts of `make drift`; without them those of ansible.cfg, and all.
+INVENTORY ?=
+LIMIT ?=
 # What to hand to pytest, for instance ARGS="-k irq -x".
 ARGS ?=
 
@@ -28,6 +31,16 @@ site: setup  ## Boot a virtual EPYC (SKU=epyc9754), tune it, reboot it, prove it
 	$(RUN) ansible-playbook playbooks/verify.yml -l $(SKU)
 	$(RUN) tools/expect_unchanged.py playbooks/site.yml -l $(SKU)
 	$(RUN) ansible-playbook playbooks/plan.yml -l $(SKU)
+
+# make itself ends with 2 when a command fails. It ends with 1 only when -q finds something to do, so the play runs while
+# this file is read, and its exit code decides on -q: 0 clean, 2 drift, 1 for whatever went wrong.
+ifneq ($(filter drift,$(MAKECMDGOALS)),)
+$(shell tools/drift.sh $(if $(INVENTORY),-i $(INVENTORY)) $(if $(LIMIT),-l $(LIMIT)) >&2)
+MAKEFLAGS += $(if $(filter-out 0 2,$(.SHELLSTATUS)),-q)
+DRIFT := $(.SHELLSTATUS)
+endif
+drift:  ## Report the drift of a fleet (INVENTORY=, LIMIT=) here and as .drift/report.html
+	@exit $(DRIFT)
 
 test: setup  ## Run every tier: gates, unit, lab, molecule
 	$(RUN) pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
@@ -54,10 +67,16 @@ molecule: setup  ## Run only the Molecule scenarios
 bench: setup  ## Measure the modules on the virtual 9754 against shell loops and Ansible's ping, as ratios
 	PYTHONPATH=lab $(RUN) tools/bench.py
 
+bench-report: setup  ## Measure the drift report: folding 5,000 hosts, opening the page of 1,000
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_report.py
+
+pictures: setup  ## Make the pictures of docs/drift.md anew
+	PYTHONPATH=.collections:lab:. $(RUN) tools/drift_pictures.py
+
 bench-lab: setup  ## Measure the lab
 	PYTHONPATH=lab $(RUN) python -m vepyc.bench
 
 clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
-.PHONY: help setup site test test-all lint unit lab-test molecule bench bench-lab clean
+.PHONY: help setup site drift test test-all lint unit lab-test molecule bench bench-report pictures bench-lab clean

@@ -13,6 +13,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 PACKAGES=(qemu-system-x86 qemu-utils acpica-tools mmdebstrap debootstrap debian-archive-keyring e2fsprogs fdisk binutils
     xz-utils zstd openssh-client python3-venv git)
+# Opens the drift report. Debian has it under this name; elsewhere any Chromium in PATH will do.
+BROWSER=chromium-headless-shell
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() {
@@ -36,6 +38,9 @@ install_packages() {
     for package in "${PACKAGES[@]}"; do
         [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
     done
+    if ! command -v "$BROWSER" chromium google-chrome >/dev/null && apt-cache show "$BROWSER" >/dev/null 2>&1; then
+        missing+=("$BROWSER")
+    fi
     ((${#missing[@]})) || return 0
     say "installing ${missing[*]}"
     as_root apt-get update -q >&2 || say "apt-get update failed; trying with the package lists there are"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-from . import _plan_text, _watch
+from . import _metrics, _plan_text, _survey, _textfile, _watch
 from ._catalogue import KNOBS, all_originals, in_order
 from ._desired import stored
 from ._errors import TuningError
@@ -20,15 +20,15 @@ from ._kernelfs import KernelFS
 from ._knob import converge
 from ._ledger import Ledger
 from ._store import Store
-from ._verdict import survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ._knob import Change
+    from ._verdict import Verdict
 
-USAGE = """usage: sovereign-epyc COMMAND [--json]
+USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
 
   plan      show who works where on this host under the stored intent
   check     hold every stored setting against the running kernel; changes nothing
@@ -36,7 +36,11 @@ USAGE = """usage: sovereign-epyc COMMAND [--json]
   watch     send new interrupts where the stored settings want them, until it is stopped; a service runs this
   restore   put back everything that was ever changed, and forget the stored settings
   show      list the stored requests, and the originals that restore would put back
+
+--textfile makes check write what it found as metrics of Prometheus, for the textfile collector of node_exporter.
 """
+#: The option that has a value.
+TEXTFILE = "--textfile"
 #: What systemd reads at the beginning of a line as the priority "error".
 ERROR = "<3>"
 
@@ -44,12 +48,15 @@ ERROR = "<3>"
 def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     words = [word for word in arguments if word != "--json"]
+    as_json = len(words) < len(arguments)
     commands = {"plan": plan, "check": check, "apply": apply, "watch": watch, "restore": restore, "show": show}
-    if len(words) != 1 or words[0] not in commands:
-        sys.stderr.write(USAGE)
-        return 1
     try:
-        return commands[words[0]]("--json" in arguments)
+        if len(words) == 3 and words[:2] == ["check", TEXTFILE]:
+            return check_and_tell(as_json, words[2])
+        if len(words) != 1 or words[0] not in commands:
+            sys.stderr.write(USAGE)
+            return 1
+        return commands[words[0]](as_json)
     except TuningError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -67,9 +74,21 @@ def plan(as_json: bool) -> int:
 
 def check(as_json: bool) -> int:
     """Print a verdict on every setting that is not as it shall be, and a line on them all."""
-    store = Store(read_only=True)
-    intent, requests = stored(store)
-    verdicts = survey(Host(KernelFS(read_only=True), intent), store, requests)
+    return _show(_survey.of_host(KernelFS(read_only=True)).verdicts, as_json)
+
+
+def check_and_tell(as_json: bool, textfile: str) -> int:
+    """Check, and write metrics; a check that cannot be made is told there too, so that no old file passes for new."""
+    try:
+        survey = _survey.of_host(KernelFS(read_only=True))
+        _textfile.replace(textfile, _metrics.of_host(survey.findings(), survey.coverage()))
+    except TuningError:
+        _textfile.replace(textfile, _metrics.of_failure())
+        raise
+    return _show(survey.verdicts, as_json)
+
+
+def _show(verdicts: Sequence[Verdict], as_json: bool) -> int:
     wrong = [verdict for verdict in verdicts if not verdict.clean]
     if as_json:
         _say_json({"settings": [verdict.to_dict() for verdict in verdicts]})

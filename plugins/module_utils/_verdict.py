@@ -30,17 +30,32 @@ ENABLED = f"/etc/systemd/system/multi-user.target.wants/{SERVICE}"
 class Verdict:
     """What was found out about one address."""
 
-    __slots__ = ("address", "found", "live", "pending_reboot", "persistent", "reason", "request", "wanted")
+    __slots__ = (
+        "address",
+        "at_boot",
+        "found",
+        "live",
+        "pending_reboot",
+        "persistent",
+        "reason",
+        "request",
+        "supported",
+        "wanted",
+    )
 
     def __init__(self, request: str, address: str, wanted: str | None) -> None:
         self.request = request
         self.address = address
         self.wanted = wanted
         self.found: str | None = None
+        #: What the next boot will have, where that is a setting of its own, as with a boot parameter.
+        self.at_boot: str | None = None
         self.live = UNKNOWN
         self.persistent = UNKNOWN
         self.pending_reboot = False
         self.reason = ""
+        #: False where this host cannot have what is asked, by its hardware, its kernel or its plan.
+        self.supported = True
 
     @property
     def clean(self) -> bool:
@@ -55,7 +70,7 @@ class Verdict:
 def survey(host: Host, store: Store, requests: Mapping[str, Mapping[str, Any]]) -> list[Verdict]:
     """Return a verdict per address that the requests (by "KNOB/LABEL") want; a later request wins over an earlier."""
     by_address: dict[str, Verdict] = {}
-    boot = _why_not_at_boot(host)
+    boot = why_not_at_boot(host)
     kept = stored(store)[1]
     for name, label, options in in_order(requests):
         request = f"{name}/{label}"
@@ -67,7 +82,8 @@ def survey(host: Host, store: Store, requests: Mapping[str, Mapping[str, Any]]) 
     return list(by_address.values())
 
 
-def _why_not_at_boot(host: Host) -> str:
+def why_not_at_boot(host: Host) -> str:
+    """Return why nothing will be made again at the next boot, an empty text where it will."""
     if host.fs.find(ENABLED) is None:
         return f"{SERVICE} is not enabled; the role sovereign.epyc.base installs it"
     return ""
@@ -75,25 +91,32 @@ def _why_not_at_boot(host: Host) -> str:
 
 def _of_request(host: Host, name: str, request: str, options: Mapping[str, Any], boot: str) -> Iterable[Verdict]:
     if name not in KNOBS:
-        return [_unknown(request, f"{name}:", f"this version of the collection has no knob {name}")]
+        return [unknown(request, f"{name}:", f"this version of the collection has no knob {name}")]
     try:
         knobs = KNOBS[name](host, options)
     except TuningError as error:
-        return [_unknown(request, f"{name}:", str(error))]
+        return [_not_known(request, f"{name}:", error)]
     verdicts: list[Verdict] = []
     for knob in knobs:
         try:
             verdicts += _of_knob(knob, request, boot)
         except TuningError as error:
-            verdicts.append(_unknown(request, f"{name}:", str(error)))
+            verdicts.append(_not_known(request, f"{name}:", error))
             if isinstance(error, BadRequest):
                 break
     return verdicts
 
 
-def _unknown(request: str, address: str, reason: str) -> Verdict:
+def unknown(request: str, address: str, reason: str) -> Verdict:
+    """Return the verdict on what could not be looked at."""
     verdict = Verdict(request, address, None)
     verdict.reason = reason
+    return verdict
+
+
+def _not_known(request: str, address: str, error: TuningError) -> Verdict:
+    verdict = unknown(request, address, str(error))
+    verdict.supported = not isinstance(error, BadRequest)
     return verdict
 
 
@@ -114,9 +137,11 @@ def _of_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
         in_force = verdict.found == value if knob.lasting else knob.same(address, value, verdict.found)
         verdict.live = OK if in_force else DRIFT
         if knob.lasting:
+            verdict.at_boot = configured.get(address)
             verdict.persistent = OK if knob.same(address, value, configured.get(address)) else DRIFT
             verdict.pending_reboot = verdict.persistent == OK and verdict.live == DRIFT
         else:
+            verdict.at_boot = None if boot else value
             verdict.persistent = DRIFT if boot else OK
             verdict.reason = boot
     return verdicts

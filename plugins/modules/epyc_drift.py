@@ -12,7 +12,8 @@ version_added: 0.1.0
 description:
   - Checks all settings in one run and says for each of them whether it is in force now, whether it will be after a
     boot, and whether a reboot is pending.
-  - What could not be read is V(unknown) with the reason, never fine.
+  - What could not be read is V(unknown) with the reason, never fine. Neither is a host on which nothing is stored.
+  - Needs nothing but the host; P(sovereign.epyc.drift#callback) makes a page for a fleet of what it returns.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
@@ -23,8 +24,16 @@ options:
       - Without it, the requests that are stored on the host.
     type: dict
   intent:
-    description: What the operator wants of the host. Without it, the intent that is stored there.
+    description:
+      - What the operator wants of the host. Without it, the intent that is stored there.
+      - An intent that differs from the stored one is drift of its own, because the boot service plans with that one.
     type: dict
+  detail:
+    description:
+      - Whether to return RV(settings), which are hundreds on a large host. V(findings) returns none of them.
+    type: str
+    choices: [settings, findings]
+    default: settings
 """
 
 EXAMPLES = r"""
@@ -32,9 +41,12 @@ EXAMPLES = r"""
   sovereign.epyc.epyc_drift:
   register: drift
 
-- name: Fail on drift
-  ansible.builtin.assert:
-    that: drift.clean
+- name: Check against the intent of the inventory, and fail on drift
+  sovereign.epyc.epyc_drift:
+    intent: {draft: "{{ plan_draft }}", verify: "{{ plan_verify }}"}
+    detail: findings
+  register: drift
+  failed_when: not drift.clean
 """
 
 RETURN = r"""
@@ -42,9 +54,77 @@ clean:
   description: Whether every setting is as it shall be, now and at boot, and none is unknown.
   returned: always
   type: bool
+findings:
+  description:
+    - What is not as it shall be, in the words of the trade. Settings that differ in the same way are one finding, and
+      so is a boot service that is not enabled.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    layer:
+      description: The layer, such as V(resctrl); V(boot) is what is stored for the boot service, and that itself.
+      type: str
+    what:
+      description: What the setting is.
+      type: str
+      sample: L3 share of group draft
+    where:
+      description: Where on the host.
+      type: str
+      sample: L3 domains 6-7 (CCD 3)
+    status:
+      description: V(drift), V(unknown), or V(unsupported) where this host cannot have what is asked.
+      type: str
+    wanted:
+      description: The value it shall have.
+      type: str
+    found:
+      description: The value in force.
+      type: str
+    at_boot:
+      description: The value after a boot.
+      type: str
+    live:
+      description: As in RV(settings[].live).
+      type: str
+    persistent:
+      description: As in RV(settings[].persistent).
+      type: str
+    pending_reboot:
+      description: As in RV(settings[].pending_reboot).
+      type: bool
+    reason:
+      description: As in RV(settings[].reason).
+      type: str
+    request:
+      description: The request that wants the settings.
+      type: str
+    role:
+      description: The role that stored the request, empty where it was none of this collection.
+      type: str
+    variables:
+      description: The variables of the inventory that decide on the settings.
+      type: list
+      elements: str
+    repair:
+      description: A playbook with its options that repairs it, or a command for the host.
+      type: str
+      sample: sovereign.epyc.site --tags cat
+    addresses:
+      description: The addresses of the settings.
+      type: list
+      elements: str
+coverage:
+  description: >-
+    By layer, how many settings are V(ok), V(drift), V(unknown), and V(unsupported). A layer that nobody asked for is
+    not in it.
+  returned: always
+  type: dict
+  sample: {resctrl: {ok: 40, unsupported: 0, unknown: 0, drift: 2}}
 settings:
   description: One entry per address.
-  returned: always
+  returned: when O(detail=settings)
   type: list
   elements: dict
   contains:
@@ -56,6 +136,9 @@ settings:
       type: str
     found:
       description: The value in force.
+      type: str
+    at_boot:
+      description: The value after a boot.
       type: str
     live:
       description: V(ok), V(drift) or V(unknown), for the running kernel.
@@ -72,13 +155,13 @@ settings:
     request:
       description: The request that wants the setting.
       type: str
+    supported:
+      description: Whether this host can have what is asked.
+      type: bool
 """
 
+from ansible_collections.sovereign.epyc.plugins.module_utils import _survey
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
-from ansible_collections.sovereign.epyc.plugins.module_utils._desired import stored
-from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._verdict import survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,18 +172,20 @@ if TYPE_CHECKING:
 
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the verdicts as the module's result."""
-    store = Store(read_only=True)
-    intent, requests = stored(store)
-    host = Host(fs, intent if params["intent"] is None else params["intent"])
-    verdicts = survey(host, store, requests if params["requests"] is None else params["requests"])
-    return {
-        "clean": all(verdict.clean for verdict in verdicts),
-        "settings": [verdict.to_dict() for verdict in verdicts],
+    survey = _survey.of_host(fs, params["requests"], params["intent"])
+    result = {
+        "clean": survey.clean,
+        "findings": [finding.to_dict() for finding in survey.findings()],
+        "coverage": survey.coverage(),
     }
+    if params["detail"] == "settings":
+        result["settings"] = [verdict.to_dict() for verdict in survey.verdicts]
+    return result
 
 
 def main() -> None:
-    run_reader(dict(requests=dict(type="dict"), intent=dict(type="dict")), read)
+    detail = dict(type="str", choices=["settings", "findings"], default="settings")
+    run_reader(dict(requests=dict(type="dict"), intent=dict(type="dict"), detail=detail), read)
 
 
 if __name__ == "__main__":

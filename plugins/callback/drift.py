@@ -1,0 +1,243 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: drift
+type: aggregate
+short_description: One page on the drift of a fleet
+version_added: 0.1.0
+author: The sovereign.epyc authors (@sovereign-epyc)
+description:
+  - Reports what is not as it shall be on a fleet, with the results of M(sovereign.epyc.epyc_drift), which
+    C(sovereign.epyc.drift) runs on each host. Reports any other play in check mode too, as far as check mode can tell.
+    Says nothing of other plays.
+  - Folds hosts with equal drift, says of each setting whether it is wrong now, at the next boot, or waits for a reboot,
+    which role and variables asked for it, and which command repairs it. Compares with the report before.
+  - What could not be read is unknown, never fine, and so is a task that check mode had to leave out.
+  - Results of tasks with C(no_log) are named and not shown.
+options:
+  terminal:
+    description: Whether to show the report as a page in the terminal.
+    type: bool
+    default: true
+    env: [{name: SOVEREIGN_EPYC_DRIFT_TERMINAL}]
+    ini: [{section: sovereign_epyc_drift, key: terminal}]
+  json:
+    description: >-
+      A file for the report as JSON. It holds all that any other format shows, and C(docs/drift-report.schema.json)
+      describes it.
+    type: path
+    env: [{name: SOVEREIGN_EPYC_DRIFT_JSON}]
+    ini: [{section: sovereign_epyc_drift, key: json}]
+  html:
+    description: A file for the report as one HTML page, which needs no network.
+    type: path
+    env: [{name: SOVEREIGN_EPYC_DRIFT_HTML}]
+    ini: [{section: sovereign_epyc_drift, key: html}]
+  markdown:
+    description: A file for the report as Markdown.
+    type: path
+    env: [{name: SOVEREIGN_EPYC_DRIFT_MARKDOWN}]
+    ini: [{section: sovereign_epyc_drift, key: markdown}]
+  junit:
+    description: A file for the report as JUnit XML, with a suite for each host and a case for each layer.
+    type: path
+    env: [{name: SOVEREIGN_EPYC_DRIFT_JUNIT}]
+    ini: [{section: sovereign_epyc_drift, key: junit}]
+  metrics:
+    description: A file for the report as metrics of Prometheus. The name of a textfile ends with C(.prom).
+    type: path
+    env: [{name: SOVEREIGN_EPYC_DRIFT_METRICS}]
+    ini: [{section: sovereign_epyc_drift, key: metrics}]
+  previous:
+    description:
+      - The JSON report to compare with, to tell what is new, what is gone, and since when the rest is wrong.
+      - Without it, the file of O(json) as it is before this run.
+    type: path
+    env: [{name: SOVEREIGN_EPYC_DRIFT_PREVIOUS}]
+    ini: [{section: sovereign_epyc_drift, key: previous}]
+  exit_code:
+    description:
+      - Whether the exit code of C(ansible-playbook) tells. It is V(0) when all is as it shall be, V(2) on drift, and
+        V(1) where a host failed or could not be reached, where no host was checked, or a file could not be written.
+      - Ends the run when the report is made, so name this plugin last in C(callbacks_enabled).
+    type: bool
+    default: true
+    env: [{name: SOVEREIGN_EPYC_DRIFT_EXIT_CODE}]
+    ini: [{section: sovereign_epyc_drift, key: exit_code}]
+notes:
+  - Enable it with C(callbacks_enabled=sovereign.epyc.drift), or have nothing but the report on the screen with
+    C(stdout_callback=sovereign.epyc.drift).
+  - Runs with several playbooks have a report for each, and end after the first one that is not clean.
+seealso:
+  - module: sovereign.epyc.epyc_drift
+"""
+
+import json
+import os
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from ansible import constants, context
+from ansible.playbook.handler import Handler
+from ansible.plugins.callback import CallbackBase
+from ansible.utils import color
+
+from ansible_collections.sovereign.epyc.plugins.module_utils import _textfile
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
+    _observe,
+    _report,
+    _report_html,
+    _report_junit,
+    _report_markdown,
+    _report_metrics,
+    _report_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MODULE = "epyc_drift"
+FORMATS: dict[str, Callable[[_report.Document], str]] = {
+    "html": _report_html.render,
+    "markdown": _report_markdown.render,
+    "junit": _report_junit.render,
+    "metrics": _report_metrics.render,
+    # Last, because it is also the report that the next run compares with.
+    "json": lambda document: json.dumps(document, indent=1, ensure_ascii=False) + "\n",
+}
+
+
+class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no annotations
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "sovereign.epyc.drift"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self, display: Any = None, options: Any = None) -> None:
+        super().__init__(display=display, options=options)
+        self.gathering = _report.Gathering()
+        self.check = bool(context.CLIARGS.get("check"))
+        self.active = self.check
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        self.gathering = _report.Gathering()
+        self.active = self.check
+
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        # A play that finds no host starts no task, and its report has to say so.
+        tasks = [task for entry in play.get_tasks() for task in (entry if isinstance(entry, list) else [entry])]
+        self.active = self.active or MODULE in map(_module, tasks)
+
+    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
+        self.active = self.active or _module(task) == MODULE
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        self._take(result)
+
+    def v2_runner_on_skipped(self, result: Any) -> None:
+        self._take(result, skipped=True)
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        if not self._take_drift(result) and self.active:
+            message = str(result.result.get("msg") or result.result.get("censored") or "It failed without a message.")
+            self.gathering.fail(result.host.get_name(), _report.FAILED, _task(result.task)[1], message)
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        if self.active:
+            message = str(result.result.get("msg") or "It did not answer.")
+            self.gathering.fail(result.host.get_name(), _report.UNREACHABLE, _task(result.task)[1], message)
+
+    def _take(self, result: Any, skipped: bool = False) -> None:
+        # What a handler would do follows from what another task would change.
+        if self._take_drift(result) or not self.check or isinstance(result.task, Handler):
+            return
+        role, task = _task(result.task)
+        seen = _observe.of_check(task, role, str(result.task.action), result.result, skipped)
+        self.gathering.add(result.host.get_name(), *seen)
+
+    def _take_drift(self, result: Any) -> bool:
+        seen = _observe.of_drift(result.result) if _module(result.task) == MODULE else None
+        if seen:
+            self.gathering.add(result.host.get_name(), *seen)
+        return seen is not None
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        """Make the report, and end the run with its exit code."""
+        if not self.active:
+            return
+        self._forgive(stats)
+        try:
+            document = self.gathering.document(
+                generated=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                previous=self._previous(),
+                inventory=_inventory(),
+            )
+            if self.get_option("terminal"):
+                self._display.display(_report_text.render(document, colour=bool(color.ANSIBLE_COLOR)))
+            self._write(document)
+            code = _report.exit_code(document)
+        except TuningError as error:
+            self._display.error(str(error), wrap_text=False)
+            code = 1
+        if code and self.get_option("exit_code"):
+            raise SystemExit(code)
+
+    def _forgive(self, stats: Any) -> None:
+        """Drop errors that a rescue or ignore_errors made good, and add hosts that no task told anything of."""
+        for name in stats.processed:
+            row = self.gathering.host(name)
+            counts = stats.summarize(name)
+            if not counts["failures"] and not counts["unreachable"]:
+                row.error = None
+            elif not row.error and not row.findings:
+                self.gathering.fail(name, _report.FAILED, "play", "It failed, and no task told why.")
+
+    def _previous(self) -> _report.Document | None:
+        path = self.get_option("previous") or self.get_option("json")
+        if not path or not os.path.exists(path):
+            return None
+        try:
+            with open(path, encoding="utf-8") as file:
+                document: _report.Document = json.load(file)
+        except (OSError, ValueError) as error:
+            raise TuningError(f"{path} cannot be read as the report to compare with: {error}. Move it away.") from None
+        if not isinstance(document, dict) or document.get("kind") != _report.KIND:
+            raise TuningError(
+                f"{path} is no report of {_report.KIND}, so nothing was written there. Name another file."
+            )
+        if document.get("version") != _report.VERSION:
+            raise TuningError(
+                f"{path} is a report of version {document.get('version')}, and this plugin reads version "
+                f"{_report.VERSION}. Move it away to start anew."
+            )
+        return document
+
+    def _write(self, document: _report.Document) -> None:
+        for name, render in FORMATS.items():
+            path = self.get_option(name)
+            if path:
+                _textfile.replace(os.path.abspath(path), render(document))
+
+
+def _inventory() -> list[str]:
+    """Return the inventories that somebody named on the command line, as somebody in this folder would name them."""
+    names = list(context.CLIARGS.get("inventory") or [])
+    if names == list(constants.DEFAULT_HOST_LIST):
+        return []
+    here = f"{os.getcwd()}{os.sep}"
+    return [name[len(here) :] if name.startswith(here) else name for name in names]
+
+
+def _module(task: Any) -> str:
+    return str(getattr(task, "action", "")).rpartition(".")[2]
+
+
+def _task(task: Any) -> tuple[str, str]:
+    """Return the short name of a task's role, empty for none, and the name of the task."""
+    role, colon, name = task.get_name().partition(" : ")
+    return (role.rpartition(".")[2], name) if colon else ("", role)

@@ -1,0 +1,65 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Many host names as one: epyc9754-01, epyc9754-02 and epyc9754-03 are epyc9754-[01-03]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._words import natural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def fold(names: Iterable[str]) -> str:
+    """Return names with the numbers that end them folded into ranges; a name without one stands alone."""
+    families: dict[tuple[str, int, str], list[int]] = {}
+    for name in sorted(set(names), key=natural):
+        start, digits, end = _last_number(name)
+        # Numbers of one width are one family, and so are those without leading zeros.
+        width = len(digits) if digits.startswith("0") and len(digits) > 1 else 0
+        families.setdefault((start, width, end), []).append(int(digits or -1))
+    families = _join_padded(families)
+    return ", ".join(f"{start}{_ranges(numbers, width)}{end}" for (start, width, end), numbers in families.items())
+
+
+def _join_padded(families: dict[tuple[str, int, str], list[int]]) -> dict[tuple[str, int, str], list[int]]:
+    """Put 10 to the family of 01 to 09: it has two digits too, and they show no leading zero."""
+    joined: dict[tuple[str, int, str], list[int]] = {}
+    for (start, width, end), numbers in families.items():
+        padded = [family[1] for family in families if family[0] == start and family[2] == end and family[1]]
+        if width or len(padded) != 1 or any(len(str(number)) != padded[0] for number in numbers):
+            joined.setdefault((start, width, end), []).extend(numbers)
+        else:
+            joined.setdefault((start, padded[0], end), []).extend(numbers)
+    return {family: sorted(numbers) for family, numbers in joined.items()}
+
+
+def _last_number(name: str) -> tuple[str, str, str]:
+    """Return a name in three pieces, the last run of digits in its first label being the second."""
+    label, dot, domain = name.partition(".")
+    if all(part.isdecimal() for part in name.split(".")):
+        label, dot, domain = name, "", ""  # An address, of which the last number counts.
+    end = len(label)
+    while end and not label[end - 1].isdecimal():
+        end -= 1
+    start = end
+    while start and label[start - 1].isdecimal():
+        start -= 1
+    return label[:start], label[start:end], label[end:] + dot + domain
+
+
+def _ranges(numbers: Sequence[int], width: int) -> str:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    texts = [f"{low:0{width}d}" if low == high else f"{low:0{width}d}-{high:0{width}d}" for low, high in runs]
+    if numbers[0] < 0:
+        return ""
+    return texts[0] if len(numbers) == 1 else f"[{','.join(texts)}]"

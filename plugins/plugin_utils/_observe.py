@@ -1,0 +1,127 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the results of single tasks tell of drift: those of epyc_drift, and those of any play in check mode.
+
+In check mode a task says what it would change, as before and after by address where it is one of our modules. It tells
+only whether the running host or what is stored differs, never both; and a task that check mode skips tells nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.sovereign.epyc.plugins.module_utils import _findings, _origin
+from ansible_collections.sovereign.epyc.plugins.module_utils._findings import (
+    BOOT,
+    LAYERS,
+    OTHER,
+    SITE,
+    STATUSES,
+    Finding,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._verdict import DRIFT, OK, UNKNOWN, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Seen = tuple[list[dict[str, Any]], dict[str, dict[str, int]]]
+
+HALF = "check mode tells only one of now and at boot; drift.yml tells both"
+HIDDEN = "the task has no_log"
+#: What outlives a boot, so that before and after are of the next one.
+LASTING = ("cmdline:", "desired:", "engine:", "irq:irqbalance/")
+#: Our module -> its layer. A task of it that would change nothing counts as one setting.
+MODULES = {
+    "sysfs_settings": "sysfs",
+    "hugepages": "hugepages",
+    "resctrl_schemata": "resctrl",
+    "cpufreq_per_ccd": "cpufreq",
+    "msr_bits": "msr",
+    "irq_affinity": "irq",
+    "kernel_cmdline": "cmdline",
+    "epyc_engine": BOOT,
+}
+#: With one of these keys a task was left out on purpose; without, check mode could not run it.
+ON_PURPOSE = ("skip_reason", "skipped_reason", "false_condition")
+
+
+def of_drift(result: Mapping[str, Any]) -> Seen | None:
+    """Return findings and coverage of a result of epyc_drift, None for one of another task."""
+    findings, coverage = result.get("findings"), result.get("coverage")
+    return (findings, coverage) if isinstance(findings, list) and isinstance(coverage, dict) else None
+
+
+def of_check(task: str, role: str, action: str, result: Mapping[str, Any], skipped: bool = False) -> Seen:
+    """Return what a task tells in check mode. ``role`` is the short name of its role, empty for none."""
+    layer = MODULES.get(action.rpartition(".")[2], BOOT if role == "base" else OTHER)
+    if any(key in result for key in ON_PURPOSE):
+        return [], {}
+    items = result.get("results")
+    if isinstance(items, list) and all(isinstance(item, dict) for item in items):
+        seen = [of_check(task, role, action, item, skipped or bool(item.get("skipped"))) for item in items]
+        return [one for findings, dummy in seen for one in findings], _added([counts for dummy, counts in seen])
+    if skipped:
+        return _one(task, role, layer, UNKNOWN, str(result.get("msg") or "check mode skipped it"))
+    if not result.get("changed"):
+        return [], {layer: {**dict.fromkeys(STATUSES, 0), OK: 1}}
+    diff = result.get("diff")
+    before = diff.get("before") if isinstance(diff, dict) else None
+    after = diff.get("after") if isinstance(diff, dict) else None
+    if action.startswith("sovereign.epyc.") and isinstance(before, dict) and isinstance(after, dict):
+        return _of_addresses(role, before, after)
+    reason = HIDDEN if "censored" in result else "the task would change it"
+    where = result.get("dest") or result.get("path") or result.get("name") or result.get("item") or ""
+    return _one(task, role, layer, DRIFT, reason, where if isinstance(where, str) else "")
+
+
+def _one(task: str, role: str, layer: str, status: str, reason: str, where: str = "") -> Seen:
+    finding = Finding(layer, task, status)
+    finding.where = where
+    finding.live = finding.persistent = UNKNOWN
+    if status == DRIFT:
+        finding.live = DRIFT
+    finding.reason = reason
+    finding.role = role
+    finding.repair = _repair(role)
+    finding.addresses = [f"task:{role}/{task}/{where}"]
+    return [finding.to_dict()], {layer: {**dict.fromkeys(STATUSES, 0), status: 1}}
+
+
+def _of_addresses(role: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Seen:
+    verdicts = []
+    for address, wanted in after.items():
+        prefix = address.partition(":")[0]
+        known = [one for one, name in _origin.ROLES.items() if name == role and one.startswith(f"{prefix}/")]
+        verdict = Verdict(known[0] if known else "", address, wanted)
+        verdict.reason = HALF
+        if address.startswith(LASTING):
+            verdict.at_boot, verdict.persistent = before.get(address), DRIFT
+            if prefix in _findings.STORED:
+                verdict.found, verdict.live = before.get(address), OK
+        else:
+            verdict.found, verdict.live = before.get(address), DRIFT
+            verdict.at_boot = wanted
+        verdicts.append(verdict)
+    findings = _findings.findings(verdicts)
+    for finding in findings:
+        finding.role = finding.role or role
+        finding.repair = _repair(role)
+    coverage = _added([{_findings.layer_of(v.address): {_findings.status(v): 1}} for v in verdicts])
+    return [finding.to_dict() for finding in findings], coverage
+
+
+def _repair(role: str) -> str:
+    """The tags of site.yml have the names of its roles; of other plays nobody knows here how they are run."""
+    return f"{SITE} --tags {role}" if role in (*_origin.ROLES.values(), "base", "prerequisites") else ""
+
+
+def _added(counts: list[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
+    total: dict[str, dict[str, int]] = {}
+    for row in counts:
+        for layer, statuses in row.items():
+            mine = total.setdefault(layer, dict.fromkeys(STATUSES, 0))
+            for status, count in statuses.items():
+                mine[status] += count
+    return {layer: total[layer] for layer in LAYERS if layer in total}

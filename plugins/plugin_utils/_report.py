@@ -1,0 +1,271 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The report of a fleet as plain data, gathered host by host: the one document that every format is made from.
+
+docs/drift-report.schema.json describes the document. Equal findings are kept once, with the hosts that have them, so
+that a fleet with the same drift everywhere costs no more than a host.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._checklist import LAYERS as TITLES
+from ansible_collections.sovereign.epyc.plugins.module_utils._findings import APPLY, BOOT, LAYERS, OTHER, STATUSES
+from ansible_collections.sovereign.epyc.plugins.module_utils._words import natural
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._hostnames import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+VERSION = 1
+KIND = "sovereign.epyc.drift"
+UNREACHABLE, FAILED, DRIFT, UNKNOWN, CLEAN = "unreachable", "failed", "drift", "unknown", "clean"
+#: What a host can be, in the order of the report: first what somebody has to look at first.
+STATES = (UNREACHABLE, FAILED, DRIFT, UNKNOWN, CLEAN)
+LAYER_TITLES = {**TITLES, BOOT: "boot service", OTHER: "other tasks"}
+
+Document = dict[str, Any]
+
+
+class HostRow:
+    """What is known of one host."""
+
+    __slots__ = ("coverage", "error", "findings")
+
+    def __init__(self) -> None:
+        #: The state that the error makes, the task, and the message.
+        self.error: tuple[str, str, str] | None = None
+        self.findings: list[int] = []
+        self.coverage: dict[str, dict[str, int]] = {}
+
+
+class Gathering:
+    """Takes results in any order; the document does not depend on it."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[str, HostRow] = {}
+        self._numbers: dict[str, int] = {}
+        self._texts: list[str] = []
+        self._coverages: dict[str, dict[str, dict[str, int]]] = {}
+
+    def host(self, name: str) -> HostRow:
+        """Return the row of a host, a new one where there is none."""
+        return self.hosts.setdefault(name, HostRow())
+
+    def add(self, name: str, findings: Iterable[Mapping[str, Any]], coverage: Mapping[str, Mapping[str, int]]) -> None:
+        """Add what was found on a host to what is known of it."""
+        row = self.host(name)
+        for finding in findings:
+            text = json.dumps(finding, sort_keys=True)
+            number = self._numbers.setdefault(text, len(self._texts))
+            if number == len(self._texts):
+                self._texts.append(text)
+            if number not in row.findings:
+                row.findings.append(number)
+        merged = {layer: dict(counts) for layer, counts in row.coverage.items()}
+        for layer, counts in coverage.items():
+            mine = merged.setdefault(layer, dict.fromkeys(STATUSES, 0))
+            for status, count in counts.items():
+                mine[status] += count
+        # Hosts that are alike have the same counts, and share them.
+        row.coverage = self._coverages.setdefault(json.dumps(merged, sort_keys=True), merged)
+
+    def fail(self, name: str, state: str, task: str, message: str) -> None:
+        """Note that a host could not be looked at; the first reason stands."""
+        row = self.host(name)
+        row.error = row.error or (state, task, " ".join(message.split()))
+
+    def document(self, *, generated: str, previous: Document | None = None, inventory: Sequence[str] = ()) -> Document:
+        """Return the report. ``inventory`` holds what the inventories are called on a command line."""
+        past = Past(previous, generated)
+        names = sorted(self.hosts, key=natural)
+        order = self._order(names)
+        rows = [self._host(name, order, past) for name in names]
+        findings = self._findings(order, rows, generated, inventory)
+        gone = past.gone(rows, {finding["id"]: finding for finding in findings})
+        states = [row["state"] for row in rows]
+        return {
+            "kind": KIND,
+            "version": VERSION,
+            "generated": generated,
+            "previous": past.generated,
+            "summary": {
+                "hosts": len(rows),
+                "states": {state: states.count(state) for state in STATES},
+                "findings": len(findings),
+                "new": sum(bool(finding["new"]) for finding in findings),
+                "gone": len(gone),
+                "settings": _sum(row["coverage"] for row in rows),
+            },
+            "layers": [{"name": layer, "title": LAYER_TITLES[layer]} for layer in LAYERS],
+            "groups": _groups(rows),
+            "findings": findings,
+            "gone": gone,
+            "hosts": rows,
+        }
+
+    def _order(self, names: Sequence[str]) -> dict[int, int]:
+        """Return number -> id: findings of more hosts come first in their layer, and ids follow that order."""
+        hosts = [0] * len(self._texts)
+        for name in names:
+            for number in self.hosts[name].findings:
+                hosts[number] += 1
+        data = [json.loads(text) for text in self._texts]
+        ranks = sorted(
+            range(len(data)),
+            key=lambda n: (LAYERS.index(data[n]["layer"]), -hosts[n], natural(f"{data[n]['what']} {data[n]['where']}"),
+                           self._texts[n]),
+        )  # fmt: skip
+        return {number: rank + 1 for rank, number in enumerate(ranks)}
+
+    def _host(self, name: str, order: Mapping[int, int], past: Past) -> Document:
+        row = self.hosts[name]
+        numbers = sorted(row.findings, key=order.__getitem__)
+        found = [json.loads(self._texts[number]) for number in numbers]
+        state = CLEAN
+        if row.error:
+            state = row.error[0]
+        elif found:
+            # What a host cannot have is known, and not as it was asked for.
+            state = UNKNOWN if {one["status"] for one in found} == {UNKNOWN} else DRIFT
+        elif not row.coverage:
+            state = UNKNOWN
+        document: Document = {
+            "name": name,
+            "state": state,
+            "findings": [order[number] for number in numbers],
+            "since": [past.since(name, one) for one in found],
+            "coverage": row.coverage,
+        }
+        if row.error:
+            document["error"] = {"task": row.error[1], "message": row.error[2]}
+        if row.error and not found and past.findings(name):
+            document["last_known"] = past.findings(name)
+        return document
+
+    def _findings(
+        self, order: Mapping[int, int], rows: Sequence[Document], generated: str, inventory: Sequence[str]
+    ) -> list[Document]:
+        hosts: dict[int, list[str]] = {}
+        since: dict[int, list[str]] = {}
+        for row in rows:
+            for number, date in zip(row["findings"], row["since"]):
+                hosts.setdefault(number, []).append(row["name"])
+                since.setdefault(number, []).append(date)
+        result = []
+        for number, rank in order.items():
+            finding = json.loads(self._texts[number])
+            finding["command"] = command(finding["repair"], hosts[rank], inventory)
+            finding["since"] = min(since[rank])
+            dated = zip(hosts[rank], since[rank])
+            finding["new"] = [host for host, date in dated if date == generated]
+            result.append({"id": rank, "hosts": hosts[rank], "label": fold(hosts[rank]), **finding})
+        return sorted(result, key=lambda finding: finding["id"])
+
+
+class Past:
+    """The report before this one: since when a setting has been wrong, and what is not wrong any more."""
+
+    def __init__(self, document: Document | None, now: str) -> None:
+        self.now = now
+        self.generated = document["generated"] if document else None
+        self._known: dict[str, list[Document]] = {}
+        findings = {finding["id"]: finding for finding in document["findings"]} if document else {}
+        for row in document["hosts"] if document else []:
+            mine = [{**findings[number], "since": date} for number, date in zip(row["findings"], row["since"])]
+            self._known[row["name"]] = [_remembered(one) for one in mine] or row.get("last_known", [])
+        self._since = {
+            (name, address): one["since"]
+            for name, known in self._known.items()
+            for one in known
+            for address in one["addresses"]
+        }
+
+    def findings(self, host: str) -> list[Document]:
+        """Return what was last known to be wrong with a host."""
+        return self._known.get(host, [])
+
+    def since(self, host: str, finding: Mapping[str, Any]) -> str:
+        """Return when a finding was first reported: the oldest date of its addresses."""
+        dates = [self._since[host, one] for one in finding["addresses"] if (host, one) in self._since]
+        return min(dates, default=self.now)
+
+    def gone(self, rows: Sequence[Document], findings: Mapping[int, Document]) -> list[Document]:
+        """Return what was wrong then, and is not wrong now on a host that could be looked at."""
+        hosts: dict[str, list[str]] = {}
+        for row in rows:
+            if row["state"] in (UNREACHABLE, FAILED):
+                continue
+            wrong = {address for number in row["findings"] for address in findings[number]["addresses"]}
+            for one in self.findings(row["name"]):
+                if not wrong & set(one["addresses"]):
+                    hosts.setdefault(json.dumps(one, sort_keys=True), []).append(row["name"])
+        result = [{"hosts": names, "label": fold(names), **json.loads(text)} for text, names in hosts.items()]
+        return sorted(result, key=lambda one: (LAYERS.index(one["layer"]), natural(one["label"]), one["what"]))
+
+
+def command(repair: str, hosts: Sequence[str], inventory: Sequence[str]) -> str:
+    """Return the command line that repairs a finding on these hosts, an empty text where none does."""
+    where = [word for name in inventory for word in ("-i", name)]
+    if not repair:
+        return ""
+    if repair == APPLY:
+        words = ["ansible", ",".join(hosts), *where, "--become", "-m", "ansible.builtin.command", "-a", repair]
+    else:
+        playbook, *options = repair.split()
+        words = ["ansible-playbook", *where, playbook, "-l", ",".join(hosts), *options]
+    return shlex.join(words)
+
+
+def exit_code(document: Document) -> int:
+    """Return 0 when all is as it shall be, 2 on drift, 1 where a host could not be looked at or there was none."""
+    states = document["summary"]["states"]
+    if states[UNREACHABLE] or states[FAILED] or not document["summary"]["hosts"]:
+        return 1
+    return 2 if states[DRIFT] or states[UNKNOWN] else 0
+
+
+def cell(coverage: Mapping[str, Mapping[str, int]], layer: str) -> str:
+    """Return one word on a layer of a host: the worst status of its settings, an empty text where nobody asked."""
+    counts = coverage.get(layer, {})
+    return next((status for status in reversed(STATUSES) if counts.get(status)), "")
+
+
+def _remembered(finding: Document) -> Document:
+    """Return what of a finding is worth remembering of a host."""
+    return {name: finding[name] for name in ("layer", "what", "where", "status", "addresses", "since")}
+
+
+def _groups(rows: Sequence[Document]) -> list[Document]:
+    """Return hosts with equal state and drift together."""
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    errors: dict[tuple[Any, ...], Document] = {}
+    for row in rows:
+        error = row.get("error", {})
+        key = (STATES.index(row["state"]), tuple(row["findings"]), error.get("task", ""), error.get("message", ""))
+        groups.setdefault(key, []).append(row["name"])
+        errors[key] = error
+    return [
+        {
+            "state": STATES[key[0]],
+            "label": fold(names),
+            "hosts": names,
+            "findings": list(key[1]),
+            **({"error": errors[key]} if errors[key] else {}),
+        }
+        for key, names in sorted(groups.items(), key=lambda item: (item[0][0], -len(item[1]), natural(item[1][0])))
+    ]
+
+
+def _sum(coverages: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, int]:
+    total = dict.fromkeys(STATUSES, 0)
+    for coverage in coverages:
+        for counts in coverage.values():
+            for status, count in counts.items():
+                total[status] += count
+    return total

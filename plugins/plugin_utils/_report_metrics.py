@@ -1,0 +1,34 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The report as metrics of a fleet, for the textfile collector of the controller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible_collections.sovereign.epyc.plugins.module_utils import _metrics
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import STATES
+
+if TYPE_CHECKING:
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import Document
+
+
+def render(document: Document) -> str:
+    """Return the file."""
+    counts = document["summary"]["states"]
+    rows = document["hosts"]
+    findings = {finding["id"]: finding for finding in document["findings"]}
+    return _metrics.render(
+        {
+            "sovereign_epyc_hosts": [({"state": state}, counts[state]) for state in STATES],
+            "sovereign_epyc_host_state": [({"host": row["name"], "state": row["state"]}, 1) for row in rows],
+            _metrics.SETTINGS: [
+                sample for row in rows for sample in _metrics.settings(row["coverage"], host=row["name"])
+            ],
+            _metrics.DRIFT: [
+                _metrics.drift(findings[number], host=row["name"]) for row in rows for number in row["findings"]
+            ],
+        }
+    )

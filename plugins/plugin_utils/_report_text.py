@@ -1,0 +1,107 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The report as a page for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._findings import STATUSES
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report_words as words
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import CLEAN, FAILED, UNREACHABLE, cell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import Document
+
+COLOURS = {"ok": "32", "drift": "31", "failed": "31", "unreachable": "31", "unknown": "35", "unsupported": "33"}
+COLOURS["clean"] = COLOURS["ok"]
+
+
+class _Painter:
+    def __init__(self, colour: bool) -> None:
+        self.colour = colour
+
+    def __call__(self, text: str, word: str) -> str:
+        return f"\033[{COLOURS[word]}m{text}\033[0m" if self.colour and word in COLOURS else text
+
+    def strong(self, text: str) -> str:
+        return f"\033[1m{text}\033[0m" if self.colour else text
+
+
+def render(document: Document, colour: bool = False) -> str:
+    """Return the page, without a newline at its end."""
+    return "\n".join(_lines(document, _Painter(colour)))
+
+
+def _lines(document: Document, paint: _Painter) -> Iterator[str]:
+    yield paint.strong(f"Drift of {words.summary(document)}")
+    if words.comparison(document):
+        yield words.comparison(document)
+    findings = {finding["id"]: finding for finding in document["findings"]}
+    titles = {layer["name"]: layer["title"] for layer in document["layers"]}
+    for group in document["groups"]:
+        if group["state"] == CLEAN:
+            continue
+        yield ""
+        yield f"{paint(group['state'].upper(), group['state'])} {paint.strong(words.named(group))}"
+        if group["state"] in (UNREACHABLE, FAILED):
+            yield f"  {group['error']['task']}: {group['error']['message']}"
+        if not group["findings"] and group["state"] not in (UNREACHABLE, FAILED):
+            yield "  No task told anything of its settings."
+        for number in group["findings"]:
+            yield from _finding(findings[number], titles, paint)
+    if document["findings"]:
+        yield ""
+        yield "Repair:"
+        yield from _repairs(document)
+    if document["gone"]:
+        yield ""
+        yield "Gone since the last report:"
+        for one in document["gone"]:
+            yield f"  {one['label']}: {words.title(one)} ({titles[one['layer']]}), was there since {one['since']}"
+    yield ""
+    yield words.covered(document)
+    yield from _layers(document)
+    clean = [group for group in document["groups"] if group["state"] == CLEAN]
+    for group in clean:
+        yield f"{paint('CLEAN', 'clean')} {words.named(group)}"
+
+
+def _finding(finding: Document, titles: dict[str, str], paint: _Painter) -> Iterator[str]:
+    mark = paint(finding["status"], finding["status"])
+    yield f"  [{finding['id']}] {titles[finding['layer']]}: {paint.strong(words.title(finding))}: {mark}"
+    if words.values(finding):
+        yield f"      {words.values(finding)}"
+    if finding["status"] == "drift":
+        reason = f"; {finding['reason']}" if finding["reason"] else ""
+        yield f"      {words.verdicts(finding)}{reason}"
+    yield f"      {', '.join(part for part in (words.asked_by(finding), words.age(finding)) if part)}"
+
+
+def _repairs(document: Document) -> Iterator[str]:
+    """Findings with the same command are repaired together."""
+    by_command: dict[str, list[str]] = {}
+    for finding in document["findings"]:
+        by_command.setdefault(words.repair(finding), []).append(str(finding["id"]))
+    for command, numbers in by_command.items():
+        yield f"  [{', '.join(numbers)}] {command}"
+
+
+def _layers(document: Document) -> Iterator[str]:
+    width = max(len(layer["title"]) for layer in document["layers"])
+    unasked_for = []
+    for layer in document["layers"]:
+        hosts = [cell(row["coverage"], layer["name"]) for row in document["hosts"]]
+        if not any(hosts):
+            unasked_for.append(layer["title"])
+            continue
+        counts = [f"{hosts.count(status)} {words.STATUS_WORDS[status]}" for status in STATUSES if status in hosts]
+        unasked = hosts.count("")
+        counts += [f"{unasked} not asked for"] if unasked else []
+        yield f"  {layer['title']:<{width}}  hosts: {', '.join(counts)}"
+    if unasked_for:
+        yield f"  Not asked for on any host: {', '.join(unasked_for)}."

@@ -1,0 +1,137 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The drift report's HTML page in a real browser: what a person sees, opens and filters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report_html
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import report
+from tools.chromium import Page
+
+FLEET: dict[str, tuple[str, ...]] = {
+    "epyc9754-01": ("mask", "grub"),
+    "epyc9754-02": ("mask", "grub"),
+    "epyc9654-01": ("msr",),
+    "epyc9654-02": (),
+    "gone-1": ("unreachable",),
+    "dim-1": ("unknown",),
+}
+SEEN = "[...document.querySelectorAll('tbody tr')].filter(row => row.offsetParent).map(row => row.dataset.host)"
+CARDS = "[...document.querySelectorAll('article')].filter(one => one.offsetParent).map(one => one.id)"
+COUNT = "document.querySelector('output').textContent"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Page]:
+    with Page() as page:
+        yield page
+
+
+@pytest.fixture
+def page(browser: Page, tmp_path: Path) -> Page:
+    """The page of FLEET, just opened."""
+    file = tmp_path / "report.html"
+    file.write_text(_report_html.render(report(FLEET)), encoding="utf-8")
+    browser.dark(False)
+    browser.paper(False)
+    browser.open(file)
+    return browser
+
+
+def test_it_shows_the_fleet_and_asks_nobody_for_anything(page: Page) -> None:
+    assert page.run("document.querySelector('.headline').innerText") == (
+        "6 hosts: 1 unreachable, 3 with drift, 1 unknown, 1 clean."
+    )
+    trouble_first = ["gone-1", "epyc9654-01", "epyc9754-01", "epyc9754-02", "dim-1", "epyc9654-02"]
+    assert page.run(SEEN) == trouble_first
+    assert page.run("document.querySelectorAll('thead th').length") == 10
+    # The first thing below the headline is who could not be looked at.
+    assert "gone-1" in page.run("document.querySelector('article').innerText")
+    assert [url for url in page.requests() if not url.startswith("file:")] == []
+    assert page.errors == []
+
+
+def test_a_host_opens_and_leads_to_what_is_wrong_with_it(page: Page) -> None:
+    details = "document.querySelector('tr[data-host=\"epyc9754-01\"] details')"
+    assert page.run(f"{details}.querySelector('ul').checkVisibility()") is False
+    page.click('tr[data-host="epyc9754-01"] summary')
+    assert page.run(f"{details}.querySelector('ul').checkVisibility()") is True
+    assert "found ffff, wanted 00ff" in page.run(f"{details}.innerText")
+    link = page.run(f"{details}.querySelector('a').getAttribute('href')")
+    assert "L3 share of group draft" in page.run(f"document.querySelector('{link}').innerText")
+    assert page.run("document.querySelector('tr[data-host=\"epyc9654-02\"] details')") is None, "it has nothing to open"
+
+
+def test_filter_by_host(page: Page) -> None:
+    page.click("input[name=host]")
+    page.type("EPYC9654")
+    assert page.run(SEEN) == ["epyc9654-01", "epyc9654-02"]
+    assert page.run(COUNT) == "2 of 6 hosts"
+    assert "prefetcher" in page.run(f"document.getElementById({CARDS}[0]).innerText")
+    assert len(page.run(CARDS)) == 1
+
+
+def test_filter_by_layer_and_by_state(page: Page) -> None:
+    def choose(layer: str) -> Any:
+        return page.run(
+            f"(() => {{ const list = document.querySelector('select'); list.value = '{layer}';"
+            "list.dispatchEvent(new Event('input', {bubbles: true})); })()"
+        )
+
+    choose("resctrl")
+    assert page.run(SEEN) == ["epyc9754-01", "epyc9754-02", "dim-1"]
+    choose("msr")
+    assert page.run(SEEN) == ["epyc9654-01"]
+    choose("")
+    page.click("input[name=wrong]")
+    assert set(page.run(SEEN)) == set(FLEET) - {"epyc9654-02"}
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_text_can_be_read(page: Page, dark: bool) -> None:
+    """The contrast of WCAG 2, level AA: at least 4.5 of the text against what is behind it."""
+    page.dark(dark)
+    ratios = page.run("""
+        (() => {
+          const rgb = text => text.match(/[\\d.]+/g).map(Number);
+          const light = text => rgb(text).slice(0, 3).map(part => part / 255)
+            .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+            .reduce((sum, part, place) => sum + part * [0.2126, 0.7152, 0.0722][place], 0);
+          const ground = node => { while (node && (rgb(getComputedStyle(node).backgroundColor)[3] ?? 1) === 0)
+            node = node.parentElement; return getComputedStyle(node ?? document.body).backgroundColor; };
+          return [...document.querySelectorAll('body *')].filter(one => one.innerText && one.checkVisibility()
+            && [...one.childNodes].some(child => child.nodeType === 3 && child.data.trim()))
+            .map(one => [light(getComputedStyle(one).color), light(ground(one)), one.className || one.tagName])
+            .map(([one, two, name]) => [(Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05), name]);
+        })()
+    """)
+    assert len(ratios) > 50
+    assert [name for ratio, name in ratios if ratio < 4.5] == []
+    # It is the ground that changes, not only what is asked for.
+    ground = page.run("getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(22, 24, 27)" if dark else "rgb(255, 255, 255)")
+
+
+def test_it_prints_all_and_no_controls(page: Page) -> None:
+    page.paper(True)
+    assert page.run("document.querySelector('form').checkVisibility()") is False
+    assert set(page.run(SEEN)) == set(FLEET)
+    pages = page.call("Page.printToPDF")["data"]
+    assert len(pages) > 10_000
+
+
+def test_a_script_in_a_name_does_not_run(browser: Page, tmp_path: Path) -> None:
+    evil = "<img src=x onerror=document.title='run'><script>document.title='run'</script>"
+    file = tmp_path / "evil.html"
+    file.write_text(_report_html.render(report({evil: ("mask",), "b": ("failed",)})), encoding="utf-8")
+    browser.open(file)
+    assert browser.run("document.title").startswith("Drift: ")
+    assert evil in browser.run("document.body.innerText")

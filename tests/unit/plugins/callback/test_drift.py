@@ -1,0 +1,151 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plugin in real runs of ansible-playbook, on hosts that are this machine or that nobody answers for."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[4]
+NOTHING = "- {name: Nothing, ansible.builtin.debug: {msg: nothing}}"
+FILE = "- {name: Write, ansible.builtin.copy: {content: x, dest: '{{ playbook_dir }}/new', mode: '0600'}}"
+SECRET = "- {name: Secret, no_log: true, ansible.builtin.fail: {msg: swordfish}}"
+
+Run = Callable[..., "tuple[int, str, dict[str, Any]]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run tasks or a playbook on hosts, and return exit code, output and JSON report (empty without one)."""
+
+    def run(
+        tasks: str, *arguments: str, hosts: tuple[str, ...] = ("one",), **options: str
+    ) -> tuple[int, str, dict[str, Any]]:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            nobody = server.getsockname()[1]
+        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
+        away = {"ansible_host": "127.0.0.1", "ansible_port": nobody}
+        members = {name: away if name.startswith("away") else local for name in hosts}
+        (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": members}}))
+        playbook = tmp_path / "play.yml"
+        body = "\n".join(f"    {line}" for line in tasks.splitlines())
+        playbook.write_text(f"- hosts: all\n  gather_facts: false\n  tasks:\n{body}\n")
+        report = tmp_path / "report.json"
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "SOVEREIGN_"))},
+            "ANSIBLE_STDOUT_CALLBACK": "sovereign.epyc.drift",
+            "SOVEREIGN_EPYC_DRIFT_JSON": str(report),
+            **options,
+        }
+        target = "playbooks/drift.yml" if tasks == "drift" else str(playbook)
+        command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(tmp_path / "hosts.json"), target]
+        done = subprocess.run(
+            [*command, *arguments],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return done.returncode, done.stdout, json.loads(report.read_text()) if report.exists() else {}
+
+    return run
+
+
+def test_a_play_that_is_no_check_is_not_reported(run: Run) -> None:
+    assert run(NOTHING) == (0, "", {})
+
+
+def test_a_check_that_would_change_nothing_is_clean(run: Run) -> None:
+    code, output, report = run(NOTHING, "--check", hosts=("one", "two"))
+    assert (code, output.splitlines()[0]) == (0, "Drift of 2 hosts: 2 clean.")
+    assert [row["state"] for row in report["hosts"]] == ["clean", "clean"]
+
+
+def test_a_check_that_would_change_something_is_drift(run: Run) -> None:
+    code, output, report = run(FILE, "--check")
+    assert (code, report["summary"]["states"]["drift"]) == (2, 1), output
+    assert report["findings"][0]["what"] == "Write"
+    assert "Run the play without --check." in output
+    assert run(FILE, "--check", SOVEREIGN_EPYC_DRIFT_EXIT_CODE="false")[0] == 0
+
+
+def test_a_command_that_check_mode_leaves_out_is_unknown(run: Run) -> None:
+    command = "- {name: Run, ansible.builtin.command: 'true'}"
+    code, dummy, report = run(command, "--check")
+    assert (code, report["findings"][0]["status"]) == (2, "unknown")
+    assert run(command[:-1] + ", when: false}\n" + NOTHING, "--check")[0] == 0
+
+
+def test_the_drift_play_on_hosts_where_nothing_is_stored(run: Run) -> None:
+    code, output, report = run("drift", hosts=("host-01", "host-02"))
+    assert code == 2, output
+    assert [(group["state"], group["label"]) for group in report["groups"]] == [("unknown", "host-[01-02]")]
+    assert "nothing is stored on this host" in output
+
+
+def test_a_host_that_nobody_answers_for_is_an_error_and_comes_first(run: Run) -> None:
+    code, output, report = run("drift", hosts=("host-01", "away"))
+    assert code == 1
+    assert output.splitlines()[2] == "UNREACHABLE away"
+    assert report["groups"][0]["error"]["task"] == "Check the host"
+
+
+def test_a_failure_is_an_error_unless_it_was_made_good(run: Run) -> None:
+    fail = "- {name: Fail, ansible.builtin.fail: {msg: so be it}"
+    code, output, dummy = run(f"{fail}}}", "--check")
+    assert (code, "Fail: so be it" in output.replace("Task failed: Action failed: ", "")) == (1, True), output
+    assert run(f"{fail}, ignore_errors: true}}\n{NOTHING}", "--check")[0] == 0
+
+
+def test_where_no_host_was_checked_nothing_is_known(run: Run) -> None:
+    for tasks, *arguments in ((NOTHING, "--check"), ("drift",)):
+        code, output, dummy = run(tasks, *arguments, hosts=())
+        assert (code, "none was checked, so nothing is known" in output) == (1, True)
+
+
+def test_secrets_stay_secret(run: Run) -> None:
+    code, output, report = run(FILE.replace("Write,", "Secret, no_log: true,"), "--check")
+    assert (code, report["findings"][0]["what"], report["findings"][0]["where"]) == (2, "Secret", "")
+    code, output, report = run(SECRET, "--check")
+    assert code == 1
+    assert "Secret: the output has been hidden" in output
+    assert "swordfish" not in output + json.dumps(report)
+
+
+def test_all_formats_and_the_comparison(run: Run, tmp_path: Path) -> None:
+    names = {"HTML": "html", "MARKDOWN": "md", "JUNIT": "xml", "METRICS": "prom"}
+    options = {f"SOVEREIGN_EPYC_DRIFT_{name}": str(tmp_path / f"out.{end}") for name, end in names.items()}
+    code, output, first = run(FILE, "--check", **options)
+    assert all((tmp_path / f"out.{end}").stat().st_size for end in names.values())
+    (tmp_path / "new").write_text("x")
+    (tmp_path / "new").chmod(0o600)
+    code, output, second = run(FILE, "--check", SOVEREIGN_EPYC_DRIFT_TERMINAL="false", **options)
+    assert (code, output) == (0, "")
+    assert second["previous"] == first["generated"]
+    assert [one["what"] for one in second["gone"]] == ["Write"]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [("{", "cannot be read"), ("[]", "is no report"), ('{"kind": "sovereign.epyc.drift", "version": 9}', "version 9")],
+)
+def test_a_file_that_is_no_report_is_not_overwritten(run: Run, tmp_path: Path, content: str, complaint: str) -> None:
+    (tmp_path / "other.json").write_text(content)
+    code, output, dummy = run(NOTHING, "--check", SOVEREIGN_EPYC_DRIFT_JSON=str(tmp_path / "other.json"))
+    assert (code, complaint in output) == (1, True), output
+    assert (tmp_path / "other.json").read_text() == content

@@ -1,0 +1,84 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _observe
+
+SYSFS = "sovereign.epyc.sysfs_settings"
+HIDDEN = {"_ansible_no_log": True, "changed": True, "censored": "the output has been hidden"}
+
+
+def change(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    return {"changed": True, "diff": {"before": before, "after": after}}
+
+
+def test_a_result_of_the_drift_module_is_taken_as_it_is() -> None:
+    result: dict[str, Any] = {"findings": [{"what": "x"}], "coverage": {"msr": {"ok": 1}}}
+    assert _observe.of_drift(result) == (result["findings"], result["coverage"])
+    assert _observe.of_drift({"msg": "/var/lib cannot be read"}) is None
+
+
+def test_a_change_of_the_running_host() -> None:
+    result = change({"sysfs:thp/enabled": "always"}, {"sysfs:thp/enabled": "madvise"})
+    (one,), counts = _observe.of_check("Set it", "numa", SYSFS, result)
+    assert (one["what"], one["found"], one["wanted"]) == ("transparent huge pages", "always", "madvise")
+    assert (one["live"], one["persistent"], one["status"]) == ("drift", "unknown", "drift")
+    assert (one["role"], one["variables"]) == ("numa", ["numa_thp"])
+    assert one["repair"] == "sovereign.epyc.site --tags numa"
+    assert counts == {"sysfs": {"ok": 0, "unsupported": 0, "unknown": 0, "drift": 1}}
+
+
+def test_a_change_of_the_next_boot() -> None:
+    result = change({"cmdline:nohz_full": None}, {"cmdline:nohz_full": "1-7"})
+    (one,), dummy = _observe.of_check("Set it", "grub_params", "sovereign.epyc.kernel_cmdline", result)
+    assert (one["live"], one["persistent"], one["at_boot"]) == ("unknown", "drift", "nothing")
+
+
+def test_a_change_of_what_is_stored() -> None:
+    result = change({"desired:sysfs/numa": None}, {"desired:sysfs/numa": "{}"})
+    (one,), counts = _observe.of_check("Set it", "numa", SYSFS, result)
+    assert (one["layer"], one["found"], one["wanted"]) == ("boot", "nothing", "stored")
+    assert counts["boot"]["drift"] == 1
+
+
+def test_a_task_that_would_change_nothing_counts() -> None:
+    assert _observe.of_check("Set it", "numa", SYSFS, {"changed": False, "diff": {"before": {}, "after": {}}}) == (
+        [],
+        {"sysfs": {"ok": 1, "unsupported": 0, "unknown": 0, "drift": 0}},
+    )
+
+
+def test_what_check_mode_left_out_is_unknown_and_what_was_not_wanted_is_not() -> None:
+    left_out = {"changed": False, "msg": "Command would have run if not in check mode"}
+    (one,), counts = _observe.of_check("Do it", "", "ansible.builtin.command", left_out, skipped=True)
+    assert (one["status"], one["what"], one["reason"]) == ("unknown", "Do it", left_out["msg"])
+    assert counts["other"]["unknown"] == 1
+    for key in ("skip_reason", "false_condition"):
+        assert _observe.of_check("Do it", "", "ansible.builtin.command", {key: "when"}, skipped=True) == ([], {})
+
+
+def test_another_module_names_the_task_and_what_it_is_about() -> None:
+    (one,), counts = _observe.of_check("Write", "", "ansible.builtin.copy", {"changed": True, "dest": "/etc/x"})
+    assert (one["what"], one["where"], one["repair"], counts["other"]["drift"]) == ("Write", "/etc/x", "", 1)
+    text = change({"a": "1"}, {"a": "2"})
+    (one,), dummy = _observe.of_check("Write", "", "ansible.builtin.lineinfile", text)
+    assert one["what"] == "Write", "its diff is not one of ours"
+
+
+def test_a_loop_is_each_of_its_items() -> None:
+    result = {
+        "changed": True,
+        "results": [{"changed": True, "item": "a"}, {"changed": False, "item": "b"}, {"skip_reason": "when"}],
+    }
+    (one,), counts = _observe.of_check("Write", "base", "ansible.builtin.copy", result)
+    assert (one["where"], one["layer"], counts["boot"]["ok"], counts["boot"]["drift"]) == ("a", "boot", 1, 1)
+
+
+def test_no_log_is_honoured() -> None:
+    for result in (HIDDEN, {**HIDDEN, "results": [HIDDEN]}):
+        (one,), dummy = _observe.of_check("Secret", "", "ansible.builtin.copy", result)
+        assert (one["what"], one["where"], one["reason"]) == ("Secret", "", "the task has no_log")

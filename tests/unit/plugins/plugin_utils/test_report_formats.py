@@ -1,0 +1,200 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Each format shows what is in the document, and nothing in it can break out of a format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
+    _report,
+    _report_html,
+    _report_junit,
+    _report_markdown,
+    _report_metrics,
+    _report_text,
+)
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import BEFORE, NOW, gathered, report
+
+ROOT = Path(__file__).parents[4]
+FORMATS: list[Callable[[_report.Document], str]] = [
+    _report_text.render,
+    _report_markdown.render,
+    _report_html.render,
+    _report_junit.render,
+    _report_metrics.render,
+]
+FLEET: dict[str, tuple[str, ...]] = {
+    "b-01": ("mask", "grub"),
+    "b-02": ("mask", "grub"),
+    "b-03": ("service",),
+    "a-1": (),
+    "c": ("unreachable",),
+    "e": ("unknown",),
+}
+PAGE = """\
+Drift of 2 hosts: 1 with drift, 1 clean.
+Since the report of 2026-11-20T12:00:00Z: 1 new, 1 gone.
+
+DRIFT a
+  [1] L3 partition: L3 share of group draft, L3 domain 3: drift
+      found ffff, wanted 00ff
+      now drift, at boot ok, reboot none pending
+      role cat, plan_draft, since 2026-11-20T12:00:00Z
+  [2] boot parameters: boot parameter, nohz_full: drift
+      is 1-15 as wanted, nothing after a boot
+      now ok, at boot drift, reboot none pending
+      role grub_params, grub_params_isolation, new
+
+Repair:
+  [1] ansible-playbook -i inventories/x sovereign.epyc.site -l a --tags cat
+  [2] ansible-playbook -i inventories/x sovereign.epyc.site -l a --tags grub_params
+
+Gone since the last report:
+  b: huge pages of 2 MiB, node 2 (huge pages), was there since 2026-11-20T12:00:00Z
+
+18 settings checked: 16 ok, 0 not supported here, 0 unknown, 2 drift.
+  kernel settings  hosts: 2 ok
+  huge pages       hosts: 2 ok
+  L3 partition     hosts: 1 ok, 1 drift
+  prefetchers      hosts: 2 ok
+  boot parameters  hosts: 1 ok, 1 drift
+  boot service     hosts: 2 ok
+  Not asked for on any host: frequencies, interrupts, other tasks.
+CLEAN b"""
+
+
+class Texts(HTMLParser):
+    """The texts and the tags of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_the_page() -> None:
+    first = report({"a": ("mask",), "b": ("pages",)}, generated=BEFORE)
+    assert _report_text.render(report({"a": ("mask", "grub"), "b": ()}, first)) == PAGE
+
+
+def test_colours_are_only_added() -> None:
+    document = report(FLEET)
+    coloured = _report_text.render(document, colour=True)
+    assert "\033[31mUNREACHABLE\033[0m" in coloured
+    plain = coloured
+    for code in ("0", "1", "31", "32", "33", "35"):
+        plain = plain.replace(f"\033[{code}m", "")
+    assert plain == _report_text.render(document)
+
+
+@pytest.mark.parametrize("render", FORMATS)
+def test_every_format_tells_of_every_trouble(render: Callable[[_report.Document], str]) -> None:
+    text = render(report(FLEET))
+    for word in ("L3 share of group draft", "nohz", "boot service", "c", "all settings"):
+        assert word in text.replace("\\", ""), word
+
+
+@pytest.mark.parametrize("render", FORMATS)
+def test_an_empty_report_says_that_nothing_is_known(render: Callable[[_report.Document], str]) -> None:
+    text = render(report({}))
+    if render not in (_report_junit.render, _report_metrics.render):
+        assert "none was checked, so nothing is known" in text
+
+
+def test_json_is_as_its_schema_says() -> None:
+    schema = json.loads((ROOT / "docs/drift-report.schema.json").read_text())
+    validator = jsonschema.Draft202012Validator(schema)
+    first = report({**FLEET, "c": ("mask",), "a-1": ("pages",)}, generated=BEFORE)
+    for document in (first, report(FLEET, first), report({})):
+        validator.validate(json.loads(json.dumps(document)))
+    with pytest.raises(jsonschema.ValidationError):
+        validator.validate({**first, "version": 2})
+    with pytest.raises(jsonschema.ValidationError):
+        validator.validate({**first, "more": 1})
+
+
+def test_junit_counts() -> None:
+    root = ElementTree.fromstring(_report_junit.render(report(FLEET)).encode())
+    suites = {suite.get("name"): suite for suite in root}
+    counts = {name: (s.get("tests"), s.get("failures"), s.get("errors")) for name, s in suites.items()}
+    assert counts == {
+        "a-1": ("6", "0", "0"),
+        "b-01": ("6", "2", "0"),
+        "b-02": ("6", "2", "0"),
+        "b-03": ("6", "1", "0"),
+        "c": ("1", "0", "1"),
+        "e": ("2", "0", "1"),
+    }
+
+
+def test_metrics_are_samples_under_their_headings() -> None:
+    lines = _report_metrics.render(report(FLEET)).splitlines()
+    name = ""
+    for line in lines:
+        if line.startswith("# HELP "):
+            name = line.split()[2]
+        elif not line.startswith("# TYPE "):
+            assert line.startswith(name), line
+            assert line.rpartition(" ")[2].isdecimal(), line
+    assert 'sovereign_epyc_hosts{state="drift"} 3' in lines
+    assert 'sovereign_epyc_host_state{host="c",state="unreachable"} 1' in lines
+    assert len(lines) == len(set(lines))
+
+
+EVIL = '<script>alert("1")</script> | `x` \\ \n& \x07 --'
+
+
+def test_nothing_breaks_out() -> None:
+    gathering = gathered({"a": ("mask",)})
+    gathering.fail(EVIL, "failed", EVIL, EVIL)
+    number = gathering.hosts["a"].findings[0]
+    finding = json.loads(gathering._texts[number])
+    gathering.add("b", [{**finding, "what": EVIL, "where": EVIL, "found": EVIL, "reason": EVIL}], {})
+    document = gathering.document(generated=NOW)
+
+    page = Texts(_report_html.render(document))
+    assert [attributes for tag, attributes in page.tags if tag == "script"] == [{}], "only our own"
+    assert any('<script>alert("1")</script>' in text for text in page.texts), "it is shown as it is"
+
+    ElementTree.fromstring(_report_junit.render(document).encode())
+    rows = [line for line in _report_markdown.render(document).splitlines() if line.startswith("| 1 ")]
+    assert rows[0].replace("\\|", "").count("|") == 10, rows
+    assert "<script" not in _report_markdown.render(document).replace("\\<", "")
+    samples = [line for line in _report_metrics.render(document).splitlines() if "alert" in line]
+    assert samples
+    for line in samples:
+        assert '<script>alert(\\"1\\")</script>' in line
+        assert line.endswith("} 1")
+
+
+def test_html_needs_nothing_from_elsewhere() -> None:
+    page = Texts(_report_html.render(report(FLEET)))
+    outside = [a for tag, a in page.tags for name in ("src", "href") if a.get(name) and not a[name].startswith("#")]  # type: ignore[union-attr]
+    assert outside == []
+    (policy,) = [a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy and policy.startswith("default-src 'none';")
+
+
+def test_html_marks_have_shapes_and_names() -> None:
+    page = Texts(_report_html.render(report(FLEET)))
+    marks = {(a["class"], a["title"]) for tag, a in page.tags if tag == "td"}
+    assert marks >= {("ok", "ok"), ("drift", "drift"), ("unknown", "unknown"), ("unasked", "not asked for")}
+    shapes = list(_report_html.SHAPES.values())
+    assert len(shapes) == len(set(shapes))

@@ -1,0 +1,149 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A headless Chromium with one page, driven by the DevTools protocol through a pipe: no driver, no port, no package.
+
+Source: chromedevtools.github.io/devtools-protocol; --remote-debugging-pipe takes JSON ended by zero bytes on the file
+descriptors 3 and 4.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+PROGRAMS = ("chromium-headless-shell", "chromium", "google-chrome")
+TIMEOUT = 60
+
+
+class ChromiumError(Exception):
+    """There is no browser, or it did not do what it was told."""
+
+
+class Page:
+    """The page; use it in a with statement. ``errors`` are what scripts of the page threw or the browser refused."""
+
+    def __init__(self, width: int = 1280, height: int = 900) -> None:
+        program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+        if program is None:
+            raise ChromiumError("There is no Chromium: install chromium-headless-shell, or run `make setup`.")
+        self._home = tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True)
+        self._in, theirs_out = os.pipe()
+        theirs_in, self._out = os.pipe()
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
+        flags += [f"--user-data-dir={self._home.name}", f"--window-size={width},{height}", "--remote-debugging-pipe"]
+        self._process = subprocess.Popen(
+            ["bash", "-c", f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}', program, *flags],
+            pass_fds=(theirs_in, theirs_out),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._buffer = b""
+        self._last = 0
+        self._session = ""
+        self._events: list[dict[str, Any]] = []
+        self.errors: list[str] = []
+        target = self.call("Target.createTarget", url="about:blank", width=width, height=height)["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def __enter__(self) -> Page:
+        return self
+
+    def __exit__(self, *dummy: object) -> None:
+        os.close(self._out)
+        self._process.terminate()
+        self._process.wait(TIMEOUT)
+        os.close(self._in)
+        self._home.cleanup()
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """Call a method of the protocol and return its result."""
+        self._last += 1
+        message: dict[str, Any] = {"id": self._last, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._read()
+            if answer.get("id") == self._last:
+                if "error" in answer:
+                    raise ChromiumError(f"{method}: {answer['error']['message']}")
+                return dict(answer.get("result", {}))
+            self._events.append(answer)
+
+    def open(self, path: Path) -> float:
+        """Open a file, wait until it is painted, and return how many seconds that took."""
+        self._events.clear()
+        start = time.monotonic()
+        self.call("Page.navigate", url=path.resolve().as_uri())
+        while not any(event.get("method") == "Page.loadEventFired" for event in self._events):
+            self._events.append(self._read())
+        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        return time.monotonic() - start
+
+    def requests(self) -> list[str]:
+        """Return the addresses that the page has asked for since it was opened."""
+        sent = [event for event in self._events if event.get("method") == "Network.requestWillBeSent"]
+        return [event["params"]["request"]["url"] for event in sent]
+
+    def run(self, expression: str) -> Any:
+        """Return the value of an expression in the page; a promise is waited for."""
+        result = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in result:
+            raise ChromiumError(f"{expression}: {result['exceptionDetails']}")
+        return result["result"].get("value")
+
+    def click(self, selector: str) -> None:
+        """Click into the middle of an element, as a person would."""
+        spot = self.run(
+            f"(() => {{ const one = document.querySelector({json.dumps(selector)});"
+            "one.scrollIntoView({block: 'center'}); const box = one.getBoundingClientRect();"
+            "return [box.x + Math.min(box.width / 2, 40), box.y + box.height / 2]; })()"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=spot[0], y=spot[1], button="left", clickCount=1)
+
+    def type(self, text: str) -> None:
+        """Type into what has the focus."""
+        self.call("Input.insertText", text=text)
+
+    def dark(self, on: bool) -> None:
+        """Have the person prefer a dark page, or a light one."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if on else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
+
+    def paper(self, on: bool) -> None:
+        """Show the page as it would be printed."""
+        self.call("Emulation.setEmulatedMedia", media="print" if on else "screen")
+
+    def screenshot(self, path: Path) -> None:
+        """Take a picture of what is to be seen."""
+        picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=False)
+        path.write_bytes(base64.b64decode(picture["data"]))
+
+    def _read(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            piece = os.read(self._in, 1 << 20)
+            if not piece:
+                raise ChromiumError("Chromium ended before it answered.")
+            self._buffer += piece
+        text, dummy, self._buffer = self._buffer.partition(b"\0")
+        message: dict[str, Any] = json.loads(text)
+        if message.get("method") == "Runtime.exceptionThrown":
+            self.errors.append(str(message["params"]["exceptionDetails"]))
+        if message.get("method") == "Log.entryAdded" and message["params"]["entry"]["level"] == "error":
+            self.errors.append(message["params"]["entry"]["text"])
+        return message

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from vepyc import Machine, up
+from vepyc import Machine, VepycError, up
 
 ROOT = Path(__file__).parents[2]
 PAYLOAD = "/run/payload"  # in the guest; a tmpfs, so that the disk stays as it was
@@ -166,6 +166,9 @@ class Guest:
 
 @contextlib.contextmanager
 def guest_of(shape: str, name: str, folder: Path, kernel: str = "6.12") -> Iterator[Guest]:
+    # A run of these tests that was killed may have left one, and nothing is known of it.
+    with contextlib.suppress(VepycError):
+        Machine.find(f"test-{name}").down()
     machine = up(shape, name=f"test-{name}", kernel=kernel)
     try:
         yield Guest(machine, folder)

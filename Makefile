@@ -70,6 +70,9 @@ bench: setup  ## Measure the modules on the virtual 9754 against shell loops and
 bench-report: setup  ## Measure the drift report: folding 5,000 hosts, opening the page of 1,000
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_report.py
 
+bench-fleet: setup  ## Measure a drift check of 1, 10 and 50 hosts against Ansible's ping, as ratios
+	PYTHONPATH=lab $(RUN) tools/bench_fleet.py $(ARGS)
+
 pictures: setup  ## Make the pictures of docs/drift.md anew
 	PYTHONPATH=.collections:lab:. $(RUN) tools/drift_pictures.py
 
@@ -79,4 +82,4 @@ bench-lab: setup  ## Measure the lab
 clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
-.PHONY: help setup site drift test test-all lint unit lab-test molecule bench bench-report pictures bench-lab clean
+.PHONY: help setup site drift test test-all lint unit lab-test molecule bench bench-report bench-fleet pictures bench-lab clean

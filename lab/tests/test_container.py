@@ -1,0 +1,130 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Containers as those who start them see them. The first run installs their Debian."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vepyc import GuestError, VepycError
+from vepyc.container import Container, container
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shared")
+    (folder / "note").write_text("from outside\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def box(shared: Path) -> Iterator[Container]:
+    with container("test-box", {shared: "/srv/closed"}, {shared: "/srv/shared"}) as box:
+        yield box
+
+
+def processes_of(name: str) -> list[int]:
+    """The process ids of systemd-nspawn for a container of that name."""
+    mark = f"--machine={name}".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            arguments = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if mark in arguments and arguments[0].endswith(b"systemd-nspawn"):
+            found.append(int(path.parent.name))
+    return found
+
+
+def test_systemd_runs_the_container(box: Container) -> None:
+    assert box.run("cat /proc/1/comm; systemctl is-system-running; systemctl --failed --no-legend").stdout == (
+        "systemd\nrunning\n"
+    )
+
+
+def test_a_hardened_unit_runs_in_a_control_group_of_its_own(box: Container) -> None:
+    options = "-p DynamicUser=yes -p ProtectSystem=strict -p PrivateDevices=yes -p SystemCallFilter=@system-service"
+    done = box.run(
+        f"systemd-run --quiet --wait --pipe --unit=probe {options} sh -c 'id -u; grep ^0: /proc/self/cgroup'"
+    )
+    user, group = done.stdout.split()
+    assert 61184 <= int(user) <= 65519  # systemd's range for dynamic users
+    assert group == "0::/system.slice/probe.service"
+
+
+def test_only_the_loopback_is_there(box: Container) -> None:
+    links = json.loads(box.run("ip -json address show up").stdout)
+    assert [link["ifname"] for link in links] == ["lo"]
+
+
+def test_a_command_that_fails_says_what_it_printed(box: Container) -> None:
+    with pytest.raises(GuestError, match=r"test-box: exit code 3: echo no luck; exit 3\nno luck"):
+        box.run("echo no luck; exit 3")
+    assert box.run("exit 3", check=False).returncode == 3
+
+
+def test_a_command_that_does_not_end_is_an_error(box: Container) -> None:
+    with pytest.raises(GuestError, match="no end after 1 s: sleep 60"):
+        box.run("sleep 60", timeout=1)
+
+
+def test_a_bound_folder_is_shared_both_ways(box: Container, shared: Path) -> None:
+    assert box.run("cat /srv/shared/note; cat >/srv/shared/answer", input="from inside").stdout == "from outside\n"
+    assert (shared / "answer").read_text() == "from inside"
+    assert "Read-only file system" in box.run("rm -rf /srv/closed/*", check=False).stderr
+    assert (shared / "answer").exists()
+
+
+def test_ansible_comes_in(box: Container, tmp_path: Path) -> None:
+    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"box": box.inventory()}}}))
+    command = [str(Path(sys.executable).with_name("ansible")), "all", "-i", str(tmp_path / "hosts.json")]
+    command += ["-m", "ansible.builtin.systemd_service", "-a", "name=dbus.service"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ActiveState: active" in done.stdout
+
+
+def test_nothing_is_left_of_a_container() -> None:
+    with container("test-gone") as box:
+        box.run("touch /etc/made-by-a-test")
+        assert processes_of("test-gone")
+    assert processes_of("test-gone") == []
+    assert list(Path("/sys/fs/cgroup").glob("**/vepyc-test-gone")) == []
+    with container("test-gone") as box:
+        box.run("test ! -e /etc/made-by-a-test")
+
+
+def test_it_ends_with_the_process_that_started_it() -> None:
+    program = (
+        "import time; from vepyc.container import container\n"
+        "with container('test-orphan'): print('up', flush=True); time.sleep(600)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    owner = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE)
+    assert owner.stdout is not None
+    assert b"up\n" in iter(owner.stdout.readline, b"")
+    assert processes_of("test-orphan")
+    owner.kill()
+    owner.wait()
+    deadline = time.monotonic() + 10
+    while processes_of("test-orphan") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert processes_of("test-orphan") == []
+    with container("test-orphan") as box:
+        box.run("true")
+
+
+def test_who_is_not_root_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(VepycError, match="containers need root"), container("test-nobody"):
+        pass

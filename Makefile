@@ -73,6 +73,19 @@ bench-report: setup  ## Measure the drift report: folding 5,000 hosts, opening t
 bench-fleet: setup  ## Measure a drift check of 1, 10 and 50 hosts against Ansible's ping, as ratios
 	PYTHONPATH=lab $(RUN) tools/bench_fleet.py $(ARGS)
 
+coverage: setup  ## Run the unit tests, report what of the engine they reach, and fail below 95 percent
+	$(RUN) coverage run -m pytest tests/unit $(ARGS)
+	$(RUN) coverage report
+
+examples: setup  ## Hold every example of the documents and modules against what it speaks of
+	PYTHONPATH=.collections:lab:. $(RUN) python -m tools.examples
+
+docs: setup  ## Build the documents as a site, build/docs/html; asks no network
+	$(RUN) tools/docs.py
+
+release: docs  ## Build the archive, the documents and their checksums into build/release
+	$(RUN) tools/release.sh
+
 pictures: setup  ## Make the pictures of docs/drift.md anew
 	PYTHONPATH=.collections:lab:. $(RUN) tools/drift_pictures.py
 
@@ -82,4 +95,5 @@ bench-lab: setup  ## Measure the lab
 clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
-.PHONY: help setup site drift test test-all lint unit lab-test molecule bench bench-report bench-fleet pictures bench-lab clean
+.PHONY: help setup site drift test test-all lint unit lab-test molecule bench bench-report bench-fleet coverage
+.PHONY: examples docs release pictures bench-lab clean

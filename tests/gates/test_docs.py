@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What users read: the site builds without a warning, and every example is held against what it speaks of."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.test_plan_text import SMALL
+
+ROOT = Path(__file__).parents[2]
+CHECK = (sys.executable, "-m", "tools.examples")
+PATHS = {"PYTHONPATH": ".collections:lab:."}
+# Examples and a word of what is to be said of each.
+WRONG = {
+    "```yaml\n- sovereign.epyc.hugepages: {pools: [{nodes: 2}]}\n```": "pools.nodes",
+    "```yaml\n- sovereign.epyc.irq_affinity: {cpus: '{{ cpus }}', irqbalance: kill}\n```": "irqbalance must be one of",
+    "```yaml\n- sovereign.epyc.huge: {}\n```": "no module sovereign.epyc.huge",
+    "```yaml\nnuma_thp: sometimes\n```": "numa_thp must be one of",
+    "```yaml\nnuma_tph: never\n```": "numa_tph",
+    "```yaml\nversion: 3\nimages: {base: x}\n```": "ansible-builder says",
+    "```yaml\n[\n```": "is no YAML",
+    "```bash\nansible-playbook playbooks/sight.yml\n```": "no playbook playbooks/sight.yml",
+    "```bash\nansible-playbook sovereign.epyc.site --chek\n```": "ansible-playbook does not take that",
+    "```bash\nansible-playbook playbooks/site.yml -i inventories/none\n```": "no inventory",
+    "```bash\nansible-playbook playbooks/site.yml --tags numma\n```": "no layer numma",
+    "```bash\nansible-playbook playbooks/site.yml -e numa_thp=no\n```": "numa_thp must be one of",
+    "```bash\nmake sight\n```": "the Makefile knows no sight",
+    "```bash\nsovereign-epyc undo\n```": "does not take 'undo'",
+    "```bash\nlab/bin/vepyc ssh small sovereign-epyc undo\n```": "does not take 'undo'",
+    "```bash\ncd . && rm -r everything\n```": "'rm' is a program that nobody checks",
+    "```text\nSOVEREIGN_EPYC_DRIFT_HTM\n```": "nothing called SOVEREIGN_EPYC_DRIFT_HTM",
+    "    make test\n": "as its language",
+}
+
+
+def test_every_example_is_right(run: Callable[..., str]) -> None:
+    assert re.search(r"^\d{2,} examples are right$", run(*CHECK, env=PATHS), re.MULTILINE)
+
+
+def refusals(run: Callable[..., str], pages: list[Path]) -> str:
+    with pytest.raises(pytest.fail.Exception) as failed:
+        run(*CHECK, *map(str, pages), env=PATHS)
+    return str(failed.value)
+
+
+def test_wrong_examples_are_refused(run: Callable[..., str], tmp_path: Path) -> None:
+    pages = {tmp_path / f"{number}.md": text for number, text in enumerate(WRONG)}
+    for page, text in pages.items():
+        page.write_text(text, encoding="utf-8")
+    said = refusals(run, list(pages)).splitlines()
+    for page, text in pages.items():
+        assert any(line.startswith(f"{page.name}:1: ") and WRONG[text] in line for line in said), (text, said)
+
+
+def test_a_module_of_others_that_is_not_there_is_refused(run: Callable[..., str], tmp_path: Path) -> None:
+    page = tmp_path / "syntax.md"
+    page.write_text("```yaml\n- ansible.builtin.systemd_sirvice: {name: x}\n```", encoding="utf-8")
+    said = refusals(run, [page])
+    assert "systemd_sirvice" in said
+    assert "syntax.md-1.yml" in said
+
+
+def test_the_plan_in_the_documents_is_one_that_is_printed() -> None:
+    assert f"```text\n{SMALL}\n```" in (ROOT / "docs/read-a-plan.md").read_text(encoding="utf-8")
+
+
+def test_the_layers_in_the_documents_are_those_of_the_playbook() -> None:
+    site = yaml.safe_load((ROOT / "playbooks/site.yml").read_text(encoding="utf-8"))
+    layers = site[0]["vars"]["site_layers"]
+    page = (ROOT / "docs/new-host.md").read_text(encoding="utf-8")
+    told = page.partition("The order of the layers is that of `site.yml`: ")[2].partition(".\n")[0]
+    assert re.findall(r"`(\w+)`", told) == layers
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE) == layers
+
+
+def test_the_controller_needs_nothing(run: Callable[..., str]) -> None:
+    """What ansible-builder takes from the collection for an image: no package, and not those of the developers."""
+    code = "from ansible_builder._target_scripts.introspect import process_collection as p; print(p('.'))"
+    assert "([], [])" in run(sys.executable, "-c", code).replace("{}", "[]")
+
+
+def test_the_site_builds(run: Callable[..., str]) -> None:
+    run("make", "docs")
+    assert subprocess.run(["git", "status", "--porcelain", "build"], cwd=ROOT, capture_output=True).stdout == b""
+    for page in ("index.html", "recipe-settings.html", "reference/plan_role.html", "reference/hugepages_module.html"):
+        assert (ROOT / "build/docs/html" / page).is_file()

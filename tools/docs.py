@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Build the documents as a site in build/docs: the pages of docs, the recipe as a table, and the generated reference.
+
+Asks no network. A link that leads nowhere, or anything else that Sphinx or antsibull-docs warn of, is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+BUILD = ROOT / "build/docs"
+HEAD = """# The recipe, setting by setting
+
+What the nine-step recipe asks for, which variable gives it here, and why not where it is declined. Made from
+`docs/recipe.yml`; a test tunes a virtual EPYC and holds its kernel against that file. [Why](recipe.md), with sources.
+"""
+
+
+def recipe(table: list[dict[str, Any]]) -> str:
+    """Return the page of docs/recipe.yml."""
+    lines = [HEAD]
+    for step in table:
+        lines += [f"## Step {step['step']}: {step['name']}", "", "| It wants | Here |", "| --- | --- |"]
+        lines += [f"| {row['wants']} | {_answer(row)} |" for row in step["settings"]]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _answer(row: dict[str, Any]) -> str:
+    given = f"`{_setting(row)}`" if "variable" in row else ""
+    if "declined" not in row:
+        return given
+    return f"Declined. {row['declined'].strip()}" + (f" See {given}." if given else "")
+
+
+def _setting(row: dict[str, Any]) -> str:
+    if "value" not in row:
+        return str(row["variable"])
+    return yaml.safe_dump({row["variable"]: row["value"]}, default_flow_style=True, width=1000).strip()[1:-1]
+
+
+def run(*command: str) -> None:
+    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"), "LC_ALL": "C.UTF-8"}
+    subprocess.run(command, cwd=ROOT, env=environment, check=True)
+
+
+def main() -> None:
+    source, site = BUILD / "source", BUILD / "html"
+    shutil.rmtree(BUILD, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", source)
+    table = yaml.safe_load((ROOT / "docs/recipe.yml").read_text(encoding="utf-8"))
+    (source / "recipe-settings.md").write_text(recipe(table), encoding="utf-8")
+    (source / "reference").mkdir()
+    reference = ["--use-current", "--squash-hierarchy", "--no-add-antsibull-docs-version", "--fail-on-error"]
+    settings = ["--config-file", "tools/docsite/antsibull-docs.cfg"]
+    run(
+        "antsibull-docs", *settings, "collection", *reference, "--dest-dir", str(source / "reference"), "sovereign.epyc"
+    )
+    run("sphinx-build", "-q", "--fail-on-warning", "-c", "tools/docsite", str(source), str(site))
+    print(f"{site.relative_to(ROOT)}/index.html")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What examples are held against: the specifications of modules, and of the variables of roles and playbooks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+ROOT = Path(__file__).parents[1]
+PLUGINS = "ansible_collections.sovereign.epyc.plugins"
+OURS = "sovereign.epyc."
+
+
+class Wrong(Exception):
+    """What is wrong with an example."""
+
+
+@cache
+def source(path: str) -> str:
+    """Return a file of ours."""
+    try:
+        return (ROOT / path).read_text(encoding="utf-8")
+    except OSError:
+        raise Wrong(f"there is no file {path}") from None
+
+
+def check_task(task: Mapping[str, Any]) -> None:
+    """Hold the options of a task against the specification of its module, where that is one of ours."""
+    for name, options in task.items():
+        if not name.startswith(OURS):
+            continue
+        given = module_spec(name[len(OURS) :])
+        spec, rules = given["argument_spec"], {key: value for key, value in given.items() if key.endswith("_if")}
+        templates = {key for key, value in (options or {}).items() if "{{" in str(value)}
+        if templates:  # What they are is known only on a run.
+            spec, rules = {key: {**one, "required": False} for key, one in spec.items() if key not in templates}, {}
+        literal = {key: value for key, value in (options or {}).items() if key not in templates}
+        refuse(name, ArgumentSpecValidator(spec, **rules).validate(literal).error_messages)
+
+
+@cache
+def module_spec(name: str) -> dict[str, Any]:
+    """Return what a module gives to AnsibleModule."""
+    adapter = import_module(f"{PLUGINS}.module_utils._ansible")
+    taken: dict[str, Any] = {}
+
+    class Taken(Exception):
+        pass
+
+    def take(**given: Any) -> None:
+        taken.update(given)
+        raise Taken
+
+    real, adapter.AnsibleModule = adapter.AnsibleModule, take  # type: ignore[attr-defined]
+    try:
+        import_module(f"{PLUGINS}.modules.{name}").main()
+    except Taken:
+        return taken
+    except ModuleNotFoundError:
+        raise Wrong(f"there is no module {OURS}{name}") from None
+    finally:
+        adapter.AnsibleModule = real  # type: ignore[attr-defined]
+    raise Wrong(f"the module {OURS}{name} does not begin with its specification")
+
+
+@cache
+def variables() -> dict[str, dict[str, Any]]:
+    """Return the specification of every variable: those of the roles, and those of the playbooks, which have none."""
+    known: dict[str, dict[str, Any]] = {}
+    for path in ROOT.glob("playbooks/*.yml"):
+        names = re.findall(r"\bepyc_(?:steps|reboot_\w+)\b", path.read_text(encoding="utf-8"))
+        known.update({name: {"type": "raw"} for name in names if not name.endswith("_now")})
+    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
+        for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
+            known.update(entry["options"])
+            known.update({name: {"type": "raw"} for name in re.findall(r"C\((epyc_\w+)\)", path.read_text())})
+    return known
+
+
+def check_variables(given: Mapping[str, Any]) -> None:
+    """Hold variables of an inventory against what the roles take."""
+    spec = {name: variables()[name] for name in given if name in variables()}
+    refuse("variables", ArgumentSpecValidator(spec).validate(dict(given)).error_messages)
+
+
+def refuse(what: str, messages: Sequence[str]) -> None:
+    if messages:
+        raise Wrong(f"{what}: {' '.join(messages)}")

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Build what a release is, into build/release: the archive, the documents that `make docs` has just built, the changelog,
+# and their checksums. The archive is made from a copy of the commit, in which the fragments become the changelog, so the
+# clone stays as it is and nothing gets in that is not in git.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+out=$PWD/build/release
+[[ -z $(git status --porcelain) ]] || {
+    printf 'release: a release is made from a commit, and these are in none:\n%s\n' "$(git status --short)" >&2
+    exit 1
+}
+rm -rf "$out"
+mkdir -p "$out"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tree=$work/ansible_collections/sovereign/epyc
+mkdir -p "$tree"
+git archive HEAD | tar -x -C "$tree"
+version=$(sed -n 's/^version: //p' galaxy.yml)
+
+(cd "$tree" && antsibull-changelog release --update-existing)
+cp "$tree/CHANGELOG.md" "$out"
+ansible-galaxy collection build --output-path "$out" "$tree"
+tar -czf "$out/sovereign-epyc-docs-$version.tar.gz" -C build/docs --transform "s,^html,sovereign-epyc-docs-$version," html
+
+# What a Galaxy server would say of the archive. It prints its findings and fails for what would be refused.
+GALAXY_IMPORTER_CONFIG=$PWD/tools/galaxy-importer.cfg ANSIBLE_COLLECTIONS_PATH=$work \
+    python -m galaxy_importer.main "$out/sovereign-epyc-$version.tar.gz"
+
+(cd "$out" && sha256sum -- * >SHA256SUMS)
+printf '%s\n' "build/release:" && ls "$out"

@@ -67,7 +67,8 @@ def main() -> None:
     run(
         "antsibull-docs", *settings, "collection", *reference, "--dest-dir", str(source / "reference"), "sovereign.epyc"
     )
-    run("sphinx-build", "-q", "--fail-on-warning", "-c", "tools/docsite", str(source), str(site))
+    how = ["-q", "--fail-on-warning", "-c", "tools/docsite", "-d", str(BUILD / "doctrees")]
+    run("sphinx-build", *how, str(source), str(site))
     print(f"{site.relative_to(ROOT)}/index.html")
 
 

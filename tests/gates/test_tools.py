@@ -6,9 +6,7 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Callable
-from pathlib import Path
 
 PLUGINS = ".collections/ansible_collections/sovereign/epyc/plugins"
 
@@ -43,14 +41,3 @@ def test_antsibull_changelog(run: Callable[..., str]) -> None:
 
 def test_antsibull_docs(run: Callable[..., str]) -> None:
     run("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--skip-rstcheck", ".")
-
-
-def test_package(run: Callable[..., str], tmp_path: Path) -> None:
-    """The archive holds what a user needs and nothing of the workshop."""
-    run("ansible-galaxy", "collection", "build", "--output-path", str(tmp_path))
-    (archive,) = tmp_path.glob("sovereign-epyc-*.tar.gz")
-    with tarfile.open(archive) as content:
-        found = {Path(name).parts[0] for name in content.getnames()}
-    known = {"CHANGELOG.md", "CONTRIBUTING.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "changelogs"}
-    known |= {"docs", "extensions", "inventories", "meta", "playbooks", "plugins", "roles"}
-    assert found <= known

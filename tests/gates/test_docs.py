@@ -70,6 +70,19 @@ def test_a_module_of_others_that_is_not_there_is_refused(run: Callable[..., str]
     assert "syntax.md-1.yml" in said
 
 
+def test_links_between_files_lead_somewhere(tracked: list[Path]) -> None:
+    """Those of the site are checked when it is built; the pages that are read in the clone have nobody for it."""
+    links = [
+        (name, link)
+        for name in tracked
+        if name.suffix == ".md" and name.name != "CHANGELOG.md"
+        for link in re.findall(r"\]\(([^)#\s]+)", (ROOT / name).read_text(encoding="utf-8"))
+        if "://" not in link
+    ]
+    assert len(links) > 10
+    assert [(str(name), link) for name, link in links if not (ROOT / name).parent.joinpath(link).exists()] == []
+
+
 def test_the_plan_in_the_documents_is_one_that_is_printed() -> None:
     assert f"```text\n{SMALL}\n```" in (ROOT / "docs/read-a-plan.md").read_text(encoding="utf-8")
 

@@ -11,6 +11,7 @@ Asks no network. A link that leads nowhere, or anything else that Sphinx or ants
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -20,11 +21,23 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build/docs"
+#: Pages that are made here, by the heading of the index that they belong to.
+GENERATED = {"Background": ["recipe-settings"], "Reference": ["reference/index"]}
 HEAD = """# The recipe, setting by setting
 
 What the nine-step recipe asks for, which variable gives it here, and why not where it is declined. Made from
 `docs/recipe.yml`; a test tunes a virtual EPYC and holds its kernel against that file. [Why](recipe.md), with sources.
 """
+
+
+def contents(index: str) -> str:
+    """Return the index with the table of contents that Sphinx wants, made of its lists, which people can read."""
+    lists = dict(re.findall(r"^## (.+)\n([^#]*)", index, re.MULTILINE))
+    for heading in {**lists, **GENERATED}:
+        pages = re.findall(r"^- \[.+?\]\((\S+)\.md\)", lists.get(heading, ""), re.MULTILINE)
+        lines = [f":caption: {heading}", ":hidden:", "", *pages, *GENERATED.get(heading, [])]
+        index += "\n".join(["", "```{toctree}", *lines, "```", ""])
+    return index
 
 
 def recipe(table: list[dict[str, Any]]) -> str:
@@ -59,6 +72,8 @@ def main() -> None:
     source, site = BUILD / "source", BUILD / "html"
     shutil.rmtree(BUILD, ignore_errors=True)
     shutil.copytree(ROOT / "docs", source)
+    index = source / "index.md"
+    index.write_text(contents(index.read_text(encoding="utf-8")), encoding="utf-8")
     table = yaml.safe_load((ROOT / "docs/recipe.yml").read_text(encoding="utf-8"))
     (source / "recipe-settings.md").write_text(recipe(table), encoding="utf-8")
     (source / "reference").mkdir()

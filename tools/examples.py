@@ -30,8 +30,8 @@ from tools.example_commands import check_line
 from tools.example_specs import PLUGINS, ROOT, Wrong, check_task, check_variables, source
 
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/*.md", "roles/*/README.md"]
-#: Languages of blocks. Of the last three only names of metrics and of the environment are looked at.
-LANGUAGES = {"yaml", "bash", "ini", "text", "{toctree}"}
+#: Languages of blocks. Of the last two only names of metrics and of the environment are looked at.
+LANGUAGES = {"yaml", "bash", "ini", "text"}
 
 
 class Block(NamedTuple):

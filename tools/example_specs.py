@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -39,7 +40,7 @@ def check_task(task: Mapping[str, Any]) -> None:
     for name, options in task.items():
         if not name.startswith(OURS):
             continue
-        given = module_spec(name[len(OURS) :])
+        given = deepcopy(module_spec(name[len(OURS) :]))  # Ansible fills the defaults that it is given.
         spec, rules = given["argument_spec"], {key: value for key, value in given.items() if key.endswith("_if")}
         templates = {key for key, value in (options or {}).items() if "{{" in str(value)}
         if templates:  # What they are is known only on a run.
@@ -90,7 +91,7 @@ def variables() -> dict[str, dict[str, Any]]:
 def check_variables(given: Mapping[str, Any]) -> None:
     """Hold variables of an inventory against what the roles take."""
     spec = {name: variables()[name] for name in given if name in variables()}
-    refuse("variables", ArgumentSpecValidator(spec).validate(dict(given)).error_messages)
+    refuse("variables", ArgumentSpecValidator(deepcopy(spec)).validate(dict(given)).error_messages)
 
 
 def refuse(what: str, messages: Sequence[str]) -> None:

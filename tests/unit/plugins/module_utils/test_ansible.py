@@ -1,0 +1,125 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What Ansible gets from the engine: results, check mode, failures. The modules are real, the host is a tree."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.sovereign.epyc.plugins.module_utils import _ansible, _engine
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
+from ansible_collections.sovereign.epyc.plugins.modules import epyc_engine, epyc_plan, epyc_restore, sysfs_settings
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils import hosts
+
+BALANCING = "/proc/sys/kernel/numa_balancing"
+ASKED = {"numa_balancing": False, "persistent": True, "intent": {"draft": {"ccds": 1}}}
+Run = Callable[..., dict[str, Any]]
+#: The specifications of modules as they are before the first run.
+PRISTINE: dict[Any, Any] = {}
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hosts.Host:
+    host = hosts.small(tmp_path)
+    host.put(BALANCING, 1)
+    host.put("/proc/sys/kernel/random/boot_id", "this-boot")
+    host.put("/proc/cmdline", "ro")
+    monkeypatch.setattr(_ansible, "KernelFS", lambda read_only: KernelFS(str(tmp_path), read_only=read_only))
+    monkeypatch.setattr(_ansible, "Store", lambda read_only: Store(str(tmp_path), read_only=read_only))
+    return host
+
+
+@pytest.fixture
+def run(tree: hosts.Host, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    def run(module: Any, check: bool = False, **options: Any) -> dict[str, Any]:
+        # Ansible fills the defaults that it is given, which nobody sees where a module runs once in its process.
+        if hasattr(module, "SPEC"):
+            monkeypatch.setattr(module, "SPEC", copy.deepcopy(PRISTINE.setdefault(module, copy.deepcopy(module.SPEC))))
+        with patch_module_args({**options, "_ansible_check_mode": check}), pytest.raises(SystemExit):
+            module.main()
+        result: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return result
+
+    return run
+
+
+def test_a_setting_is_made_stored_and_put_back(tree: hosts.Host, run: Run) -> None:
+    store = Store(str(tree.root))
+    done = run(sysfs_settings, **ASKED)
+    assert done["changed"] is True
+    assert done["diff"]["before"]["sysfs:numa_balancing"] == "1"
+    assert tree.fs.read(BALANCING) == "0"
+    assert store.load("desired.json") == {
+        "intent": {"draft": {"ccds": 1}},
+        "requests": {"sysfs/sysfs": {"numa_balancing": False}},
+    }
+    assert run(sysfs_settings, **ASKED)["changed"] is False
+    assert run(sysfs_settings, state="original")["changed"] is True
+    assert tree.fs.read(BALANCING) == "1"
+    assert store.load("desired.json")["requests"] == {}
+
+
+def test_a_check_says_the_same_and_writes_nothing(tree: hosts.Host, run: Run) -> None:
+    before = sorted(tree.root.rglob("*"))
+    checked = run(sysfs_settings, check=True, **ASKED)
+    assert sorted(tree.root.rglob("*")) == before
+    assert tree.fs.read(BALANCING) == "1"
+    assert checked["diff"] == run(sysfs_settings, **ASKED)["diff"]
+
+
+def test_a_label_keeps_requests_apart(tree: hosts.Host, run: Run) -> None:
+    run(sysfs_settings, label="one", **ASKED)
+    run(sysfs_settings, label="two", **ASKED)
+    assert sorted(Store(str(tree.root)).load("desired.json")["requests"]) == ["sysfs/one", "sysfs/two"]
+    done = run(epyc_restore)
+    assert {"desired:intent", "desired:sysfs/one", "desired:sysfs/two"} <= set(done["diff"]["after"])
+    assert tree.fs.read(BALANCING) == "1"
+
+
+def test_a_refusal_is_a_failure_with_the_sentence(tree: hosts.Host, run: Run) -> None:
+    failed = run(sysfs_settings, thp="always")
+    assert failed["failed"] is True
+    assert failed["msg"].endswith(".")
+    misfit = run(epyc_plan, draft={"ccds": 99})
+    assert misfit["failed"] is True
+    assert misfit["msg"] == "draft asks for 99 ccds, but only 2 of 2 are left on this host."
+
+
+def test_a_reader_returns_facts(tree: hosts.Host, run: Run) -> None:
+    found = run(epyc_plan, draft={"ccds": 1})
+    assert found["changed"] is False
+    assert found["ansible_facts"]["epyc"]["plan"]["cpus"]["draft"] == "1-3,5-7"
+    assert found["ansible_facts"]["epyc"]["topology"]["sku"] == "9754"
+
+
+def test_the_engine_is_installed_replaced_and_removed(
+    tree: hosts.Host, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which files those are only a module that Ansible has sent knows; tests/lab installs the real ones."""
+    home, command = tmp_path / "usr/lib/sovereign-epyc", tmp_path / "usr/sbin/sovereign-epyc"
+    package = home / "sovereign_epyc"
+    command.parent.mkdir(parents=True)
+    package.mkdir(parents=True)
+    for name, path in (("HOME", home), ("PACKAGE", package), ("COMMAND", command)):
+        monkeypatch.setattr(_engine, name, str(path))
+    monkeypatch.setattr(_engine, "_sources", lambda: {f"{package}/_knob.py": "new", str(command): "launch"})
+    (package / "_of_an_older_version.py").write_text("")
+    assert run(epyc_engine)["changed"] is True
+    assert [path.name for path in package.iterdir()] == ["_knob.py"]
+    assert (command.read_text(), command.stat().st_mode & 0o777) == ("launch", 0o755)
+    assert run(epyc_engine)["changed"] is False
+    (package / "_knob.py").write_text("edited")
+    assert list(run(epyc_engine)["diff"]["after"]) == [f"engine:{package}/_knob.py"]
+    assert run(epyc_engine, state="absent")["changed"] is True
+    assert not home.exists()
+    assert not command.exists()

@@ -1,0 +1,141 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The command on the host: what it says, what it writes, and its exit codes. tests/lab runs it on a kernel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils import _cli, _survey
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._verdict import ENABLED
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils import hosts
+
+BALANCING = "/proc/sys/kernel/numa_balancing"
+DEFAULT = "/proc/irq/default_smp_affinity"
+INTENT = {"housekeeping": {"cores": 1, "per": "node"}}
+REQUESTS: dict[str, Any] = {"sysfs/numa": {"numa_balancing": False}}
+
+
+class Machine:
+    """A small machine on which one setting is stored and not in force, and the command that is run on it."""
+
+    def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.tree = hosts.small(root)
+        self.tree.put(BALANCING, 1)
+        self.tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
+        self.tree.put(ENABLED, "")
+        self.store = Store(str(root))
+        self.capsys = capsys
+        self.ask(REQUESTS)
+
+    def ask(self, requests: dict[str, Any]) -> None:
+        self.store.save("desired.json", {"intent": INTENT, "requests": requests})
+
+    def run(self, *words: str) -> tuple[int, str, str]:
+        code = _cli.main(words)
+        said = self.capsys.readouterr()
+        return code, said.out, said.err
+
+    def balancing(self) -> str:
+        return self.tree.fs.read(BALANCING)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Machine:
+    def tree(read_only: bool = False) -> KernelFS:
+        return KernelFS(str(tmp_path), read_only=read_only)
+
+    def store(read_only: bool = False) -> Store:
+        return Store(str(tmp_path), read_only=read_only)
+
+    monkeypatch.setattr(_cli, "KernelFS", tree)
+    for place in (_cli, _survey):
+        monkeypatch.setattr(place, "Store", store)
+    return Machine(tmp_path, capsys)
+
+
+@pytest.mark.parametrize("words", [(), ("undo",), ("check", "apply"), ("check", "--textfile"), ("apply", "--verbose")])
+def test_what_it_does_not_know_is_answered_by_its_usage(machine: Machine, words: tuple[str, ...]) -> None:
+    assert machine.run(*words) == (1, "", _cli.USAGE)
+
+
+def test_the_plan_of_the_stored_intent(machine: Machine) -> None:
+    code, page, errors = machine.run("plan")
+    assert (code, errors) == (0, "")
+    assert "housekeeping    4 CPUs   0,4,8,12" in page
+    assert json.loads(machine.run("plan", "--json")[1])["plan"]["cpus"]["housekeeping"] == "0,4,8,12"
+
+
+def test_a_check_tells_by_its_exit_code_and_changes_nothing(machine: Machine) -> None:
+    assert machine.run("check") == (
+        2,
+        "sysfs:numa_balancing: now drift, at boot ok: wanted 0, found 1\n1 settings checked, 1 not as they shall be\n",
+        "",
+    )
+    assert machine.balancing() == "1"
+    machine.tree.put(BALANCING, 0)
+    assert machine.run("check")[:2] == (0, "1 settings checked, 0 not as they shall be\n")
+    (row,) = json.loads(machine.run("check", "--json")[1])["settings"]
+    assert (row["address"], row["live"]) == ("sysfs:numa_balancing", "ok")
+
+
+def test_a_check_names_the_reason_of_what_is_unknown(machine: Machine) -> None:
+    machine.ask({"colour/colour": {}})
+    code, page, _errors = machine.run("check")
+    assert code == 2
+    assert "colour:: now unknown, at boot unknown: wanted nothing, found nothing; this version of the coll" in page
+
+
+def test_a_check_writes_metrics_also_of_one_that_could_not_be_made(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "epyc.prom"
+    assert machine.run("check", "--textfile", str(file))[0] == 2
+    assert "sovereign_epyc_check_success 1" in file.read_text()
+    (tmp_path / "var/lib/sovereign-epyc/desired.json").write_text("{")
+    code, _page, errors = machine.run("check", "--textfile", str(file))
+    assert (code, file.read_text().splitlines()[-1]) == (1, "sovereign_epyc_check_success 0")
+    assert "Move it away to start anew" in errors
+
+
+def test_apply_show_and_restore(machine: Machine) -> None:
+    assert machine.run("apply") == (0, "sysfs:numa_balancing: 1 -> 0\n1 settings changed, 0 requests failed\n", "")
+    assert machine.balancing() == "0"
+    assert machine.run("apply")[1] == "0 settings changed, 0 requests failed\n"
+    assert machine.run("show")[1].splitlines() == [
+        f"intent: {INTENT}",
+        "request sysfs/numa: {'numa_balancing': False}",
+        "original sysfs:numa_balancing: 1",
+    ]
+    assert json.loads(machine.run("show", "--json")[1])["originals"] == {"sysfs:numa_balancing": "1"}
+    code, page, _errors = machine.run("restore", "--json")
+    assert code == 0
+    assert {"address": "sysfs:numa_balancing", "before": "0", "after": "1"} in json.loads(page)["changes"]
+    assert machine.balancing() == "1"
+    assert machine.run("show")[1] == "intent: none\n"
+
+
+def test_a_request_that_fails_does_not_keep_the_others_from_being_made(machine: Machine) -> None:
+    machine.ask({**REQUESTS, "colour/colour": {}, "sysfs/a": {"thp": "always"}})
+    code, page, errors = machine.run("apply")
+    assert (code, page.splitlines()[-1]) == (1, "1 settings changed, 2 requests failed")
+    assert machine.balancing() == "0"
+    assert errors.startswith(f"{_cli.ERROR}sysfs/a: ")
+    assert f"{_cli.ERROR}colour/colour: This version of the collection has no knob colour." in errors
+
+
+def test_watch_makes_the_requests_for_interrupts_only_and_says_a_failure_once(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_cli._watch, "moments", lambda: iter([None, None]))
+    machine.ask({**REQUESTS, "irq/irq": {"cpus": "nowhere"}})
+    code, page, errors = machine.run("watch")
+    assert (code, page) == (0, "0 settings changed, 1 requests failed\n")
+    assert errors.count("irq/irq: 'nowhere' names no CPUs") == 1
+    assert machine.balancing() == "1"

@@ -11,7 +11,7 @@ irqbalance in test_irqbalance, TuneD in test_sysfs and test_cpufreq. test_whole_
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
@@ -62,15 +62,24 @@ def fatal(real, calls=iter(range(1, {turn}))):
     return lambda *args, **more: real(*args, **more) if next(calls, 0) else os.kill(os.getpid(), signal.SIGKILL)
 {call} = fatal({call})
 """
-# Has the process tell that it is about to write, holding the locks, and wait a while.
+# Has the process tell that it is about to write, holding the locks, and wait until it may.
 WAIT = """
-import time
+import os, time
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
 def slowly(*args, real=KernelFS.write):
     open("/run/writing", "w").close()
-    time.sleep(2)
+    while not os.path.exists("/run/go"):
+        time.sleep(0.1)
     real(*args)
 KernelFS.write = slowly
+"""
+# Has the process tell that it is about to ask for the lock.
+KNOCK = """
+from ansible_collections.sovereign.epyc.plugins.module_utils._ledger import Ledger
+def lock(self, real=Ledger.lock):
+    open("/run/knocking", "w").close()
+    return real(self)
+Ledger.lock = lock
 """
 
 
@@ -142,12 +151,19 @@ def test_no_room_for_the_request(host):
 def test_two_at_once(host):
     """The second waits for the first, and sees what that has made; the ledger has what was before both."""
     with ThreadPoolExecutor() as pool:
-        first = pool.submit(host.module, "sysfs_settings", WAIT, thp="never", label="one", persistent=True)
+        one = pool.submit(host.module, "sysfs_settings", WAIT, thp="never", label="one", persistent=True)
         until(host, "/run/writing")
-        second = host.module("sysfs_settings", thp="madvise", numa_balancing=False, label="two", persistent=True)
-    assert first.result()["diff"]["before"]["sysfs:thp/enabled"] == "always"
-    assert second["diff"]["before"]["sysfs:thp/enabled"] == "never"
-    assert second["diff"]["before"].keys() >= {"sysfs:numa_balancing", "desired:sysfs/two"}
+        other = {"thp": "madvise", "numa_balancing": False, "label": "two", "persistent": True}
+        two = pool.submit(host.module, "sysfs_settings", KNOCK, **other)
+        until(host, "/run/knocking")
+        ran_ahead = wait([two], timeout=3).done
+        host.run("touch /run/go")
+    assert not ran_ahead
+    first, second = one.result()["diff"]["before"], two.result()["diff"]["before"]
+    host.run("rm /run/go")
+    assert first["sysfs:thp/enabled"] == "always"
+    assert second["sysfs:thp/enabled"] == "never"
+    assert second.keys() >= {"sysfs:numa_balancing", "desired:sysfs/two"}
     back = host.module("sysfs_settings", state="original")
     assert {key: text for key, text in back["diff"]["after"].items() if text} == {
         "sysfs:thp/enabled": "always",
@@ -156,19 +172,28 @@ def test_two_at_once(host):
     assert back["diff"]["after"].keys() >= {"desired:sysfs/one", "desired:sysfs/two"}
 
 
-def test_power_cut(boot):
-    """Amid an update-grub: what was to be remembered is on the disk, and the host boots as before and goes on."""
-    guest = boot("small", "power-cut")
-    guest.carry_modules()
-    first = guest.everything()
-    guest.module("sysfs_settings", thp="never")
-    slow = "/etc/grub.d/09_slow"
-    guest.run(f"printf '#!/bin/sh\ntouch /run/writing; sleep 600\n' >{slow}; chmod 755 {slow}; sync")
+def cut_power_amid(guest, *asked, **options):
+    """Cut the power of a guest while a module writes."""
     with ThreadPoolExecutor() as pool:
-        run = pool.submit(guest.run_module, "kernel_cmdline", parameters=["sovereign.test=1"])
+        run = pool.submit(guest.run_module, *asked, **options)
         until(guest, "/run/writing")
         guest.machine.kill()
         assert run.exception() is not None
+
+
+def test_power_cut(boot):
+    """Before a write, and amid an update-grub: what was to be remembered is on the disk; the host boots as before."""
+    guest = boot("small", "power-cut")
+    guest.carry_modules()
+    first = guest.everything()
+    # So that what nobody flushes is lost; within seconds the file system would write it by itself.
+    guest.run("mount -o remount,commit=600 / && sysctl -q vm.dirty_writeback_centisecs=0 && sync")
+    cut_power_amid(guest, "sysfs_settings", WAIT, thp="never")
+    guest.run(f"grep -q thp/enabled {STORE}/ledger.json")
+    guest.carry_modules()
+    slow = "/etc/grub.d/09_slow"
+    guest.run(f"printf '#!/bin/sh\ntouch /run/writing; sleep 600\n' >{slow}; chmod 755 {slow}; sync")
+    cut_power_amid(guest, "kernel_cmdline", parameters=["sovereign.test=1"])
     guest.run(f"rm {slow}; grep -q sovereign.test=1 {DROP_IN}; grep -q cmdline:sovereign.test {STORE}/ledger.json")
     assert "sovereign.test" not in guest.run("cat /proc/cmdline /boot/grub/grub.cfg")
     guest.carry_modules()

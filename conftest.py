@@ -21,6 +21,8 @@ TIERS = {
 LONG = (
     "tests/molecule/",
     "tests/lab/test_whole_host.py",
+    "tests/lab/test_drift_play.py",
+    "tests/lab/test_mixed_fleet.py",
     "tests/gates/test_ansible_test.py",
     "tests/lab/test_faults.py",
 )

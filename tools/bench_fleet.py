@@ -72,9 +72,22 @@ def recorded(folder: Path) -> None:
 
 
 @contextlib.contextmanager
+def room_for_watches(count: int) -> Iterator[None]:
+    """Let so many systems watch files: by default one user has fewer watchers than fifty of them start."""
+    limit = Path("/proc/sys/fs/inotify/max_user_instances")
+    before = limit.read_text()
+    limit.write_text(str(max(int(before), 128 + 16 * count)))
+    try:
+        yield
+    finally:
+        limit.write_text(before)
+
+
+@contextlib.contextmanager
 def fleet(recording: Path, count: int, place: Path) -> Iterator[Path]:
     """Start hosts and yield the inventory of them all, with a group for each size."""
     with contextlib.ExitStack() as stack:
+        stack.enter_context(room_for_watches(count))
         hosts = {}
         for number in range(count):
             box = stack.enter_context(container(f"fleet-{number:02d}", {recording: "/recording"}))

@@ -17,19 +17,25 @@ TIERS = {
     "tests/lab": "lab",
     "tests/molecule": "molecule",
 }
-# Files that take minutes. The worker with the last of them would leave the other one idle.
+# What takes minutes, longest first. The worker with the last of them would leave the other one idle.
 LONG = (
-    "tests/molecule/",
     "tests/lab/test_whole_host.py",
     "tests/lab/test_drift_play.py",
+    "tests/lab/test_site.py",
     "tests/lab/test_mixed_fleet.py",
     "tests/gates/test_ansible_test.py",
     "tests/lab/test_faults.py",
+    "tests/molecule/",
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+    """A file shares its machines, so one worker has it whole; every Molecule scenario has a machine of its own."""
+    places = {name: place for place, name in enumerate(LONG)}
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(item.name if file.startswith("tests/molecule/") else file))
+    items.sort(key=lambda item: next((places[name] for name in LONG if item.nodeid.startswith(name)), len(LONG)))
 
 
 def tier_of(nodeid: str) -> str:

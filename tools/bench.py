@@ -18,7 +18,6 @@ Run as `make bench`. Exit code 1 when a figure misses its bar.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -29,6 +28,7 @@ from typing import Any
 
 from vepyc import Machine, VepycError, packages, up
 from vepyc.figures import Bar, Figures
+from vepyc.play import clean_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 PING = "ansible.builtin.ping"
@@ -193,7 +193,6 @@ class Ansible:
         variables = f"@{ROOT}/inventories/lab/group_vars/all.yml"
         self.command = ["ansible", "all", "-i", f"{machine.name},", "-e", variables]
         self.command += ["-e", f"ansible_port={machine.port}"]
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
 
     def seconds(self, module: str, options: dict[str, Any], changed: bool) -> float:
         """The wall time of one run; an error when it does not go as expected."""
@@ -202,7 +201,7 @@ class Ansible:
         done = subprocess.run(
             [*self.command, "-m", module, "-a", arguments],
             cwd=ROOT,
-            env=self.environment,
+            env=clean_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -263,6 +262,7 @@ def main() -> int:
     try:
         machine = up("epyc9754", name="bench")
         try:
+            machine.slow_modules()
             measure(machine, figures)
         finally:
             machine.down()

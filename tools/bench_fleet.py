@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -31,6 +30,7 @@ import psutil
 from vepyc import VepycError, up
 from vepyc.container import container
 from vepyc.figures import Bar, Figures
+from vepyc.play import clean_environment
 from vepyc.record import record, show
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -102,12 +102,11 @@ def fleet(recording: Path, count: int, place: Path) -> Iterator[Path]:
 
 def run(command: list[str], inventory: Path, *codes: int, **more: str) -> Cost:
     """Run a command of Ansible from the root of the clone, and watch what it costs."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     start = time.monotonic()
     process = psutil.Popen(
         [*command, "-i", str(inventory)],
         cwd=ROOT,
-        env={**environment, **more},
+        env=clean_environment(**more),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -432,3 +432,32 @@ def test_a_failed_command_says_what_it_printed(small: Machine) -> None:
         small.run("echo out; echo err >&2; exit 3")
     assert small.run("cat", input="given").stdout == "given"
     assert isinstance(small.run("true"), subprocess.CompletedProcess)
+
+
+def test_bytecode_of_archives_is_kept_and_belongs_to_its_source(own_small: Machine) -> None:
+    program = """
+import sys, zipfile
+with zipfile.ZipFile("/run/one.zip", "w") as archive:
+    archive.writestr("module_of_this_test.py", f"NUMBER = {sys.argv[1]}")
+sys.path.insert(0, "/run/one.zip")
+import module_of_this_test
+print(module_of_this_test.NUMBER)
+"""
+
+    def kept() -> set[str]:
+        return set(own_small.run("ls /dev/shm/vepyc-bytecode", check=False).stdout.split())
+
+    def number(wanted: int) -> int:
+        return int(own_small.run(f"python3 - {wanted}", input=program).stdout)
+
+    before = kept()
+    assert (number(1), number(2), number(1)) == (1, 2, 1)
+    first, second = (f"/dev/shm/vepyc-bytecode/{name}" for name in sorted(kept() - before))
+    # It is what is kept that runs, and what was cut short is compiled anew.
+    own_small.run(f"mv {first} /run/first && cp {second} {first} && cp /run/first {second}")
+    assert (number(1), number(2)) == (2, 1)
+    own_small.run(f"truncate -s 7 {first} {second}")
+    assert (number(1), number(2)) == (1, 2)
+    own_small.slow_modules()
+    assert number(3) == 3
+    assert len(kept() - before) == 2

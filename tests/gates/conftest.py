@@ -18,8 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from vepyc.play import clean_environment
+
 ROOT = Path(__file__).parents[2]
-TIMEOUT = 900
+TIMEOUT = 1800
 
 Run = Callable[..., str]
 
@@ -30,8 +32,7 @@ def _environment() -> dict[str, str]:
     here = Path(sys.executable).parent
     base = Path(sys.base_prefix, "bin")
     folders = [str(here), str(base), *sorted(glob.glob(f"{pyenv}/versions/3.*/bin")), os.environ["PATH"]]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTEST_", "COV_"))}
-    return {**kept, "PATH": os.pathsep.join(folders), "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "PY_COLORS": "0"}
+    return clean_environment(PATH=os.pathsep.join(folders), LC_ALL="C.UTF-8", NO_COLOR="1", PY_COLORS="0")
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import shlex
 import subprocess
-import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -22,6 +20,7 @@ from typing import Any
 import pytest
 
 from vepyc import Machine, VepycError, up
+from vepyc.play import Play, run_playbook
 
 ROOT = Path(__file__).parents[2]
 PAYLOAD = "/run/payload"  # in the guest; a tmpfs, so that the disk stays as it was
@@ -38,25 +37,6 @@ umount /sys/fs/resctrl
 for online in $(grep -lx 0 /sys/devices/system/cpu/cpu*/online); do echo 1 >$online; done
 rm -rf /var/lib/sovereign-epyc
 """
-
-
-class Play:
-    """What one run of ansible-playbook did."""
-
-    def __init__(self, returncode: int, output: str, record: list[dict[str, Any]]) -> None:
-        self.returncode = returncode
-        self.output = output
-        self.results = [line for line in record if "task" in line]
-        #: The modules that were executed on hosts, each with the task that did.
-        self.executions = [(line["module"], line["by"]) for line in record if "module" in line]
-
-    @property
-    def changed(self) -> dict[str, dict[str, Any]]:
-        """The results that say "changed", by the name of the task."""
-        return {result["task"]: result for result in self.results if result.get("changed")}
-
-    def __getitem__(self, task: str) -> dict[str, Any]:
-        return next(result for result in self.results if result["task"] == task)
 
 
 class Guest:
@@ -100,29 +80,7 @@ class Guest:
 
     def play(self, playbook: Path | str, *arguments: str, succeeds: bool = True) -> Play:
         """Run a playbook against this machine."""
-        record = self.folder / "record.jsonl"
-        record.unlink(missing_ok=True)
-        environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "ANSIBLE_CALLBACK_PLUGINS": str(ROOT / "tools/callback"),
-            "ANSIBLE_CALLBACKS_ENABLED": "record",
-            "RECORD_FILE": str(record),
-        }
-        command = ["ansible-playbook", "-i", str(self.folder / "hosts.json"), str(playbook), *arguments]
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=900,
-            check=False,
-        )
-        lines = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
-        play = Play(done.returncode, done.stdout, lines)
+        play = run_playbook(self.folder, playbook, *arguments)
         if succeeds:
             assert play.returncode == 0, play.output
         return play

@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from vepyc.play import run
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = sorted(path.parent.name for path in ROOT.glob("extensions/molecule/*/molecule.yml"))
@@ -19,17 +18,5 @@ SCENARIOS = sorted(path.parent.name for path in ROOT.glob("extensions/molecule/*
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_scenario(scenario: str) -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "PYTEST_"))}
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    done = subprocess.run(
-        ["molecule", "test", "--scenario-name", scenario],
-        cwd=ROOT,
-        env={**environment, "NO_COLOR": "1"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=1800,
-        check=False,
-    )
+    done = run("molecule", "test", "--scenario-name", scenario, NO_COLOR="1")
     assert done.returncode == 0, done.stdout

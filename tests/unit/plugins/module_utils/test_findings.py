@@ -4,22 +4,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.sovereign.epyc.plugins.module_utils import _findings
 from ansible_collections.sovereign.epyc.plugins.module_utils._verdict import Verdict
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import verdict
 
 OFF = "sovereign-epyc.service is not enabled"
-
-
-def verdict(request: str, address: str, wanted: str | None, found: str | None, **changes: Any) -> Verdict:
-    one = Verdict(request, address, wanted)
-    one.found, one.at_boot = found, wanted
-    one.live = "ok" if wanted == found else "drift"
-    one.persistent = "ok"
-    for name, value in changes.items():
-        setattr(one, name, value)
-    return one
 
 
 def governors(found: str, *policies: int) -> list[Verdict]:

@@ -1,0 +1,72 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Commands run from the root of the clone as a user would run them, and what a playbook did."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """This process's environment without settings of Ansible or pytest, and with the programs of this Python first."""
+    ours = ("ANSIBLE_", "PYTEST_", "COV_", "SOVEREIGN_EPYC_DRIFT_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**kept, "PATH": path, **more}
+
+
+def run(*command: str, timeout: float = 1800, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command without a terminal, with more variables if wanted; its errors are part of its output."""
+    return subprocess.run(
+        command,
+        cwd=_ROOT,
+        env=clean_environment(**more),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+class Play:
+    """What one run of ansible-playbook did."""
+
+    def __init__(self, returncode: int, output: str, record: list[dict[str, Any]]) -> None:
+        self.returncode = returncode
+        self.output = output
+        self.results = [line for line in record if "task" in line]
+        #: The modules that were executed on hosts, each with the task that did.
+        self.executions = [(line["module"], line["by"]) for line in record if "module" in line]
+
+    @property
+    def changed(self) -> dict[str, dict[str, Any]]:
+        """The results that say "changed", by the name of the task."""
+        return {result["task"]: result for result in self.results if result.get("changed")}
+
+    def __getitem__(self, task: str) -> dict[str, Any]:
+        return next(result for result in self.results if result["task"] == task)
+
+
+def run_playbook(folder: Path, playbook: Path | str, *arguments: str, timeout: float = 1800) -> Play:
+    """Run a playbook against the hosts of ``folder/hosts.json``; the folder also takes its record."""
+    record = folder / "record.jsonl"
+    record.unlink(missing_ok=True)
+    done = run(
+        *("ansible-playbook", "-i", str(folder / "hosts.json"), str(playbook), *arguments),
+        timeout=timeout,
+        ANSIBLE_CALLBACK_PLUGINS=str(_ROOT / "tools/callback"),
+        ANSIBLE_CALLBACKS_ENABLED="record",
+        RECORD_FILE=str(record),
+    )
+    lines = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+    return Play(done.returncode, done.stdout, lines)

@@ -445,14 +445,14 @@ print(module_of_this_test.NUMBER)
 """
 
     def kept() -> set[str]:
-        return set(own_small.run("ls /var/cache/vepyc-bytecode").stdout.split())
+        return set(own_small.run("ls /dev/shm/vepyc-bytecode", check=False).stdout.split())
 
     def number(wanted: int) -> int:
         return int(own_small.run(f"python3 - {wanted}", input=program).stdout)
 
     before = kept()
     assert (number(1), number(2), number(1)) == (1, 2, 1)
-    first, second = (f"/var/cache/vepyc-bytecode/{name}" for name in sorted(kept() - before))
+    first, second = (f"/dev/shm/vepyc-bytecode/{name}" for name in sorted(kept() - before))
     # It is what is kept that runs, and what was cut short is compiled anew.
     own_small.run(f"mv {first} /run/first && cp {second} {first} && cp /run/first {second}")
     assert (number(1), number(2)) == (2, 1)
@@ -460,4 +460,4 @@ print(module_of_this_test.NUMBER)
     assert (number(1), number(2)) == (1, 2)
     own_small.slow_modules()
     assert number(3) == 3
-    assert own_small.run("ls -d /var/cache/vepyc-bytecode", check=False).returncode == 2
+    assert len(kept() - before) == 2

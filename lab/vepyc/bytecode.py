@@ -4,7 +4,7 @@
 """Runs in the guest, whenever a Python starts there: keeps what is compiled from archives.
 
 Ansible sends every module as an archive of sources, and Python keeps no bytecode of those. Hardware compiles them in a
-fraction of a second, the emulator in seconds, again and again. Without the folder nothing is kept or looked up.
+fraction of a second, the emulator in seconds, again and again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import zipimport
 from types import CodeType
 
-_FOLDER = os.path.dirname(os.path.realpath(__file__))
+_FOLDER = "/dev/shm/vepyc-bytecode"  # a tmpfs: nothing of this is on the disk
 
 _compile = zipimport._compile_source  # type: ignore[attr-defined]
 
@@ -30,10 +30,11 @@ def _compile_once(path: str, source: bytes) -> CodeType:
     except (OSError, EOFError, ValueError, TypeError):  # not there yet, or cut short by a power cut
         code = _compile(path, source)
     try:
+        os.makedirs(_FOLDER, exist_ok=True)
         with open(f"{file}.{os.getpid()}", "wb") as new:
             new.write(marshal.dumps(code))
         os.replace(new.name, file)
-    except OSError:  # no folder, or not our user's
+    except OSError:  # not our user's
         pass
     return code
 

@@ -20,7 +20,7 @@ from .rundir import RunDir
 _SSH_FAILED = 255
 _PANIC = b"Kernel panic - not syncing"
 _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
-_BYTECODE = "/var/cache/vepyc-bytecode"
+_PACKAGES = "/usr/local/lib/python3.*/dist-packages"
 
 
 class Machine:
@@ -152,15 +152,14 @@ class Machine:
             f" echo {identity} >/etc/machine-id; systemctl restart systemd-journald; }}"
         )
         commands.append(
-            f"mkdir -p {_BYTECODE} && cat >{_BYTECODE}/vepyc_bytecode.py && cd /usr/local/lib"
-            f" && for folder in python3.*/dist-packages; do ln -sf {_BYTECODE}/vepyc_bytecode.py $folder/"
-            f" && echo import vepyc_bytecode >$folder/vepyc_bytecode.pth; done"
+            f"cat >/run/bytecode && for folder in {_PACKAGES}; do cp /run/bytecode $folder/vepyc_bytecode.py"
+            " && echo import vepyc_bytecode >$folder/vepyc_bytecode.pth; done"
         )
         self.run("; ".join(commands), input=(PACKAGE / "bytecode.py").read_text())
 
     def slow_modules(self) -> None:
         """Let modules take as long as on any other host, for measurements; see bytecode.py."""
-        self.run(f"rm -r {_BYTECODE} /usr/local/lib/python3.*/dist-packages/vepyc_bytecode.*")
+        self.run(f"rm {_PACKAGES}/vepyc_bytecode.*")
 
     def _greets(self) -> bool:
         try:

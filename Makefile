@@ -43,7 +43,7 @@ drift:  ## Report the drift of a fleet (INVENTORY=, LIMIT=) here and as .drift/r
 	@exit $(DRIFT)
 
 test: setup  ## Run every tier: gates, unit, lab, molecule
-	$(RUN) pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(RUN) pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 test-all: test  ## Run every tier, and `make site` on every SKU; each starts from a host that is as it was installed
 	for sku in $(SKUS); do \

@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 TIERS = {
     "tests/gates": "gates",
@@ -29,12 +31,19 @@ LONG = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+class ByMachine(LoadScopeScheduling):  # type: ignore[misc]
     """A file shares its machines, so one worker has it whole; every Molecule scenario has a machine of its own."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if nodeid.startswith("tests/molecule/") else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByMachine:
+    return ByMachine(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {name: place for place, name in enumerate(LONG)}
-    for item in items:
-        file = item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(item.name if file.startswith("tests/molecule/") else file))
     items.sort(key=lambda item: next((places[name] for name in LONG if item.nodeid.startswith(name)), len(LONG)))
 
 

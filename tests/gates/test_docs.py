@@ -83,6 +83,19 @@ def test_links_between_files_lead_somewhere(tracked: list[Path]) -> None:
     assert [(str(name), link) for name, link in links if not (ROOT / name).parent.joinpath(link).exists()] == []
 
 
+def test_links_by_name_have_an_address(tracked: list[Path]) -> None:
+    """A name without one is shown as plain text, and the site builds all the same."""
+    names = {
+        (str(name), key)
+        for name in tracked
+        if name.suffix == ".md"
+        for key in re.findall(r"\]\[(\w+)\]", (ROOT / name).read_text(encoding="utf-8"))
+    }
+    assert len(names) > 10
+    defined = {(name, key) for name, key in names if re.search(rf"^\[{key}\]: \S+$", (ROOT / name).read_text(), re.M)}
+    assert names - defined == set()
+
+
 def test_the_plan_in_the_documents_is_one_that_is_printed() -> None:
     assert f"```text\n{SMALL}\n```" in (ROOT / "docs/read-a-plan.md").read_text(encoding="utf-8")
 

@@ -68,7 +68,7 @@ class Machine:
         return [*command, *options, "root@127.0.0.1"]
 
     def run(
-        self, cmd: str, check: bool = True, input: str | None = None, timeout: float = 120
+        self, cmd: str, check: bool = True, input: str | None = None, timeout: float = 600
     ) -> subprocess.CompletedProcess[str]:
         """Run a shell command in the guest as root. With `check`, a non-zero exit code raises GuestError."""
         try:
@@ -90,7 +90,7 @@ class Machine:
             raise GuestError(f"{self.name}: exit code {done.returncode}: {cmd}\n{done.stdout}{done.stderr}".rstrip())
         return done
 
-    def reboot(self, timeout: float = 600) -> None:
+    def reboot(self, timeout: float = 1200) -> None:
         """Reboot from inside the guest and wait until it is back."""
         before = self.run(_BOOT_ID).stdout
         # The connection may go down before the command's exit code comes back.
@@ -98,7 +98,7 @@ class Machine:
             self.run("systemctl reboot")
         self._wait_for_another_boot(before, timeout)
 
-    def kill(self, timeout: float = 600) -> None:
+    def kill(self, timeout: float = 1200) -> None:
         """Cut the power without warning, switch it on again, and wait until the guest has booted from its disk."""
         before = self.run(_BOOT_ID).stdout
         self.run_dir.ask("power-cycle", timeout=60)

@@ -21,8 +21,8 @@ from .rundir import Config, RunDir
 from .shapes import Shape, get_shape
 from .snapshot import snapshot_dir, take_snapshot
 
-_BOOT_TIMEOUT = 900
-_RESUME_TIMEOUT = 120
+_BOOT_TIMEOUT = 1800
+_RESUME_TIMEOUT = 300
 # Below those that the kernel gives to outgoing connections, which could take one before QEMU does.
 _PORTS = range(28000, 29000)
 
@@ -125,7 +125,7 @@ def _start_supervisor(run_dir: RunDir) -> None:
             stdout=log,
             stderr=log,
         )
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not (run_dir.path / "control.sock").exists():
         if run_dir.error.exists():
             raise VepycError(f"{run_dir.path.name}: {run_dir.error.read_text().strip()}")

@@ -217,9 +217,9 @@ def main() -> None:
         os.chdir(run.path)
         try:
             _own(run)
-        except VepycError as error:
+        except (VepycError, OSError) as error:  # a QEMU that ends at once is a broken pipe to it
             # The directory stays, for the command that waits for this machine to read why, and for people to look at.
-            run.error.write_text(f"{error}\n")
+            run.error.write_text(f"{error}; the end of its log:\n{run.log.read_text()[-1000:]}\n")
             raise SystemExit(1) from None
         run.remove()
 

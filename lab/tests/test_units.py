@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 from vepyc import SHAPES, Shape, VepycError, acpi, guest, image, kernel, patch, qemu, up
 from vepyc.figures import Bar, Figures
 from vepyc.rundir import Config, RunDir
+from vepyc.sockets import await_server
 from vepyc.start import choose_port
 
 KEEP = 0xFFFFFFFF
@@ -275,6 +277,18 @@ def test_a_port_that_another_machine_is_about_to_use_is_not_free() -> None:
     RunDir.of("one").create(Config("one", "small", "6.12", first, "image", None))
     RunDir.of("going").path.mkdir()
     assert choose_port(SHAPES["small"], "two", None) > first
+
+
+def test_a_server_is_waited_for_until_it_listens(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server, subprocess.Popen(["sleep", "20"]) as process:
+        server.bind(str(tmp_path / "named"))
+        threading.Timer(0.2, server.listen).start()
+        await_server(tmp_path / "named", process, 30).close()
+        with pytest.raises(VepycError, match=r"behind absent did not listen in 0\.1 seconds"):
+            await_server(tmp_path / "absent", process, 0.1)
+        process.kill()
+        with pytest.raises(VepycError, match="behind absent ended with -9 instead of listening"):
+            await_server(tmp_path / "absent", process, 30)
 
 
 # Figures

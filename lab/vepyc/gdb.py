@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import socket
 
 from .errors import VepycError
-from .sockets import connect
 
 _CHUNK = 1024
 _RIP = 16  # number of the instruction pointer in gdb's x86-64 register file
@@ -17,8 +16,8 @@ _RIP = 16  # number of the instruction pointer in gdb's x86-64 register file
 class Gdb:
     """A client of QEMU's gdb stub. Connecting stops the guest, `detach` lets it run."""
 
-    def __init__(self, path: Path) -> None:
-        self._socket = connect(path)
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
         self._buffer = b""
         self._command("?")
         # QEMU takes writes to a single register only from a client that has read its description of the registers.

@@ -5,19 +5,20 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from pathlib import Path
 from typing import Any
 
 from .errors import VepycError
-from .sockets import JsonLines, connect
+from .sockets import JsonLines
 
 
 class Qmp:
     """A QMP session. Events that arrive while a command waits are kept in `events`."""
 
-    def __init__(self, path: Path) -> None:
-        self.lines = JsonLines(connect(path))
+    def __init__(self, connection: socket.socket) -> None:
+        self.lines = JsonLines(connection)
         self.events: list[dict[str, Any]] = []
         self.lines.receive()
         self.execute("qmp_capabilities")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,22 @@ def connect(path: Path) -> socket.socket:
     finally:
         os.close(folder)
     return connection
+
+
+def await_server(path: Path, server: subprocess.Popen[bytes], seconds: float) -> socket.socket:
+    """Connect as soon as that process listens. A socket has its name, and refuses connections, a moment before that."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return connect(path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            if server.poll() is not None:
+                raise VepycError(
+                    f"the program behind {path.name} ended with {server.returncode} instead of listening"
+                ) from None
+            if time.monotonic() > deadline:
+                raise VepycError(f"the program behind {path.name} did not listen in {seconds:g} seconds") from None
+        time.sleep(0.02)
 
 
 class JsonLines:

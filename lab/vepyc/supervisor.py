@@ -31,7 +31,7 @@ from .paths import run_tool
 from .qmp import Qmp
 from .rundir import RunDir
 from .shapes import get_shape
-from .sockets import JsonLines
+from .sockets import JsonLines, await_server
 
 _PR_SET_PDEATHSIG = 1
 _QEMU_START_SECONDS = 30
@@ -100,7 +100,7 @@ class Supervisor:
         command += qemu.incoming_args(state) if state else qemu.gdb_args()
         print("+", *command, flush=True)
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent)
-        self.qmp = Qmp(self._await_socket("qmp.sock"))
+        self.qmp = Qmp(self._connect("qmp.sock"))
         if state:
             self.qmp.wait_until_loaded()
             self.qmp.execute("cont")
@@ -114,25 +114,17 @@ class Supervisor:
             start = time.monotonic()
             release = (self.image / "release").read_text().strip()
             sites = kernel.find_sites((self.image / "vmlinux").read_bytes(), release)
-            patch.apply(Gdb(self._await_socket("gdb.sock")), self.shape, sites)
+            patch.apply(Gdb(self._connect("gdb.sock")), self.shape, sites)
             print(f"kernel patched {time.monotonic() - start:.1f} s after power-on", flush=True)
         except (VepycError, OSError) as error:
             # A machine that is switched off while it boots is not a failure of the patch.
             if process is self.process:
                 self.patch_error = error
 
-    def _await_socket(self, name: str) -> Path:
-        """Wait until QEMU listens on a socket."""
+    def _connect(self, name: str) -> socket.socket:
+        """Connect to one of QEMU's sockets."""
         assert self.process is not None
-        path = Path.cwd() / name
-        deadline = time.monotonic() + _QEMU_START_SECONDS
-        while not path.exists():
-            if self.process.poll() is not None:
-                raise VepycError(f"QEMU did not start; see {self.run_dir.log}")
-            if time.monotonic() > deadline:
-                raise VepycError(f"QEMU did not open {name} in time; see {self.run_dir.log}")
-            time.sleep(0.02)
-        return path
+        return await_server(Path.cwd() / name, self.process, _QEMU_START_SECONDS)
 
     def power_off(self) -> None:
         """Cut the power."""

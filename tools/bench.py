@@ -18,7 +18,6 @@ Run as `make bench`. Exit code 1 when a figure misses its bar.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from typing import Any
 
 from vepyc import Machine, VepycError, packages, up
 from vepyc.figures import Bar, Figures
-from vepyc.play import clean_environment
+from vepyc.play import run
 
 ROOT = Path(__file__).resolve().parents[1]
 PING = "ansible.builtin.ping"
@@ -198,18 +197,11 @@ class Ansible:
         """The wall time of one run; an error when it does not go as expected."""
         arguments = json.dumps(options) if options else ""
         start = time.monotonic()
-        done = subprocess.run(
-            [*self.command, "-m", module, "-a", arguments],
-            cwd=ROOT,
-            env=clean_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
+        done = run(*self.command, "-m", module, "-a", arguments)
         seconds = time.monotonic() - start
         if done.returncode or f"| {'CHANGED' if changed else 'SUCCESS'}" not in done.stdout:
             wanted = "to change something" if changed else "to change nothing"
-            raise VepycError(f"{module} was expected {wanted}, but said:\n{done.stdout}{done.stderr}")
+            raise VepycError(f"{module} was expected {wanted}, but said:\n{done.stdout}")
         return seconds
 
 

@@ -13,9 +13,7 @@ through those of the roles; commands through the parsers of the programs. Prints
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +26,7 @@ from markdown_it import MarkdownIt
 
 from tools.example_commands import check_line
 from tools.example_specs import PLUGINS, ROOT, Wrong, check_task, check_variables, source
+from vepyc.play import run
 
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/*.md", "roles/*/README.md"]
 #: Languages of blocks. Of the last two only names of metrics and of the environment are looked at.
@@ -121,15 +120,9 @@ def check_environment(data: Mapping[str, Any]) -> None:
 def syntax_check(files: Mapping[str, Sequence[str]]) -> str:
     """Have one ansible-playbook read all examples; return what it says when it refuses one, which it names."""
     inventories = [word for path in ["localhost,", *files.get("inventory", [])] for word in ("-i", path)]
-    done = subprocess.run(
-        ["ansible-playbook", "--syntax-check", *inventories, *files["playbook"]],
-        cwd=ROOT,
-        env={**os.environ, "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stderr if done.returncode else ""
+    command = ("ansible-playbook", "--syntax-check", *inventories, *files["playbook"])
+    done = run(*command, ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED="true")
+    return done.stdout if done.returncode else ""
 
 
 def main(pages: Sequence[str]) -> int:

@@ -23,11 +23,11 @@ def clean_environment(**more: str) -> dict[str, str]:
     return {**kept, "PATH": path, **more}
 
 
-def run(*command: str, timeout: float = 1800, **more: str) -> subprocess.CompletedProcess[str]:
+def run(*command: str, cwd: Path = _ROOT, timeout: float = 1800, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a command without a terminal, with more variables if wanted; its errors are part of its output."""
     return subprocess.run(
         command,
-        cwd=_ROOT,
+        cwd=cwd,
         env=clean_environment(**more),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from vepyc.play import clean_environment
+from vepyc import play
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 1800
@@ -26,13 +26,13 @@ TIMEOUT = 1800
 Run = Callable[..., str]
 
 
-def _environment() -> dict[str, str]:
-    """Return an environment in which `pythonX.Y` is an interpreter that works, not a pyenv shim that may refuse."""
+def _variables() -> dict[str, str]:
+    """Return the variables with which `pythonX.Y` is an interpreter that works, not a pyenv shim that may refuse."""
     pyenv = os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv"))
     here = Path(sys.executable).parent
     base = Path(sys.base_prefix, "bin")
     folders = [str(here), str(base), *sorted(glob.glob(f"{pyenv}/versions/3.*/bin")), os.environ["PATH"]]
-    return clean_environment(PATH=os.pathsep.join(folders), LC_ALL="C.UTF-8", NO_COLOR="1", PY_COLORS="0")
+    return {"PATH": os.pathsep.join(folders), "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "PY_COLORS": "0"}
 
 
 @pytest.fixture(scope="session")
@@ -41,21 +41,11 @@ def run() -> Run:
 
     def run(*command: str, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
         line = f"$ {' '.join(command)}"
-        environment = {**_environment(), **(env or {})}
-        if not shutil.which(command[0], path=environment["PATH"]):
+        variables = {**_variables(), **(env or {})}
+        if not shutil.which(command[0], path=variables["PATH"]):
             pytest.fail(f"{line}\n{command[0]} is not installed: run `make setup`", pytrace=False)
         try:
-            done = subprocess.run(
-                command,
-                cwd=cwd,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=TIMEOUT,
-                check=False,
-            )
+            done = play.run(*command, cwd=cwd, timeout=TIMEOUT, **variables)
         except subprocess.TimeoutExpired as error:
             output = error.stdout.decode(errors="replace") if error.stdout else ""
             pytest.fail(f"{line}\n{output}\nstill running after {TIMEOUT} s", pytrace=False)
@@ -71,7 +61,7 @@ def pythons() -> list[str]:
     """Return the versions of Python that work here, of those a managed host may have, oldest first."""
 
     def works(version: str) -> bool:
-        program = shutil.which(f"python{version}", path=_environment()["PATH"])
+        program = shutil.which(f"python{version}", path=_variables()["PATH"])
         return bool(program) and subprocess.run([str(program), "-c", ""], capture_output=True).returncode == 0
 
     return [version for version in ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14") if works(version)]

@@ -51,7 +51,7 @@ install_packages() {
 # Printed is the real interpreter, which an environment can be built on.
 find_python() {
     local version candidate real
-    for version in 3.12 3.11; do
+    for version in 3.12 3.13 3.11; do
         while read -r candidate; do
             real=$("$candidate" -c 'import sys, ensurepip, venv
 print(getattr(sys, "_base_executable", sys.executable)) if "%d.%d" % sys.version_info[:2] == sys.argv[1] else sys.exit(1)
@@ -63,7 +63,7 @@ print(getattr(sys, "_base_executable", sys.executable)) if "%d.%d" % sys.version
             printf '%s\n' "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/"python$version" | sort -rV
         )
     done
-    die "no working Python 3.12 or 3.11 with venv and ensurepip, neither in PATH nor in pyenv's versions folder"
+    die "no working Python 3.12, 3.13 or 3.11 with venv and ensurepip, neither in PATH nor in pyenv's versions folder"
 }
 
 build_environment() {

@@ -1,59 +1,25 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the kernels of real guests say. The first run saves snapshots of the machines it needs, later ones use them."""
+"""What the kernels of real guests say. The first run saves snapshots of the machines it needs, later ones use them.
+
+Whatever asks the machines ``small`` and ``big`` is in this file, because a file has one worker: each is started once.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import re
-import socket
 import struct
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from vepyc import SHAPES, GuestError, Machine, VepycError, up
 from vepyc.guest import RELEASES
-from vepyc.rundir import RunDir
-from vepyc.snapshot import take_snapshot
 
-CPU = "/sys/devices/system/cpu"
-RESCTRL = "/sys/fs/resctrl"
-
-# Runs in the guest: writes registers on every CPU (CPU n gets value + n), then reads these and others on every CPU.
-MSR_SCRIPT = """
-import json, os, struct, sys
-def access(cpu, register, value=None):
-    descriptor = os.open(f"/dev/cpu/{cpu}/msr", os.O_RDWR)
-    try:
-        if value is not None:
-            os.pwrite(descriptor, struct.pack("<Q", value), register)
-        return struct.unpack("<Q", os.pread(descriptor, 8, register))[0]
-    finally:
-        os.close(descriptor)
-cpus = range(os.cpu_count())
-writes, reads = json.loads(sys.argv[1])
-for register, value in writes.items():
-    for cpu in cpus:
-        access(cpu, int(register), value + cpu)
-print(json.dumps({register: [access(cpu, int(register)) for cpu in cpus] for register in [*writes, *reads]}))
-"""
-
-
-@contextlib.contextmanager
-def machine_of(shape: str, name: str, kernel: str = "6.12") -> Iterator[Machine]:
-    """A machine of the tests' own, next to whatever else runs."""
-    machine = up(shape, name=f"test-{name}-{os.getpid()}", kernel=kernel)
-    try:
-        yield machine
-    finally:
-        machine.down()
+from .conftest import CPU, RESCTRL, check_l3_domains, check_schemata, cpulist, hwcr, machine_of, msrs, read, resctrl
 
 
 @pytest.fixture(scope="session", params=RELEASES)
@@ -68,66 +34,6 @@ def big(request: pytest.FixtureRequest) -> Iterator[Machine]:
     """A machine in the size of its SKU."""
     with machine_of(request.param, request.param) as machine:
         yield machine
-
-
-@pytest.fixture
-def own_small() -> Iterator[Machine]:
-    """A small machine that a test may break."""
-    with machine_of("small", "own") as machine:
-        yield machine
-
-
-@contextlib.contextmanager
-def resctrl(machine: Machine, options: str = "") -> Iterator[None]:
-    machine.run(f"mount -t resctrl {options} resctrl {RESCTRL}")
-    try:
-        yield
-    finally:
-        machine.run(f"umount {RESCTRL}")
-
-
-def read(machine: Machine, pattern: str) -> dict[str, str]:
-    """The contents of the guest's files that match a pattern, by path."""
-    lines = machine.run(f"grep -H . {pattern}").stdout.splitlines()
-    return dict(line.split(":", 1) for line in lines)
-
-
-def cpulist(text: str) -> set[int]:
-    """The CPUs that a list like 0-3,8 names."""
-    ends = (part.split("-") for part in text.split(","))
-    return {cpu for end in ends for cpu in range(int(end[0]), int(end[-1]) + 1)}
-
-
-def msrs(machine: Machine, writes: dict[int, int], reads: Sequence[int] = ()) -> dict[int, list[int]]:
-    """Write registers on every CPU through /dev/cpu/N/msr, and say what these and others read back."""
-    machine.run("modprobe msr")
-    try:
-        out = machine.run(f"python3 - '{json.dumps([writes, list(reads)])}'", input=MSR_SCRIPT).stdout
-    finally:
-        machine.run("modprobe -r msr")
-    return {int(register): values for register, values in json.loads(out).items()}
-
-
-def processes(machine: Machine) -> list[int]:
-    """The machine's supervisor and QEMU."""
-    supervisor = int(machine.run_dir.pid.read_text())
-    children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
-    return [supervisor, *map(int, children)]
-
-
-def gone(pid: int) -> bool:
-    """Whether a process has ended; one that only waits to be collected by its parent has."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
-def wait_until_gone(pids: list[int]) -> None:
-    deadline = time.monotonic() + 30
-    while not all(map(gone, pids)):
-        assert time.monotonic() < deadline, f"still there: {[pid for pid in pids if not gone(pid)]}"
-        time.sleep(0.1)
 
 
 # A machine as it is handed over
@@ -167,38 +73,12 @@ def test_systemd_has_started_everything(small: Machine) -> None:
 # Topology
 
 
-def check_l3_domains(machine: Machine) -> None:
-    shape = SHAPES[machine.shape]
-    sizes = read(machine, f"{CPU}/cpu[0-9]*/cache/index3/size")
-    assert len(sizes) == shape.cpus
-    assert set(sizes.values()) == {f"{shape.l3_mib * 1024}K"}
-    ids = read(machine, f"{CPU}/cpu[0-9]*/cache/index3/id")
-    lists = read(machine, f"{CPU}/cpu[0-9]*/cache/index3/shared_cpu_list")
-    found = {int(l3_id): cpulist(lists[path.replace("/id", "/shared_cpu_list")]) for path, l3_id in ids.items()}
-    per_domain = shape.cores_per_l3
-    assert found == {
-        l3_id: set(range(index * per_domain, (index + 1) * per_domain)) for index, l3_id in enumerate(shape.l3_ids)
-    }
-
-
 def check_nodes(machine: Machine) -> None:
     shape = SHAPES[machine.shape]
     per_node = shape.cpus // shape.nodes
     found = read(machine, "/sys/devices/system/node/node[0-9]*/cpulist")
     assert {int(re.findall(r"node(\d+)/", path)[0]): cpulist(text) for path, text in found.items()} == {
         node: set(range(node * per_node, (node + 1) * per_node)) for node in range(shape.nodes)
-    }
-
-
-def check_schemata(machine: Machine) -> None:
-    shape = SHAPES[machine.shape]
-    with resctrl(machine):
-        lines = machine.run(f"cat {RESCTRL}/schemata").stdout.replace(" ", "").split()
-    resources = {"L3": "ffff", "MB": str(1 << shape.mba_bits)}
-    if shape.smba and machine.kernel != "6.1":  # Linux learned of slow memory in 6.3
-        resources["SMBA"] = str(1 << shape.mba_bits)
-    assert dict(line.split(":") for line in lines) == {
-        resource: ";".join(f"{l3_id}={value}" for l3_id in shape.l3_ids) for resource, value in resources.items()
     }
 
 
@@ -298,11 +178,6 @@ def test_boost_is_switched_for_all(small: Machine) -> None:
     assert not any(value & 1 << 25 for value in hwcr(small))
 
 
-def hwcr(machine: Machine) -> list[int]:
-    """The hardware configuration register of every CPU."""
-    return msrs(machine, {}, reads=[0xC0010015])[0xC0010015]
-
-
 # Model-specific registers
 
 
@@ -345,86 +220,7 @@ def test_there_are_movable_and_managed_interrupts(small: Machine) -> None:
     assert refused == {f"virtio0-req.{queue}" for queue in range(4)}
 
 
-# Power
-
-
-def test_a_reboot_comes_back_as_the_same_epyc(own_small: Machine) -> None:
-    before = own_small.run("cat /proc/sys/kernel/random/boot_id").stdout
-    own_small.run("sed -i 's/quiet/quiet hugepages=8/' /etc/default/grub && update-grub")
-    msrs(own_small, {0xC0000108: 0x20})
-    own_small.reboot()
-    assert own_small.run("cat /proc/sys/kernel/random/boot_id").stdout != before
-    assert "Loading Linux" in own_small.console.read_text(errors="replace")
-    assert "hugepages=8" in own_small.run("cat /proc/cmdline").stdout.split()
-    assert own_small.run("hostname").stdout == own_small.name + "\n"
-    check_l3_domains(own_small)
-    check_schemata(own_small)
-    assert hwcr(own_small) == [1 << 24] * 16
-    assert msrs(own_small, {0xC0000108: 0x20}) == {0xC0000108: [0x20 + cpu for cpu in range(16)]}
-
-
-def test_a_power_cut_keeps_what_was_synced(own_small: Machine) -> None:
-    own_small.run("echo kept > /root/kept && sync")
-    own_small.kill()
-    assert own_small.run("cat /root/kept").stdout == "kept\n"
-    check_schemata(own_small)
-
-
-def test_a_poweroff_in_the_guest_ends_the_machine() -> None:
-    with machine_of("small", "off") as machine:
-        pids = processes(machine)
-        with contextlib.suppress(GuestError):
-            machine.run("systemctl poweroff")
-        wait_until_gone(pids)
-        assert not machine.run_dir.path.exists()
-
-
-# Processes and files on the host
-
-
-def test_down_leaves_nothing() -> None:
-    with machine_of("small", "brief") as machine:
-        pids = processes(machine)
-    wait_until_gone(pids)
-    assert not machine.run_dir.path.exists()
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", machine.port), timeout=5)
-
-
-def test_a_killed_supervisor_leaves_no_qemu() -> None:
-    name = f"test-orphan-{os.getpid()}"
-    machine = up("small", name=name)
-    pids = processes(machine)
-    assert len(pids) == 2
-    os.kill(pids[0], 9)
-    wait_until_gone(pids)
-    assert not RunDir.of(name).alive()
-    with pytest.raises(VepycError, match="is not running"):
-        Machine.find(name)
-    # The directory it left does not stop the next one.
-    up("small", name=name).down()
-    assert not machine.run_dir.path.exists()
-
-
-def test_up_again_gives_the_same_machine(small: Machine) -> None:
-    again = up("small", name=small.name, kernel=small.kernel)
-    assert (again.port, again.run_dir.path) == (small.port, small.run_dir.path)
-    with pytest.raises(VepycError, match="is already up as small"):
-        up("epyc9354", name=small.name)
-
-
-def test_two_machines_of_one_snapshot_are_apart(small: Machine, own_small: Machine) -> None:
-    small.run("echo here > /root/only-here")
-    assert own_small.run("test -e /root/only-here", check=False).returncode == 1
-    assert msrs(small, {0xC0000108: 0x100})[0xC0000108][5] == 0x105
-    assert msrs(own_small, {}, reads=[0xC0000108])[0xC0000108][5] == 0
-    names = {machine.run("cat /etc/machine-id").stdout for machine in (small, own_small)}
-    assert len(names) == 2
-
-
-def test_a_machine_out_of_a_snapshot_cannot_make_one(own_small: Machine) -> None:
-    with pytest.raises(VepycError, match="came out of a snapshot itself; start it with --cold"):
-        take_snapshot(own_small, SHAPES["small"], RELEASES["6.12"], replace=True)
+# Commands
 
 
 def test_a_failed_command_says_what_it_printed(small: Machine) -> None:
@@ -461,3 +257,22 @@ print(module_of_this_test.NUMBER)
     own_small.slow_modules()
     assert number(3) == 3
     assert len(kept() - before) == 2
+
+
+# The machine that all of these share, from outside
+
+
+def test_up_again_gives_the_same_machine(small: Machine) -> None:
+    again = up("small", name=small.name, kernel=small.kernel)
+    assert (again.port, again.run_dir.path) == (small.port, small.run_dir.path)
+    with pytest.raises(VepycError, match="is already up as small"):
+        up("epyc9354", name=small.name)
+
+
+def test_two_machines_of_one_snapshot_are_apart(small: Machine, own_small: Machine) -> None:
+    small.run("echo here > /root/only-here")
+    assert own_small.run("test -e /root/only-here", check=False).returncode == 1
+    assert msrs(small, {0xC0000108: 0x100})[0xC0000108][5] == 0x105
+    assert msrs(own_small, {}, reads=[0xC0000108])[0xC0000108][5] == 0
+    names = {machine.run("cat /etc/machine-id").stdout for machine in (small, own_small)}
+    assert len(names) == 2

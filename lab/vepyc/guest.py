@@ -179,7 +179,8 @@ ln -s "${rootmnt}/dev" /dev
 """
 
 # nokaslr: the hooks are placed by address. mitigations=off: their thunks cost the emulated kernel a fifth of its speed.
-# nosoftlockup: a processor that stands still for 20 seconds tells that the machine below is busy, and taints the kernel.
+# nosoftlockup: a processor that stands still for 20 seconds tells that the machine below is busy, and taints the
+# kernel.
 _GRUB = """\
 GRUB_DEFAULT=0
 GRUB_TIMEOUT=0

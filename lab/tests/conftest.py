@@ -1,0 +1,115 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the tests on guests share: machines of their own, and how to ask their kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from vepyc import SHAPES, Machine, up
+
+CPU = "/sys/devices/system/cpu"
+RESCTRL = "/sys/fs/resctrl"
+# Runs in the guest: writes registers on every CPU (CPU n gets value + n), then reads these and others on every CPU.
+MSR_SCRIPT = """
+import json, os, struct, sys
+def access(cpu, register, value=None):
+    descriptor = os.open(f"/dev/cpu/{cpu}/msr", os.O_RDWR)
+    try:
+        if value is not None:
+            os.pwrite(descriptor, struct.pack("<Q", value), register)
+        return struct.unpack("<Q", os.pread(descriptor, 8, register))[0]
+    finally:
+        os.close(descriptor)
+cpus = range(os.cpu_count())
+writes, reads = json.loads(sys.argv[1])
+for register, value in writes.items():
+    for cpu in cpus:
+        access(cpu, int(register), value + cpu)
+print(json.dumps({register: [access(cpu, int(register)) for cpu in cpus] for register in [*writes, *reads]}))
+"""
+
+
+@contextlib.contextmanager
+def machine_of(shape: str, name: str, kernel: str = "6.12") -> Iterator[Machine]:
+    """A machine of the tests' own, next to whatever else runs."""
+    machine = up(shape, name=f"test-{name}-{os.getpid()}", kernel=kernel)
+    try:
+        yield machine
+    finally:
+        machine.down()
+
+
+@pytest.fixture
+def own_small() -> Iterator[Machine]:
+    """A small machine that a test may break."""
+    with machine_of("small", "own") as machine:
+        yield machine
+
+
+@contextlib.contextmanager
+def resctrl(machine: Machine, options: str = "") -> Iterator[None]:
+    machine.run(f"mount -t resctrl {options} resctrl {RESCTRL}")
+    try:
+        yield
+    finally:
+        machine.run(f"umount {RESCTRL}")
+
+
+def read(machine: Machine, pattern: str) -> dict[str, str]:
+    """The contents of the guest's files that match a pattern, by path."""
+    lines = machine.run(f"grep -H . {pattern}").stdout.splitlines()
+    return dict(line.split(":", 1) for line in lines)
+
+
+def cpulist(text: str) -> set[int]:
+    """The CPUs that a list like 0-3,8 names."""
+    ends = (part.split("-") for part in text.split(","))
+    return {cpu for end in ends for cpu in range(int(end[0]), int(end[-1]) + 1)}
+
+
+def msrs(machine: Machine, writes: dict[int, int], reads: Sequence[int] = ()) -> dict[int, list[int]]:
+    """Write registers on every CPU through /dev/cpu/N/msr, and say what these and others read back."""
+    machine.run("modprobe msr")
+    try:
+        out = machine.run(f"python3 - '{json.dumps([writes, list(reads)])}'", input=MSR_SCRIPT).stdout
+    finally:
+        machine.run("modprobe -r msr")
+    return {int(register): values for register, values in json.loads(out).items()}
+
+
+def hwcr(machine: Machine) -> list[int]:
+    """The hardware configuration register of every CPU."""
+    return msrs(machine, {}, reads=[0xC0010015])[0xC0010015]
+
+
+def check_l3_domains(machine: Machine) -> None:
+    shape = SHAPES[machine.shape]
+    sizes = read(machine, f"{CPU}/cpu[0-9]*/cache/index3/size")
+    assert len(sizes) == shape.cpus
+    assert set(sizes.values()) == {f"{shape.l3_mib * 1024}K"}
+    ids = read(machine, f"{CPU}/cpu[0-9]*/cache/index3/id")
+    lists = read(machine, f"{CPU}/cpu[0-9]*/cache/index3/shared_cpu_list")
+    found = {int(l3_id): cpulist(lists[path.replace("/id", "/shared_cpu_list")]) for path, l3_id in ids.items()}
+    per_domain = shape.cores_per_l3
+    assert found == {
+        l3_id: set(range(index * per_domain, (index + 1) * per_domain)) for index, l3_id in enumerate(shape.l3_ids)
+    }
+
+
+def check_schemata(machine: Machine) -> None:
+    shape = SHAPES[machine.shape]
+    with resctrl(machine):
+        lines = machine.run(f"cat {RESCTRL}/schemata").stdout.replace(" ", "").split()
+    resources = {"L3": "ffff", "MB": str(1 << shape.mba_bits)}
+    if shape.smba and machine.kernel != "6.1":  # Linux learned of slow memory in 6.3
+        resources["SMBA"] = str(1 << shape.mba_bits)
+    assert dict(line.split(":") for line in lines) == {
+        resource: ";".join(f"{l3_id}={value}" for l3_id in shape.l3_ids) for resource, value in resources.items()
+    }

@@ -237,8 +237,9 @@ def _show(names: Iterable[str]) -> dict[str, dict[str, str]]:
 
 
 def _systemctl(verb: str, names: Sequence[str], *options: str) -> None:
+    """Have systemctl do something; not with its option --quiet, which keeps it from saying why a job failed."""
     if names:
-        _command.run(["systemctl", "--quiet", *options, verb, *names])
+        _command.run(["systemctl", *options, verb, *names])
 
 
 def _microseconds(text: str) -> float:

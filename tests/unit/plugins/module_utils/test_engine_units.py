@@ -71,7 +71,8 @@ class Systemd:
         verb, names = words[0], words[1:]
         self.calls.append(" ".join(words))
         if self.refuses and self.calls[-1].startswith(self.refuses):
-            raise TuningError(f"'systemctl {verb}' failed with exit code 1. It says: no")
+            reason = "nothing" if "--quiet" in command else "no"
+            raise TuningError(f"'systemctl {verb}' failed with exit code 1. It says: {reason}")
         if verb == "show":
             return "\n".join(self.show(name) for name in names)
         for name in names:
@@ -293,7 +294,7 @@ def test_a_refusal_has_the_words_of_systemctl_and_leaves_a_bare_host_bare(system
     before = files(systemd)
     systemd.refuses = verb
     with pytest.raises(
-        TuningError, match=f"'systemctl {verb}' failed .* It says: no What this run had changed was put"
+        TuningError, match=f"'systemctl {verb}' failed .* It says: no What this run had changed was put back"
     ):
         run(systemd, textfile=TEXTFILE)
     assert files(systemd) == before
@@ -376,13 +377,13 @@ def test_a_time_that_systemd_knows(interval: str) -> None:
     ],
 )
 def test_a_time_that_systemd_does_not_know(interval: str) -> None:
-    with pytest.raises(BadRequest, match="(?s)interval is .* has to be a time above zero"):
+    with pytest.raises(BadRequest, match=r"(?s)interval is .* has to be a time above zero"):
         Engine(True, "", interval)
 
 
 @pytest.mark.parametrize("textfile", ["x.prom", "/etc", "/a b.prom", "/a%n.prom", "/a$B.prom", "/a.prom\n", '/"a.prom'])
 def test_a_file_that_a_unit_cannot_name(textfile: str) -> None:
-    with pytest.raises(BadRequest, match="whole path of a file whose name ends with .prom"):
+    with pytest.raises(BadRequest, match=r"whole path of a file whose name ends with \.prom"):
         Engine(True, textfile)
 
 

@@ -338,6 +338,14 @@ def test_a_watch_that_ran_keeps_running_with_the_older_version(
     assert f"try-restart {WATCH}" in systemd.asked(), "it may have been started with the newer one"
 
 
+def test_the_way_back_does_not_lead_to_what_was_passing(systemd: Systemd) -> None:
+    run(systemd)
+    systemd.active[WATCH] = "activating"  # It failed, and systemd waits before it tries again.
+    systemd.breaks = {WATCH}
+    with pytest.raises(NotApplied, match="was put back"):
+        run(systemd)
+
+
 @pytest.mark.parametrize("verb", ["stop", "disable", "daemon-reload"])
 def test_a_removal_that_is_refused_removes_nothing(systemd: Systemd, verb: str) -> None:
     run(systemd, textfile=TEXTFILE)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _engine, _engine_units
+from ansible_collections.sovereign.epyc.plugins.module_utils import _engine, _engine_units, _textfile
 from ansible_collections.sovereign.epyc.plugins.module_utils._engine_units import (
     BOOT,
     CHECK,
@@ -240,16 +240,30 @@ def test_a_run_that_ended_before_systemd_read_the_files_is_made_good(systemd: Sy
     assert systemd.asked()[1:-1] == ["daemon-reload", f"restart {WATCH}"]
 
 
-def test_a_masked_unit_is_replaced_and_nothing_is_written_through_its_link(systemd: Systemd, tmp_path: Path) -> None:
+def test_a_masked_unit_is_replaced_and_nothing_is_written_through_its_link(
+    systemd: Systemd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = tmp_path / "null"
     device.touch()
     device.chmod(0o666)
     systemd.file(WATCH).symlink_to(device)
+    modes = set()
+
+    def replace(path: str, text: str, mode: int, real: Callable[..., None] = _textfile.replace) -> None:
+        real(path, text, mode)
+        modes.add(os.stat(path).st_mode & 0o022)
+
+    monkeypatch.setattr(_engine._textfile, "replace", replace)
+    systemd.refuses = "enable"
+    with pytest.raises(TuningError, match="was put back"):
+        run(systemd)
+    assert systemd.file(WATCH).readlink() == device
+    systemd.refuses = ""
     done = run(systemd)
     assert done.diff()["before"][f"engine:{FOLDER}/{WATCH}"] == f"link to {device}"
     assert device.read_text() == ""
     assert not systemd.file(WATCH).is_symlink()
-    assert systemd.file(WATCH).stat().st_mode & 0o7777 == 0o644
+    assert modes == {0}, "not even for a moment may anybody write it"
 
 
 def test_a_file_that_anybody_may_write_is_repaired(systemd: Systemd) -> None:
@@ -259,6 +273,16 @@ def test_a_file_that_anybody_may_write_is_repaired(systemd: Systemd) -> None:
     assert (address, more) == (f"engine:{FOLDER}/{BOOT}", [])
     assert str(value).endswith(f" 0666 {os.geteuid()}")
     assert systemd.file(BOOT).stat().st_mode & 0o7777 == 0o644
+
+
+def test_a_file_of_somebody_else_is_taken_from_them(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(systemd)
+    owners = []
+    monkeypatch.setattr(os, "chown", lambda path, *ids: owners.append((path, *ids)))
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(TuningError, match="without effect"):
+        run(systemd)
+    assert (str(systemd.file(BOOT)), os.getuid() + 1, -1) in owners
 
 
 def test_nothing_is_left_of_it(systemd: Systemd) -> None:

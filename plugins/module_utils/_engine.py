@@ -4,7 +4,8 @@
 
 """The engine's own files on a host, installed from the very files that a module run brings along.
 
-Addresses: ``engine:NAME``; a value is the digest of the file's text.
+Addresses: ``engine:FILE``; a value is the digest of the file's text, with mode and owner where those are not ours, or
+where a link leads that somebody put there instead.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import hashlib
 import os
 import pkgutil
 import shutil
+import stat
 
 from . import _cli, _textfile
+from ._errors import TuningError
 from ._knob import Knob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ._knob import Change, Settings
 
@@ -27,7 +30,7 @@ HOME = "/usr/lib/sovereign-epyc"
 PACKAGE = f"{HOME}/sovereign_epyc"
 COMMAND = "/usr/sbin/sovereign-epyc"
 #: What needs Ansible, or is only about installing, stays away from the host.
-NOT_INSTALLED = ("_ansible", "_engine")
+NOT_INSTALLED = ("_ansible", "_engine", "_engine_units")
 LAUNCHER = f"""#!/usr/bin/python3
 # Installed by sovereign.epyc: do not change it here.
 
@@ -38,6 +41,7 @@ from sovereign_epyc._cli import main
 
 sys.exit(main(sys.argv[1:]))
 """
+LINK = "link to "
 
 
 class EngineFiles(Knob):
@@ -46,31 +50,68 @@ class EngineFiles(Knob):
     prefix = "engine"
     remembered = False
 
-    def __init__(self, present: bool) -> None:
-        self.texts = _sources() if present else {}
+    def __init__(self, present: bool, root: str = "/", more: Mapping[str, str] | None = None) -> None:
+        """``more`` are texts of other files to have with the engine, by path."""
+        self.root = root
+        self.files = {**_sources(), **(more or {})} if present else {}
+        #: By digest: what shall be there, and what was there before, for the way back.
+        self._texts = {_digest(text): text for text in self.files.values()}
 
     def wanted(self) -> Settings:
         """Return a digest for each file to have, None for files of an older version."""
-        there = os.listdir(PACKAGE) if os.path.isdir(PACKAGE) else []
-        old = [f"engine:{PACKAGE}/{name}" for name in there if name.endswith(".py")]
+        old = [f"engine:{PACKAGE}/{name}" for name in self._modules()]
         wanted: Settings = dict.fromkeys([*old, f"engine:{COMMAND}"])
-        wanted.update({f"engine:{path}": _digest(text) for path, text in self.texts.items()})
+        wanted.update({f"engine:{path}": _digest(text) for path, text in self.files.items()})
         return wanted
 
     def read(self, addresses: Iterable[str]) -> Settings:
         """Return the digest of each file that is there."""
-        return {address: _digest_of_file(address[len("engine:") :]) for address in addresses}
+        return {address: self._value(address[len("engine:") :]) for address in addresses}
 
     def write(self, changes: Sequence[Change]) -> None:
         """Write and remove files; the command comes last, when all that it needs is there."""
         for change in sorted(changes, key=lambda change: change.address == f"engine:{COMMAND}"):
-            path = change.address[len("engine:") :]
-            if change.after is None:
-                _textfile.remove(path)
-            else:
-                _textfile.replace(path, self.texts[path], 0o755 if path == COMMAND else 0o644)
-        if not self.texts:
-            shutil.rmtree(HOME, ignore_errors=True)  # What is left is the bytecode that Python keeps.
+            self._put(change.address[len("engine:") :], change.after)
+        if not self._modules():
+            # What is left is the bytecode that Python keeps.
+            shutil.rmtree(_textfile.under(self.root, HOME), ignore_errors=True)
+
+    def _modules(self) -> list[str]:
+        folder = _textfile.under(self.root, PACKAGE)
+        return [name for name in os.listdir(folder) if name.endswith(".py")] if os.path.isdir(folder) else []
+
+    def _value(self, path: str) -> str | None:
+        path, mode = _textfile.under(self.root, path), _mode_of(path)
+        if os.path.islink(path):
+            return f"{LINK}{os.readlink(path)}"
+        text = _textfile.read(path)
+        if text is None:
+            return None
+        digest = _digest(text)
+        self._texts[digest] = text
+        there = os.stat(path)
+        mine = (stat.S_IMODE(there.st_mode), there.st_uid) == (mode, os.geteuid())
+        return digest if mine else f"{digest} {stat.S_IMODE(there.st_mode):04o} {there.st_uid}"
+
+    def _put(self, path: str, value: str | None) -> None:
+        path, mode, owner = _textfile.under(self.root, path), _mode_of(path), os.geteuid()
+        # A link is never followed: that of a masked unit leads to a device that everybody may write.
+        if value is None or os.path.islink(path) or value.startswith(LINK):
+            _textfile.remove(path)
+        if value is None:
+            return
+        try:
+            if value.startswith(LINK):
+                os.symlink(value[len(LINK) :], path)
+                return
+            digest, *odd = value.split(" ")
+            if odd:
+                mode, owner = int(odd[0], 8), int(odd[1])
+            _textfile.replace(path, self._texts[digest], mode)
+            os.chown(path, owner, -1)
+            os.chmod(path, mode)
+        except OSError as error:
+            raise TuningError(f"{path} cannot be written: {os.strerror(error.errno or 0)}.") from None
 
 
 def _sources() -> dict[str, str]:
@@ -86,13 +127,9 @@ def _sources() -> dict[str, str]:
     return texts
 
 
+def _mode_of(path: str) -> int:
+    return 0o755 if path == COMMAND else 0o644
+
+
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _digest_of_file(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return _digest(file.read())
-    except FileNotFoundError:
-        return None
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]

@@ -52,6 +52,12 @@ IRQ = {
     "irqbalance/banned_cpus": "CPUs that irqbalance keeps off",
     "irqbalance/service": "service irqbalance",
 }
+UNITS = {
+    "sovereign-epyc.service": "boot service",
+    "sovereign-epyc-watch.service": "watch service",
+    "sovereign-epyc-check.service": "service of the check",
+    "sovereign-epyc-check.timer": "timer of the check",
+}
 #: What a bit of a register switches off.
 BITS = {
     (register, bit): f"prefetcher {name}" if option == "prefetch_control" else name.replace("_", " ")
@@ -73,7 +79,7 @@ def value(address: str, text: str | None) -> str:
     """Return what a value means, for people."""
     if text is None:
         return "nothing"
-    if address.startswith(("engine:", "desired:")) and address != "desired:intent":
+    if address.startswith(("engine:/", "desired:")) and address != "desired:intent":
         return "stored"
     if address.endswith("_freq") or address.endswith("scaling_setspeed"):
         return f"{int(text) / 1e6:g} GHz" if text.isdecimal() else text
@@ -182,6 +188,9 @@ def _desired(rest: str) -> Words:
 
 
 def _engine(rest: str) -> Words:
+    name, dummy, kind = rest.rpartition("/")
+    if name in UNITS:
+        return UNITS[name] if kind == "enabled" else f"run of the {UNITS[name]}", "", name
     return "engine on the host", "file", rest
 
 

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 HALF = "check mode tells only one of now and at boot; drift.yml tells both"
 HIDDEN = "the task has no_log"
-#: What outlives a boot, so that before and after are of the next one.
+#: What outlives a boot, so that before and after are of the next one; but what runs of the engine, runs now.
 LASTING = ("cmdline:", "desired:", "engine:", "irq:irqbalance/")
+RUNNING = "/active"
 #: Our module -> its layer. A task of it that would change nothing counts as one setting.
 MODULES = {
     "sysfs_settings": "sysfs",
@@ -55,7 +56,7 @@ def of_drift(result: Mapping[str, Any]) -> Seen | None:
 
 def of_check(task: str, role: str, action: str, result: Mapping[str, Any], skipped: bool = False) -> Seen:
     """Return what a task tells in check mode. ``role`` is the short name of its role, empty for none."""
-    layer = MODULES.get(action.rpartition(".")[2], BOOT if role == "base" else OTHER)
+    layer = MODULES.get(action.rpartition(".")[2], OTHER)
     if any(key in result for key in ON_PURPOSE):
         return [], {}
     items = result.get("results")
@@ -96,7 +97,7 @@ def _of_addresses(role: str, before: Mapping[str, Any], after: Mapping[str, Any]
         known = [one for one, name in _origin.ROLES.items() if name == role and one.startswith(f"{prefix}/")]
         verdict = Verdict(known[0] if known else "", address, wanted)
         verdict.reason = HALF
-        if address.startswith(LASTING):
+        if address.startswith(LASTING) and not (prefix == "engine" and address.endswith(RUNNING)):
             verdict.at_boot, verdict.persistent = before.get(address), DRIFT
             if prefix in _findings.STORED:
                 verdict.found, verdict.live = before.get(address), OK

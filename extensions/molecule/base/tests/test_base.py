@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 
-def test_service(host):
+def test_services(host):
     assert host.service("sovereign-epyc").is_enabled
     assert host.service("sovereign-epyc").is_valid
+    assert host.service("sovereign-epyc-watch").is_enabled
+    assert host.service("sovereign-epyc-watch").is_running
 
 
 def test_command(host):

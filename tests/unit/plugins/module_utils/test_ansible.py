@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _ansible, _engine
+from ansible_collections.sovereign.epyc.plugins.module_utils import _ansible, _engine, _engine_units
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
 from ansible_collections.sovereign.epyc.plugins.modules import epyc_engine, epyc_plan, epyc_restore, sysfs_settings
@@ -103,23 +103,27 @@ def test_a_reader_returns_facts(tree: hosts.Host, run: Run) -> None:
 
 
 def test_the_engine_is_installed_replaced_and_removed(
-    tree: hosts.Host, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tree: hosts.Host, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which files those are only a module that Ansible has sent knows; tests/lab installs the real ones."""
-    home, command = tmp_path / "usr/lib/sovereign-epyc", tmp_path / "usr/sbin/sovereign-epyc"
-    package = home / "sovereign_epyc"
+    """Which files those are only a module that Ansible has sent knows; tests/lab installs the real ones.
+
+    The units are in test_engine_units.py; here none is asked for, and nobody says anything of one.
+    """
+    home = tree.root / _engine.HOME.lstrip("/")
+    package, command = tree.root / _engine.PACKAGE.lstrip("/"), tree.root / _engine.COMMAND.lstrip("/")
     command.parent.mkdir(parents=True)
     package.mkdir(parents=True)
-    for name, path in (("HOME", home), ("PACKAGE", package), ("COMMAND", command)):
-        monkeypatch.setattr(_engine, name, str(path))
-    monkeypatch.setattr(_engine, "_sources", lambda: {f"{package}/_knob.py": "new", str(command): "launch"})
+    monkeypatch.setattr(_engine, "_sources", lambda: {f"{_engine.PACKAGE}/_knob.py": "new", _engine.COMMAND: "launch"})
+    monkeypatch.setattr(_engine_units, "SERVICES", {})
     (package / "_of_an_older_version.py").write_text("")
     assert run(epyc_engine)["changed"] is True
     assert [path.name for path in package.iterdir()] == ["_knob.py"]
     assert (command.read_text(), command.stat().st_mode & 0o777) == ("launch", 0o755)
     assert run(epyc_engine)["changed"] is False
     (package / "_knob.py").write_text("edited")
-    assert list(run(epyc_engine)["diff"]["after"]) == [f"engine:{package}/_knob.py"]
+    assert list(run(epyc_engine)["diff"]["after"]) == [f"engine:{_engine.PACKAGE}/_knob.py"]
+    assert run(epyc_engine, interval="often")["msg"].startswith("interval is 'often'")
+    monkeypatch.setattr(_engine_units._command, "run", lambda command: "")
     assert run(epyc_engine, state="absent")["changed"] is True
     assert not home.exists()
     assert not command.exists()

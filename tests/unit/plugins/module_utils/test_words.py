@@ -33,6 +33,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils import _words
         ("irq:irqbalance/service", ("service irqbalance", "", None)),
         ("cmdline:isolcpus", ("boot parameter", "", "isolcpus")),
         ("engine:/usr/sbin/sovereign-epyc", ("engine on the host", "file", "/usr/sbin/sovereign-epyc")),
+        ("engine:sovereign-epyc.service/enabled", ("boot service", "", "sovereign-epyc.service")),
+        (
+            "engine:sovereign-epyc-check.timer/active",
+            ("run of the timer of the check", "", "sovereign-epyc-check.timer"),
+        ),
         ("desired:intent", ("stored intent", "", None)),
         ("resctrl:", ("all settings", "", None)),
         ("strange:thing", ("strange:thing", "", None)),
@@ -54,6 +59,8 @@ def test_what_an_address_is(address: str, words: tuple[object, ...]) -> None:
         ("cmdline:quiet", "", "a flag without a value"),
         ("irq:irqbalance/banned_cpus", "", "''"),
         ("desired:sysfs/numa", '{"thp": "never"}', "stored"),
+        ("engine:/usr/sbin/sovereign-epyc", "9f86d081884c7d65", "stored"),
+        ("engine:sovereign-epyc.service/enabled", "disabled", "disabled"),
         ("desired:intent", "{}", "{}"),
     ],
 )

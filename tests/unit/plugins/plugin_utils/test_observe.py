@@ -45,6 +45,19 @@ def test_a_change_of_what_is_stored() -> None:
     assert counts["boot"]["drift"] == 1
 
 
+def test_a_service_is_of_the_next_boot_and_its_run_of_now() -> None:
+    before = {
+        "engine:sovereign-epyc.service/enabled": "disabled",
+        "engine:sovereign-epyc-watch.service/active": "failed",
+    }
+    after = dict(zip(before, ("enabled", "active")))
+    one, two = _observe.of_check("Install it", "base", "sovereign.epyc.epyc_engine", change(before, after))[0]
+    assert (one["what"], one["where"], one["wanted"]) == ("boot service", "sovereign-epyc.service", "enabled")
+    assert (one["live"], one["persistent"], one["at_boot"]) == ("ok", "drift", "disabled")
+    assert (two["what"], two["live"], two["found"]) == ("run of the watch service", "drift", "failed")
+    assert {one["repair"], two["repair"]} == {"sovereign.epyc.site --tags base"}
+
+
 def test_a_task_that_would_change_nothing_counts() -> None:
     assert _observe.of_check("Set it", "numa", SYSFS, {"changed": False, "diff": {"before": {}, "after": {}}}) == (
         [],
@@ -74,8 +87,8 @@ def test_a_loop_is_each_of_its_items() -> None:
         "changed": True,
         "results": [{"changed": True, "item": "a"}, {"changed": False, "item": "b"}, {"skip_reason": "when"}],
     }
-    (one,), counts = _observe.of_check("Write", "base", "ansible.builtin.copy", result)
-    assert (one["where"], one["layer"], counts["boot"]["ok"], counts["boot"]["drift"]) == ("a", "boot", 1, 1)
+    (one,), counts = _observe.of_check("Write", "prerequisites", "ansible.builtin.copy", result)
+    assert (one["where"], one["layer"], counts["other"]["ok"], counts["other"]["drift"]) == ("a", "other", 1, 1)
 
 
 def test_no_log_is_honoured() -> None:

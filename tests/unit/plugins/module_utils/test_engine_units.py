@@ -1,0 +1,427 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The engine and its units, without a systemd: what is asked of it, in which order, and the way back.
+
+What systemd makes of it is tested with one, in extensions/molecule/base and tests/lab/test_new_irqs.py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils import _engine, _engine_units, _textfile
+from ansible_collections.sovereign.epyc.plugins.module_utils._engine_units import (
+    BOOT,
+    CHECK,
+    FOLDER,
+    STARTED_BY,
+    TIMER,
+    WATCH,
+    Engine,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, NotApplied, TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob import Outcome, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
+
+MODULE = f"{_engine.PACKAGE}/_knob.py"
+TEXTFILE = "/var/lib/node-exporter/sovereign-epyc.prom"
+
+
+class Systemd:
+    """What systemctl does to a tree, and what it remembers until it is told to read all files anew."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.active: dict[str, str] = {}
+        self.known: dict[str, tuple[str, str]] = {}
+        self.calls: list[str] = []
+        self.refuses = ""
+        self.breaks: set[str] = set()
+
+    def file(self, name: str) -> Path:
+        return self.root / f"{FOLDER}/{name}".lstrip("/")
+
+    def link(self, name: str) -> Path:
+        return self.file(f"{STARTED_BY[name]}.wants") / name
+
+    def state(self, name: str) -> str:
+        if os.path.islink(self.file(name)):
+            return "masked"
+        if name not in STARTED_BY:
+            return "static"
+        return "enabled" if self.link(name).is_symlink() else "disabled"
+
+    def reload(self) -> None:
+        self.known = {name: self.known[name] for name in self.known if self.file(name).exists()}
+        for name in self.known:
+            self.known[name] = (self.file(name).read_text(), self.state(name))
+
+    def run(self, command: Sequence[str]) -> str:
+        assert command[0] == "systemctl"
+        words = [word for word in command[1:] if not word.startswith("-")]
+        verb, names = words[0], words[1:]
+        self.calls.append(" ".join(words))
+        if self.refuses and self.calls[-1].startswith(self.refuses):
+            reason = "nothing" if "--quiet" in command else "no"
+            raise TuningError(f"'systemctl {verb}' failed with exit code 1. It says: {reason}")
+        if verb == "show":
+            return "\n".join(self.show(name) for name in names)
+        for name in names:
+            assert self.file(name).exists(), f"there is no {name}"
+            if verb == "enable":
+                self.link(name).parent.mkdir(exist_ok=True)
+                self.link(name).unlink(missing_ok=True)
+                self.link(name).symlink_to(f"{FOLDER}/{name}")
+            elif verb == "disable":
+                self.link(name).unlink()
+            elif verb == "stop":
+                self.active[name] = "inactive"
+            elif verb == "reset-failed":
+                assert self.active.pop(name) == "failed"
+            elif verb == "restart" or (verb == "try-restart" and self.active.get(name) == "active"):
+                self.active[name] = "failed" if name in self.breaks else "active"
+        if verb in ("enable", "daemon-reload") or (verb == "disable" and "--no-reload" not in command):
+            self.reload()
+        return ""
+
+    def show(self, name: str) -> str:
+        if name not in self.known and self.file(name).exists():
+            self.known[name] = (self.file(name).read_text(), self.state(name))
+        there = name in self.known
+        text, state = self.known.get(name, ("", ""))
+        old = there and (not self.file(name).exists() or self.file(name).read_text() != text)
+        return (
+            f"Id={name}\nLoadState={'loaded' if there else 'not-found'}\nActiveState="
+            f"{self.active.get(name, 'inactive')}\nUnitFileState={state}\nNeedDaemonReload={'yes' if old else 'no'}\n"
+        )
+
+    def asked(self) -> list[str]:
+        """Return what it was asked for since the last time."""
+        calls, self.calls = self.calls, []
+        return calls
+
+
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
+    fake = Systemd(tmp_path)
+    monkeypatch.setattr(_engine_units._command, "run", fake.run)
+    (tmp_path / "etc/systemd/system").mkdir(parents=True)
+    (tmp_path / "usr/sbin").mkdir(parents=True)
+    version(monkeypatch, "one")
+    return fake
+
+
+def version(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Have another version of the engine to install; the launcher is the same in all."""
+    monkeypatch.setattr(_engine, "_sources", lambda: {MODULE: text, _engine.COMMAND: "launch"})
+
+
+def run(systemd: Systemd, present: bool = True, check: bool = False, **options: str) -> Outcome:
+    root = str(systemd.root)
+    ledger = Ledger(Store(root, read_only=check), KernelFS(root, read_only=check))
+    return converge([Engine(present, root=root, **options)], ledger, check)
+
+
+def files(systemd: Systemd) -> dict[str, str]:
+    """Return every file and link but the lock, with what is in it or where it leads."""
+    found = {}
+    for path in sorted(systemd.root.rglob("*")):
+        if path.is_symlink():
+            found[str(path)] = os.readlink(path)
+        elif path.is_file() and "var/lib/sovereign-epyc" not in str(path):
+            found[str(path)] = path.read_text()
+    return found
+
+
+def addresses(outcome: Outcome) -> list[str]:
+    return sorted(outcome.diff()["after"])
+
+
+def test_it_is_installed_and_a_second_run_asks_once(systemd: Systemd) -> None:
+    done = run(systemd)
+    asked = f"show {BOOT} {WATCH}"
+    assert systemd.asked() == [asked, f"enable {BOOT} {WATCH}", f"restart {WATCH}", asked]
+    assert systemd.active == {WATCH: "active"}, "the boot service waits for the next boot"
+    assert (systemd.state(BOOT), systemd.state(WATCH)) == ("enabled", "enabled")
+    assert f"ExecStart={_engine.COMMAND} apply\n" in systemd.file(BOOT).read_text()
+    assert not systemd.file(TIMER).exists()
+    assert addresses(done) == [
+        f"engine:{FOLDER}/{WATCH}",
+        f"engine:{FOLDER}/{BOOT}",
+        f"engine:{MODULE}",
+        f"engine:{_engine.COMMAND}",
+        f"engine:{WATCH}/active",
+        f"engine:{WATCH}/enabled",
+        f"engine:{BOOT}/enabled",
+    ]
+    assert set(done.diff()["before"].values()) == {None}
+    assert run(systemd).changes == []
+    assert systemd.asked() == [asked]
+
+
+@pytest.mark.parametrize("options", [{}, {"textfile": TEXTFILE}], ids=["services", "timer"])
+def test_a_check_of_a_bare_host_says_the_same_and_writes_nothing(systemd: Systemd, options: dict[str, str]) -> None:
+    before = sorted(systemd.root.rglob("*"))
+    checked = run(systemd, check=True, **options)
+    assert sorted(systemd.root.rglob("*")) == before
+    assert [call.split()[0] for call in systemd.asked()] == ["show"]
+    assert checked.diff() == run(systemd, **options).diff()
+
+
+def test_the_host_checks_itself_and_without_a_file_that_is_left_alone(systemd: Systemd) -> None:
+    run(systemd, textfile=TEXTFILE, interval="1h 30min")
+    assert f"check --textfile {TEXTFILE}\n" in systemd.file(CHECK).read_text()
+    assert "OnUnitActiveSec=1h 30min\n" in systemd.file(TIMER).read_text()
+    assert systemd.active == {WATCH: "active", TIMER: "active"}
+    assert systemd.state(TIMER) == "enabled"
+    systemd.asked()
+    assert run(systemd).changes == []
+    assert systemd.asked() == [f"show {BOOT} {WATCH}"]
+    assert addresses(run(systemd, textfile=TEXTFILE)) == [f"engine:{FOLDER}/{TIMER}"]
+    assert systemd.asked()[1:-1] == ["daemon-reload", f"try-restart {TIMER}"]
+
+
+def test_what_keeps_an_older_engine_or_unit_is_restarted(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(systemd, textfile=TEXTFILE)
+    systemd.asked()
+    version(monkeypatch, "two")
+    assert addresses(run(systemd, textfile=TEXTFILE)) == [f"engine:{MODULE}"]
+    assert systemd.asked()[1:-1] == [f"try-restart {WATCH}"]
+    systemd.file(WATCH).write_text("edited")
+    systemd.file(BOOT).write_text("edited")
+    systemd.reload()
+    run(systemd, textfile=TEXTFILE)
+    assert systemd.asked()[1:-1] == ["daemon-reload", f"try-restart {WATCH}"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "name", "address", "words", "repair"),
+    [
+        ("disable", BOOT, f"engine:{BOOT}/enabled", "disabled", f"enable {BOOT}"),
+        ("stop", WATCH, f"engine:{WATCH}/active", "inactive", f"restart {WATCH}"),
+        ("stop", TIMER, f"engine:{TIMER}/active", "inactive", f"restart {TIMER}"),
+    ],
+)
+def test_what_was_done_by_hand_is_found_and_repaired(
+    systemd: Systemd, verb: str, name: str, address: str, words: str, repair: str
+) -> None:
+    run(systemd, textfile=TEXTFILE)
+    systemd.run(["systemctl", verb, name])
+    systemd.asked()
+    checked = run(systemd, check=True, textfile=TEXTFILE)
+    assert list(checked.diff()["before"].items()) == [(address, words)]
+    assert run(systemd, textfile=TEXTFILE).diff() == checked.diff()
+    assert systemd.asked()[2:-1] == [repair]
+    assert run(systemd, textfile=TEXTFILE).changes == []
+
+
+def test_a_link_that_is_gone_is_found_though_systemd_remembers_it(systemd: Systemd) -> None:
+    run(systemd)
+    systemd.link(BOOT).unlink()
+    assert "UnitFileState=enabled" in systemd.show(BOOT)
+    assert run(systemd).diff()["before"] == {f"engine:{BOOT}/enabled": "disabled"}
+    assert systemd.link(BOOT).is_symlink()
+
+
+def test_a_run_that_ended_before_systemd_read_the_files_is_made_good(systemd: Systemd) -> None:
+    run(systemd)
+    systemd.known[WATCH] = ("older", "enabled")
+    systemd.asked()
+    assert run(systemd).diff()["before"] == {f"engine:{WATCH}/active": "active as before its file changed"}
+    assert systemd.asked()[1:-1] == ["daemon-reload", f"restart {WATCH}"]
+
+
+def test_a_masked_unit_is_replaced_and_nothing_is_written_through_its_link(
+    systemd: Systemd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = tmp_path / "null"
+    device.touch()
+    device.chmod(0o666)
+    systemd.file(WATCH).symlink_to(device)
+    modes = set()
+
+    def replace(path: str, text: str, mode: int, real: Callable[..., None] = _textfile.replace) -> None:
+        real(path, text, mode)
+        modes.add(os.stat(path).st_mode & 0o022)
+
+    monkeypatch.setattr(_engine._textfile, "replace", replace)
+    systemd.refuses = "enable"
+    with pytest.raises(TuningError, match="was put back"):
+        run(systemd)
+    assert systemd.file(WATCH).readlink() == device
+    systemd.refuses = ""
+    done = run(systemd)
+    assert done.diff()["before"][f"engine:{FOLDER}/{WATCH}"] == f"link to {device}"
+    assert device.read_text() == ""
+    assert not systemd.file(WATCH).is_symlink()
+    assert modes == {0}, "not even for a moment may anybody write it"
+
+
+def test_a_file_that_anybody_may_write_is_repaired(systemd: Systemd) -> None:
+    run(systemd)
+    systemd.file(BOOT).chmod(0o666)
+    (address, value), *more = run(systemd).diff()["before"].items()
+    assert (address, more) == (f"engine:{FOLDER}/{BOOT}", [])
+    assert str(value).endswith(f" 0666 {os.geteuid()}")
+    assert systemd.file(BOOT).stat().st_mode & 0o7777 == 0o644
+
+
+def test_a_file_of_somebody_else_is_taken_from_them(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(systemd)
+    owners = []
+    monkeypatch.setattr(os, "chown", lambda path, *ids: owners.append((path, *ids)))
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(TuningError, match="without effect"):
+        run(systemd)
+    assert (str(systemd.file(BOOT)), os.getuid() + 1, -1) in owners
+
+
+def test_nothing_is_left_of_it(systemd: Systemd) -> None:
+    before = files(systemd)
+    metrics = systemd.root / TEXTFILE.lstrip("/")
+    run(systemd, textfile=TEXTFILE)
+    metrics.parent.mkdir(parents=True)
+    metrics.write_text("sovereign_epyc_check_success 1\n")
+    systemd.active.update({BOOT: "active", CHECK: "failed"})
+    systemd.asked()
+    run(systemd, present=False, textfile=TEXTFILE)
+    assert files(systemd) == before
+    assert not (systemd.root / _engine.HOME.lstrip("/")).exists()
+    assert "active" not in systemd.active.values()
+    assert systemd.asked()[1:-1] == [
+        f"stop {BOOT} {WATCH} {TIMER}",
+        f"reset-failed {CHECK}",
+        f"disable {BOOT} {WATCH} {TIMER}",
+        "daemon-reload",
+    ]
+    assert run(systemd, present=False, textfile=TEXTFILE).changes == []
+    assert len(systemd.asked()) == 1
+
+
+def test_without_its_file_the_metrics_are_not_looked_for(systemd: Systemd) -> None:
+    run(systemd, textfile=TEXTFILE)
+    assert f"engine:{FOLDER}/{TIMER}" in addresses(run(systemd, present=False))
+    assert not systemd.file(TIMER).exists()
+
+
+@pytest.mark.parametrize("verb", ["enable", "restart"])
+def test_a_refusal_has_the_words_of_systemctl_and_leaves_a_bare_host_bare(systemd: Systemd, verb: str) -> None:
+    before = files(systemd)
+    systemd.refuses = verb
+    with pytest.raises(
+        TuningError, match=f"'systemctl {verb}' failed .* It says: no What this run had changed was put back"
+    ):
+        run(systemd, textfile=TEXTFILE)
+    assert files(systemd) == before
+    assert "active" not in systemd.active.values()
+
+
+def test_a_unit_that_does_not_run_afterwards_is_a_failure(systemd: Systemd) -> None:
+    before = files(systemd)
+    systemd.breaks = {WATCH}
+    with pytest.raises(NotApplied, match=f"engine:{WATCH}/active: .* wanted 'active', found 'failed'.* was put back"):
+        run(systemd)
+    assert files(systemd) == before
+
+
+def test_the_way_back_leads_to_the_older_version(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(systemd)
+    systemd.file(BOOT).chmod(0o640)
+    systemd.run(["systemctl", "stop", WATCH])
+    before = files(systemd)
+    version(monkeypatch, "two")
+    systemd.refuses = "restart"
+    with pytest.raises(TuningError, match="was put back"):
+        run(systemd, textfile=TEXTFILE)
+    assert files(systemd) == before
+    assert systemd.file(BOOT).stat().st_mode & 0o7777 == 0o640
+    assert systemd.active[WATCH] == "inactive"
+
+
+def test_a_watch_that_ran_keeps_running_with_the_older_version(
+    systemd: Systemd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(systemd)
+    before = files(systemd)
+    version(monkeypatch, "two")
+    systemd.refuses = f"enable {TIMER}"
+    systemd.asked()
+    with pytest.raises(TuningError, match="was put back"):
+        run(systemd, textfile=TEXTFILE)
+    assert files(systemd) == before
+    assert systemd.active[WATCH] == "active"
+    assert f"try-restart {WATCH}" in systemd.asked(), "it may have been started with the newer one"
+
+
+def test_the_way_back_does_not_lead_to_what_was_passing(systemd: Systemd) -> None:
+    run(systemd)
+    systemd.active[WATCH] = "activating"  # It failed, and systemd waits before it tries again.
+    systemd.breaks = {WATCH}
+    with pytest.raises(NotApplied, match="was put back"):
+        run(systemd)
+
+
+@pytest.mark.parametrize("verb", ["stop", "disable", "daemon-reload"])
+def test_a_removal_that_is_refused_removes_nothing(systemd: Systemd, verb: str) -> None:
+    run(systemd, textfile=TEXTFILE)
+    systemd.active[BOOT] = "active"
+    before = files(systemd)
+    systemd.refuses = verb
+    with pytest.raises(TuningError, match=f"'systemctl {verb}' failed .* was put back"):
+        run(systemd, present=False)
+    assert files(systemd) == before
+    assert systemd.active == dict.fromkeys([BOOT, WATCH, TIMER], "active")
+
+
+@pytest.mark.parametrize(
+    "interval", ["90", "15min", "1h30min", "1h 30min", "1.5h", ".5 s", "5 10", "12.34 .56", "2M", "1week 2days", "5us"]
+)
+def test_a_time_that_systemd_knows(interval: str) -> None:
+    assert Engine(False, TEXTFILE, interval).present is False
+
+
+@pytest.mark.parametrize(
+    "interval",
+    [
+        "",
+        " ",
+        "0",
+        "0min",
+        "-5",
+        "5minx",
+        "5 MIN",
+        "12.34.56",
+        "5.",
+        "1hmin",
+        "infinity",
+        "often",
+        "99999999999y",
+        "5\n",
+    ],
+)
+def test_a_time_that_systemd_does_not_know(interval: str) -> None:
+    with pytest.raises(BadRequest, match=r"(?s)interval is .* has to be a time above zero"):
+        Engine(True, "", interval)
+
+
+@pytest.mark.parametrize("textfile", ["x.prom", "/etc", "/a b.prom", "/a%n.prom", "/a$B.prom", "/a.prom\n", '/"a.prom'])
+def test_a_file_that_a_unit_cannot_name(textfile: str) -> None:
+    with pytest.raises(BadRequest, match=r"whole path of a file whose name ends with \.prom"):
+        Engine(True, textfile)
+
+
+def test_nothing_on_the_host_needs_what_only_installs() -> None:
+    modules = {path.stem: path.read_text() for path in Path(_engine.__file__).parent.glob("*.py")}
+    assert {"_ansible", "_engine", "_engine_units"} == set(_engine.NOT_INSTALLED) <= set(modules)
+    for name in modules.keys() - set(_engine.NOT_INSTALLED):
+        rows = [row for row in modules[name].splitlines() if "import" in row.split()]
+        assert [row for row in rows for word in re.findall(r"\w+", row) if word in _engine.NOT_INSTALLED] == []

@@ -97,7 +97,7 @@ def _loses(draft: Model, start: Start, insists: bool) -> str:
 
 
 def _cpus_of_draft(host: Host, busy: Sequence[int]) -> tuple[int, ...]:
-    """Return the CPUs of the role draft; without such a role the CCD of which most CPUs compute, the first of equals."""
+    """Return the CPUs of the role draft; else of the CCD of which most CPUs compute."""
     members = set(busy)
     own = tuple(cpu for cpu in host.plan.draft if cpu in members)
     if own:

@@ -184,8 +184,8 @@ def _element(name: str) -> float:
 
 def _compute(options: Options, model: Model) -> int:
     """Estimate the buffers of one pass: scores of all tokens, activations, and attention without flash attention."""
-    rows = min(options.ubatch or UBATCH, options.context)
-    embedding = model.of_architecture("embedding_length") or 0
+    rows: int = min(options.ubatch or UBATCH, options.context)
+    embedding: int = model.of_architecture("embedding_length") or 0
     inner = model.of_architecture("feed_forward_length") or 4 * embedding
     per_row = len(model.tokens or ()) + 16 * embedding + 4 * inner
     if options.flash_attention == "off":
@@ -225,8 +225,8 @@ def refuse_what_does_not_fit(
     there = _fitting({node: here.available.get(node, 0) for node in nodes}, policy)
     if rest > there:
         raise BadRequest(
-            f"The instance needs {about(rest)} ({about(required.weights)} weights, {about(required.kv_cache)} KV cache, "
-            f"{about(required.compute)} to compute with), and nodes {_cpulist.render(nodes)} have {about(there)} "
+            f"The instance needs {about(rest)} ({about(required.weights)} weights, {about(required.kv_cache)} KV "
+            f"cache, {about(required.compute)} to compute with); nodes {_cpulist.render(nodes)} have {about(there)} "
             f"{'evenly ' if policy == 'interleave' else ''}available. Take a smaller context or model, a quantized KV "
             "cache, or more nodes."
         )

@@ -258,6 +258,6 @@ def _check(options: Options) -> None:
         raise BadRequest(f"lock: hugepages {options.hugepages} are never swapped out, so leave lock out.")
     if options.memory == "distribute" and (options.hugepages != "none" or options.lock):
         raise BadRequest(
-            "memory distribute has each thread read its part of the mapped file first, so that it lies on its node. With "
-            "hugepages or lock something else reads it first: take interleave, or leave them out."
+            "memory distribute has each thread read its part of the mapped file first, so that it lies on its node. "
+            "With hugepages or lock something else reads it first: take interleave, or leave them out."
         )

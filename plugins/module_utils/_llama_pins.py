@@ -76,7 +76,8 @@ def spread_over_nodes(top: Topology, cpus: Sequence[int], isolated: Sequence[int
         missing = _cpulist.render(node.id for node, count in zip(top.nodes, counts) if not count)
         reason = f"it sends threads to every node of the host, and the instance has no CPU on node {missing}"
     elif isolated:
-        reason = f"it lets threads float in a node, and the kernel spreads none over the isolated CPUs {_cpulist.render(isolated)}"
+        reason = f"it lets threads float in a node, and the kernel spreads none over CPUs {_cpulist.render(isolated)}, "
+        reason += "which are isolated"
     if reason:
         raise BadRequest(f"memory distribute is --numa distribute: {reason}. Take interleave or bind.")
     return min(counts) * len(counts)

@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
-from . import _cpulist
+from . import _cpulist, _llama_memory
+from ._llama_pins import GOMP, STRICT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
+    from ._gguf import Model
     from ._llama_memory import Need
     from ._llama_options import Options
 
@@ -27,7 +29,7 @@ class Seat:
     __slots__ = ("affinity", "busy_cpus", "cpus", "environment", "group", "http_cpus", "nodes", "pinned", "policy")
 
     def __init__(
-        self, busy_cpus: Sequence[int], cpus: Sequence[int], nodes: Sequence[int], policy: str, pinned: str
+        self, busy_cpus: Iterable[int], cpus: Iterable[int], nodes: Sequence[int], policy: str, pinned: str
     ) -> None:
         self.busy_cpus = tuple(busy_cpus)
         self.cpus = tuple(sorted(cpus))
@@ -38,6 +40,19 @@ class Seat:
         self.pinned = pinned
         self.environment: dict[str, str] = {}
         self.group: str | None = None
+
+    def expect(self, huge: dict[str, str]) -> dict[str, Any]:
+        """Return the options of service_placement that prove this seat, with so much memory in huge pages."""
+        wall = _cpulist.render(self.cpus)
+        expect: dict[str, Any] = {"cpus": wall, "busy_cpus": wall, "nodes": _cpulist.render(self.nodes)}
+        expect["interleaved"] = self.policy == "interleave"
+        if self.pinned in (STRICT, GOMP):
+            expect.update(busy_cpus=_cpulist.render(self.busy_cpus), spread="core")
+        if huge:
+            expect["hugepages"] = huge
+        if self.group:
+            expect["group"] = self.group
+        return expect
 
     def to_dict(self) -> dict[str, object]:
         """Return plain data; CPUs that are computed on in the order of the threads."""
@@ -58,18 +73,18 @@ class Rpc:
 
     __slots__ = ("arguments", "expect", "seat", "unit")
 
-    def __init__(self, unit: str, seat: Seat, arguments: list[str], expect: dict[str, Any]) -> None:
+    def __init__(self, unit: str, seat: Seat, arguments: list[str]) -> None:
         self.unit = unit
         self.seat = seat
         self.arguments = arguments
-        self.expect = expect
+        self.expect = seat.expect({})
 
 
 class Service:
     """A planned instance.
 
     ``wants`` is for the builders of argument lists; ``expect`` are options of the module service_placement; ``files``
-    are those to read, ``staged`` where they are to lie on a hugetlbfs, empty without one.
+    are those to read, ``staged`` where which of them lies on a hugetlbfs, empty without one.
     """
 
     __slots__ = ("expect", "files", "need", "options", "remarks", "rpc", "seat", "staged", "unit", "wants")
@@ -81,8 +96,8 @@ class Service:
         need: Need,
         wants: dict[str, Any],
         rpc: Rpc | None,
-        files: Sequence[str],
-        staged: Sequence[str],
+        read: Sequence[Model],
+        staged: Sequence[Model],
         expect: dict[str, Any],
         remarks: Sequence[str],
     ) -> None:
@@ -92,8 +107,10 @@ class Service:
         self.need = need
         self.wants = wants
         self.rpc = rpc
-        self.files = list(files)
-        self.staged = list(staged)
+        self.files = [part.path for one in read for part in one.parts]
+        self.staged = {
+            part.path: path for one in staged for part, path in zip(one.parts, _llama_memory.staged_paths(options, one))
+        }
         self.expect = expect
         self.remarks = list(remarks)
 

@@ -240,6 +240,8 @@ def _check(options: Options) -> None:
         value = getattr(options, key)
         if value is not None and not pattern.match(value):
             raise BadRequest(f"{key} is '{value}'; say {what}.")
+    if options.user == "root":
+        raise BadRequest("user is root; a server of models needs no rights. Name a system user, or leave user out.")
     for key in ("binary", "rpc_binary"):
         # systemd puts variables in place everywhere but in the name of the program.
         if "$" in (getattr(options, key) or ""):

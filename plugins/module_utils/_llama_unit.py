@@ -33,7 +33,7 @@ HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
 #: Folders that the sandbox hides or makes anew; a file in one of them is shown to the service all the same.
 HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 #: Words that mean the same without quotes.
-PLAIN = re.compile(r"[A-Za-z0-9_./:,=@+-]+\Z")
+PLAIN = re.compile(r"[][A-Za-z0-9_./:,=@+-]+\Z")
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 #: What every one of our services is denied. It keeps the calls by which threads choose their CPUs, and no others of
 #: @resources; /proc/meminfo must be there, where glibc reads the size of huge pages.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from . import _cpulist
-from ._cbm import UNITS
+from ._cbm import UNITS, size_text
 from ._errors import BadRequest
 from ._gguf import TENSOR_TYPES
 from ._hugepages import about, pages_text, pool_file
@@ -32,6 +32,8 @@ THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 ISOLATED = ("/sys/devices/system/cpu/isolated", "/sys/fs/cgroup/cpuset.cpus.isolated")
 #: The default physical batch of a server.
 UBATCH = 512
+#: The largest page, in kB, that suits buffers of any size.
+LARGEST_POOL = 2048
 #: Libraries, HTTP buffers and the heaps of threads.
 BASE = 256 * UNITS["MiB"]
 
@@ -205,7 +207,13 @@ def refuse_what_does_not_fit(
     options: Options, required: Need, nodes: Sequence[int], policy: str, here: Room, models: Sequence[Model]
 ) -> None:
     """Raise BadRequest when the memory or the huge pages of the nodes do not hold an instance."""
+    held = 0
     if options.hugepages == "pool":
+        if here.default_kb > LARGEST_POOL:
+            raise BadRequest(
+                f"hugepages pool: this host gives programs pages of {size_text(here.default_kb * UNITS['KiB'])}, and "
+                "the server takes at least one for each of its buffers. Boot with default_hugepagesz=2M, or take thp."
+            )
         # glibc takes ordinary pages when the pool is empty, and a bound task is killed when only its nodes' part is.
         _refuse_pages(pages_for(required.total, here.default_kb), here.default_kb, nodes, policy, here, "the model")
         return
@@ -219,14 +227,13 @@ def refuse_what_does_not_fit(
         files = [(part, path) for one in models for part, path in zip(one.parts, staged_paths(options, one))]
         pages = sum(pages_for(part.size, kb) for part, path in files if path not in here.staged)
         _refuse_pages(pages, kb, nodes, policy, here, "the staged files")
-        rest = required.total - required.weights
-    else:
-        rest = required.total
+        held = sum(part.data for part, dummy in files)
+    rest = required.total - held
     there = _fitting({node: here.available.get(node, 0) for node in nodes}, policy)
     if rest > there:
         raise BadRequest(
-            f"The instance needs {about(rest)} ({about(required.weights)} weights, {about(required.kv_cache)} KV "
-            f"cache, {about(required.compute)} to compute with); nodes {_cpulist.render(nodes)} have {about(there)} "
+            f"The instance needs {about(rest)} ({about(required.weights - held)} weights, {about(required.kv_cache)} "
+            f"KV cache, {about(required.compute)} to compute with); nodes {_cpulist.render(nodes)} have {about(there)} "
             f"{'evenly ' if policy == 'interleave' else ''}available. Take a smaller context or model, a quantized KV "
             "cache, or more nodes."
         )

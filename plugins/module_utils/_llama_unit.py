@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ._llama_options import Options
-    from ._llama_service import Seat, Service
+    from ._llama_service import Rpc, Seat, Service
 
 FOLDER = "/etc/systemd/system"
 COMMAND = "/usr/sbin/sovereign-epyc"
@@ -98,7 +98,7 @@ def unit_files(service: Service, arguments: Sequence[str]) -> dict[str, str]:
     """Return path -> text of all units of an instance; ``arguments`` are those of its server."""
     files = {f"{FOLDER}/{service.unit}": _main(service, arguments)}
     if service.rpc:
-        files[f"{FOLDER}/{service.rpc.unit}"] = _rpc(service)
+        files[f"{FOLDER}/{service.rpc.unit}"] = _rpc(service, service.rpc)
     return files
 
 
@@ -150,9 +150,8 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
     return _text(unit, run, ["WantedBy=multi-user.target"])
 
 
-def _rpc(service: Service) -> str:
-    options, rpc = service.options, service.rpc
-    assert rpc is not None
+def _rpc(service: Service, rpc: Rpc) -> str:
+    options = service.options
     binary = options.rpc_binary or os.path.join(os.path.dirname(options.binary), RPC_SERVER)
     unit = [
         f"Description=Draft model of llama-server {service.name}",

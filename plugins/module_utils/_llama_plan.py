@@ -10,7 +10,7 @@ refused with the reason.
 
 from __future__ import annotations
 
-from . import _gguf_draft, _llama_memory, _llama_seat
+from . import _gguf_draft, _llama_room, _llama_seat
 from ._errors import BadRequest
 from ._llama_draft import drafting
 from ._llama_options import LOOPBACK
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ._gguf import Model
     from ._host import Host
     from ._llama_draft import Drafting
-    from ._llama_memory import Need, Room
     from ._llama_options import Options
+    from ._llama_room import Need, Room
     from ._llama_seat import Capabilities
     from ._llama_service import Seat
 
@@ -56,12 +56,12 @@ def plan_service(
         rpc = _llama_seat.rpc(options, host, able, speculation, here)
     wants = _wants(options, model, drafts, speculation)
     seat = _llama_seat.seat(options, host, able, busy, nodes, policy, speculation, wants, here, remarks)
-    need, unknown = _llama_memory.need(options, model, drafts)
+    need, unknown = _llama_room.need(options, model, drafts)
     remarks += unknown
     read = [one for one in (model, drafts) if one]
     # What drafts in a process of its own is sent there, and lies in that one's memory.
     staged = ([model] if rpc else read) if options.hugepages == "hugetlbfs" else []
-    _llama_memory.refuse_what_does_not_fit(options, need, nodes, policy, here, staged)
+    _llama_room.refuse_what_does_not_fit(options, need, nodes, policy, here, staged)
     _memory_wants(options, wants, seat, staged, here, remarks)
     _environment(options, seat)
     huge = _huge(options, need, staged)
@@ -133,7 +133,7 @@ def _memory_wants(
         )
     if staged:
         for key, model in zip(("model", "draft_model"), staged):
-            wants[key] = _llama_memory.staged_paths(options, model)[0]
+            wants[key] = _llama_room.staged_paths(options, model)[0]
     if staged or seat.policy == "distribute":
         wants["repack"] = False
         remarks.append(

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from ._host import Host
     from ._llama_draft import Drafting
-    from ._llama_memory import Room
     from ._llama_options import Options
+    from ._llama_room import Room
     from ._topology import Topology
 
     class Capabilities(Protocol):

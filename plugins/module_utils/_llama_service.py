@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from . import _cpulist, _llama_memory
+from . import _cpulist, _llama_room
 from ._llama_pins import GOMP, STRICT
 
 TYPE_CHECKING = False
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._gguf import Model
-    from ._llama_memory import Need
     from ._llama_options import Options
+    from ._llama_room import Need
 
 
 class Seat:
@@ -109,7 +109,7 @@ class Service:
         self.rpc = rpc
         self.files = [part.path for one in read for part in one.parts]
         self.staged = {
-            part.path: path for one in staged for part, path in zip(one.parts, _llama_memory.staged_paths(options, one))
+            part.path: path for one in staged for part, path in zip(one.parts, _llama_room.staged_paths(options, one))
         }
         self.expect = expect
         self.remarks = list(remarks)

@@ -13,9 +13,9 @@ import os
 import re
 
 from . import _cpulist
-from ._llama_memory import staging_folder
 from ._llama_options import LOOPBACK
 from ._llama_pins import GOMP, STRICT
+from ._llama_room import staging_folder
 from ._llama_service import key_path
 from ._verdict import SERVICE
 

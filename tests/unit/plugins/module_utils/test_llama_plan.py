@@ -14,8 +14,8 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cpulist, _gguf, _llama_plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama_memory import Room
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama_room import Room
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_service import Service
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils import ggufs, hosts
 

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _gguf, _llama_unit
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama_memory import Need
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama_room import Need
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_service import Rpc, Seat, Service
 
 # systemd's own parser

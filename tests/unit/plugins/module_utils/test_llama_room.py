@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _gguf, _host, _llama_memory
+from ansible_collections.sovereign.epyc.plugins.module_utils import _gguf, _host, _llama_room
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama_memory import Need, Room
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama_room import Need, Room
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils import ggufs, hosts
 
 GIB = 1 << 30
@@ -35,35 +35,35 @@ def header(path: Path, more: list[bytes] | None = None, **numbers: int) -> _gguf
     [(("f16", "f16"), 327680), (("f32", "f16"), 491520), (("q8_0", "q8_0"), 174080), (("q4_0", "q4_0"), 92160)],
 )
 def test_the_cache_of_llama_3_70b(tmp_path: Path, types: tuple[str, str], size: int) -> None:
-    assert _llama_memory.kv_bytes(ggufs.written(tmp_path / "m.gguf", 144), *types) == size
+    assert _llama_room.kv_bytes(ggufs.written(tmp_path / "m.gguf", 144), *types) == size
 
 
 def test_heads_of_their_own_width_and_number(tmp_path: Path) -> None:
     shape = {"block_count": 3, "embedding_length": 1024}
     keys = {"attention.head_count": 8, "attention.key_length": 192, "attention.value_length": 64}
     path = tmp_path / "m.gguf"
-    assert _llama_memory.kv_bytes(header(path, **shape, **keys), "f16", "f16") == 3 * 8 * 256 * 2
+    assert _llama_room.kv_bytes(header(path, **shape, **keys), "f16", "f16") == 3 * 8 * 256 * 2
     # A layer without attention has no cache.
     lists = [ggufs.entry("llama.attention.head_count_kv", "AI", [4, 0, 2])]
-    assert _llama_memory.kv_bytes(header(path, lists, **shape, **keys), "f16", "f16") == 6 * 256 * 2
+    assert _llama_room.kv_bytes(header(path, lists, **shape, **keys), "f16", "f16") == 6 * 256 * 2
 
 
 def test_a_header_that_does_not_say_its_shape(tmp_path: Path) -> None:
     model = header(tmp_path / "m.gguf")
-    need, remarks = _llama_memory.need(options(), model, None)
+    need, remarks = _llama_room.need(options(), model, None)
     assert need.kv_cache == 0 and "does not say its layers and heads" in remarks[0]
 
 
 def test_what_an_instance_needs(tmp_path: Path) -> None:
     large = ggufs.written(tmp_path / "l.gguf", 40 * GIB)
     small = ggufs.written(tmp_path / "s.gguf", GIB)
-    alone, nothing = _llama_memory.need(options(context=16384), large, None)
-    both, dummy = _llama_memory.need(options(context=16384), large, small)
+    alone, nothing = _llama_room.need(options(context=16384), large, None)
+    both, dummy = _llama_room.need(options(context=16384), large, small)
     assert nothing == []
     assert alone.weights == pytest.approx(40 * GIB, abs=4096) and alone.kv_cache == 5 * GIB
     assert both.weights == pytest.approx(41 * GIB, abs=4096) and both.kv_cache == 10 * GIB
     assert 0 < alone.compute < both.compute < 3 * GIB
-    without, dummy = _llama_memory.need(options(context=16384, flash_attention="off"), large, None)
+    without, dummy = _llama_room.need(options(context=16384, flash_attention="off"), large, None)
     assert without.compute == alone.compute + 4 * 512 * 16384 * 64
     assert alone.to_dict()["total"] == alone.total == alone.weights + alone.kv_cache + alone.compute
 
@@ -84,7 +84,7 @@ def test_what_a_host_has_left(tmp_path: Path) -> None:
     tree.put("/proc/self/mounts", "dev /dev devtmpfs rw 0 0\nhuge /dev/hugepages hugetlbfs rw,pagesize=1024M 0 0")
     tree.put("/dev/hugepages/llama-chat/m.gguf", "staged")
     model = ggufs.written(tmp_path / "m.gguf", 144)
-    here = _llama_memory.room(_host.Host(tree.fs), options(), [model])
+    here = _llama_room.room(_host.Host(tree.fs), options(), [model])
     assert here.available[1] == 1234 * 1024
     assert here.free == {(node, 2048): 6 for node in range(4)}
     assert (here.default_kb, here.hugetlbfs_kb, here.thp) == (2048, 1 << 20, "madvise")
@@ -107,7 +107,7 @@ def test_what_a_host_has_left(tmp_path: Path) -> None:
 def test_the_pages_of_a_mount(tmp_path: Path, mounts: str, kb: int | None) -> None:
     tree = hosts.Host(tmp_path)
     tree.put("/proc/self/mounts", mounts)
-    assert _llama_memory._hugetlbfs_kb(tree.fs, "/dev/hugepages", 2048) == kb
+    assert _llama_room._hugetlbfs_kb(tree.fs, "/dev/hugepages", 2048) == kb
 
 
 # Whether it fits
@@ -119,7 +119,7 @@ TINY = Need(10 << 20, 5 * GIB, GIB)
 
 def checked(nodes: list[int], policy: str, here: Room, models: list[_gguf.Model] | None = None, **more: Any) -> None:
     need = TINY if models else NEED
-    _llama_memory.refuse_what_does_not_fit(options(**more), need, nodes, policy, here, models or [])
+    _llama_room.refuse_what_does_not_fit(options(**more), need, nodes, policy, here, models or [])
 
 
 @pytest.mark.parametrize(

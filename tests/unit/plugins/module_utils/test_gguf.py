@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,52 +17,14 @@ from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _gguf, _gguf_draft
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-
-LETTERS = "BbHhIif?8AQqd"
-TOKENS = [b"<s>", b"</s>", b"<unk>", b"a", b"b", *(f"token {number}".encode() for number in range(200)), b"\xff\xfe"]
-
-
-def text(value: bytes) -> bytes:
-    return struct.pack("<Q", len(value)) + value
-
-
-def entry(key: str, letter: str, value: Any) -> bytes:
-    """A value with its key. The letter is the one of struct, 8 for a text, and A before another for an array."""
-    head = text(key.encode())
-    if letter == "8":
-        return head + struct.pack("<I", 8) + text(value)
-    if letter == "A8":
-        return head + struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(text, value))
-    if letter[0] == "A":
-        kind = LETTERS.index(letter[1])
-        return head + struct.pack("<IIQ", 9, kind, len(value)) + struct.pack(f"<{len(value)}{letter[1]}", *value)
-    return head + struct.pack("<I", LETTERS.index(letter)) + struct.pack(f"<{letter}", value)
-
-
-def tensor(name: str, shape: tuple[int, ...], kind: int, offset: int) -> bytes:
-    sizes = struct.pack(f"<{len(shape)}Q", *shape)
-    return text(name.encode()) + struct.pack("<I", len(shape)) + sizes + struct.pack("<IQ", kind, offset)
-
-
-def gguf(
-    entries: Sequence[bytes], tensors: Sequence[bytes] = (), data: int = 0, align: int = 32, version: int = 3
-) -> bytes:
-    head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(entries)) + b"".join([*entries, *tensors])
-    return head + bytes(-len(head) % align + data)
-
-
-def model(
-    tokens: list[bytes] | None = TOKENS, architecture: str = "llama", more: list[bytes] | None = None, **numbers: int
-) -> list[bytes]:
-    entries = [
-        entry("general.architecture", "8", architecture.encode()),
-        entry("general.name", "8", b"A Model"),
-        entry("tokenizer.ggml.model", "8", b"gpt2"),
-        *(entry(f"{architecture}.{key}", "I", value) for key, value in numbers.items()),
-        *(more or []),
-    ]
-    return entries if tokens is None else [*entries, entry("tokenizer.ggml.tokens", "A8", tokens)]
-
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.ggufs import (
+    TOKENS,
+    entry,
+    gguf,
+    model,
+    tensor,
+    text,
+)
 
 WEIGHTS = [
     tensor("token_embd.weight", (256, 4), 12, 0),

@@ -98,7 +98,7 @@ def sample(count: int) -> list[int]:
     """Return the numbers of all pages, or of one in each stride of them."""
     if count <= SAMPLE:
         return list(range(count))
-    return [int((at + at * GOLDEN % 1) * count / SAMPLE) for at in range(SAMPLE)]
+    return sorted({int((at + at * GOLDEN % 1) * count / SAMPLE) for at in range(SAMPLE)})
 
 
 def drop(path: str) -> None:

@@ -17,7 +17,7 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 class Server:
     """A server, its URL, and the requests that it got: the method, the path and the headers of each."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, port: int) -> None:
         self.answer = answer
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         server = self
@@ -35,7 +35,7 @@ class Server:
             def log_message(self, *args: object) -> None:
                 """The requests are told by the server above."""
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.http.daemon_threads = True
 
     @property
@@ -44,9 +44,9 @@ class Server:
 
 
 @contextmanager
-def serving(answer: Answer) -> Iterator[Server]:
+def serving(answer: Answer, port: int = 0) -> Iterator[Server]:
     """Have a server for as long as the block lasts."""
-    server = Server(answer)
+    server = Server(answer, port)
     thread = threading.Thread(target=server.http.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -98,14 +102,14 @@ def test_it_does_not_wait_for_ever(llama: Llama, server: Server) -> None:
         _llama_http.await_health(closed(), 0.2)
 
 
-def test_it_waits_until_somebody_listens(monkeypatch: pytest.MonkeyPatch, llama: Llama) -> None:
-    """A server binds its port late, and a connection may break: both are no end."""
+def test_it_waits_until_somebody_listens(llama: Llama) -> None:
     address = closed()
-    answers: list[_llama_http.Answer] = [(None, _llama_http.REFUSED), (None, "reset"), (503, ""), (200, "{}")]
-    monkeypatch.setattr(_llama_http, "_get", lambda *dummy: answers.pop(0) if len(answers) > 1 else answers[0])
-    monkeypatch.setattr(_llama_http, "PAUSE", 0.01)
-    with pytest.raises(TuningError, match="answers 200 and is no server of llama.cpp: another program has this port"):
-        _llama_http.await_health(address, 5)
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(_llama_http.await_health, address, 60)
+        time.sleep(0.3)
+        assert not waiting.done()
+        with serving(llama, int(address.rpartition(":")[2])):
+            assert "serves after" in waiting.result()
 
 
 @pytest.mark.parametrize("health", [b"<html>It works!</html>", b"[]", b'{"state":"up"}'])
@@ -117,10 +121,9 @@ def test_another_program_on_the_port(llama: Llama, server: Server, health: bytes
 
 def test_a_process_that_has_ended_is_not_waited_for(llama: Llama, server: Server) -> None:
     llama.loading = 10**6
-    ended = os.fork()
-    if not ended:
-        os._exit(0)
-    os.waitpid(ended, 0)
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    ended = process.pid
     with pytest.raises(TuningError, match=rf"will not serve: its process {ended} has ended\. The journal"):
         _llama_http.await_health(server.url, 30, ended)
     llama.loading = 2

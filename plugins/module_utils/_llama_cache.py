@@ -81,6 +81,11 @@ def place(path: str, policy: str, nodes: Sequence[int]) -> str:
 def look(path: str) -> Cached:
     """Return where a sample of a file's pages lies."""
     with _opened(path) as (fd, size):
+        if os.geteuid() not in (0, os.fstat(fd).st_uid) and not os.access(path, os.W_OK):
+            raise TuningError(
+                f"{path}: what of it is in the page cache, the kernel tells only root and whoever may write to it. "
+                "In a unit, begin the line with '+'."
+            )
         count = -(-size // SMALL)
         if not count:
             return Cached(0, {})

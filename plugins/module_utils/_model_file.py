@@ -253,7 +253,8 @@ class Present(ModelFile):
         group = self._number("group", "grp", "getgrnam", "gr_gid")
         for what, number, before in (("owner", user, old and old.st_uid), ("group", group, old and old.st_gid)):
             if self.options.get(what):
-                self.differs(f"/{what}", None if before is None else str(before), str(number))
+                after = str(self.options[what] if number is None else number)
+                self.differs(f"/{what}", None if before is None else str(before), after)
         if self.mode is not None:
             self.differs("/mode", f"{stat.S_IMODE(old.st_mode):04o}" if old else None, f"{self.mode:04o}")
         if self.check or not any(self.options.get(what) for what in ("owner", "group", "mode")):

@@ -115,15 +115,14 @@ def test_a_writer_returns_what_it_did(tree: hosts.Host, run: Run, tmp_path: Path
     asked = {"path": str(file), "mode": "0600"}
     checked = run(model_file, check=True, owner="a stranger", **asked)
     assert checked["changed"] is True and file.stat().st_mode & 0o777 != 0o600
+    assert checked["diff"]["after"] == {f"model_file:{file}/owner": "a stranger", f"model_file:{file}/mode": "0600"}
     assert checked["remarks"] == ["owner: there is no 'a stranger' on this host yet."]
     assert run(model_file, **asked)["diff"]["after"] == {f"model_file:{file}/mode": "0600"}
     assert run(model_file, **asked)["changed"] is False
     file.write_bytes(test_gguf.WHOLE[:-1])
     failed = run(model_file, **asked)
     assert failed["failed"] is True and "is truncated" in failed["msg"]
-    assert "'url' are missing: checksum" in run(model_file, url="http://127.0.0.1:1/x", **asked)["msg"].replace(
-        '"', "'"
-    )
+    assert run(model_file, url="http://127.0.0.1:1/x", **asked)["msg"].endswith("required by 'url': checksum")
 
 
 def test_the_engine_is_installed_replaced_and_removed(

@@ -110,6 +110,14 @@ def test_pages_that_somebody_maps_stay(file: Path) -> None:
     assert "dropped, it will" in _llama_cache.place(str(file), "bind", [node + 1])
 
 
+def test_a_stranger_is_told_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel would tell him that all is cached, and the look would read what is not."""
+    monkeypatch.setattr(_llama_cache.os, "geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr(_llama_cache.os, "access", lambda *dummy: False)
+    with pytest.raises(TuningError, match=r"the kernel tells only root .* In a unit, begin the line with '\+'\."):
+        _llama_cache.look(str(file))
+
+
 def test_an_empty_file_and_none(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     assert "nothing of it" in _llama_cache.place(str(tmp_path / "empty"), "bind", [0])

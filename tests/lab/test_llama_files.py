@@ -116,7 +116,7 @@ def test_a_model_in_the_cache_of_the_wrong_node(host):
 def test_a_model_that_was_read_interleaved(host):
     """What a service reads under its policy is found where the policy wants it, by the same policy only."""
     forget(host)
-    host.run(f"systemd-run --quiet --wait -p NUMAPolicy=interleave -p NUMAMask=0-3 cat {MODEL}")
+    host.run(f"systemd-run --quiet --wait -p NUMAPolicy=interleave -p NUMAMask=0-3 md5sum {MODEL}")
     said = llama(host, f"place {MODEL} --policy interleave --nodes 0-3")
     assert "as the policy wants it" in said and set(shares(said)) == {0, 1, 2, 3}
     assert llama(host, f"place {MODEL} --policy bind --nodes 0-1").endswith("dropped, it will be read again.")

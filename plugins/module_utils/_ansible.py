@@ -75,6 +75,23 @@ def run_plain(
     module.exit_json(changed=bool(outcome.changes), diff=outcome.diff(), remarks=outcome.remarks, **facts)
 
 
+def run_writer(
+    spec: dict[str, Any], write: Callable[[Mapping[str, Any], Store, bool], dict[str, Any]], **rules: Any
+) -> None:
+    """Be a module that changes what has no original to go back to, and exit with what ``write`` returns.
+
+    It gets the parameters, the store, and whether this is a check; what it needs a lock for, it locks itself.
+    """
+    module = AnsibleModule(argument_spec=spec, supports_check_mode=True, **rules)
+    try:
+        result = write(module.params, Store(read_only=module.check_mode), module.check_mode)
+    except TuningError as error:
+        module.fail_json(msg=str(error), **error.details)
+    for remark in result["remarks"]:
+        module.warn(remark)
+    module.exit_json(**result)
+
+
 def run_reader(spec: dict[str, Any], read: Callable[[dict[str, Any], KernelFS], dict[str, Any]]) -> None:
     """Be a module that only reads, and exit with what ``read`` returns."""
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)

@@ -36,6 +36,7 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
   watch     send new interrupts where the stored settings want them, until it is stopped; a service runs this
   restore   put back everything that was ever changed, and forget the stored settings
   show      list the stored requests, and the originals that restore would put back
+  llama     what the unit of a server of llama.cpp needs; without more words it lists that
 
 --textfile makes check write what it found as metrics of Prometheus, for the textfile collector of node_exporter.
 """
@@ -47,6 +48,11 @@ ERROR = "<3>"
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
+    if arguments and arguments[0] == "llama":
+        # Imported here, because no other command needs it.
+        from . import _llama_cli
+
+        return _llama_cli.main(arguments[1:])
     words = [word for word in arguments if word != "--json"]
     as_json = len(words) < len(arguments)
     commands = {"plan": plan, "check": check, "apply": apply, "watch": watch, "restore": restore, "show": show}

@@ -19,6 +19,7 @@ from ._hugepages import about
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, BinaryIO
 
 VERSIONS = (2, 3)
@@ -111,11 +112,20 @@ class Part:
 
 def read_part(path: str) -> Part:
     """Return what one file holds, which may be one of several; BadRequest says what is wrong with it."""
+    return _with_reader(path, _Reader.read)
+
+
+def check_begin(path: str) -> None:
+    """Refuse a file that does not begin as a GGUF file, of which all but the begin may still have to come."""
+    _with_reader(path, _Reader.magic)
+
+
+def _with_reader(path: str, step: Callable[[_Reader], None]) -> Part:
     part = Part(path)
     try:
         with open(path, "rb") as file:
             part.size = os.fstat(file.fileno()).st_size
-            _Reader(file, part).read()
+            step(_Reader(file, part))
     except OSError as error:
         raise BadRequest(f"{path} cannot be read: {error.strerror}. Say the whole path of a GGUF file.") from None
     return part
@@ -131,7 +141,7 @@ class _Reader:
 
     def read(self) -> None:
         """Fill the part in."""
-        self._magic()
+        self.magic()
         tensors, values = self._number("Q"), self._number("Q")
         # The smallest entry there can be bounds what can be true.
         if values * 13 + tensors * 24 > self.part.size - self.at:
@@ -145,7 +155,8 @@ class _Reader:
         placed = [self._tensor(number) for number in range(tensors)]
         self._check_data(placed)
 
-    def _magic(self) -> None:
+    def magic(self) -> None:
+        """Refuse what is no GGUF file, or one that no EPYC reads."""
         begin = self._take(min(64, self.part.size), "its begin")
         if begin[:4] != b"GGUF":
             reason = next((text for magic, text in FOREIGN if begin.startswith(magic)), "something else")

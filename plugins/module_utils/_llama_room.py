@@ -14,7 +14,7 @@ import os
 from . import _cpulist
 from ._cbm import UNITS, size_text
 from ._errors import BadRequest
-from ._gguf import TENSOR_TYPES
+from ._gguf_header import TENSOR_TYPES
 from ._hugepages import about, pages_text, pool_file
 
 TYPE_CHECKING = False

@@ -10,13 +10,14 @@ is paid once for all tokens that are verified together; computing is not, so tha
 
 from __future__ import annotations
 
-from ._gguf import TENSOR_TYPES
+from ._gguf_header import TENSOR_TYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ._gguf import Model, Tensor
+    from ._gguf import Model
+    from ._gguf_header import Tensor
     from ._topology import Topology
 
 #: Milliseconds of one Zen 4 core for a batch of so many tokens, through a body of so many parameters. Measured with

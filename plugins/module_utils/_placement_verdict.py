@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 #: How far a node may stay below its even share of interleaved pages. The kernel deals them out one by one, so that
 #: only the small mappings and what is shared with other programs make a difference.
 EVEN = 0.9
+GIVE_WORK = "give the service work while it is looked at"
 HUGE_NAMES = {
     "hugetlb": "pages of a hugetlb pool",
     "thp": "transparent huge pages of anonymous memory",
@@ -46,6 +47,7 @@ class Asked:
         self.model = bool(options.get("model"))
         self.cpus = host.cpus(options["cpus"]) if options.get("cpus") else None
         self.busy_cpus = host.cpus(options["busy_cpus"]) if options.get("busy_cpus") else None
+        self.busy_threads = whole(options.get("busy_threads") or 0, "busy_threads")
         self.group: str | None = options.get("group")
         self.nodes = nodes_of(host.fs, options["nodes"], "nodes") if options.get("nodes") else None
         self.interleaved = bool(options.get("interleaved"))
@@ -76,6 +78,8 @@ def judge(asked: Asked, proof: Proof) -> list[Verdict]:
         verdicts.append(
             _of_busy(proof, "busy_cpus", lambda t: _may_run(t, "busy_cpus", asked.busy_cpus, "busy thread"))
         )
+    if asked.busy_threads:
+        verdicts.append(_enough(asked.busy_threads, proof))
     if asked.spread is not None:
         verdicts.append(_of_busy(proof, "spread", lambda busy: _spread(asked, busy)))
     if asked.group is not None:
@@ -118,15 +122,30 @@ def _of_busy(proof: Proof, name: str, verdict: Callable[[Sequence[Thread]], Verd
     busy = [thread for thread in proof.threads if thread.is_busy]
     if busy:
         return verdict(busy)
-    if proof.seconds is None:
-        reason = "without a window it cannot be told which threads are busy; set window to some seconds."
-    elif all(thread.busy is None for thread in proof.threads):
-        reason = "the kernel shows no time that threads waited for a CPU (/proc/PID/schedstat), or all threads are new."
-    else:
-        reason = (
-            f"no thread was busy for half of the {proof.seconds:.1f} s; give the service work while it is looked at."
-        )
+    reason = _unmeasured(proof) or f"no thread was busy for half of the {proof.seconds:.1f} s; {GIVE_WORK}."
     return _verdict(name, UNKNOWN, f"Not known: {reason}")
+
+
+def _unmeasured(proof: Proof) -> str | None:
+    """Return why it cannot be told which threads are busy, None where it can."""
+    if proof.seconds is None:
+        return "without a window it cannot be told which threads are busy; set window to some seconds."
+    if all(thread.busy is None for thread in proof.threads):
+        return "the kernel shows no time that threads waited for a CPU (/proc/PID/schedstat), or all threads are new."
+    return None
+
+
+def _enough(least: int, proof: Proof) -> Verdict:
+    """Judge how many threads were busy. None of them is too few: that work was due is what the option says."""
+    reason = _unmeasured(proof)
+    if reason:
+        return _verdict("busy_threads", UNKNOWN, f"Not known: {reason}")
+    busy = [thread for thread in proof.threads if thread.is_busy]
+    found = f"{len(busy)} of {_count(proof.threads, 'thread')} busy, asked for are {least} at least"
+    if len(busy) >= least:
+        return _verdict("busy_threads", OK, f"{found}.")
+    hint = "" if busy else f"; {GIVE_WORK}"
+    return _verdict("busy_threads", DRIFT, f"Only {found}, each for half of the {proof.seconds:.1f} s{hint}.")
 
 
 def _spread(asked: Asked, busy: Sequence[Thread]) -> Verdict:

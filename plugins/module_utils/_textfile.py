@@ -48,7 +48,7 @@ def replace(path: str, text: str, mode: int = 0o644) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.rename(beside, path)
-        _flush_folder(path)
+        flush_folder(path)
     except OSError as error:
         with suppress(OSError):
             os.unlink(beside)
@@ -59,14 +59,15 @@ def remove(path: str) -> None:
     """Remove a file, on the disk when this returns; one that is not there is no error."""
     try:
         os.unlink(path)
-        _flush_folder(path)
+        flush_folder(path)
     except FileNotFoundError:
         return
     except OSError as error:
         raise TuningError(f"{path} cannot be removed: {os.strerror(error.errno or 0)}.") from None
 
 
-def _flush_folder(path: str) -> None:
+def flush_folder(path: str) -> None:
+    """Put on the disk that a file came, went or got another name."""
     folder = os.open(os.path.dirname(path), os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -50,6 +50,12 @@ options:
       - Where the busy threads may run and nowhere else, written as O(cpus). A thread is busy when it ran, or waited for
         a CPU, for half of O(window) or more. Threads that serve requests may thus be on other CPUs.
     type: str
+  busy_threads:
+    description:
+      - How many threads shall be busy at least, as many as the service was started with. A service that works with
+        fewer has been given fewer, or leaves CPUs idle.
+      - Say it only where the service has work during O(window). A service without work has too few.
+    type: int
   spread:
     description: Asks that no two busy threads share a CPU (V(cpu)), or not even the siblings of one core (V(core)).
     type: str
@@ -114,6 +120,7 @@ EXAMPLES = r"""
     window: 2
     cpus: housekeeping,draft,verify
     busy_cpus: draft,verify
+    busy_threads: 124
     spread: cpu
     nodes: 0-3
     interleaved: true
@@ -278,6 +285,7 @@ SPEC = dict(
     model=dict(type="list", elements="path"),
     cpus=dict(type="str"),
     busy_cpus=dict(type="str"),
+    busy_threads=dict(type="int"),
     spread=dict(type="str", choices=["cpu", "core"]),
     nodes=dict(type="str"),
     percent=dict(type="int", default=99),

@@ -18,8 +18,14 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.sovereign.epyc.plugins.module_utils import _ansible, _engine, _engine_units
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
-from ansible_collections.sovereign.epyc.plugins.modules import epyc_engine, epyc_plan, epyc_restore, sysfs_settings
-from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils import hosts
+from ansible_collections.sovereign.epyc.plugins.modules import (
+    epyc_engine,
+    epyc_plan,
+    epyc_restore,
+    model_file,
+    sysfs_settings,
+)
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils import hosts, test_gguf
 
 BALANCING = "/proc/sys/kernel/numa_balancing"
 ASKED = {"numa_balancing": False, "persistent": True, "intent": {"draft": {"ccds": 1}}}
@@ -100,6 +106,23 @@ def test_a_reader_returns_facts(tree: hosts.Host, run: Run) -> None:
     assert found["changed"] is False
     assert found["ansible_facts"]["epyc"]["plan"]["cpus"]["draft"] == "1-3,5-7"
     assert found["ansible_facts"]["epyc"]["topology"]["sku"] == "9754"
+
+
+def test_a_writer_returns_what_it_did(tree: hosts.Host, run: Run, tmp_path: Path) -> None:
+    """Of a model file; what becomes of one is tested with a server of its own."""
+    file = tmp_path / "model.gguf"
+    file.write_bytes(test_gguf.WHOLE)
+    asked = {"path": str(file), "mode": "0600"}
+    checked = run(model_file, check=True, owner="a stranger", **asked)
+    assert checked["changed"] is True and file.stat().st_mode & 0o777 != 0o600
+    assert checked["diff"]["after"] == {f"model_file:{file}/owner": "a stranger", f"model_file:{file}/mode": "0600"}
+    assert checked["remarks"] == ["owner: there is no 'a stranger' on this host yet."]
+    assert run(model_file, **asked)["diff"]["after"] == {f"model_file:{file}/mode": "0600"}
+    assert run(model_file, **asked)["changed"] is False
+    file.write_bytes(test_gguf.WHOLE[:-1])
+    failed = run(model_file, **asked)
+    assert failed["failed"] is True and "is truncated" in failed["msg"]
+    assert run(model_file, url="http://127.0.0.1:1/x", **asked)["msg"].endswith("required by 'url': checksum")
 
 
 def test_the_engine_is_installed_replaced_and_removed(

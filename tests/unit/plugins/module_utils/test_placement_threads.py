@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.services import Service, one_waits_two_compute
 
 
@@ -81,6 +82,38 @@ def test_a_thread_that_ends_while_it_is_read_is_left_out(service: Service) -> No
 def test_where_threads_may_run(service: Service, option: str, cpus: str, verdict: str, words: str) -> None:
     found, sentence = service.judge(window=2, **{option: cpus})
     assert found == verdict and sentence.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("least", "verdict", "words"),
+    [
+        (1, "ok", "2 of 3 threads busy, asked for are 1 at least."),
+        (2, "ok", "2 of 3 threads busy, asked for are 2 at least."),
+        (3, "drift", "Only 2 of 3 threads busy, asked for are 3 at least, each for half of the 2.0 s."),
+    ],
+)
+def test_how_many_threads_are_busy(service: Service, least: int, verdict: str, words: str) -> None:
+    assert service.judge(window=2, busy_threads=least) == (verdict, words)
+
+
+def test_no_busy_thread_is_too_few(service: Service) -> None:
+    service.in_window = []
+    verdict, sentence = service.judge(window=2, busy_threads=1)
+    assert verdict == "drift"
+    assert sentence.startswith("Only 0 of 3 threads busy") and sentence.endswith(
+        "; give the service work while it is looked at."
+    )
+
+
+def test_how_many_are_busy_is_not_known_without_a_window(service: Service) -> None:
+    verdict, sentence = service.judge(busy_threads=2)
+    assert verdict == "unknown" and "without a window" in sentence
+
+
+@pytest.mark.parametrize("least", [-1, "some"])
+def test_a_number_of_busy_threads_that_is_none(service: Service, least: object) -> None:
+    with pytest.raises(BadRequest, match=r"busy_threads: '.*' is no whole number from 0 up\."):
+        service.prove(window=2, busy_threads=least)
 
 
 def test_many_threads_astray_are_told_by_the_first_three(service: Service) -> None:

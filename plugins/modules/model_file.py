@@ -1,0 +1,163 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: model_file
+short_description: Have a model file on the host, whole and the right one
+version_added: 0.1.0
+description:
+  - Fetches a GGUF file with O(url), or proves one that is at O(path) already.
+  - Fetches into C(PATH.part) beside it and gives it its name when its header, its size and its O(checksum) are right.
+    Until then an old file stays. A page of HTML, a pointer of Git LFS and the like are refused after the first bytes.
+  - Goes on where the connection broke, or where an earlier run ended, as long as the server has the same file still.
+    The disk space is checked before the first byte.
+  - Tens of gigabytes are not read anew in each run. The checksum of a file is remembered on the host together with the
+    size, time and inode of the file, and taken again when one of them has changed.
+author: The sovereign.epyc authors (@sovereign-epyc)
+extends_documentation_fragment: sovereign.epyc.attributes
+options:
+  path:
+    description: Where the file is or shall be. Folders above it are made for one that is fetched.
+    type: path
+    required: true
+  state:
+    description: With V(absent), the file and what was fetched of it are removed.
+    type: str
+    choices: [present, absent]
+    default: present
+  url:
+    description:
+      - Where to fetch it from when it is not at O(path), or another one is, with C(https://) or C(http://).
+      - Redirections are followed, and the environment variables for proxies are heeded.
+      - Of a model in several files, fetch each with a task or an item of its own, and keep their names.
+    type: str
+  checksum:
+    description:
+      - Which file it shall be, as V(sha256:) and 64 hexadecimal digits. Required with O(url).
+      - Without it, only the header of the file is held against its size.
+    type: str
+  owner:
+    description: The owner, by name or number. A new file belongs to whoever runs the module, one that replaces an old
+      file to the owner of that.
+    type: str
+  group:
+    description: The group, by name or number.
+    type: str
+  mode:
+    description:
+      - The mode, in octal and in quotes, as V("0640").
+      - A new file gets V("0644"), so that a service with a user of its own can read it; one that replaces an old file
+        gets the mode of that.
+    type: str
+  reserve:
+    description: How much of the disk shall stay free when all has been fetched.
+    type: str
+    default: 1GiB
+  timeout:
+    description: For how many seconds a server may send nothing. After that, and after a broken connection, the rest is
+      asked for again. It fails when five tries in a row bring nothing.
+    type: int
+    default: 60
+  progress:
+    description:
+      - A file that tells in one line how far it is, renewed every five seconds and removed at the end. A module itself
+        shows nothing before it ends.
+    type: path
+notes:
+  - In check mode the server is asked for the size (C(HEAD)), and nothing is written. A server that refuses this is a
+    remark, no failure.
+  - For a download that takes longer than a connection lasts, use C(async) and C(poll).
+seealso:
+  - module: sovereign.epyc.gguf_info
+  - module: sovereign.epyc.hugepages
+"""
+
+EXAMPLES = r"""
+- name: Fetch a model
+  sovereign.epyc.model_file:
+    path: /srv/models/large.gguf
+    url: https://models.example.com/large-Q4_K_M.gguf
+    checksum: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+    progress: /run/large.gguf.progress
+  async: 7200
+  poll: 30
+
+- name: Prove a model that came by other ways
+  sovereign.epyc.model_file:
+    path: /srv/models/small.gguf
+    checksum: sha256:60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752
+    mode: "0640"
+    group: llama
+
+- name: Remove one
+  sovereign.epyc.model_file:
+    path: /srv/models/old.gguf
+    state: absent
+"""
+
+RETURN = r"""
+diff:
+  description: What differed, by address. The content is told by its checksum.
+  returned: always
+  type: dict
+  sample:
+    before: {"model_file:/srv/models/large.gguf": null}
+    after: {"model_file:/srv/models/large.gguf": "sha256:9f86d081884c7d65"}
+path:
+  description: The file.
+  returned: success
+  type: str
+size:
+  description: Its size in bytes; none in check mode where it would be fetched.
+  returned: with O(state=present)
+  type: int
+checksum:
+  description: Its checksum; none where none was asked for.
+  returned: with O(state=present)
+  type: str
+downloaded:
+  description: How many bytes this run fetched and kept.
+  returned: with O(state=present)
+  type: int
+resumed:
+  description: How many bytes it had from an earlier run.
+  returned: with O(state=present)
+  type: int
+seconds:
+  description: How long that took.
+  returned: when it was fetched
+  type: float
+remarks:
+  description: What happened on the way, as a download that was begun again.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._model_file import ensure
+
+SPEC = dict(
+    path=dict(type="path", required=True),
+    state=dict(type="str", choices=["present", "absent"], default="present"),
+    url=dict(type="str"),
+    checksum=dict(type="str"),
+    owner=dict(type="str"),
+    group=dict(type="str"),
+    mode=dict(type="str"),
+    reserve=dict(type="str", default="1GiB"),
+    timeout=dict(type="int", default=60),
+    progress=dict(type="path"),
+)
+
+
+def main() -> None:
+    run_writer(SPEC, ensure, required_by=dict(url="checksum"))
+
+
+if __name__ == "__main__":
+    main()

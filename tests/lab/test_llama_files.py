@@ -1,0 +1,135 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Model files on a machine of four nodes: copies in huge pages of chosen nodes, and page cache on the wrong ones."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+MIB = 1 << 20
+PAYLOAD = "/run/payload"
+PACKAGE = "ansible_collections.sovereign.epyc.plugins.module_utils._cli"
+MODEL = "/var/tmp/model.gguf"
+FOLDER = "/run/staged"
+POOL = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/{}_hugepages"
+#: By node, a CPU of it.
+CPU = {0: 0, 1: 4, 2: 8, 3: 12}
+
+#: Maps a model and reads it, as a server does.
+SERVER = """
+import mmap, sys, time
+with open(sys.argv[1], "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
+    sum(memory[at] for at in range(0, len(memory), 4096))
+    open("/run/mapped", "w").close()
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def host(guest):
+    """A host with a model of 16 MiB and a bit on its disk, and a hugetlbfs without a page."""
+    guest.run(f"head -c {16 * MIB + 5} /dev/urandom >{MODEL} && sync {MODEL}")
+    guest.run(f"mkdir -p {FOLDER} && mount -t hugetlbfs -o pagesize=2M none {FOLDER}")
+    yield guest
+    guest.run(f"umount {FOLDER}; rm -rf {FOLDER} {MODEL}", check=False)
+    guest.run("for pool in /sys/devices/system/node/node*/hugepages/*/nr_hugepages; do echo 0 >$pool; done")
+
+
+def llama(guest, command, succeeds=True):
+    """Run the host's command; return the sentence that it says."""
+    program = f"import sys; from {PACKAGE} import main; sys.exit(main(sys.argv[1:]))"
+    done = guest.machine.run(f"PYTHONPATH={PAYLOAD} python3 -c '{program}' llama {command}", check=False)
+    assert done.returncode == (0 if succeeds else 1), done.stdout + done.stderr
+    said, empty = (done.stdout, done.stderr) if succeeds else (done.stderr, done.stdout)
+    assert empty == "" and said.count("\n") == 1, (said, empty)
+    return said.strip()
+
+
+def pool(guest, *pages):
+    for node, count in enumerate(pages):
+        guest.run(f"echo {count} >{POOL.format(node, 'nr')} && test $(cat {POOL.format(node, 'nr')}) = {count}")
+
+
+def free(guest):
+    return [int(guest.run(f"cat {POOL.format(node, 'free')}")) for node in range(4)]
+
+
+def shares(said):
+    return {int(node): int(share) for node, share in re.findall(r"node (\d) (\d+) %", said)}
+
+
+def forget(guest):
+    guest.run(f"sync {MODEL}; dd if={MODEL} iflag=nocache count=0 status=none")
+
+
+# Staging
+
+
+def test_staged_on_chosen_nodes(host):
+    """The pools of other nodes have pages enough, and keep them."""
+    pool(host, 20, 10, 20, 20)
+    assert llama(host, f"stage {MODEL} {FOLDER} --nodes 1").endswith("16.0 MiB in 9 pages of 2 MiB (node 1: 9).")
+    assert free(host) == [20, 1, 20, 20]
+    host.run(f"cmp -n {16 * MIB + 5} {MODEL} {FOLDER}/model.gguf")
+    assert llama(host, f"stage {MODEL} {FOLDER} --nodes 1").endswith("already.")
+    host.run(f"touch {MODEL}")
+    said = llama(host, f"stage {MODEL} {FOLDER} --nodes 0,3 --policy interleave")
+    assert sorted(re.findall(r"node (\d): (\d)", said)) in ([("0", "4"), ("3", "5")], [("0", "5"), ("3", "4")])
+    assert free(host)[1:3] == [10, 20]
+
+
+def test_interleaved_over_all_nodes(host):
+    pool(host, 3, 3, 3, 3)
+    said = llama(host, f"stage {MODEL} {FOLDER} --policy interleave")
+    assert sorted(count for dummy, count in re.findall(r"node (\d): (\d)", said)) == ["2", "2", "2", "3"], said
+
+
+def test_a_node_without_enough_pages_is_named(host):
+    """Its neighbours have pages, and the kernel would take those in silence."""
+    pool(host, 20, 8, 20, 1)
+    said = llama(host, f"stage {MODEL} {FOLDER} --nodes 1", succeeds=False)
+    assert "needs 9 pages of 2 MiB, and 1 of them are missing on nodes 1. Enlarge the pool" in said
+    said = llama(host, f"stage {MODEL} {FOLDER} --policy interleave", succeeds=False)
+    assert "and 2 of them are missing on node 3. Enlarge the pool" in said
+    assert free(host) == [20, 8, 20, 1]
+    assert host.run(f"ls -A {FOLDER}") == ""
+
+
+# The page cache
+
+
+def test_a_model_in_the_cache_of_the_wrong_node(host):
+    forget(host)
+    host.run(f"taskset -c {CPU[2]} cat {MODEL} >/dev/null")
+    said = llama(host, f"place {MODEL} --policy bind --nodes 2")
+    assert shares(said)[2] >= 95 and "as the policy wants it" in said
+    assert "as the policy wants it" in llama(host, f"place {MODEL} --policy local --nodes 2-3")
+    said = llama(host, f"place {MODEL} --policy interleave --nodes 0-3")
+    assert said.endswith("dropped, it will be read again.")
+    assert "nothing of it is in the page cache" in llama(host, f"place {MODEL} --policy bind --nodes 0")
+
+
+def test_a_model_that_was_read_interleaved(host):
+    """What a service reads under its policy is found where the policy wants it, by the same policy only."""
+    forget(host)
+    host.run(f"systemd-run --quiet --wait -p NUMAPolicy=interleave -p NUMAMask=0-3 md5sum {MODEL}")
+    said = llama(host, f"place {MODEL} --policy interleave --nodes 0-3")
+    assert "as the policy wants it" in said and set(shares(said)) == {0, 1, 2, 3}
+    assert llama(host, f"place {MODEL} --policy bind --nodes 0-1").endswith("dropped, it will be read again.")
+
+
+def test_a_model_in_use_stays(host):
+    """The pages of a running server are not taken from it, and the sentence names it."""
+    forget(host)
+    host.machine.run("cat >/run/server.py", input=SERVER)
+    host.run(f"systemd-run --quiet --unit=server -p CPUAffinity={CPU[1]} python3 /run/server.py {MODEL}")
+    try:
+        host.run("for i in $(seq 300); do test -e /run/mapped && exit 0; sleep 0.1; done; exit 1")
+        said = llama(host, f"place {MODEL} --policy bind --nodes 0")
+    finally:
+        host.run("systemctl stop server; rm -f /run/mapped /run/server.py")
+    assert shares(said)[1] >= 95 and "dropped but for" in said and "(python3)" in said

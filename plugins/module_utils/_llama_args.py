@@ -9,8 +9,8 @@ from __future__ import annotations
 from . import _llama_args_ik
 from ._errors import BadRequest
 from ._llama_flags import FLAGS, SPEC_TYPES, spelled
-from ._llama_help import IK
-from ._llama_wants import NGRAM, WANTS, check, of_kinds
+from ._llama_help import IK, PINS_SINCE
+from ._llama_wants import NGRAM, check, of_kinds, to_say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,11 +28,14 @@ def arguments(wants: Mapping[str, Any], capabilities: Capabilities) -> list[str]
     if capabilities.engine == IK:
         return _llama_args_ik.arguments(wants, capabilities)
     kinds = check(wants)
+    if wants.get("cpus") and not capabilities.pins_work:
+        raise BadRequest(
+            f"{capabilities.name} is not known to bind threads to CPUs: llama-server took masks without effect until "
+            f"build {PINS_SINCE}. Set GOMP_CPU_AFFINITY in its environment when it was built with OpenMP, or give the "
+            "unit exactly these CPUs."
+        )
     words: list[str] = []
-    for want in WANTS:
-        value = wants.get(want)
-        if value is None or want in ("extra", "speculation") or value is False and want != "repack":
-            continue
+    for want, value in to_say(wants):
         if want in NGRAM:
             for row in of_kinds(want, value, kinds, FLAGS):
                 words += spelled(row, value, FLAGS, capabilities)

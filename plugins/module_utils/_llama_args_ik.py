@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ._errors import BadRequest
 from ._llama_flags import SHORTEST_MOD, X, spelled
-from ._llama_wants import NGRAM, WANTS, check, of_kinds
+from ._llama_wants import NGRAM, check, of_kinds, to_say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,10 +93,7 @@ def arguments(wants: Mapping[str, Any], capabilities: Capabilities) -> list[str]
     _refuse(wants, capabilities)
     in_stages = bool(kinds) and "draft" in capabilities.values("--spec-type")
     words: list[str] = []
-    for want in WANTS:
-        value = wants.get(want)
-        if value is None or want in ("extra", "speculation") or value is False and want != "repack":
-            continue
+    for want, value in to_say(wants):
         if want in UNSHOWN:
             flag, template = UNSHOWN[want]
             words += [flag, template.format(value)]

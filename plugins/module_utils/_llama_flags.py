@@ -4,9 +4,9 @@
 
 """The table of llama.cpp's flags: what is wanted of a server, and what each era of llama.cpp calls it.
 
-A row has one candidate for each era, the newest first; the first that fits the binary's own --help is taken. A candidate
+A row has one candidate for each era, the newest first; the first that fits the binary's own --help is taken. One
 without words says that the server of that era did so without being asked. Read in the sources of August 2025 (with
-llama-cpp-python 0.3.16), February 2026 (0.3.17) and builds 9093 to 11434.
+llama-cpp-python 0.3.16), of early 2026 (0.3.17) and of builds 9093 to 11434.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
 SPEC_TYPES = {"draft": "draft-simple"}
 
 
-def spelled(want: str, value: object, table: Table, capabilities: Capabilities, way_out: str = "") -> list[str]:
+def spelled(want: str, value: object, table: Table, capabilities: Capabilities) -> list[str]:
     """Return the arguments that say a want to this binary; BadRequest when no candidate of the table fits it.
 
     A row that depends on the value is called ``want=value``.
@@ -108,8 +108,8 @@ def spelled(want: str, value: object, table: Table, capabilities: Capabilities, 
     tried = list(dict.fromkeys(word for candidate in row for word in candidate if word.startswith("--")))
     offers = [f"{flag} offers {', '.join(capabilities.values(flag))}" for flag in tried if capabilities.values(flag)]
     raise BadRequest(
-        f"{capabilities.name} cannot have {_named(want)} {text}: tried {', '.join(tried)}, and its --help has none that "
-        f"works so{''.join(f'; {offer}' for offer in offers)}. {way_out or 'Leave it out, or take another build.'}"
+        f"{capabilities.name} cannot have {_named(want)} {text}: tried {', '.join(tried)}, and its --help has no such "
+        f"flag that works{''.join(f'; {offer}' for offer in offers)}. Leave it out, or take another build."
     )
 
 

@@ -170,7 +170,7 @@ def _options(text: str) -> dict[str, Option]:
 
 def _names(line: str, at: int) -> tuple[list[str], str]:
     """Return the names at the begin of an option's line, and what stands behind them."""
-    names = []
+    names: list[str] = []
     while True:
         name = NAME.match(line, at)
         if name is None:

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A llama-server asked before a unit relies on it: what it can do, whether it takes the very arguments, and whether this
-CPU can run it.
+"""A llama-server asked before a unit relies on it: what it can do, whether it takes the very arguments, and whether
+this CPU can run it.
 
 None of it is guessed from a version. --help works on a binary that dies of an unknown instruction at the first token,
 and a server takes its arguments one after another, so that --version behind them ends it when all are accepted.
@@ -104,8 +104,8 @@ def _without_the_unit(arguments: Sequence[str]) -> list[str]:
 
 def _other_cpu(binary: str) -> BadRequest:
     return BadRequest(
-        f"{binary} was built for another CPU: it ends with SIGILL, an instruction that this one does not have. Build it "
-        "on this host, or take one that was built without GGML_NATIVE for a CPU that can no more than this one."
+        f"{binary} was built for another CPU: it ends with SIGILL, an instruction that this one lacks. Build it on "
+        "this host, or take one that was built without GGML_NATIVE for a CPU that can no more than this one."
     )
 
 

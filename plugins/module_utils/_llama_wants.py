@@ -75,6 +75,16 @@ def check(wants: Mapping[str, Any]) -> list[str]:
     return kinds
 
 
+def to_say(wants: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return what each row of a table is asked for; the kinds of speculation and the user's own words have none."""
+    rows = [(want, wants.get(want)) for want in WANTS if want not in ("speculation", "extra")]
+    return [
+        (want, value)
+        for want, value in rows
+        if value not in (None, [], "") and (value is not False or want == "repack")
+    ]
+
+
 def of_kinds(want: str, value: object, kinds: list[str], rows: Mapping[str, object]) -> list[str]:
     """Return the rows that say a want about n-grams for each kind that has it; BadRequest when none has."""
     found = [f"{want}/{kind}" for kind in kinds if f"{want}/{kind}" in rows or f"{want}/{kind}={value}" in rows]

@@ -24,6 +24,7 @@ from ._llama_help import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Sequence
 
     from ._llama_help import Capabilities
@@ -153,12 +154,12 @@ def one_token(binary: str, able: Capabilities) -> list[str]:
         os.close(log)
 
 
-def _wait_for_token(server: object, port: int) -> bool:
+def _wait_for_token(server: subprocess.Popen[bytes], port: int) -> bool:
     """Ask until a token comes, the server ends, or the time is up."""
     import http.client
 
     end = time.monotonic() + SECONDS
-    while time.monotonic() < end and server.poll() is None:  # type: ignore[attr-defined]
+    while time.monotonic() < end and server.poll() is None:
         asked = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
         with suppress(OSError, http.client.HTTPException):
             asked.request(

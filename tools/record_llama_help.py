@@ -32,7 +32,7 @@ from vepyc import VepycError, paths
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _llama_args, _llama_help  # noqa: E402
+from ansible_collections.sovereign.epyc.plugins.module_utils import _llama_args, _llama_help, _llama_probe  # noqa: E402
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest  # noqa: E402
 
 DATA = ROOT / "tests" / "unit" / "data" / "llama_help"
@@ -137,9 +137,7 @@ def built(wants: dict[str, Any], able: _llama_help.Capabilities) -> Iterator[lis
 
 
 def run(server: Path, arguments: list[str]) -> dict[str, Any]:
-    # The device is that of another process, which only runs beside the server.
-    words = ["none" if word == "RPC0" else word for word in arguments]
-    done = ask(server, [*words, "--version"])
+    done = ask(server, [*_llama_probe.without_the_unit(arguments), "--version"])
     return {"arguments": arguments, "code": done["code"], "err": done["err"] if done["code"] else ""}
 
 

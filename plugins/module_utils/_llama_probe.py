@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from ._llama_help import Capabilities
 
 SECONDS = 60
-#: What the server looks up while it reads its arguments: a credential that only the unit has, and the device of another
-#: process that only runs with it.
-KEY_FILE = "--api-key-file"
+#: What the server looks up while it reads its arguments: a credential that only the unit has, and another process that
+#: only runs with it. Newer builds abort when they do not reach it.
+KEY_FILE, OTHER = "--api-key-file", "--rpc"
 DEVICE, LATER_DEVICE = ("--spec-draft-device", "--device-draft"), "RPC0"
 OPENMP = re.compile(r"\blib(?:g|i)?omp\d*\.so")
 #: 132 is what a shell makes of the signal.
@@ -72,7 +72,7 @@ def openmp(binary: str) -> bool:
 
 def dry_run(binary: str, arguments: Sequence[str]) -> None:
     """Let the server read these arguments and end. BadRequest with its own words when it does not take them."""
-    done = attempt([binary, *_without_the_unit(arguments), "--version"], SECONDS)
+    done = attempt([binary, *without_the_unit(arguments), "--version"], SECONDS)
     if done.code in ILLEGAL:
         raise _other_cpu(binary)
     if done.code != 0:
@@ -93,13 +93,20 @@ def sentence(out: str, err: str) -> str:
     return "it says nothing."
 
 
-def _without_the_unit(arguments: Sequence[str]) -> list[str]:
-    words = list(arguments)
-    for number, word in enumerate(arguments[:-1]):
-        if word == KEY_FILE:
-            words[number + 1] = os.devnull
-        elif word in DEVICE and arguments[number + 1] == LATER_DEVICE:
-            words[number + 1] = "none"
+def without_the_unit(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with something that is there for what is only there when the unit runs."""
+    words: list[str] = []
+    before = ""
+    for word in arguments:
+        if before == OTHER:
+            words.pop()
+        elif before == KEY_FILE:
+            words.append(os.devnull)
+        elif before in DEVICE and word == LATER_DEVICE:
+            words.append("none")
+        else:
+            words.append(word)
+        before = word
     return words
 
 

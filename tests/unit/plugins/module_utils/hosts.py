@@ -11,6 +11,7 @@ offline CPUs, ids with holes, missing files.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,18 @@ class TreeFS(KernelFS):
     def read_at(self, path: str, offset: int, size: int) -> bytes:
         self.read(path)
         return self.answers.get(offset, bytes(size))
+
+
+class Made(dict[str, Any]):
+    """What is made by its name when it is asked for: with ansible-test each test is a process, and makes its own."""
+
+    def __init__(self, make: Callable[[str], Any]) -> None:
+        super().__init__()
+        self.make = make
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = self.make(name)
+        return self[name]
 
 
 class Host:

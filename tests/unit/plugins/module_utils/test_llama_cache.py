@@ -39,7 +39,7 @@ def file(tmp_path: Path) -> Path:
     file = tmp_path / "model.gguf"
     file.write_bytes(os.urandom(8 * MIB + 5))
     if any(f" {mount} tmpfs " in Path("/proc/self/mounts").read_text() for mount in file.parents):
-        pytest.skip(TMPFS)
+        pytest.fail(f"{file} is on a tmpfs: {TMPFS}. Say with --basetemp where a disk is.")
     return file
 
 

@@ -55,13 +55,13 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Host]:
-    found = {}
-    for name in (*MACHINES, "small"):
+    def machine(name: str) -> Host:
         tree = hosts.shape(tmp_path_factory.mktemp("host"), name)
         nodes = [node.id for node in tree.topology().nodes]
         tree.put("/sys/devices/system/node/has_memory", _cpulist.render(nodes))
-        found[name] = Host(tree.fs, INTENT)
-    return found
+        return Host(tree.fs, INTENT)
+
+    return hosts.Made(machine)
 
 
 @pytest.fixture

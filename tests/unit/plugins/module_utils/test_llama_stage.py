@@ -2,13 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Copies on a hugetlbfs: what there is room for, on trees; and real copies where root may mount one here."""
+"""Copies on a hugetlbfs: what there is room for, on trees; and real copies on one that root mounts."""
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,28 +93,22 @@ def test_where_a_copy_may_lie(
 
 @pytest.fixture(scope="module")
 def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A hugetlbfs with a pool of a few pages; the pool is as it was afterwards."""
+    """A hugetlbfs with a pool of a few pages; the pool is as it was afterwards. Needs root."""
     number = POOL / "nr_hugepages"
     folder = tmp_path_factory.mktemp("huge pages")
-    try:
+    # The pool is the machine's, and tests of several Pythons may run at a time.
+    with open(Path(tempfile.gettempdir(), "sovereign-epyc-tests.lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         before = int(number.read_text())
-        number.write_text(str(before + PAGES))
-    except OSError as error:
-        pytest.skip(f"no pool of huge pages can be made here: {error}")
-    try:
-        if int(number.read_text()) != before + PAGES:
-            pytest.skip("there is no memory for huge pages here")
-        done = subprocess.run(
-            ["mount", "-t", "hugetlbfs", "-o", f"pagesize=2M,size={PAGES * PAGE}", "none", str(folder)],
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            pytest.skip(f"no hugetlbfs can be mounted here: {done.stderr}")
-        yield folder
-        subprocess.run(["umount", str(folder)], check=True)
-    finally:
-        number.write_text(str(before))
+        try:
+            number.write_text(str(PAGES))
+            assert int(number.read_text()) == PAGES, "pages are in use, or there is no memory for them"
+            options = f"pagesize=2M,size={PAGES * PAGE}"
+            subprocess.run(["mount", "-t", "hugetlbfs", "-o", options, "none", str(folder)], check=True)
+            yield folder
+            subprocess.run(["umount", str(folder)], check=True)
+        finally:
+            number.write_text(str(before))
 
 
 @pytest.fixture

@@ -209,7 +209,7 @@ def test_threads_that_begin_at_home_need_not_be_sent_there() -> None:
     assert lines(text, "CPUAffinity") == ["0"] and "llama home" not in text
 
 
-@pytest.mark.parametrize("folder", ["/home/op/models", "/root", "/tmp/models", "/var/tmp"])
+@pytest.mark.parametrize("folder", ["/home", "/root", "/tmp/models", "/var/tmp"])
 def test_a_file_in_a_hidden_folder_is_shown(folder: str) -> None:
     assert lines(main_unit(folder=Path(folder)), "BindReadOnlyPaths") == [folder]
     assert lines(main_unit(folder=Path("/homely")), "BindReadOnlyPaths") == []

@@ -22,8 +22,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._download import Do
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._progress import Progress
 from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
-from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.servers import Server, say, serving
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.ggufs import gguf, model, tensor
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.servers import Server, say, serving
 
 MIB = 1 << 20
 

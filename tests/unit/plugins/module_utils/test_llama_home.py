@@ -46,7 +46,7 @@ def test_a_process_that_has_ended(tmp_path: Path) -> None:
 @pytest.fixture
 def process() -> Iterator[int]:
     """A process whose second thread began where the first is."""
-    sleep = "t.Thread(target=time.sleep, args=(60,), daemon=True).start(); print(); time.sleep(60)"
+    sleep = "t.Thread(target=time.sleep, args=(60,), daemon=True).start(); print(flush=True); time.sleep(60)"
     code = f"import threading as t, time; {sleep}"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None

@@ -70,7 +70,7 @@ def host(machines: dict[str, Host]) -> Host:
 
 
 def planned(
-    host: Host, models: Models, /, able: Able = NEW, here: Room | None = None, moe: bool = False, **raw: Any
+    machine: Host, models: Models, /, able: Able = NEW, here: Room | None = None, moe: bool = False, **raw: Any
 ) -> Service:
     if raw.get("speculation") in ("draft", "cascade"):
         raw.setdefault("draft_model", "/srv/small.gguf")
@@ -78,11 +78,11 @@ def planned(
         {"name": "chat", "binary": "/opt/llama-server", "model": "/srv/large.gguf", "port": 8080, **raw}
     )
     if here is None:
-        nodes = [node.id for node in host.topology.nodes]
+        nodes = [node.id for node in machine.topology.nodes]
         here = Room(dict.fromkeys(nodes, 200 * GB), {(node, 2048): 60000 for node in nodes}, hugetlbfs_kb=2048)
     model = models.moe if moe else models.large
     draft = models.small if options.drafts else None
-    return _llama_plan.plan_service(options, host, able, model, draft, here)
+    return _llama_plan.plan_service(options, machine, able, model, draft, here)
 
 
 def refused(*positional: Any, **named: Any) -> str:

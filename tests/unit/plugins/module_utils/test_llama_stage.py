@@ -91,7 +91,7 @@ def test_where_a_copy_may_lie(
 # Real copies
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A hugetlbfs with a pool of a few pages; the pool is as it was afterwards. Needs root."""
     number = POOL / "nr_hugepages"
@@ -105,8 +105,10 @@ def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             assert int(number.read_text()) == PAGES, "pages are in use, or there is no memory for them"
             options = f"pagesize=2M,size={PAGES * PAGE}"
             subprocess.run(["mount", "-t", "hugetlbfs", "-o", options, "none", str(folder)], check=True)
-            yield folder
-            subprocess.run(["umount", str(folder)], check=True)
+            try:
+                yield folder
+            finally:
+                subprocess.run(["umount", str(folder)], check=True)
         finally:
             number.write_text(str(before))
 

@@ -14,18 +14,18 @@ from __future__ import annotations
 import os
 import re
 
-from . import _command, _textfile
+from . import _textfile
 from ._engine import COMMAND, HOME, EngineFiles
 from ._errors import BadRequest
+from ._units import FOLDER, WithUnits, state
 from ._verdict import SERVICE as BOOT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from ._knob import Change, Settings
 
-FOLDER = "/etc/systemd/system"
 WATCH = "sovereign-epyc-watch.service"
 CHECK = "sovereign-epyc-check.service"
 TIMER = "sovereign-epyc-check.timer"
@@ -89,11 +89,6 @@ WantedBy={STARTED_BY[TIMER]}
 """,
 }
 INTERVAL = "15min"
-PROPERTIES = "Id,LoadState,UnitFileState,ActiveState,NeedDaemonReload"
-#: Nothing of such a unit runs.
-STOPPED = (None, "inactive", "failed")
-#: Of a unit whose file, or a drop-in of it, systemd has not read since it changed.
-OLD = "active as before its file changed"
 #: What a unit file would take for more than a name: words end at a space, % and $ are replaced, quotes go in pairs.
 TEXTFILE = re.compile(r"/[^\s'\"\\%$\x00-\x1f\x7f]+\.prom")
 #: The units of time that systemd knows, in microseconds.
@@ -111,11 +106,13 @@ UNITS = {
 AMOUNT = re.compile(r"[ \t]*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[ \t]*([^\W\d_]+)|(?=[ \t]|$))[ \t]*")
 
 
-class Engine(EngineFiles):
+class Engine(WithUnits, EngineFiles):
     """The engine and its units, in one knob: what is stopped first and started last is so on the way back too.
 
     With an empty ``textfile``, a check that is there is left alone; without the engine there is no check.
     """
+
+    started_by = STARTED_BY
 
     def __init__(self, present: bool, textfile: str = "", interval: str = INTERVAL, root: str = "/") -> None:
         if textfile and not TEXTFILE.fullmatch(textfile):
@@ -140,59 +137,18 @@ class Engine(EngineFiles):
         """Return files as digests, and systemd's words on units. The boot service may wait for the next boot."""
         wanted = super().wanted()
         if self.present:
-            wanted.update({_state(name, "enabled"): "enabled" for name in STARTED_BY if name in self.units})
-            wanted.update({_state(name, "active"): "active" for name in (WATCH, TIMER) if name in self.units})
+            wanted.update({state("engine", name, "enabled"): "enabled" for name in STARTED_BY if name in self.units})
+            wanted.update({state("engine", name, "active"): "active" for name in (WATCH, TIMER) if name in self.units})
             return wanted
         wanted.update(dict.fromkeys(f"engine:{FOLDER}/{name}" for name in self.units))
-        wanted.update(dict.fromkeys(_state(name, "enabled") for name in STARTED_BY))
-        wanted.update(dict.fromkeys(_state(name, "active") for name in self.units))
+        wanted.update(dict.fromkeys(state("engine", name, "enabled") for name in STARTED_BY))
+        wanted.update(dict.fromkeys(state("engine", name, "active") for name in self.units))
         if self.metrics:
             # They would go on telling of a host that nobody checks any more.
             wanted[f"engine:{self.metrics}"] = None
         return wanted
 
-    def read(self, addresses: Iterable[str]) -> Settings:
-        """Return what is on the disk, and what systemd says, which is asked once."""
-        addresses = list(addresses)
-        found = super().read(address for address in addresses if not _is_state(address))
-        states = [address for address in addresses if _is_state(address)]
-        if states:
-            shown = _show(dict.fromkeys(_name_of(address) for address in states))
-            for address in states:
-                unit = shown.get(_name_of(address), {})
-                found[address] = self._enablement(unit) if address.endswith("/enabled") else _activity(unit)
-        return found
-
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare; there are several ways not to run, and what is passing is nothing to go back to."""
-        if not _is_state(address) or address.endswith("/enabled") or wanted == "active":
-            return wanted == found
-        return found in (None, "inactive") if wanted is None else wanted not in STOPPED or found in STOPPED
-
-    def write(self, changes: Sequence[Change]) -> None:
-        """Stop, change files, have systemd read them, start."""
-        files = [change for change in changes if not _is_state(change.address)]
-        states = [change for change in changes if _is_state(change.address)]
-        active = {_name_of(change.address): change for change in states if change.address.endswith("/active")}
-        enabled = {_name_of(change.address): change for change in states if change.address.endswith("/enabled")}
-        stale = any(change.address.startswith(f"engine:{FOLDER}/") for change in files)
-        stale |= any(change.before == OLD for change in active.values())
-
-        stop = [name for name, change in active.items() if change.after in STOPPED]
-        _systemctl("stop", [name for name in stop if active[name].before not in STOPPED])
-        # It would be listed as failed after it is gone.
-        _systemctl("reset-failed", [name for name in stop if active[name].before == "failed"])
-        off = [name for name, change in enabled.items() if change.before == "enabled"]
-        _systemctl("disable", off, "--no-reload")
-        super().write(files)
-        on = [name for name, change in enabled.items() if change.after == "enabled"]
-        _systemctl("enable", on)  # This has systemd read all files anew, too.
-        if (stale or off) and not on:
-            _command.run(["systemctl", "daemon-reload"])
-        _systemctl("restart", [name for name in active if name not in stop])
-        _systemctl("try-restart", [name for name in self._outdated(files) if name not in active])
-
-    def _outdated(self, files: Sequence[Change]) -> list[str]:
+    def outdated(self, files: Sequence[Change]) -> list[str]:
         """Return units that may still run as it was before these files changed."""
         written = [change.address[len("engine:") :] for change in files if change.after is not None]
         names = [name for name in (WATCH, TIMER) if f"{FOLDER}/{name}" in written]
@@ -200,46 +156,6 @@ class Engine(EngineFiles):
         if WATCH not in names and any(path == COMMAND or path.startswith(f"{HOME}/") for path in written):
             names.append(WATCH)
         return [name for name in names if os.path.exists(_textfile.under(self.root, f"{FOLDER}/{name}"))]
-
-    def _enablement(self, unit: dict[str, str]) -> str | None:
-        """Return systemd's word, unless it is of a link that is gone: it looks only when it reads all files anew."""
-        name, state = unit.get("Id", ""), unit.get("UnitFileState", "")
-        link = f"{FOLDER}/{STARTED_BY.get(name)}.wants/{name}"
-        if state == "enabled" and not os.path.islink(_textfile.under(self.root, link)):
-            return "disabled"
-        return state or None
-
-
-def _state(name: str, kind: str) -> str:
-    return f"engine:{name}/{kind}"
-
-
-def _is_state(address: str) -> bool:
-    return not address.startswith("engine:/")
-
-
-def _name_of(address: str) -> str:
-    return address[len("engine:") :].partition("/")[0]
-
-
-def _activity(unit: dict[str, str]) -> str | None:
-    state = unit.get("ActiveState", "")
-    if unit.get("LoadState") == "not-found" and state in STOPPED:
-        return None
-    return OLD if state == "active" and unit.get("NeedDaemonReload") == "yes" else state or None
-
-
-def _show(names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return the properties of units by their names; systemd answers for a unit that is not there, too."""
-    output = _command.run(["systemctl", "show", f"--property={PROPERTIES}", *names])
-    units = [dict(row.partition("=")[::2] for row in part.splitlines()) for part in output.split("\n\n")]
-    return {unit.get("Id", ""): unit for unit in units}
-
-
-def _systemctl(verb: str, names: Sequence[str], *options: str) -> None:
-    """Have systemctl do something; not with its option --quiet, which keeps it from saying why a job failed."""
-    if names:
-        _command.run(["systemctl", *options, verb, *names])
 
 
 def _microseconds(text: str) -> float:

@@ -33,6 +33,8 @@ USAGE = """usage: sovereign-epyc llama COMMAND
             when there is no room for both
   place FILE --policy bind|interleave|local --nodes LIST
             drop a model from the page cache when it lies on other nodes than these
+  home PROCESS --cpus LIST
+            let the threads of a server that do not compute run on these CPUs
 """
 
 
@@ -109,6 +111,16 @@ def _place(given: Options) -> str:
     return "\n".join(_llama_cache.place(part, given[POLICY], nodes) for part in parts_of(given["file"]))
 
 
+def _home(given: Options) -> str:
+    from . import _cpulist, _llama_home
+
+    process, cpus = given["process"], _cpulist.parse(given[CPUS])
+    if not process.isdecimal():
+        raise BadRequest(f"'{process}' is no number of a process.")
+    count = _llama_home.send_home(KernelFS(read_only=True), int(process), cpus)
+    return f"{count} threads of process {process} may run on CPUs {_cpulist.render(cpus)} and nowhere else."
+
+
 def _seconds(given: Options) -> float:
     text = given[TIMEOUT]
     if not text.replace(".", "", 1).isdecimal():
@@ -117,10 +129,12 @@ def _seconds(given: Options) -> float:
 
 
 TIMEOUT, KEY_FILE, NODES, POLICY, REPLACE = "--timeout", "--key-file", "--nodes", "--policy", "--replace"
+CPUS = "--cpus"
 #: The words that a command takes, the options that it needs, those that it takes, and what it does.
 COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[[Options], str]]] = {
     "await": (("url",), (TIMEOUT,), (), _await),
     "drain": (("url",), (TIMEOUT,), (KEY_FILE,), _drain),
     "stage": (("file", "folder"), (), (NODES, POLICY, REPLACE), _stage),
     "place": (("file",), (POLICY, NODES), (), _place),
+    "home": (("process",), (CPUS,), (), _home),
 }

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _ansible, _engine, _engine_units
+from ansible_collections.sovereign.epyc.plugins.module_utils import _ansible, _engine, _engine_units, _units
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
 from ansible_collections.sovereign.epyc.plugins.modules import (
@@ -146,7 +146,7 @@ def test_the_engine_is_installed_replaced_and_removed(
     (package / "_knob.py").write_text("edited")
     assert list(run(epyc_engine)["diff"]["after"]) == [f"engine:{_engine.PACKAGE}/_knob.py"]
     assert run(epyc_engine, interval="often")["msg"].startswith("interval is 'often'")
-    monkeypatch.setattr(_engine_units._command, "run", lambda command: "")
+    monkeypatch.setattr(_units._command, "run", lambda command: "")
     assert run(epyc_engine, state="absent")["changed"] is True
     assert not home.exists()
     assert not command.exists()

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _engine, _engine_units, _textfile
+from ansible_collections.sovereign.epyc.plugins.module_utils import _engine, _textfile, _units
 from ansible_collections.sovereign.epyc.plugins.module_utils._engine_units import (
     BOOT,
     CHECK,
@@ -31,90 +31,16 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import Ke
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob import Outcome, converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.systemds import Systemd
 
 MODULE = f"{_engine.PACKAGE}/_knob.py"
 TEXTFILE = "/var/lib/node-exporter/sovereign-epyc.prom"
 
 
-class Systemd:
-    """What systemctl does to a tree, and what it remembers until it is told to read all files anew."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.active: dict[str, str] = {}
-        self.known: dict[str, tuple[str, str]] = {}
-        self.calls: list[str] = []
-        self.refuses = ""
-        self.breaks: set[str] = set()
-
-    def file(self, name: str) -> Path:
-        return self.root / f"{FOLDER}/{name}".lstrip("/")
-
-    def link(self, name: str) -> Path:
-        return self.file(f"{STARTED_BY[name]}.wants") / name
-
-    def state(self, name: str) -> str:
-        if os.path.islink(self.file(name)):
-            return "masked"
-        if name not in STARTED_BY:
-            return "static"
-        return "enabled" if self.link(name).is_symlink() else "disabled"
-
-    def reload(self) -> None:
-        self.known = {name: self.known[name] for name in self.known if self.file(name).exists()}
-        for name in self.known:
-            self.known[name] = (self.file(name).read_text(), self.state(name))
-
-    def run(self, command: Sequence[str]) -> str:
-        assert command[0] == "systemctl"
-        words = [word for word in command[1:] if not word.startswith("-")]
-        verb, names = words[0], words[1:]
-        self.calls.append(" ".join(words))
-        if self.refuses and self.calls[-1].startswith(self.refuses):
-            reason = "nothing" if "--quiet" in command else "no"
-            raise TuningError(f"'systemctl {verb}' failed with exit code 1. It says: {reason}")
-        if verb == "show":
-            return "\n".join(self.show(name) for name in names)
-        for name in names:
-            assert self.file(name).exists(), f"there is no {name}"
-            if verb == "enable":
-                self.link(name).parent.mkdir(exist_ok=True)
-                self.link(name).unlink(missing_ok=True)
-                self.link(name).symlink_to(f"{FOLDER}/{name}")
-            elif verb == "disable":
-                self.link(name).unlink()
-            elif verb == "stop":
-                self.active[name] = "inactive"
-            elif verb == "reset-failed":
-                assert self.active.pop(name) == "failed"
-            elif verb == "restart" or (verb == "try-restart" and self.active.get(name) == "active"):
-                self.active[name] = "failed" if name in self.breaks else "active"
-        if verb in ("enable", "daemon-reload") or (verb == "disable" and "--no-reload" not in command):
-            self.reload()
-        return ""
-
-    def show(self, name: str) -> str:
-        if name not in self.known and self.file(name).exists():
-            self.known[name] = (self.file(name).read_text(), self.state(name))
-        there = name in self.known
-        text, state = self.known.get(name, ("", ""))
-        old = there and (not self.file(name).exists() or self.file(name).read_text() != text)
-        return (
-            f"Id={name}\nLoadState={'loaded' if there else 'not-found'}\nActiveState="
-            f"{self.active.get(name, 'inactive')}\nUnitFileState={state}\nNeedDaemonReload={'yes' if old else 'no'}\n"
-        )
-
-    def asked(self) -> list[str]:
-        """Return what it was asked for since the last time."""
-        calls, self.calls = self.calls, []
-        return calls
-
-
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
-    fake = Systemd(tmp_path)
-    monkeypatch.setattr(_engine_units._command, "run", fake.run)
-    (tmp_path / "etc/systemd/system").mkdir(parents=True)
+    fake = Systemd(tmp_path, STARTED_BY)
+    monkeypatch.setattr(_units._command, "run", fake.run)
     (tmp_path / "usr/sbin").mkdir(parents=True)
     version(monkeypatch, "one")
     return fake
@@ -421,7 +347,11 @@ def test_a_file_that_a_unit_cannot_name(textfile: str) -> None:
 
 def test_nothing_on_the_host_needs_what_only_installs() -> None:
     modules = {path.stem: path.read_text() for path in Path(_engine.__file__).parent.glob("*.py")}
-    assert {"_ansible", "_engine", "_engine_units"} == set(_engine.NOT_INSTALLED) <= set(modules)
+    assert (
+        {"_ansible", "_engine", "_engine_units", "_llama_instance", "_units"}
+        == set(_engine.NOT_INSTALLED)
+        <= set(modules)
+    )
     for name in modules.keys() - set(_engine.NOT_INSTALLED):
         rows = [row for row in modules[name].splitlines() if "import" in row.split()]
         assert [row for row in rows for word in re.findall(r"\w+", row) if word in _engine.NOT_INSTALLED] == []

@@ -31,6 +31,7 @@ URL = "http://127.0.0.1:1"
         ("stage", "model.gguf"),
         ("stage", "model.gguf", "folder", "--json"),
         ("place", "model.gguf", "--policy", "bind"),
+        ("home", "12"),
     ],
 )
 def test_what_it_does_not_know_is_answered_by_its_usage(
@@ -50,6 +51,8 @@ def test_what_it_does_not_know_is_answered_by_its_usage(
         (("stage", "x", "/dev", "--policy", "local"), "--policy: a copy cannot be staged with 'local'; say bind or"),
         (("stage", "x", "/proc", "--nodes", "0-9"), "--nodes: there is no node 4 with memory on this host, only 0-3."),
         (("stage", "x", "/proc", "--nodes", "0"), "/proc is not on a hugetlbfs. Mount one, as with 'mount -t hugetl"),
+        (("home", "main", "--cpus", "0"), "'main' is no number of a process."),
+        (("home", "4194305", "--cpus", "0"), "There is no process 4194305: it has ended."),
         (("stage", "x", "/none"), "/none cannot be looked at: No such file or directory. It shall be a folder on a hu"),
     ],
 )

@@ -116,7 +116,7 @@ def test_a_model_in_the_cache_of_the_wrong_node(host):
 def test_a_model_that_was_read_interleaved(host):
     """What a service reads under its policy is found where the policy wants it, by the same policy only."""
     forget(host)
-    host.run(f"systemd-run --quiet --wait -p NUMAPolicy=interleave -p NUMAMask=0-3 md5sum {MODEL}")
+    host.run(f"numactl --interleave=0-3 md5sum {MODEL}")
     said = llama(host, f"place {MODEL} --policy interleave --nodes 0-3")
     assert "as the policy wants it" in said and set(shares(said)) == {0, 1, 2, 3}
     assert llama(host, f"place {MODEL} --policy bind --nodes 0-1").endswith("dropped, it will be read again.")
@@ -126,10 +126,12 @@ def test_a_model_in_use_stays(host):
     """The pages of a running server are not taken from it, and the sentence names it."""
     forget(host)
     host.machine.run("cat >/run/server.py", input=SERVER)
-    host.run(f"systemd-run --quiet --unit=server -p CPUAffinity={CPU[1]} python3 /run/server.py {MODEL}")
+    host.run(
+        f"taskset -c {CPU[1]} setsid python3 /run/server.py {MODEL} >/dev/null 2>&1 </dev/null & echo $! >/run/pid"
+    )
     try:
         host.run("for i in $(seq 300); do test -e /run/mapped && exit 0; sleep 0.1; done; exit 1")
         said = llama(host, f"place {MODEL} --policy bind --nodes 0")
     finally:
-        host.run("systemctl stop server; rm -f /run/mapped /run/server.py")
+        host.run("kill $(cat /run/pid); rm -f /run/mapped /run/pid /run/server.py")
     assert shares(said)[1] >= 95 and "dropped but for" in said and "(python3)" in said

@@ -239,8 +239,11 @@ EXAMPLES = r"""
   register: chat
 
 - name: Prove that it is where it shall be
-  sovereign.epyc.service_placement: >-
-    {{ chat.service.expect | combine({'service': chat.service.unit, 'intent': epyc.intent}) }}
+  sovereign.epyc.service_placement:
+    service: "{{ chat.service.unit }}"
+    cpus: "{{ chat.service.expect.cpus }}"
+    nodes: "{{ chat.service.expect.nodes }}"
+    interleaved: "{{ chat.service.expect.interleaved }}"
 
 - name: Serve a large model with a draft, interleaved over all nodes
   sovereign.epyc.llama_server:

@@ -96,8 +96,7 @@ class Room:
 def room(host: Host, options: Options, models: Sequence[Model]) -> Room:
     """Read what this host has left now."""
     fs = host.fs
-    words = (fs.find("/proc/meminfo") or "").split()
-    default_kb = int(words[words.index("Hugepagesize:") + 1]) if "Hugepagesize:" in words else 2048
+    default_kb = default_page_kb(fs)
     available = {}
     free = {}
     for node in host.topology.nodes:
@@ -109,6 +108,12 @@ def room(host: Host, options: Options, models: Sequence[Model]) -> Room:
     staged = [path for model in models for path in staged_paths(options, model) if fs.status(path) is not None]
     mount_kb = _hugetlbfs_kb(fs, options.hugetlbfs, default_kb)
     return Room(available, free, default_kb, mount_kb, isolated, modes, staged)
+
+
+def default_page_kb(fs: KernelFS) -> int:
+    """Return the size of the huge pages that programs get who name none, in kB."""
+    words = (fs.find("/proc/meminfo") or "").split()
+    return int(words[words.index("Hugepagesize:") + 1]) if "Hugepagesize:" in words else 2048
 
 
 def _available(fs: KernelFS, node: int) -> int:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ._knob import Change, Settings
 
 FOLDER = "/etc/systemd/system"
+#: Where drop-ins of a unit are: those of people, and those that `systemctl set-property` makes.
+FOLDERS = (FOLDER, "/run/systemd/system", "/etc/systemd/system.control", "/run/systemd/system.control")
 PROPERTIES = "Id,LoadState,UnitFileState,ActiveState,NeedDaemonReload"
 #: Nothing of such a unit runs.
 STOPPED = (None, "inactive", "failed")
@@ -71,7 +73,8 @@ class WithUnits(Knob):
         states = [change for change in changes if _is_state(change.address)]
         active = {_name_of(change.address): change for change in states if change.address.endswith("/active")}
         enabled = {_name_of(change.address): change for change in states if change.address.endswith("/enabled")}
-        stale = any(change.address.startswith(f"{self.prefix}:{FOLDER}/") for change in files)
+        places = tuple(f"{self.prefix}:{folder}/" for folder in FOLDERS)
+        stale = any(change.address.startswith(places) for change in files)
         stale |= any(change.before == OLD for change in active.values())
 
         stop = [name for name, change in active.items() if change.after in STOPPED]

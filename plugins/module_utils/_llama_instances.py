@@ -18,7 +18,7 @@ from ._knob import Knob
 from ._llama_instance import Instance
 from ._llama_options import Options
 from ._llama_service import unit_of
-from ._llama_unit import HEAD, unit_files
+from ._llama_unit import COMMAND, HEAD, unit_files
 from ._threads import processes_of
 from ._units import FOLDER, show
 
@@ -64,13 +64,16 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
     BadRequest says of which one, and why it cannot be; nothing was changed then.
     """
     options = []
-    able = {}
+    able: dict[str, Capabilities] = {}
+    tried: dict[str, list[str]] = {}
     for raw in asked:
         with _named(raw.get("name")):
             one = Options.parse(raw)
             options.append(one)
             able[one.binary] = able.get(one.binary) or _llama_probe.capabilities(one.binary)
     _refuse_what_two_have(options)
+    if options and not host.fs.read_only and not os.path.exists(_textfile.under(root, COMMAND)):
+        raise BadRequest(f"There is no {COMMAND}, which their units call. Run the role base, or the module epyc_engine.")
     others = [name for name in installed(root) if name not in {one.name for one in options}]
     gone = others if purge else []
     ending = [*gone, *(one.name for one in options)]
@@ -83,6 +86,9 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
             service, arguments = _plan(host, one, able[one.binary], held, services)
             _refuse_a_taken_port(one, [name for name in running if name in gone or name == one.name])
             _llama_probe.dry_run(one.binary, arguments)
+            if one.binary not in tried:
+                tried[one.binary] = _llama_probe.one_token(one.binary, able[one.binary])
+        service.remarks += tried[one.binary]
         services.append(service)
         knobs.append(Instance(one.name, unit_files(service, arguments), service, root))
     return [*knobs, Plans(services)]
@@ -137,7 +143,6 @@ def _plan(
     for other in before:
         _reserve(here, other)
     service = _llama_plan.plan_service(options, host, able, model, draft, here)
-    service.remarks += _llama_probe.one_token(options.binary, able)
     for other in before:
         shared = set(service.seat.busy_cpus) & set(other.seat.busy_cpus)
         if shared:

@@ -135,8 +135,8 @@ options:
         default: 1
       cpus:
         description:
-          - The CPUs to compute on, as names of roles in the plan or numbers, such as V(draft,verify), V(node0) or
-            V(8-15).
+          - The CPUs to compute on, as names of roles in the plan, places or numbers, such as V(draft,verify), V(node0)
+            or V(8-15). Of a place, housekeeping CPUs are left out.
           - Without it, all but the housekeeping. Threads for HTTP run on the housekeeping CPUs.
         type: str
       threads:

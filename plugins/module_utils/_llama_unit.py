@@ -136,7 +136,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         # A server ends at once when it is idle, and with a request in flight only at the second signal, which is
         # systemd's own after these two.
         "ExecStop=-/bin/kill -TERM $MAINPID",
-        f"ExecStop=-/usr/bin/timeout {options.stop_timeout} /usr/bin/tail -s 0.1 --pid=$MAINPID -f /dev/null",
+        f"ExecStop=-/usr/bin/timeout {options.stop_timeout} /usr/bin/tail -s 0.1 --pid=${{MAINPID}} -f /dev/null",
         # Each step of the start may take as long as the slowest. The limit of the stop holds for draining too.
         f"TimeoutStartSec={options.start_timeout + 30}",
         f"TimeoutStopSec={options.drain_timeout + options.stop_timeout}",

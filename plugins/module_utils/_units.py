@@ -79,8 +79,9 @@ class WithUnits(Knob):
 
         stop = [name for name, change in active.items() if change.after in STOPPED]
         _systemctl("stop", [name for name in stop if active[name].before not in STOPPED])
-        # It would be listed as failed after it is gone.
-        _systemctl("reset-failed", [name for name in stop if active[name].before == "failed"])
+        # One that failed, also by being stopped, would be listed after it is gone.
+        shown = show(stop) if stop else {}
+        _systemctl("reset-failed", [name for name in stop if shown[name].get("ActiveState") == "failed"])
         off = [name for name, change in enabled.items() if change.before == "enabled"]
         _systemctl("disable", off, "--no-reload")
         super().write(files)
@@ -88,8 +89,14 @@ class WithUnits(Knob):
         _systemctl("enable", on)  # This has systemd read all files anew, too.
         if (stale or off) and not on:
             _command.run(["systemctl", "daemon-reload"])
-        _systemctl("restart", [name for name in active if name not in stop])
-        _systemctl("try-restart", [name for name in self.outdated(files) if name not in active])
+        start = [name for name in active if name not in stop]
+        again = [name for name in self.outdated(files) if name not in active]
+        # How often a unit may start is meant for those that die, not for changes: systemd shall count anew. It refuses
+        # that for a unit that it has not loaded, which has no count.
+        with suppress(TuningError):
+            _systemctl("reset-failed", [*(name for name in start if active[name].before == "failed"), *again])
+        _systemctl("restart", start)
+        _systemctl("try-restart", again)
 
     def _enablement(self, unit: dict[str, str]) -> str | None:
         """Return systemd's word, unless it is of a link that is gone: it looks only when it reads all files anew."""

@@ -110,7 +110,7 @@ def test_what_was_added_by_hand_goes_and_the_unit_starts_again(systemd: Systemd,
     systemd.asked()
     run(systemd, {MAIN: "one", RPC: "draft"})
     assert not added.exists()
-    assert systemd.asked()[-3:-1] == ["daemon-reload", f"try-restart {MAIN}"]
+    assert systemd.asked()[-4:-1] == ["daemon-reload", f"reset-failed {MAIN}", f"try-restart {MAIN}"]
 
 
 def test_an_added_file_is_there_again_when_it_does_not_start_without(systemd: Systemd) -> None:

@@ -21,6 +21,7 @@ from . import _cpulist, _llama_memory
 from ._errors import Absent, BadRequest, NotApplied, TuningError
 from ._hugepages import about, pages_text, parts_of, pool_file, promised
 from ._kernelfs import hold
+from ._placement_memory import LARGEST_NUMA_MAPS, parse_numa_maps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Copy:
             self.status = os.stat(source)
         except OSError as error:
             raise BadRequest(f"{source} cannot be staged: {os.strerror(error.errno or 0)}.") from None
+        self.page = page
         self.pages = -(-self.status.st_size // page)
         self.size = self.pages * page
         if not self.size:
@@ -199,20 +201,13 @@ def _fill(copy: Copy, memory: mmap.mmap) -> None:
 
 def _nodes(fs: KernelFS, copy: Copy) -> dict[int, int]:
     """Return the pages by node, as the kernel tells of this process; nothing on a kernel without NUMA."""
-    nodes: dict[int, int] = {}
     try:
-        maps = fs.read("/proc/self/numa_maps", limit=16 << 20)
+        maps = fs.read("/proc/self/numa_maps", LARGEST_NUMA_MAPS)
     except Absent:
-        return nodes
-    name = "".join(f"\\{ord(char):03o}" if char in "\n\t= " else char for char in os.path.realpath(copy.part))
-    for line in maps.splitlines():
-        words = line.split()
-        if f"file={name}" in words:
-            for word in words:
-                node, dummy, count = word.partition("=")
-                if node[:1] == "N" and node[1:].isdecimal():
-                    nodes[int(node[1:])] = nodes.get(int(node[1:]), 0) + int(count)
-    return nodes
+        return {}
+    part = os.path.realpath(copy.part)
+    weights = parse_numa_maps(maps, lambda path: path == part)["weights"]
+    return {node: size // copy.page for node, size in weights.nodes.items()}
 
 
 def _prove(copy: Copy, policy: Policy, found: dict[int, int]) -> None:

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 
 from . import _cpulist, _llama_memory
 from ._errors import Absent, BadRequest, NotApplied, TuningError
-from ._hugepages import about, pages_text, parts_of, pool_file, promised
+from ._hugepages import about, free_pages, pages_text, parts_of, promised
 from ._kernelfs import hold
 from ._placement_memory import LARGEST_NUMA_MAPS, parse_numa_maps
 
@@ -131,17 +131,13 @@ def missing(fs: KernelFS, need: int, kb: int, policy: Policy) -> str:
     lacks = []
     if need > free - taken:
         lacks.append(f"{need - (free - taken)} of them are missing in the pool, {free - taken} are free")
-    found = {node: _free(fs, node, kb) for node in nodes}
+    found = {node: free_pages(fs, node, kb) for node in nodes}
     if kind == "bind" and need > sum(found.values()):
         lacks.append(f"{need - sum(found.values())} of them are missing on nodes {_cpulist.render(nodes)}")
     if kind == "interleave":
         each = -(-need // len(nodes))
         lacks += [f"{each - count} of them are missing on node {node}" for node, count in found.items() if count < each]
     return "; ".join(lacks)
-
-
-def _free(fs: KernelFS, node: int, kb: int) -> int:
-    return int(fs.find(pool_file(node, kb, "free_hugepages")) or 0)
 
 
 def _stage(fs: KernelFS, copy: Copy, policy: Policy) -> dict[int, int]:

@@ -21,7 +21,7 @@ from . import _cpulist, _llama_memory
 from ._errors import Absent, BadRequest, NotApplied, TuningError
 from ._hugepages import about, free_pages, pages_text, parts_of, promised
 from ._kernelfs import hold
-from ._placement_memory import LARGEST_NUMA_MAPS, parse_numa_maps
+from ._placement_memory import EVEN, LARGEST_NUMA_MAPS, parse_numa_maps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ ANYWHERE: Policy = (None, ())
 CHUNK = 16 << 20
 #: Another instance may be staging the same model; it is waited for this long, in seconds.
 PATIENCE = 3600.0
-#: The share that each of several nodes must have of pages that are dealt out evenly.
-EVEN = 0.9
 
 
 class Copy:

@@ -18,9 +18,10 @@ from ._knob import Knob
 from ._llama_instance import Instance
 from ._llama_options import Options
 from ._llama_service import unit_of
-from ._llama_unit import COMMAND, HEAD, unit_files
+from ._llama_unit import HEAD, unit_files
 from ._threads import processes_of
 from ._units import FOLDER, show
+from ._verdict import COMMAND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

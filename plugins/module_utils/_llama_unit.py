@@ -17,7 +17,7 @@ from ._llama_options import LOOPBACK
 from ._llama_pins import GOMP, STRICT
 from ._llama_room import staging_folder
 from ._llama_service import key_path
-from ._verdict import SERVICE
+from ._verdict import COMMAND, SERVICE, UNITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ._llama_options import Options
     from ._llama_service import Rpc, Seat, Service
 
-FOLDER = "/etc/systemd/system"
-COMMAND = "/usr/sbin/sovereign-epyc"
 RPC_SERVER = "ggml-rpc-server"
 HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
 #: Folders that the sandbox hides or makes anew; a file in one of them is shown to the service all the same.
@@ -96,9 +94,9 @@ def command(program: str, words: Iterable[str]) -> str:
 
 def unit_files(service: Service, arguments: Sequence[str]) -> dict[str, str]:
     """Return path -> text of all units of an instance; ``arguments`` are those of its server."""
-    files = {f"{FOLDER}/{service.unit}": _main(service, arguments)}
+    files = {f"{UNITS}/{service.unit}": _main(service, arguments)}
     if service.rpc:
-        files[f"{FOLDER}/{service.rpc.unit}"] = _rpc(service, service.rpc)
+        files[f"{UNITS}/{service.rpc.unit}"] = _rpc(service, service.rpc)
     return files
 
 

@@ -17,6 +17,7 @@ from contextlib import suppress
 from . import _command, _textfile
 from ._errors import TuningError
 from ._knob import Knob
+from ._verdict import UNITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from ._knob import Change, Settings
 
-FOLDER = "/etc/systemd/system"
+FOLDER = UNITS
 #: Where drop-ins of a unit are: those of people, and those that `systemctl set-property` makes.
 FOLDERS = (FOLDER, "/run/systemd/system", "/etc/systemd/system.control", "/run/systemd/system.control")
 PROPERTIES = "Id,LoadState,UnitFileState,ActiveState,NeedDaemonReload"

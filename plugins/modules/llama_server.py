@@ -19,6 +19,7 @@ description:
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
+  - sovereign.epyc.knob.intent
 options:
   instances:
     description: The instances. Each has a unit of its own, and may have CPUs, nodes and an L3 group of its own.
@@ -226,11 +227,6 @@ options:
     description: Whether other instances that this module made are stopped and removed. It keeps all other files.
     type: bool
     default: false
-  intent:
-    description:
-      - What the operator wants of the host, with the options of M(sovereign.epyc.epyc_plan) as keys. It gives meaning
-        to the names of roles where CPUs are asked for.
-    type: dict
 notes:
   - Needs root, a host that was booted with systemd, and the engine on it (M(sovereign.epyc.epyc_engine)), whose command
     waits for the server, drains it, and places its files.

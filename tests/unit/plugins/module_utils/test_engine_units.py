@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The engine and its units, without a systemd: what is asked of it, in which order, and the way back.
+"""The engine and its units, without a systemd: what is asked of it, and in which order.
 
 What systemd makes of it is tested with one, in extensions/molecule/base and tests/lab/test_new_irqs.py.
 """
@@ -16,56 +16,31 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _engine, _textfile, _units
+from ansible_collections.sovereign.epyc.plugins.module_utils import _engine, _textfile
 from ansible_collections.sovereign.epyc.plugins.module_utils._engine_units import (
     BOOT,
     CHECK,
     FOLDER,
-    STARTED_BY,
     TIMER,
     WATCH,
     Engine,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, NotApplied, TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob import Outcome, converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._ledger import Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob import Outcome
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.engines import (
+    MODULE,
+    TEXTFILE,
+    bare,
+    files,
+    run,
+    version,
+)
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.systemds import Systemd
-
-MODULE = f"{_engine.PACKAGE}/_knob.py"
-TEXTFILE = "/var/lib/node-exporter/sovereign-epyc.prom"
 
 
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
-    fake = Systemd(tmp_path, STARTED_BY)
-    monkeypatch.setattr(_units._command, "run", fake.run)
-    (tmp_path / "usr/sbin").mkdir(parents=True)
-    version(monkeypatch, "one")
-    return fake
-
-
-def version(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Have another version of the engine to install; the launcher is the same in all."""
-    monkeypatch.setattr(_engine, "_sources", lambda: {MODULE: text, _engine.COMMAND: "launch"})
-
-
-def run(systemd: Systemd, present: bool = True, check: bool = False, **options: str) -> Outcome:
-    root = str(systemd.root)
-    ledger = Ledger(Store(root, read_only=check), KernelFS(root, read_only=check))
-    return converge([Engine(present, root=root, **options)], ledger, check)
-
-
-def files(systemd: Systemd) -> dict[str, str]:
-    """Return every file and link but the lock, with what is in it or where it leads."""
-    found = {}
-    for path in sorted(systemd.root.rglob("*")):
-        if path.is_symlink():
-            found[str(path)] = os.readlink(path)
-        elif path.is_file() and "var/lib/sovereign-epyc" not in str(path):
-            found[str(path)] = path.read_text()
-    return found
+    return bare(tmp_path, monkeypatch)
 
 
 def addresses(outcome: Outcome) -> list[str]:
@@ -237,75 +212,6 @@ def test_without_its_file_the_metrics_are_not_looked_for(systemd: Systemd) -> No
     run(systemd, textfile=TEXTFILE)
     assert f"engine:{FOLDER}/{TIMER}" in addresses(run(systemd, present=False))
     assert not systemd.file(TIMER).exists()
-
-
-@pytest.mark.parametrize("verb", ["enable", "restart"])
-def test_a_refusal_has_the_words_of_systemctl_and_leaves_a_bare_host_bare(systemd: Systemd, verb: str) -> None:
-    before = files(systemd)
-    systemd.refuses = verb
-    with pytest.raises(
-        TuningError, match=f"'systemctl {verb}' failed .* It says: no What this run had changed was put back"
-    ):
-        run(systemd, textfile=TEXTFILE)
-    assert files(systemd) == before
-    assert "active" not in systemd.active.values()
-
-
-def test_a_unit_that_does_not_run_afterwards_is_a_failure(systemd: Systemd) -> None:
-    before = files(systemd)
-    systemd.breaks = {WATCH}
-    with pytest.raises(NotApplied, match=f"engine:{WATCH}/active: .* wanted 'active', found 'failed'.* was put back"):
-        run(systemd)
-    assert files(systemd) == before
-
-
-def test_the_way_back_leads_to_the_older_version(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(systemd)
-    systemd.file(BOOT).chmod(0o640)
-    systemd.run(["systemctl", "stop", WATCH])
-    before = files(systemd)
-    version(monkeypatch, "two")
-    systemd.refuses = "restart"
-    with pytest.raises(TuningError, match="was put back"):
-        run(systemd, textfile=TEXTFILE)
-    assert files(systemd) == before
-    assert systemd.file(BOOT).stat().st_mode & 0o7777 == 0o640
-    assert systemd.active[WATCH] == "inactive"
-
-
-def test_a_watch_that_ran_keeps_running_with_the_older_version(
-    systemd: Systemd, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run(systemd)
-    before = files(systemd)
-    version(monkeypatch, "two")
-    systemd.refuses = f"enable {TIMER}"
-    systemd.asked()
-    with pytest.raises(TuningError, match="was put back"):
-        run(systemd, textfile=TEXTFILE)
-    assert files(systemd) == before
-    assert systemd.active[WATCH] == "active"
-    assert f"try-restart {WATCH}" in systemd.asked(), "it may have been started with the newer one"
-
-
-def test_the_way_back_does_not_lead_to_what_was_passing(systemd: Systemd) -> None:
-    run(systemd)
-    systemd.active[WATCH] = "activating"  # It failed, and systemd waits before it tries again.
-    systemd.breaks = {WATCH}
-    with pytest.raises(NotApplied, match="was put back"):
-        run(systemd)
-
-
-@pytest.mark.parametrize("verb", ["stop", "disable", "daemon-reload"])
-def test_a_removal_that_is_refused_removes_nothing(systemd: Systemd, verb: str) -> None:
-    run(systemd, textfile=TEXTFILE)
-    systemd.active[BOOT] = "active"
-    before = files(systemd)
-    systemd.refuses = verb
-    with pytest.raises(TuningError, match=f"'systemctl {verb}' failed .* was put back"):
-        run(systemd, present=False)
-    assert files(systemd) == before
-    assert systemd.active == dict.fromkeys([BOOT, WATCH, TIMER], "active")
 
 
 @pytest.mark.parametrize(

@@ -91,10 +91,10 @@ class Cmake:
 
 def first_error(log: str) -> str:
     """Return the first error in what compilers and cmake say, or their last line where none is named."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    lines = [line.strip() for line in log.splitlines() if line.strip()] or ["nothing was said"]
+    first = lines[-1]
     for number, line in enumerate(lines):
-        if "error:" in line:
-            return line if line.endswith(".") else f"{line}."
-        if line.startswith("CMake Error"):
-            return " ".join(lines[number : number + 2])
-    return lines[-1] if lines else "nothing was said."
+        if "error:" in line or line.startswith("CMake Error"):
+            first = line if "error:" in line else " ".join(lines[number : number + 2])
+            break
+    return f"{first.rstrip('.')}."

@@ -30,7 +30,17 @@ if TYPE_CHECKING:
 HOME = "/usr/lib/sovereign-epyc"
 PACKAGE = f"{HOME}/sovereign_epyc"
 #: What needs Ansible, or is only about installing, stays away from the host.
-NOT_INSTALLED = ("_ansible", "_engine", "_engine_units", "_llama_instance", "_llama_instances", "_units")
+NOT_INSTALLED = (
+    "_ansible",
+    "_cmake",
+    "_engine",
+    "_engine_units",
+    "_llama_build",
+    "_llama_instance",
+    "_llama_instances",
+    "_llama_source",
+    "_units",
+)
 LAUNCHER = f"""#!/usr/bin/python3
 # Installed by sovereign.epyc: do not change it here.
 

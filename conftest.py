@@ -17,6 +17,7 @@ TIERS = {
     "tests/unit": "unit",
     "lab/tests": "lab",
     "tests/lab": "lab",
+    "tests/service": "service",
     "tests/molecule": "molecule",
 }
 # What takes minutes, longest first. The worker with the last of them would leave the other one idle.

@@ -55,7 +55,7 @@ def places(options: Options, host: Host, remarks: list[str]) -> tuple[list[int],
         busy = [cpu for cpu in top.online if cpu in near and cpu not in host.plan.housekeeping]
     if not busy:
         raise BadRequest(
-            "No CPU that is not housekeeping is left to compute on. Name other cpus or nodes, or say with cpus by number "
+            "No CPU that is not housekeeping is left to compute on. Name other cpus or nodes, or say by number with cpus "
             "which ones shall."
         )
     own = [node for node in top.nodes if set(node.cpus) & set(busy)]

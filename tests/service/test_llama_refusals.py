@@ -13,16 +13,15 @@ import pytest
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils import ggufs
 
 CHAT = {"name": "chat", "port": 8080}
-#: Makes a processor stop with an unknown instruction where the server begins to compute.
+#: Makes the processor stop with an unknown instruction where the server begins to compute.
 BREAK = r"""
 set -e
 mkdir -p /opt/broken/bin
 cp -L /opt/built/bin/* /opt/broken/bin/
 cd /opt/broken/bin
-file=$(ls libggml-cpu.so.0 llama-server 2>/dev/null | head -n 1)
-set -- $(objdump -d --no-show-raw-insn $file | grep ' <ggml_graph_compute>:$')
-set -- $(printf '%d' 0x$1) $(readelf -SW $file | sed -n 's/.* \.text  *PROGBITS *\([0-9a-f]*\) \([0-9a-f]*\) .*/0x\1 0x\2/p')
-printf '\x0f\x0b' | dd of=$file bs=1 seek=$(($1 - $2 + $3)) conv=notrunc status=none
+at=$(objdump -d --no-show-raw-insn llama-server | sed -n 's/ <ggml_graph_compute>:$//p')
+text=$(readelf -SW llama-server | sed -n 's/.* \.text  *PROGBITS *\([0-9a-f]*\) \([0-9a-f]*\) .*/0x\1 - 0x\2/p')
+printf '\x0f\x0b' | dd of=llama-server bs=1 seek=$((0x$at - ($text))) conv=notrunc status=none
 """
 
 

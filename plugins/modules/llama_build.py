@@ -74,10 +74,11 @@ EXAMPLES = r"""
 
 - name: Serve with it
   sovereign.epyc.llama_server:
-    name: chat
     binary: "{{ llama.binary }}"
-    model: /srv/models/model-Q4_K_M.gguf
-    port: 8080
+    instances:
+      - name: chat
+        model: /srv/models/model-Q4_K_M.gguf
+        port: 8080
 
 - name: Build one that runs on every host with AVX2
   sovereign.epyc.llama_build:

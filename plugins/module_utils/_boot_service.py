@@ -12,13 +12,13 @@ from __future__ import annotations
 import time
 
 from . import _command
-from ._verdict import SERVICE, UNITS
+from ._verdict import SERVICE, UNIT_FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._kernelfs import KernelFS
 
-UNIT = f"{UNITS}/{SERVICE}"
+UNIT = f"{UNIT_FOLDER}/{SERVICE}"
 PROPERTIES = (
     "LoadState",
     "UnitFileState",

@@ -17,8 +17,8 @@ import re
 from . import _textfile
 from ._engine import HOME, EngineFiles
 from ._errors import BadRequest
-from ._units import FOLDER, WithUnits, state
-from ._verdict import COMMAND
+from ._units import WithUnits, state
+from ._verdict import COMMAND, UNIT_FOLDER
 from ._verdict import SERVICE as BOOT
 
 TYPE_CHECKING = False
@@ -93,7 +93,7 @@ INTERVAL = "15min"
 #: What a unit file would take for more than a name: words end at a space, % and $ are replaced, quotes go in pairs.
 TEXTFILE = re.compile(r"/[^\s'\"\\%$\x00-\x1f\x7f]+\.prom")
 #: The units of time that systemd knows, in microseconds.
-UNITS = {
+MICROSECONDS = {
     **dict.fromkeys(["us", "usec", "\u00b5s", "\u03bcs"], 1),
     **dict.fromkeys(["ms", "msec"], 1000),
     **dict.fromkeys(["", "s", "sec", "second", "seconds"], 1000**2),
@@ -129,7 +129,7 @@ class Engine(WithUnits, EngineFiles):
         units = dict(SERVICES)
         if textfile or not present:
             units.update({name: text.format(textfile=textfile, interval=interval) for name, text in CHECKS.items()})
-        super().__init__(present, root, {f"{FOLDER}/{name}": text for name, text in units.items()})
+        super().__init__(present, root, {f"{UNIT_FOLDER}/{name}": text for name, text in units.items()})
         self.present = present
         self.metrics = "" if present else textfile
         self.units = list(units)
@@ -141,7 +141,7 @@ class Engine(WithUnits, EngineFiles):
             wanted.update({state("engine", name, "enabled"): "enabled" for name in STARTED_BY if name in self.units})
             wanted.update({state("engine", name, "active"): "active" for name in (WATCH, TIMER) if name in self.units})
             return wanted
-        wanted.update(dict.fromkeys(f"engine:{FOLDER}/{name}" for name in self.units))
+        wanted.update(dict.fromkeys(f"engine:{UNIT_FOLDER}/{name}" for name in self.units))
         wanted.update(dict.fromkeys(state("engine", name, "enabled") for name in STARTED_BY))
         wanted.update(dict.fromkeys(state("engine", name, "active") for name in self.units))
         if self.metrics:
@@ -152,11 +152,11 @@ class Engine(WithUnits, EngineFiles):
     def outdated(self, files: Sequence[Change]) -> list[str]:
         """Return units that may still run as it was before these files changed."""
         written = [change.address[len("engine:") :] for change in files if change.after is not None]
-        names = [name for name in (WATCH, TIMER) if f"{FOLDER}/{name}" in written]
+        names = [name for name in (WATCH, TIMER) if f"{UNIT_FOLDER}/{name}" in written]
         # It keeps the engine that it was started with in memory.
         if WATCH not in names and any(path == COMMAND or path.startswith(f"{HOME}/") for path in written):
             names.append(WATCH)
-        return [name for name in names if os.path.exists(_textfile.under(self.root, f"{FOLDER}/{name}"))]
+        return [name for name in names if os.path.exists(_textfile.under(self.root, f"{UNIT_FOLDER}/{name}"))]
 
 
 def _microseconds(text: str) -> float:
@@ -164,8 +164,8 @@ def _microseconds(text: str) -> float:
     total, place = 0.0, 0
     while place < len(text):
         amount = AMOUNT.match(text, place)
-        if amount is None or (amount[2] or "") not in UNITS:
+        if amount is None or (amount[2] or "") not in MICROSECONDS:
             return 0
-        total += float(amount[1]) * UNITS[amount[2] or ""]
+        total += float(amount[1]) * MICROSECONDS[amount[2] or ""]
         place = amount.end()
     return total

@@ -16,7 +16,8 @@ from contextlib import suppress
 from . import _textfile
 from ._knob import Knob
 from ._llama_service import rpc_unit_of, unit_of
-from ._units import FOLDER, FOLDERS, WithUnits, state
+from ._units import FOLDERS, WithUnits, state
+from ._verdict import UNIT_FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,11 +73,11 @@ class Instance(WithUnits, UnitFiles):
 
         What somebody added to a unit by hand shall not be there: it would run otherwise than planned.
         """
-        wanted: Settings = dict.fromkeys(f"{PREFIX}:{FOLDER}/{name}" for name in self.names)
+        wanted: Settings = dict.fromkeys(f"{PREFIX}:{UNIT_FOLDER}/{name}" for name in self.names)
         wanted.update(dict.fromkeys(f"{PREFIX}:{path}" for name in self.names for path in self._dropins(name)))
         wanted.update({f"{PREFIX}:{path}": text for path, text in self.files.items()})
         for name in self.names:
-            there = f"{FOLDER}/{name}" in self.files
+            there = f"{UNIT_FOLDER}/{name}" in self.files
             wanted[state(PREFIX, name, "active")] = "active" if there else None
         wanted[state(PREFIX, self.main, "enabled")] = "enabled" if self.files else None
         return wanted

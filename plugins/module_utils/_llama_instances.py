@@ -22,8 +22,8 @@ from ._llama_options import Options
 from ._llama_service import unit_of
 from ._llama_unit import HEAD, unit_files
 from ._threads import processes_of
-from ._units import FOLDER, show
-from ._verdict import COMMAND
+from ._units import show
+from ._verdict import COMMAND, UNIT_FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _named(name: object) -> Iterator[None]:
 def installed(root: str = "/") -> list[str]:
     """Return the names of the instances whose units are on this host, written by us."""
     names = set()
-    folder = _textfile.under(root, FOLDER)
+    folder = _textfile.under(root, UNIT_FOLDER)
     for file in os.listdir(folder) if os.path.isdir(folder) else []:
         name = file[len("llama-") : -len(".service")]
         if file == unit_of(name) and (_textfile.read(os.path.join(folder, file)) or "").startswith(HEAD):
@@ -244,5 +244,5 @@ def _refuse_a_taken_port(options: Options, ours: Sequence[str]) -> None:
 
 def _has_port(name: str, port: int) -> bool:
     """Tell whether the unit of an instance as it is now has this port."""
-    words = (_textfile.read(f"{FOLDER}/{unit_of(name)}") or "").split()
+    words = (_textfile.read(f"{UNIT_FOLDER}/{unit_of(name)}") or "").split()
     return any(pair == ("--port", str(port)) for pair in zip(words, words[1:]))

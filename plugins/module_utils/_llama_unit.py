@@ -17,7 +17,7 @@ from ._llama_options import LOOPBACK
 from ._llama_pins import GOMP, STRICT
 from ._llama_room import staging_folder
 from ._llama_service import key_path
-from ._verdict import COMMAND, SERVICE, UNITS
+from ._verdict import COMMAND, SERVICE, UNIT_FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def command(program: str, words: Iterable[str]) -> str:
 
 def unit_files(service: Service, arguments: Sequence[str]) -> dict[str, str]:
     """Return path -> text of all units of an instance; ``arguments`` are those of its server."""
-    files = {f"{UNITS}/{service.unit}": _main(service, arguments)}
+    files = {f"{UNIT_FOLDER}/{service.unit}": _main(service, arguments)}
     if service.rpc:
-        files[f"{UNITS}/{service.rpc.unit}"] = _rpc(service, service.rpc)
+        files[f"{UNIT_FOLDER}/{service.rpc.unit}"] = _rpc(service, service.rpc)
     return files
 
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from . import _command, _textfile
 from ._errors import TuningError
 from ._knob import Knob
-from ._verdict import UNITS
+from ._verdict import UNIT_FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
     from ._knob import Change, Settings
 
-FOLDER = UNITS
 #: Where drop-ins of a unit are: those of people, and those that `systemctl set-property` makes.
-FOLDERS = (FOLDER, "/run/systemd/system", "/etc/systemd/system.control", "/run/systemd/system.control")
+FOLDERS = (UNIT_FOLDER, "/run/systemd/system", "/etc/systemd/system.control", "/run/systemd/system.control")
 PROPERTIES = "Id,LoadState,UnitFileState,ActiveState,NeedDaemonReload"
 #: Nothing of such a unit runs.
 STOPPED = (None, "inactive", "failed")
@@ -102,7 +101,7 @@ class WithUnits(Knob):
     def _enablement(self, unit: dict[str, str]) -> str | None:
         """Return systemd's word, unless it is of a link that is gone: it looks only when it reads all files anew."""
         name, word = unit.get("Id", ""), unit.get("UnitFileState", "")
-        link = f"{FOLDER}/{self.started_by.get(name)}.wants/{name}"
+        link = f"{UNIT_FOLDER}/{self.started_by.get(name)}.wants/{name}"
         if word == "enabled" and not os.path.islink(_textfile.under(self.root, link)):
             return "disabled"
         return word or None

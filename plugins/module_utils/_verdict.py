@@ -27,8 +27,8 @@ SERVICE = "sovereign-epyc.service"
 #: The engine on a host.
 COMMAND = "/usr/sbin/sovereign-epyc"
 #: Where units are that people and programs like ours write.
-UNITS = "/etc/systemd/system"
-ENABLED = f"{UNITS}/multi-user.target.wants/{SERVICE}"
+UNIT_FOLDER = "/etc/systemd/system"
+ENABLED = f"{UNIT_FOLDER}/multi-user.target.wants/{SERVICE}"
 
 
 class Verdict:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._units import FOLDER
+from ansible_collections.sovereign.epyc.plugins.module_utils._verdict import UNIT_FOLDER
 
 
 class Systemd:
@@ -20,7 +20,7 @@ class Systemd:
     def __init__(self, root: Path, started_by: Mapping[str, str]) -> None:
         self.root = root
         self.started_by = started_by
-        (root / FOLDER.lstrip("/")).mkdir(parents=True)
+        (root / UNIT_FOLDER.lstrip("/")).mkdir(parents=True)
         self.active: dict[str, str] = {}
         self.known: dict[str, tuple[str, str]] = {}
         self.calls: list[str] = []
@@ -28,7 +28,7 @@ class Systemd:
         self.breaks: set[str] = set()
 
     def file(self, name: str) -> Path:
-        return self.root / f"{FOLDER}/{name}".lstrip("/")
+        return self.root / f"{UNIT_FOLDER}/{name}".lstrip("/")
 
     def link(self, name: str) -> Path:
         return self.file(f"{self.started_by[name]}.wants") / name
@@ -62,7 +62,7 @@ class Systemd:
             if verb == "enable":
                 self.link(name).parent.mkdir(exist_ok=True)
                 self.link(name).unlink(missing_ok=True)
-                self.link(name).symlink_to(f"{FOLDER}/{name}")
+                self.link(name).symlink_to(f"{UNIT_FOLDER}/{name}")
             elif verb == "disable":
                 self.link(name).unlink()
             elif verb == "stop":

@@ -20,8 +20,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils import _engine, _te
 from ansible_collections.sovereign.epyc.plugins.module_utils._engine_units import (
     BOOT,
     CHECK,
-    FOLDER,
     TIMER,
+    UNIT_FOLDER,
     WATCH,
     Engine,
 )
@@ -56,8 +56,8 @@ def test_it_is_installed_and_a_second_run_asks_once(systemd: Systemd) -> None:
     assert f"ExecStart={_engine.COMMAND} apply\n" in systemd.file(BOOT).read_text()
     assert not systemd.file(TIMER).exists()
     assert addresses(done) == [
-        f"engine:{FOLDER}/{WATCH}",
-        f"engine:{FOLDER}/{BOOT}",
+        f"engine:{UNIT_FOLDER}/{WATCH}",
+        f"engine:{UNIT_FOLDER}/{BOOT}",
         f"engine:{MODULE}",
         f"engine:{_engine.COMMAND}",
         f"engine:{WATCH}/active",
@@ -87,7 +87,7 @@ def test_the_host_checks_itself_and_without_a_file_that_is_left_alone(systemd: S
     systemd.asked()
     assert run(systemd).changes == []
     assert systemd.asked() == [f"show {BOOT} {WATCH}"]
-    assert addresses(run(systemd, textfile=TEXTFILE)) == [f"engine:{FOLDER}/{TIMER}"]
+    assert addresses(run(systemd, textfile=TEXTFILE)) == [f"engine:{UNIT_FOLDER}/{TIMER}"]
     assert systemd.asked()[1:-1] == ["daemon-reload", f"reset-failed {TIMER}", f"try-restart {TIMER}"]
 
 
@@ -161,7 +161,7 @@ def test_a_masked_unit_is_replaced_and_nothing_is_written_through_its_link(
     assert systemd.file(WATCH).readlink() == device
     systemd.refuses = ""
     done = run(systemd)
-    assert done.diff()["before"][f"engine:{FOLDER}/{WATCH}"] == f"link to {device}"
+    assert done.diff()["before"][f"engine:{UNIT_FOLDER}/{WATCH}"] == f"link to {device}"
     assert device.read_text() == ""
     assert not systemd.file(WATCH).is_symlink()
     assert modes == {0}, "not even for a moment may anybody write it"
@@ -171,7 +171,7 @@ def test_a_file_that_anybody_may_write_is_repaired(systemd: Systemd) -> None:
     run(systemd)
     systemd.file(BOOT).chmod(0o666)
     (address, value), *more = run(systemd).diff()["before"].items()
-    assert (address, more) == (f"engine:{FOLDER}/{BOOT}", [])
+    assert (address, more) == (f"engine:{UNIT_FOLDER}/{BOOT}", [])
     assert str(value).endswith(f" 0666 {os.geteuid()}")
     assert systemd.file(BOOT).stat().st_mode & 0o7777 == 0o644
 
@@ -211,7 +211,7 @@ def test_nothing_is_left_of_it(systemd: Systemd) -> None:
 
 def test_without_its_file_the_metrics_are_not_looked_for(systemd: Systemd) -> None:
     run(systemd, textfile=TEXTFILE)
-    assert f"engine:{FOLDER}/{TIMER}" in addresses(run(systemd, present=False))
+    assert f"engine:{UNIT_FOLDER}/{TIMER}" in addresses(run(systemd, present=False))
     assert not systemd.file(TIMER).exists()
 
 

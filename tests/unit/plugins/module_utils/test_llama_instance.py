@@ -18,6 +18,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knob import Outcom
 from ansible_collections.sovereign.epyc.plugins.module_utils._ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_instance import Instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._verdict import UNIT_FOLDER
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.systemds import Systemd
 
 MAIN, RPC = "llama-chat.service", "llama-chat-rpc.service"
@@ -33,7 +34,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
 def run(systemd: Systemd, texts: dict[str, str], check: bool = False) -> Outcome:
     root = str(systemd.root)
     ledger = Ledger(Store(root, read_only=check), KernelFS(root, read_only=check))
-    files = {f"{_units.FOLDER}/{name}": text for name, text in texts.items()}
+    files = {f"{UNIT_FOLDER}/{name}": text for name, text in texts.items()}
     return converge([Instance("chat", files, root=root)], ledger, check)
 
 

@@ -20,7 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._llama_options impo
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_room import Need, Room
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_service import Seat, Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_unit import HEAD
-from ansible_collections.sovereign.epyc.plugins.module_utils._units import FOLDER
+from ansible_collections.sovereign.epyc.plugins.module_utils._verdict import UNIT_FOLDER
 
 ASKED = {"name": "chat", "binary": "/opt/llama-server", "model": "/srv/model.gguf"}
 GIB = 1 << 30
@@ -97,7 +97,7 @@ def test_what_two_cannot_have(second: dict[str, object], words: str, monkeypatch
 def test_instances_that_are_installed(tmp_path: Path) -> None:
     """A unit that somebody else wrote is none, and one that drafts belongs to its instance."""
     assert _llama_instances.installed(str(tmp_path)) == []
-    folder = tmp_path / FOLDER.lstrip("/")
+    folder = tmp_path / UNIT_FOLDER.lstrip("/")
     folder.mkdir(parents=True)
     for name in ("chat", "chat-rpc", "code", "lost-rpc"):
         (folder / f"llama-{name}.service").write_text(f"{HEAD}\n[Unit]\n")

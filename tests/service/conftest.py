@@ -103,6 +103,7 @@ class Host:
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Host]:
     name = request.module.__name__.rpartition(".")[2].replace("_", "-")
-    model = llama.ensure_model()
-    with container(name, {llama.ensure_llama(): BUILD, model.parent: MODELS}) as box:
+    build, model, (archive, asked) = llama.ensure_llama(), llama.ensure_model(), llama.source()
+    binds = {build: BUILD, model.parent: MODELS, archive: asked["archive"]}
+    with container(name, binds, {build.parent: llama.HOME}) as box:
         yield Host(box, tmp_path_factory.mktemp(name))

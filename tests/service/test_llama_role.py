@@ -10,11 +10,37 @@ import json
 import shlex
 import time
 
+from vepyc import llama
+
 from .conftest import ASK
 
 CHAT = {"name": "chat", "port": 8080}
 #: Goes on with what stands in it already.
 PROMPT = "one two three four five six seven eight nine ten\n" * 3 + "one two three"
+#: A repository on the disk with a package that has the server.
+PACKAGE = """
+set -e
+mkdir -p /run/package/usr/bin /run/package/DEBIAN /srv/repository
+cp /opt/built/bin/llama-server /run/package/usr/bin/
+cat >/run/package/DEBIAN/control <<'END'
+Package: llama.cpp
+Version: 0.1
+Architecture: amd64
+Maintainer: nobody
+Description: for tests
+END
+cd /srv/repository
+dpkg-deb --root-owner-group -Znone --build /run/package llama.deb >/dev/null
+{
+    cat /run/package/DEBIAN/control
+    echo "Filename: ./llama.deb"
+    echo "Size: $(stat --format=%s llama.deb)"
+    echo "SHA256: $(sha256sum llama.deb | cut --delimiter=' ' --fields=1)"
+} >Packages
+rm -f /etc/apt/sources.list.d/*
+echo 'deb [trusted=yes] file:/srv/repository ./' >/etc/apt/sources.list
+apt-get update
+"""
 
 
 def test_a_check_of_a_bare_host_changes_nothing(host):
@@ -32,6 +58,24 @@ def test_it_serves_and_a_second_run_changes_nothing(host):
     before = host.pid("chat")
     assert host.serve(CHAT).changed == {}
     assert host.pid("chat") == before
+
+
+def test_it_is_installed_from_sources(host):
+    """The lab's build was made of the same, by the same module, so that it is the one that is found here."""
+    dummy, asked = llama.source()
+    wants = {"llama_source_archive": asked["archive"], "llama_source_checksum": asked["checksum"]}
+    host.serve(CHAT, llama_install="source", llama_cmake_options=asked["cmake_options"], **wants)
+    assert host.run(f"readlink /proc/{host.pid('chat')}/exe").startswith(f"{llama.HOME}/")
+    assert host.ask(8080, "/health")[0] == 200
+
+
+def test_it_is_installed_as_a_package(host):
+    host.run(PACKAGE)
+    wants = {"llama_install": "package", "llama_binary": "/usr/bin/llama-server"}
+    played = host.play("--check", llama_instances=[{"model": host.model, **CHAT}], **wants)
+    assert played.returncode == 0 and list(played.changed) == ["Install the package with the server"], played.output
+    host.serve(CHAT, **wants)
+    assert host.run(f"readlink /proc/{host.pid('chat')}/exe") == "/usr/bin/llama-server\n"
 
 
 def test_a_completion_is_streamed(host):

@@ -39,6 +39,7 @@ from vepyc import VepycError, paths
 
 POOL = Path("/proc/sys/vm/nr_hugepages")
 HUGETLBFS = "hugetlbfs"
+DIES_WITH_US = ("setpriv", "--pdeathsig=KILL")
 START_TIMEOUT = 120
 REQUEST_TIMEOUT = 600
 TOKENS = 128
@@ -168,16 +169,17 @@ def served(arm: Arm, binary: Path, model: Path, folder: Path) -> Iterator[Server
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    if arm.against is None:
-        start = plain(binary, model, port)
-    else:
+    if arm.against is not None:
         start = planned(arm, binary, model, port, folder / HUGETLBFS)
+    else:
+        start = plain(binary, model, port)
     log = paths.directory("logs") / f"bench-llama-{arm.name}.log"
     for words in start.before:
         step(words, log)
     with log.open("w") as output:
         process = subprocess.Popen(
-            ["taskset", "--cpu-list", ",".join(map(str, sorted(start.cpus))), *start.command],
+            # When this process is killed, so are its servers.
+            [*DIES_WITH_US, "taskset", "--cpu-list", ",".join(map(str, sorted(start.cpus))), *start.command],
             # Nothing of the shell of whoever runs this reaches a server, as with a unit.
             env={"PATH": os.defpath, "HOME": str(folder), **start.environment},
             stdin=subprocess.DEVNULL,

@@ -10,6 +10,8 @@ Everything that can be refused is refused before a unit is touched, so that what
 from __future__ import annotations
 
 import os
+import pwd
+import stat
 from contextlib import contextmanager
 
 from . import _cpulist, _gguf, _llama_args, _llama_plan, _llama_probe, _llama_room, _placement_memory, _textfile
@@ -74,7 +76,9 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
             able[one.binary] = able.get(one.binary) or _llama_probe.capabilities(one.binary)
     _refuse_what_two_have(options)
     if options and not host.fs.read_only and not os.path.exists(_textfile.under(root, COMMAND)):
-        raise BadRequest(f"There is no {COMMAND}, which their units call. Run the role base, or the module epyc_engine.")
+        raise BadRequest(
+            f"There is no {COMMAND}, which their units call. Run the role base, or the module epyc_engine."
+        )
     others = [name for name in installed(root) if name not in {one.name for one in options}]
     gone = others if purge else []
     ending = [*gone, *(one.name for one in options)]
@@ -144,6 +148,8 @@ def _plan(
     for other in before:
         _reserve(here, other)
     service = _llama_plan.plan_service(options, host, able, model, draft, here)
+    for path in service.files:
+        _refuse_what_its_user_cannot_read(options, path)
     for other in before:
         shared = set(service.seat.busy_cpus) & set(other.seat.busy_cpus)
         if shared:
@@ -152,6 +158,27 @@ def _plan(
                 "the other works. Say with cpus which ones each shall have."
             )
     return service, _llama_args.arguments(service.wants, able)
+
+
+def _refuse_what_its_user_cannot_read(options: Options, path: str) -> None:
+    """Raise BadRequest where the server would not find out before it is started."""
+    for place, need, word in ((os.path.dirname(path), stat.S_IXOTH, "entered"), (path, stat.S_IROTH, "read")):
+        found = os.stat(place)
+        if not options.user:
+            may = found.st_mode & need
+        else:
+            try:
+                user = pwd.getpwnam(options.user)
+            except KeyError:
+                raise BadRequest(f"There is no user {options.user}. Make one, or leave user out.") from None
+            groups = os.getgrouplist(options.user, user.pw_gid)
+            shift = 6 if found.st_uid == user.pw_uid else 3 if found.st_gid in groups else 0
+            may = found.st_mode >> shift & need
+        if not may:
+            who = f"user {options.user}" if options.user else "the user that systemd makes for it"
+            raise BadRequest(
+                f"{place} cannot be {word} by {who}. Change its mode, as with 'chmod o+rX', or name a user."
+            )
 
 
 def _running(names: Sequence[str]) -> list[str]:

@@ -55,8 +55,8 @@ def places(options: Options, host: Host, remarks: list[str]) -> tuple[list[int],
         busy = [cpu for cpu in top.online if cpu in near and cpu not in host.plan.housekeeping]
     if not busy:
         raise BadRequest(
-            "No CPU that is not housekeeping is left to compute on. Name other cpus or nodes, or say with cpus by number "
-            "which ones shall."
+            "No CPU is left to compute on that is not housekeeping. Name other cpus or nodes, or say with cpus which "
+            "ones shall by their numbers."
         )
     own = [node for node in top.nodes if set(node.cpus) & set(busy)]
     far = [node.id for node in own if nodes and node.id not in nodes]

@@ -145,7 +145,7 @@ def _systemctl(verb: str, names: Sequence[str], *options: str) -> None:
         # systemctl says where to look; here it is. Before its first start there is nothing.
         with suppress(TuningError):
             units = [f"--unit={name}" for name in names]
-            journal = _command.run(["journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=6", *units])
+            journal = _command.run(["journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=15", *units])
             if journal.strip() and verb in STARTS:
                 error.args = (f"{error} The journal ends: {' | '.join(journal.strip().splitlines())}",)
         raise

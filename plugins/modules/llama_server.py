@@ -232,6 +232,7 @@ notes:
     waits for the server, drains it, and places its files.
 seealso:
   - module: sovereign.epyc.epyc_engine
+  - module: sovereign.epyc.llama_build
   - module: sovereign.epyc.model_file
   - module: sovereign.epyc.service_placement
 """

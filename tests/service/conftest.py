@@ -64,9 +64,10 @@ class Host:
         played = self.play(llama_instances=[{"model": self.model, **one} for one in instances], **wants)
         assert played.returncode == 2, played.output
         assert self.state() == before
-        failed = [result for result in played.results if result.get("failed")]
+        failed = [result for result in played.results if result["status"] == "failed"]
         assert len(failed) == 1 and not played.changed, played.output
-        return str(failed[0]["msg"])
+        # A task with a loop tells of each item.
+        return str(failed[0].get("results") or failed[0]["msg"])
 
     def state(self) -> str:
         """Return the units, and the processes that run for them."""

@@ -10,6 +10,8 @@ import json
 import shlex
 import time
 
+from .conftest import ASK
+
 CHAT = {"name": "chat", "port": 8080}
 #: Goes on with what stands in it already.
 PROMPT = "one two three four five six seven eight nine ten\n" * 3 + "one two three"
@@ -20,7 +22,7 @@ def test_a_check_of_a_bare_host_changes_nothing(host):
     assert played.returncode == 0, played.output
     services = played["Run the instances"]
     assert services["changed"] and "llama:llama-chat.service/active" in services["diff"]["after"]
-    assert host.run("ls /etc/systemd/system") .count("llama") == 0
+    assert host.run("ls /etc/systemd/system").count("llama") == 0
 
 
 def test_it_serves_and_a_second_run_changes_nothing(host):
@@ -81,19 +83,14 @@ def test_it_comes_back_when_it_is_killed(host):
 
 
 def test_a_request_in_work_ends_before_the_server(host):
-    body = json.dumps({"prompt": PROMPT, "n_predict": 400, "ignore_eos": True, "temperature": 1})
-    asking = shlex.join(["curl", "none"])
-    del asking
-    host.run(f"cat >/run/body", text=body)
-    host.run(
-        "nohup python3 -c \"import urllib.request as u; r = u.Request('http://127.0.0.1:8080/completion', "
-        "open('/run/body','rb').read(), {'Content-Type': 'application/json'}); "
-        "open('/run/answer', 'wb').write(u.urlopen(r).read())\" >/dev/null 2>&1 &"
-    )
+    body = json.dumps({"prompt": PROMPT, "n_predict": 400, "ignore_eos": True})
+    asking = shlex.join(["python3", "-c", ASK, "http://127.0.0.1:8080/completion", ""])
+    host.run(f"cat >/run/body; {asking} </run/body >/run/answer 2>&1 &", text=body)
     until(lambda: host.metric(8080, "requests_processing") == 1)
     host.run("systemctl stop llama-chat.service")
-    until(lambda: "tokens_predicted" in host.run("cat /run/answer", check=False))
-    assert json.loads(host.run("cat /run/answer"))["tokens_predicted"] == 400
+    until(lambda: host.run("cat /run/answer"))
+    status, dummy, answer = host.run("cat /run/answer").partition(" ")
+    assert (status, json.loads(answer)["tokens_predicted"]) == ("200", 400)
     host.run("systemctl start llama-chat.service")
 
 
@@ -106,12 +103,12 @@ def test_keys(host):
 
 
 def test_a_unit_that_does_not_come_up_leaves_the_one_before(host):
-    """The server reads the model as a user of its own, the planner as root."""
+    """Nobody but the server knows which architectures it has."""
     host.serve(CHAT)
     before = host.run("cat /etc/systemd/system/llama-chat.service")
-    host.run(f"install -m 600 {host.model} /var/lib/closed.gguf")
-    played = host.play(llama_instances=[{**CHAT, "model": "/var/lib/closed.gguf", "start_timeout": 60}])
-    assert played.returncode == 2 and "Permission denied" in played.output, played.output
+    host.run(f"sed '0,/llama/s//lalma/' {host.model} >/var/lib/strange.gguf")
+    played = host.play(llama_instances=[{**CHAT, "model": "/var/lib/strange.gguf"}])
+    assert played.returncode == 2 and "unknown model architecture: 'lalma'" in played.output, played.output
     assert host.run("cat /etc/systemd/system/llama-chat.service") == before
     assert host.ask(8080, "/health")[0] == 200
 

@@ -107,7 +107,8 @@ def test_a_draft_on_every_machine(machines: dict[str, Host], models: Models, nam
     ("name", "raw", "busy", "http", "nodes", "policy"),
     [
         ("9754", {"nodes": "2"}, "65-95", "64", "2", "bind"),
-        ("9754", {"cpus": "ccd0"}, "0-15", "32,64,96", "0", "bind"),
+        ("9754", {"cpus": "ccd0"}, "1-15", "0", "0", "bind"),
+        ("9754", {"cpus": "0-15"}, "0-15", "32,64,96", "0", "bind"),
         ("9754", {"cpus": "draft"}, "16-31", "0", "0", "bind"),
         ("9754", {"cpus": "33-40", "nodes": "0"}, "33-40", "32", "0", "bind"),
         ("two 7543", {"nodes": "1"}, "33-63", "32", "1", "bind"),
@@ -133,7 +134,7 @@ def test_remarks_on_a_seat(host: Host, models: Models) -> None:
     assert planned(host, models).remarks == []
     (remark,) = planned(host, models, cpus="33-40", nodes="0").remarks
     assert remark == "CPUs on nodes 1 read all memory from nodes 0."
-    assert "CPUs 0 compute, and are housekeeping too" in planned(host, models, cpus="ccd0").remarks[0]
+    assert "CPUs 0 compute, and are housekeeping too" in planned(host, models, cpus="0-15").remarks[0]
     assert "may use it" in planned(host, models, host="0.0.0.0").remarks[0]
     assert planned(host, models, host="0.0.0.0", api_key_file="/etc/keys").remarks == []
 

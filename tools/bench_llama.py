@@ -27,6 +27,7 @@ from statistics import median
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from tools.llama_arms import Answer, Arm, Server, huge_pages, served
 from tools.llama_prompts import PROMPTS
+from tools.llama_root import run_in_debian
 from vepyc import VepycError
 from vepyc.figures import Bar, Figures
 from vepyc.llama import ensure_llama, ensure_model
@@ -148,20 +149,19 @@ def measure(figures: Figures, binary: Path, model: Path, rounds: int) -> None:
 def main() -> int:
     """Print one line for each figure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--binary", type=Path, help="another llama-server than that of the lab")
-    parser.add_argument("--model", type=Path, help="another model than that of the lab")
+    parser.add_argument("--binary", type=Path, help="another llama-server than that of the lab; needs --model")
+    parser.add_argument("--model", type=Path, help="another model than that of the lab, in a folder of the lab")
     parser.add_argument("--rounds", type=int, default=7)
     asked = parser.parse_args()
     # What was reserved is given back when a person or a job ends this.
     signal.signal(signal.SIGTERM, lambda *dummy: sys.exit(1))
     figures = Figures()
     try:
-        measure(
-            figures,
-            asked.binary or ensure_llama() / "bin" / "llama-server",
-            asked.model or ensure_model(),
-            asked.rounds,
-        )
+        if not asked.binary:
+            model = asked.model or ensure_model()
+            words = ["--binary", ensure_llama() / "bin/llama-server", "--model", model, "--rounds", asked.rounds]
+            run_in_debian("tools/bench_llama.py", *map(str, words))
+        measure(figures, asked.binary, asked.model, asked.rounds)
     except VepycError as error:
         print(f"bench-llama: {error}", file=sys.stderr)
         return 1

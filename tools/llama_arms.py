@@ -31,6 +31,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils import (
     _llama_probe,
     _llama_room,
     _llama_unit,
+    _verdict,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
@@ -46,7 +47,7 @@ TOKENS = 128
 #: Which line of smaps_rollup tells of the huge pages that the proof of a unit asks for.
 KINDS = {"thp": "AnonHugePages", "hugetlb": "Hugetlb"}
 #: The word before a command in a unit file that is run as root and outside of the sandbox; a minus lets it fail.
-STEP = re.compile(rf"^ExecStart(Pre|Post)=-?\+?\"?{re.escape(_llama_unit.COMMAND)}\"? llama (.*)$", re.MULTILINE)
+STEP = re.compile(rf"^ExecStart(Pre|Post)=-?\+?\"?{re.escape(_verdict.COMMAND)}\"? llama (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)

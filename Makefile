@@ -76,6 +76,9 @@ bench-report: setup  ## Measure the drift report: folding 5,000 hosts, opening t
 bench-fleet: setup  ## Measure a drift check of 1, 10 and 50 hosts against Ansible's ping, as ratios
 	PYTHONPATH=lab $(RUN) tools/bench_fleet.py $(ARGS)
 
+bench-llama: setup  ## Measure our llama-server against a plain one on a real small model, as ratios of one run
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_llama.py $(ARGS)
+
 coverage: setup  ## Run the unit tests, report what of the engine they reach, and fail below 95 percent
 	$(RUN) coverage run -m pytest tests/unit $(ARGS)
 	$(RUN) coverage report
@@ -99,4 +102,4 @@ clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
 .PHONY: help setup site drift test test-all lint unit lab-test service-test molecule bench bench-report bench-fleet
-.PHONY: coverage examples docs release pictures bench-lab clean
+.PHONY: bench-llama coverage examples docs release pictures bench-lab clean

@@ -256,6 +256,11 @@ def _check(options: Options) -> None:
             f"{given[0]} is without effect, because speculation is {options.speculation}: say draft or cascade, or "
             f"leave {given[0]} out."
         )
+    if options.speculation in ("ngram", "cascade") and options.ngram_max < options.ngram_lookup:
+        raise BadRequest(
+            f"ngram_max is {options.ngram_max} and ngram_lookup {options.ngram_lookup}: the server never guesses fewer "
+            "tokens than it looks up, so it would guess none. Make ngram_max as large, or ngram_lookup smaller."
+        )
     if options.draft_placement == "own_ccd" and options.drafts and options.rpc_port in (None, options.port):
         raise BadRequest("draft_placement own_ccd runs a second server; say with rpc_port which port it shall have.")
     if options.lock and options.hugepages in ("pool", "hugetlbfs"):

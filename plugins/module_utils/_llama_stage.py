@@ -72,9 +72,11 @@ class Copy:
 def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, replace: bool = False) -> str:
     """Copy a model, with all its files, and return a sentence on it; nothing is done where it is staged.
 
-    An older copy goes when the new one is there; with ``replace``, when both do not fit, before.
+    An older copy goes when the new one is there; with ``replace``, when both do not fit, before. The last folder is
+    made on a hugetlbfs that lacks it.
     """
     try:
+        _make_folder(folder)
         page = _llama_memory.hugetlbfs_page(folder)
     except TuningError as error:
         raise BadRequest(f"{error} It shall be a folder on a hugetlbfs.") from None
@@ -100,6 +102,21 @@ def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, repla
     size = sum(copy.status.st_size for copy in todo)
     where = f" ({shares})" if shares else ""
     return f"{path} is staged in {folder}: {about(size)} in {pages_text(count, page >> 10)}{where}."
+
+
+def _make_folder(folder: str) -> None:
+    """Make the folder of an instance where only the mount is there: a hugetlbfs is empty after each boot."""
+    parent = os.path.dirname(folder.rstrip("/"))
+    if os.path.exists(folder) or _llama_memory.hugetlbfs_page(parent) is None:
+        return
+    try:
+        os.mkdir(folder)
+        # Whatever mask the unit has, its user shall find the copy.
+        os.chmod(folder, 0o755)
+    except FileExistsError:
+        pass  # made by another instance in this moment
+    except OSError as error:
+        raise TuningError(f"{folder} cannot be made: {os.strerror(error.errno or 0)}.") from None
 
 
 def _check_room(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy, replace: bool) -> None:

@@ -80,6 +80,7 @@ def test_a_module_takes_what_an_instance_takes(raw: dict[str, Any]) -> None:
         ({"speculation": "draft"}, "speculation is draft, which needs a draft_model"),
         ({"draft_model": "/srv/d.gguf"}, "draft_model is without effect, because speculation is ngram"),
         ({"draft_max": 5}, "draft_max is without effect"),
+        ({"ngram_lookup": 9, "ngram_max": 8}, "ngram_max is 8 and ngram_lookup 9: the server never guesses fewer"),
         ({"hugepages": "pool", "lock": True}, "never swapped out, so leave lock out"),
         ({"memory": "distribute", "hugepages": "thp"}, "take interleave, or leave them out"),
         ({**DRAFT, "draft_placement": "own_ccd"}, "say with rpc_port which port"),

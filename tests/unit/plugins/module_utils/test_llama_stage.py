@@ -154,6 +154,19 @@ def test_a_copy_is_what_its_model_is(folder: Path, model: Path) -> None:
     assert (found.st_mode & 0o777, found.st_uid, found.st_gid) == (0o640, 12, 34)
 
 
+def test_the_folder_of_an_instance_is_made_on_a_hugetlbfs_and_nowhere_else(mounted: Path, model: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        stage(model, mounted / "llama-chat")
+    finally:
+        os.umask(before)
+    assert (mounted / "llama-chat" / "model.gguf").exists()
+    assert (mounted / "llama-chat").stat().st_mode & 0o777 == 0o755
+    with pytest.raises(BadRequest, match="No such file or directory"):
+        stage(model, model.parent / "llama-chat")
+    assert not (model.parent / "llama-chat").exists()
+
+
 def test_a_copy_is_made_once(folder: Path, model: Path) -> None:
     stage(model, folder)
     first = (folder / "model.gguf").stat()

@@ -17,7 +17,7 @@ from ._llama_options import LOOPBACK
 from ._llama_pins import GOMP, STRICT
 from ._llama_room import staging_folder
 from ._llama_service import key_path
-from ._verdict import SERVICE
+from ._verdict import COMMAND, SERVICE, UNITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ._llama_options import Options
     from ._llama_service import Rpc, Seat, Service
 
-FOLDER = "/etc/systemd/system"
-COMMAND = "/usr/sbin/sovereign-epyc"
 RPC_SERVER = "ggml-rpc-server"
 HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
 #: Folders that the sandbox hides or makes anew; a file in one of them is shown to the service all the same.
@@ -96,9 +94,9 @@ def command(program: str, words: Iterable[str]) -> str:
 
 def unit_files(service: Service, arguments: Sequence[str]) -> dict[str, str]:
     """Return path -> text of all units of an instance; ``arguments`` are those of its server."""
-    files = {f"{FOLDER}/{service.unit}": _main(service, arguments)}
+    files = {f"{UNITS}/{service.unit}": _main(service, arguments)}
     if service.rpc:
-        files[f"{FOLDER}/{service.rpc.unit}"] = _rpc(service, service.rpc)
+        files[f"{UNITS}/{service.rpc.unit}"] = _rpc(service, service.rpc)
     return files
 
 
@@ -136,7 +134,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         # A server ends at once when it is idle, and with a request in flight only at the second signal, which is
         # systemd's own after these two.
         "ExecStop=-/bin/kill -TERM $MAINPID",
-        f"ExecStop=-/usr/bin/timeout {options.stop_timeout} /usr/bin/tail -s 0.1 --pid=$MAINPID -f /dev/null",
+        f"ExecStop=-/usr/bin/timeout {options.stop_timeout} /usr/bin/tail -s 0.1 --pid=${{MAINPID}} -f /dev/null",
         # Each step of the start may take as long as the slowest. The limit of the stop holds for draining too.
         f"TimeoutStartSec={options.start_timeout + 30}",
         f"TimeoutStopSec={options.drain_timeout + options.stop_timeout}",

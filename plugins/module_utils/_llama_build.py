@@ -99,6 +99,7 @@ class Build:
         self.cmake = Cmake(self.options)
         self.made_of = {
             "checksum": ALGORITHM + wanted,
+            "engine": self.engine,
             "options": self.options,
             "compiler": self.cmake.compiler,
             "cpu": _cpu(fs) if is_on(self.options["GGML_NATIVE"]) else None,
@@ -142,12 +143,11 @@ class Build:
         new = not os.path.isdir(self.home)
         try:
             os.makedirs(self.home, mode=0o755, exist_ok=True)
-        except OSError as error:
-            raise TuningError(f"{self.home} cannot be made: {error.strerror}.") from None
-        try:
             with hold(self.home, self.home):
                 if not self.whole():
                     self._make()
+        except OSError as error:
+            raise TuningError(f"{error.filename or self.home} cannot be written: {error.strerror}.") from None
         finally:
             if new:
                 with suppress(OSError):
@@ -202,7 +202,7 @@ class Build:
             )
         said = [line.strip() for line in (done.err + done.out).splitlines() if line.strip()]
         version = next((line for line in said if line.startswith("version")), said[0] if said else "")
-        record = json.dumps({**self.made_of, "engine": self.engine, "version": version}, indent=1, sort_keys=True)
+        record = json.dumps({**self.made_of, "version": version}, indent=1, sort_keys=True)
         _textfile.replace(os.path.join(self.part, RECORD), f"{record}\n")
         if os.path.isdir(self.folder):
             # A program was taken out of it by somebody.

@@ -117,6 +117,7 @@ def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builder:
 def test_a_build_is_named_after_all_that_goes_into_it(builder: Builder, tmp_path: Path) -> None:
     keys = [builder.build().key]
     assert builder.build(jobs=3, reserve="2GiB").key == keys[0]
+    keys.append(builder.build(engine="ik_llama.cpp").key)
     keys.append(builder.build(cmake_options={"GGML_AVX512": True}).key)
     keys.append(builder.build(archive=str(packed(tmp_path / "other.tar.gz", {**TREE, "more": b""}))).key)
     keys.append(builder.build(cmake_options={"CMAKE_CXX_COMPILER": "other++"}).key)
@@ -217,6 +218,12 @@ def test_what_is_there_is_not_built_and_not_even_asks_for_its_archive(builder: B
 def test_what_cannot_be_is_refused_in_a_check_too(builder: Builder, options: dict[str, Any], words: str) -> None:
     for check in (True, False):
         assert words in builder.refused(check=check, **options)
+
+
+def test_a_folder_that_cannot_be_made_is_named(builder: Builder, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(TuningError, match=r"file/builds cannot be written: Not a directory\.$"):
+        builder(folder=str(tmp_path / "file/builds"))
 
 
 def test_missing_programs_are_named_with_their_packages(builder: Builder) -> None:

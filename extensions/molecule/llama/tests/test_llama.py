@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 
-@pytest.mark.parametrize(("name", "port", "cpus"), [("chat", 8080, "0,2-3"), ("code", 8081, "0,4-5")])
+@pytest.mark.parametrize(("name", "port", "cpus"), [("chat", 8080, "0,2-3"), ("code", 8081, "4,6-7")])
 def test_instances(host, name, port, cpus):
     service = host.service(f"llama-{name}")
     assert service.is_running and service.is_enabled

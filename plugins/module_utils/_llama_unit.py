@@ -9,6 +9,7 @@ Source: systemd.service(5), systemd.exec(5), systemd.resource-control(5), and sy
 
 from __future__ import annotations
 
+import json
 import os
 import re
 
@@ -22,6 +23,7 @@ from ._verdict import SERVICE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Any
 
     from ._llama_options import Options
     from ._llama_service import Rpc, Seat, Service
@@ -30,6 +32,10 @@ FOLDER = "/etc/systemd/system"
 COMMAND = "/usr/sbin/sovereign-epyc"
 RPC_SERVER = "ggml-rpc-server"
 HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
+#: systemd passes over sections whose names begin with X-.
+PLAN_SECTION = "[X-Sovereign-Epyc]"
+PLAN = "Plan="
+PLANNED = frozenset(("name", "url", "key_file", "speculation", "expect", "rpc", "files"))
 #: Folders that the sandbox hides or makes anew; a file in one of them is shown to the service all the same.
 HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 #: Words that mean the same without quotes.
@@ -102,6 +108,16 @@ def unit_files(service: Service, arguments: Sequence[str]) -> dict[str, str]:
     return files
 
 
+def plan_of(text: str) -> dict[str, Any] | None:
+    """Return the plan that the text of a unit carries; None where it carries none, or a part of one."""
+    section = text.partition(f"\n{PLAN_SECTION}\n{PLAN}")[2]
+    try:
+        plan = json.loads(section.partition("\n")[0])
+    except ValueError:
+        return None
+    return plan if isinstance(plan, dict) and plan.keys() == PLANNED else None
+
+
 def url_of(options: Options) -> str:
     """Return where this host reaches the server."""
     host = ANYWHERE.get(options.host, options.host)
@@ -147,7 +163,25 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         *HARDENING,
         *_shown([*read, os.path.dirname(options.binary)]),
     ]
-    return _text(unit, run, ["WantedBy=multi-user.target"])
+    return "\n".join([_text(unit, run, ["WantedBy=multi-user.target"]), PLAN_SECTION, f"{PLAN}{_plan(service)}", ""])
+
+
+def _plan(service: Service) -> str:
+    """Return in one line what the running instance can be held against.
+
+    The files are in it so that a model which is replaced under its name changes the unit, and is read anew.
+    """
+    rpc = service.rpc
+    plan = {
+        "name": service.name,
+        "url": url_of(service.options),
+        "key_file": service.options.api_key_file,
+        "speculation": service.wants.get("speculation", []),
+        "expect": service.expect,
+        "rpc": {"unit": rpc.unit, "expect": rpc.expect} if rpc else None,
+        "files": service.files,
+    }
+    return json.dumps(plan, sort_keys=True)
 
 
 def _rpc(service: Service, rpc: Rpc) -> str:

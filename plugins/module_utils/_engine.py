@@ -30,7 +30,7 @@ HOME = "/usr/lib/sovereign-epyc"
 PACKAGE = f"{HOME}/sovereign_epyc"
 COMMAND = "/usr/sbin/sovereign-epyc"
 #: What needs Ansible, or is only about installing, stays away from the host.
-NOT_INSTALLED = ("_ansible", "_engine", "_engine_units", "_llama_instance", "_units")
+NOT_INSTALLED = ("_ansible", "_engine", "_engine_units", "_llama_instance", "_llama_verify", "_units")
 LAUNCHER = f"""#!/usr/bin/python3
 # Installed by sovereign.epyc: do not change it here.
 

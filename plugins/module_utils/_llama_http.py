@@ -100,11 +100,11 @@ def parse_metrics(text: str) -> dict[str, float]:
     """Return the numbers in a text of Prometheus by name, those of all labels together."""
     numbers: dict[str, float] = {}
     for line in text.splitlines():
-        name, dummy, value = line.partition(" ")
+        name, dummy, rest = line.partition("{")
+        # A label may hold anything.
+        words = [name, *rest.rpartition("}")[2].split()] if rest else line.split()
         with suppress(ValueError, IndexError):
-            number = float(value.split()[0])
-            name = name.partition("{")[0]
-            numbers[name] = numbers.get(name, 0) + number
+            numbers[words[0]] = numbers.get(words[0], 0) + float(words[1])
     return numbers
 
 

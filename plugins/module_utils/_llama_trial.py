@@ -61,7 +61,8 @@ ACCEPTED = "llamacpp:spec_decode_num_accepted_tokens_total"
 class Trial:
     """What came of the request. None stands for what the server does not tell, and ``reason`` for why no token came.
 
-    ``speculative`` is what the server says of its slots: whether it could guess at all.
+    ``speculative`` is what the server says of its slots: whether it could guess at all. ``others`` is how many requests
+    it had in work before this one.
     """
 
     def __init__(self) -> None:
@@ -69,6 +70,7 @@ class Trial:
         self.rate: float | None = None
         self.whole = False
         self.reason = ""
+        self.others = 0
         self.speculative: bool | None = None
         self.drafts: int | None = None
         self.drafted: int | None = None
@@ -92,6 +94,7 @@ def run(url: str, key: str | None, clock: Any = time) -> Trial:
     end = clock.monotonic() + LIMIT
     before = _metrics(url, LIMIT, key)
     trial.speculative = _speculative(url, end - clock.monotonic(), key)
+    trial.others = round(sum(before.get(name, 0) for name in _llama_http.IN_WORK))
     timings: Numbers = {}
     first = last = 0.0
     try:
@@ -106,8 +109,7 @@ def run(url: str, key: str | None, clock: Any = time) -> Trial:
     trial.tokens = round(timings.get("predicted_n", trial.tokens))
     trial.rate = timings.get("predicted_per_second") or ((trial.tokens - 1) / (last - first) if last > first else None)
     if not trial.tokens and not trial.reason:
-        waiting = sum(before.get(name, 0) for name in _llama_http.IN_WORK)
-        trial.reason = f"busy: {waiting:.0f} requests were in work, and " if waiting else ""
+        trial.reason = f"busy: {trial.others} requests were in work, and " if trial.others else ""
         trial.reason += f"no token came in {LIMIT:.0f} s." if clock.monotonic() >= end else "its answer has no token."
     _count(trial, before, _metrics(url, AFTERWARDS, key), timings)
     return trial

@@ -66,16 +66,12 @@ def _instance(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item]
         units[f"{name}-rpc"] = (plan["rpc"]["unit"], plan["rpc"]["expect"])
     first = serving(name, plan)
     if first.verdict != OK:
-        untold = "Not looked at: it does not serve."
-        places = [_item("placement", one, UNKNOWN, untold) for one in units]
-        trial = _llama_trial.Trial()
-        trial.reason = untold
-        return [first, speculation(name, plan, trial), *places, speed(name, trial)], _facts(trial, {})
-    proofs: dict[str, Mapping[str, Any] | str] = {}
-    watches = {one: _watch(host, unit, expect, clock) for one, (unit, expect) in units.items()}
-    trial = _tried(plan, clock)
-    for one, watch in watches.items():
-        proofs[one] = watch if isinstance(watch, str) else _proof(watch, trial)
+        trial = _failed("it does not serve.")
+        proofs: dict[str, Mapping[str, Any] | str] = dict.fromkeys(units, trial.reason)
+    else:
+        watches = {one: _watch(host, unit, expect, clock) for one, (unit, expect) in units.items()}
+        trial = _tried(plan, clock)
+        proofs = {one: _proof(watch, trial) for one, watch in watches.items()}
     places = [placement(one, proof) for one, proof in proofs.items()]
     return [first, speculation(name, plan, trial), *places, speed(name, trial)], _facts(trial, proofs[name])
 
@@ -105,9 +101,13 @@ def _tried(plan: Plan, clock: Any) -> Trial:
         key = _llama_http.read_key(plan["key_file"]) if plan["key_file"] else None
         return _llama_trial.run(plan["url"], key, clock)
     except TuningError as error:
-        trial = _llama_trial.Trial()
-        trial.reason = str(error)
-        return trial
+        return _failed(str(error))
+
+
+def _failed(reason: str) -> Trial:
+    trial = _llama_trial.Trial()
+    trial.reason = reason
+    return trial
 
 
 def speculation(name: str, plan: Plan, trial: Trial) -> Item:
@@ -153,9 +153,12 @@ def _watch(host: Host, unit: str, expect: Mapping[str, Any], clock: Any) -> Watc
         return str(error)
 
 
-def _proof(watch: Watch, trial: Trial) -> Mapping[str, Any] | str:
+def _proof(watch: Watch | str, trial: Trial) -> Mapping[str, Any] | str:
+    if isinstance(watch, str):
+        return watch
+    if not trial.tokens and not trial.others:
+        return trial.reason
     try:
-        # Without work, the busiest thread is just one that answers.
         return watch.since(by_busiest=trial.tokens > 0)
     except TuningError as error:
         return str(error)
@@ -169,7 +172,7 @@ def placement(name: str, proof: Mapping[str, Any] | str) -> Item:
     unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
     wrong = [verdict for verdict in verdicts if verdict["verdict"] not in (OK, UNKNOWN)]
     told = wrong or unknown or [verdict for verdict in verdicts if verdict["name"] in TOLD]
-    sentence = " ".join(verdict["sentence"] for verdict in told)
+    sentence = " ".join(dict.fromkeys(verdict["sentence"] for verdict in told))
     if wrong:
         return _item("placement", name, WRONG, f"{sentence} {REPAIR}")
     return _item("placement", name, UNKNOWN if unknown else OK, sentence)

@@ -38,8 +38,9 @@ class Host:
 
     def serve(self, **options):
         """Have the instance `chat` with these options."""
-        binary = {"binary": "/opt/llama/bin/llama-server", "model": MODEL, "port": 8080, "context": 2048}
-        return self.task("llama_server", name="chat", **binary, **options)[0]
+        # systemd counts the starts that are asked for, too.
+        common = {"binary": "/opt/llama/bin/llama-server", "port": 8080, "context": 2048, "restart_limit": 100}
+        return self.task("llama_server", name="chat", model=MODEL, **common, **options)[0]
 
     def verify(self):
         """Return the items about instances by name, and what was measured."""
@@ -66,11 +67,13 @@ def verdicts(items):
     return {name: item["verdict"] for name, item in items.items()}
 
 
+DRAFT = {"speculation": "draft", "draft_model": MODEL, "draft_max": 3}
 RIGHT = {"service/chat": "ok", "speculation/chat": "ok", "placement/chat": "ok", "speed/chat": "ok"}
 
 
-def test_an_instance_that_guesses_is_right(host):
-    host.serve()
+@pytest.mark.parametrize("options", [{}, DRAFT], ids=["ngram", "draft"])
+def test_an_instance_that_guesses_is_right(host, options):
+    host.serve(**options)
     items, facts = host.verify()
     assert verdicts(items) == RIGHT, items
     chat = facts["chat"]
@@ -94,6 +97,14 @@ def test_a_server_that_guesses_nothing_though_it_shall_is_wrong(host):
     assert items["speculation/chat"]["sentence"].startswith("It answers, but does not speculate, and shall (ngram-")
     assert host.serve()["changed"]
     assert verdicts(host.verify()[0]) == RIGHT
+
+
+def test_threads_that_may_go_elsewhere_are_wrong(host):
+    host.serve(cpus="1")
+    host.box.run(f"taskset --all-tasks --pid --cpu-list 0,1 {host.process()}")
+    items, dummy = host.verify()
+    assert verdicts(items) == {**RIGHT, "placement/chat": "wrong"}, items
+    assert "busy thread may run outside 1: " in items["placement/chat"]["sentence"]
 
 
 def test_a_service_that_was_stopped_is_wrong(host):

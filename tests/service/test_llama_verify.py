@@ -42,9 +42,9 @@ class Host:
         common = {"binary": "/opt/llama/bin/llama-server", "port": 8080, "context": 2048, "restart_limit": 100}
         return self.task("llama_server", name="chat", model=MODEL, **common, **options)[0]
 
-    def verify(self):
+    def verify(self, **options):
         """Return the items about instances by name, and what was measured."""
-        result, said = self.task("epyc_verify")
+        result, said = self.task("epyc_verify", **options)
         assert KEY not in said
         items = {item["name"]: item for item in result["checklist"] if "/" in item["name"]}
         return items, result["services"]
@@ -142,3 +142,4 @@ def test_a_unit_that_lost_its_plan_is_not_passed_over(host):
     items, facts = host.verify()
     assert verdicts(items) == {"service/chat": "unknown"} and facts == {}
     assert items["service/chat"]["sentence"].startswith("Its unit carries no plan to hold it against")
+    assert host.verify(services=False) == ({}, {})

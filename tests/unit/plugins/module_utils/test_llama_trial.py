@@ -81,6 +81,7 @@ def counts(trial: _llama_trial.Trial) -> tuple[Any, ...]:
 
 
 def test_the_counters_tell_what_was_guessed(llama: Llama, server: Server) -> None:
+    llama.events[-1]["timings"].update(draft_n=1, draft_n_accepted=1)
     trial = _llama_trial.run(server.url, None)
     assert counts(trial) == (3, 60, 50) and trial.guessed and trial.acceptance == pytest.approx(5 / 6)
     assert (trial.tokens, trial.rate, trial.whole, trial.speculative, trial.reason) == (64, 12.5, True, True, "")
@@ -132,6 +133,7 @@ def test_what_came_before_the_end_of_the_time_counts(
     llama.counters = llama.counters[:1]
     del llama.events[-1]
     llama.events[-1]["timings"].update(draft_n=24, draft_n_accepted=20)
+    llama.events.append({"content": "c"})
     llama.hangs.clear()
     trial = _llama_trial.run(server.url, None)
     assert (trial.tokens, trial.rate, trial.whole, trial.reason) == (2, 9.0, False, "")

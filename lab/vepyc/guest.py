@@ -39,6 +39,7 @@ PACKAGES = (
     "initramfs-tools",
     "iproute2",
     "kmod",
+    "libgomp1",
     "linux-image-amd64",
     "numactl",
     "openssh-server",

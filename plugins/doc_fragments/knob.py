@@ -10,8 +10,17 @@ from __future__ import annotations
 class ModuleDocFragment:
     """Undo, persistence and the intent that role names are resolved by."""
 
-    DOCUMENTATION = r"""
+    #: Also a fragment of its own, for modules that are no knob.
+    INTENT = r"""
 options:
+  intent:
+    description:
+      - What the operator wants of the host, with the options of M(sovereign.epyc.epyc_plan) as keys. It gives meaning
+        to the names of roles where CPUs are asked for.
+    type: dict
+"""
+
+    DOCUMENTATION = rf"""{INTENT}
   state:
     description:
       - V(present) makes the settings.
@@ -31,9 +40,4 @@ options:
       - The name under which a persistent request is stored. A later one of the same module with the same label replaces
         it. Without it, the short name of the knob.
     type: str
-  intent:
-    description:
-      - What the operator wants of the host, with the options of M(sovereign.epyc.epyc_plan) as keys. It gives meaning
-        to the names of roles where CPUs are asked for.
-    type: dict
 """

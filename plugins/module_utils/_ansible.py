@@ -61,24 +61,22 @@ def run_plain(
     spec: dict[str, Any], knobs_of: Callable[[Mapping[str, Any], Host, Ledger], Sequence[Knob]], **rules: Any
 ) -> None:
     """Be a module that converges the knobs which ``knobs_of`` makes of its parameters, and exit."""
-    module = AnsibleModule(argument_spec=spec, supports_check_mode=True, **rules)
-    fs = KernelFS(read_only=module.check_mode)
-    ledger = Ledger(Store(read_only=module.check_mode), fs)
-    try:
-        knobs = knobs_of(module.params, Host(fs, module.params.get("intent")), ledger)
-        outcome = converge(knobs, ledger, check=module.check_mode)
-    except TuningError as error:
-        module.fail_json(msg=str(error), **error.details)
-    for remark in outcome.remarks:
-        module.warn(remark)
-    facts = {key: value for knob in knobs for key, value in knob.facts().items()}
-    module.exit_json(changed=bool(outcome.changes), diff=outcome.diff(), remarks=outcome.remarks, **facts)
+
+    def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+        fs = KernelFS(read_only=check)
+        ledger = Ledger(store, fs)
+        knobs = knobs_of(params, Host(fs, params.get("intent")), ledger)
+        outcome = converge(knobs, ledger, check=check)
+        facts = {key: value for knob in knobs for key, value in knob.facts().items()}
+        return dict(changed=bool(outcome.changes), diff=outcome.diff(), remarks=outcome.remarks, **facts)
+
+    run_writer(spec, write, **rules)
 
 
 def run_writer(
     spec: dict[str, Any], write: Callable[[Mapping[str, Any], Store, bool], dict[str, Any]], **rules: Any
 ) -> None:
-    """Be a module that changes what has no original to go back to, and exit with what ``write`` returns.
+    """Be a module that changes the host, and exit with what ``write`` returns, its remarks as warnings too.
 
     It gets the parameters, the store, and whether this is a check; what it needs a lock for, it locks itself.
     """

@@ -12,13 +12,13 @@ from __future__ import annotations
 import time
 
 from . import _command
-from ._verdict import SERVICE
+from ._verdict import SERVICE, UNITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._kernelfs import KernelFS
 
-UNIT = f"/etc/systemd/system/{SERVICE}"
+UNIT = f"{UNITS}/{SERVICE}"
 PROPERTIES = (
     "LoadState",
     "UnitFileState",

@@ -21,6 +21,7 @@ import urllib.request
 from contextlib import contextmanager
 
 from ._errors import BadRequest, TuningError
+from ._hugepages import about
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,10 +52,24 @@ class Remote:
         self.validator: str | None = tag if tag and tag.startswith('"') else headers.get("Last-Modified")
 
 
-def check_url(url: str) -> None:
+def check_url(url: str, option: str = "url") -> None:
     """Refuse what is fetched by another protocol."""
     if not url.startswith(("http://", "https://")) or len(url.split()) != 1:
-        raise BadRequest(f"url: '{url}' cannot be fetched; say one that begins with https:// or http://.")
+        raise BadRequest(f"{option}: '{url}' cannot be fetched; say one that begins with https:// or http://.")
+
+
+def check_room(path: str, missing: int, reserve: int) -> None:
+    """Refuse what the disk does not hold."""
+    folder = os.path.dirname(path)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    there = os.statvfs(folder)
+    free = there.f_bavail * there.f_frsize
+    if missing + reserve > free:
+        raise BadRequest(
+            f"{path} does not fit: {about(missing)} are to come and {about(reserve)} shall stay free "
+            f"(reserve), but the file system of {folder} has only {about(free)}. Make room, or choose another path."
+        )
 
 
 def head(url: str, timeout: float) -> Remote:
@@ -116,6 +131,13 @@ class Download:
                 self.pause(min(2**tries, LONGEST_PAUSE))
             os.fsync(self._fd)
         return self.digest.hexdigest()
+
+    def run_for(self, wanted: str) -> str:
+        """Do so, and all anew where what an earlier run left does not lead to the digest that is wanted."""
+        digest = self.run()
+        if digest != wanted and self.resumed:
+            digest = self.restart("what an earlier run left belongs to another file")
+        return digest
 
     def _complete(self) -> bool:
         return self.total is not None and self.have == self.total

@@ -19,6 +19,7 @@ import stat
 from . import _cli, _textfile
 from ._errors import TuningError
 from ._knob import Knob
+from ._verdict import COMMAND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,9 +29,19 @@ if TYPE_CHECKING:
 
 HOME = "/usr/lib/sovereign-epyc"
 PACKAGE = f"{HOME}/sovereign_epyc"
-COMMAND = "/usr/sbin/sovereign-epyc"
 #: What needs Ansible, or is only about installing, stays away from the host.
-NOT_INSTALLED = ("_ansible", "_engine", "_engine_units", "_llama_instance", "_llama_verify", "_units")
+NOT_INSTALLED = (
+    "_ansible",
+    "_cmake",
+    "_engine",
+    "_engine_units",
+    "_llama_build",
+    "_llama_instance",
+    "_llama_instances",
+    "_llama_source",
+    "_llama_verify",
+    "_units",
+)
 LAUNCHER = f"""#!/usr/bin/python3
 # Installed by sovereign.epyc: do not change it here.
 

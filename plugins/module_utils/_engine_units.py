@@ -15,9 +15,10 @@ import os
 import re
 
 from . import _textfile
-from ._engine import COMMAND, HOME, EngineFiles
+from ._engine import HOME, EngineFiles
 from ._errors import BadRequest
 from ._units import FOLDER, WithUnits, state
+from ._verdict import COMMAND
 from ._verdict import SERVICE as BOOT
 
 TYPE_CHECKING = False

@@ -101,6 +101,11 @@ def pool(fs: KernelFS, node: int, kb: int) -> tuple[int, int] | None:
     return total - surplus, total - free
 
 
+def free_pages(fs: KernelFS, node: int, kb: int) -> int:
+    """Return the pages of a node's pool that nobody uses, 0 where there is no such pool."""
+    return int(fs.find(pool_file(node, kb, "free_hugepages")) or 0)
+
+
 def promised(fs: KernelFS, kb: int) -> tuple[int, int]:
     """Return the free pages of a size on all nodes, and how many of them are promised to somebody who mapped them."""
     numbers = [int(fs.find(f"{SIZES}/hugepages-{kb}kB/{name}_hugepages") or 0) for name in ("free", "resv")]

@@ -12,9 +12,11 @@ that the server is ready.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from . import _cpulist
-from ._errors import TuningError
+from ._errors import Absent, TuningError
+from ._placement_threads import status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,10 +29,8 @@ def guests(fs: KernelFS, pid: int) -> list[int]:
     """Return the threads that are not pinned to a CPU of their own, without the main thread, which computes."""
     allowed = {}
     for name in fs.names(f"/proc/{pid}/task"):
-        status = fs.find(f"/proc/{pid}/task/{name}/status")
-        for line in (status or "").splitlines():
-            if line.startswith("Cpus_allowed_list:"):
-                allowed[int(name)] = _cpulist.parse(line.split(":")[1].strip())
+        with suppress(Absent):
+            allowed[int(name)] = _cpulist.parse(status(fs, pid, int(name))["Cpus_allowed_list"])
     if pid not in allowed:
         raise TuningError(f"There is no process {pid}: it has ended.")
     return [tid for tid, cpus in allowed.items() if tid != pid and (len(cpus) > 1 or cpus == allowed[pid])]

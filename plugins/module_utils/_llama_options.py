@@ -58,7 +58,7 @@ FIELDS = {
     "name": Field("str", required=True),
     "binary": Field("path", required=True),
     "rpc_binary": Field("path"),
-    "engine": Field("str", "llama.cpp", ENGINES),
+    "engine": Field("str", None, ENGINES),
     "model": Field("path", required=True),
     "draft_model": Field("path"),
     "alias": Field("str"),
@@ -148,11 +148,11 @@ class Options:
 
 
 def spec() -> dict[str, dict[str, Any]]:
-    """Return the argument spec of a module that takes one instance."""
+    """Return the argument spec of an instance in a module that knows a binary for those that name none."""
     table: dict[str, dict[str, Any]] = {}
     for key, field in FIELDS.items():
         row: dict[str, Any] = {"type": field.type}
-        if field.required:
+        if field.required and key != "binary":
             row["required"] = True
         if field.choices:
             row["choices"] = list(field.choices)
@@ -240,6 +240,8 @@ def _check(options: Options) -> None:
         value = getattr(options, key)
         if value is not None and not pattern.match(value):
             raise BadRequest(f"{key} is '{value}'; say {what}.")
+    if options.name.endswith("-rpc"):
+        raise BadRequest(f"name is '{options.name}'; the end -rpc is for units that draft. Say another name.")
     if options.user == "root":
         raise BadRequest("user is root; a server of models needs no rights. Name a system user, or leave user out.")
     for key in ("binary", "rpc_binary"):

@@ -40,7 +40,7 @@ def plan_service(
     options: Options, host: Host, able: Capabilities, model: Model, draft: Model | None, here: Room
 ) -> Service:
     """Return the instance. Raises BadRequest with the reason when it cannot be had on this host."""
-    if able.engine != options.engine:
+    if options.engine not in (None, able.engine):
         raise BadRequest(f"{options.binary} is {able.engine}, and engine says {options.engine}. Name the other one.")
     remarks = _check_models(options, model, draft)
     busy, nodes = _llama_seat.places(options, host, remarks)

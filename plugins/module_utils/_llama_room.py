@@ -15,7 +15,7 @@ from . import _cpulist
 from ._cbm import UNITS, size_text
 from ._errors import BadRequest
 from ._gguf_header import TENSOR_TYPES
-from ._hugepages import about, pages_text, pool_file
+from ._hugepages import NODES, about, free_pages, pages_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ._kernelfs import KernelFS
     from ._llama_options import Options
 
-NODES = "/sys/devices/system/node"
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 #: What the kernel does not balance tasks to: by boot parameter, and by cpuset partition.
 ISOLATED = ("/sys/devices/system/cpu/isolated", "/sys/fs/cgroup/cpuset.cpus.isolated")
@@ -96,19 +95,24 @@ class Room:
 def room(host: Host, options: Options, models: Sequence[Model]) -> Room:
     """Read what this host has left now."""
     fs = host.fs
-    words = (fs.find("/proc/meminfo") or "").split()
-    default_kb = int(words[words.index("Hugepagesize:") + 1]) if "Hugepagesize:" in words else 2048
+    default_kb = default_page_kb(fs)
     available = {}
     free = {}
     for node in host.topology.nodes:
         available[node.id] = _available(fs, node.id)
         for kb in node.hugepages:
-            free[node.id, kb] = int(fs.find(pool_file(node.id, kb, "free_hugepages")) or 0)
+            free[node.id, kb] = free_pages(fs, node.id, kb)
     isolated = [cpu for path in ISOLATED for cpu in _cpulist.parse(fs.find(path) or "")]
     modes = (fs.find(THP) or "[never]").split("[")[1].split("]")[0]
     staged = [path for model in models for path in staged_paths(options, model) if fs.status(path) is not None]
     mount_kb = _hugetlbfs_kb(fs, options.hugetlbfs, default_kb)
     return Room(available, free, default_kb, mount_kb, isolated, modes, staged)
+
+
+def default_page_kb(fs: KernelFS) -> int:
+    """Return the size of the huge pages that programs get who name none, in kB."""
+    words = (fs.find("/proc/meminfo") or "").split()
+    return int(words[words.index("Hugepagesize:") + 1]) if "Hugepagesize:" in words else 2048
 
 
 def _available(fs: KernelFS, node: int) -> int:

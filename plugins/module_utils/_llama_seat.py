@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from . import _cpulist, _llama_pins
 from ._errors import BadRequest
+from ._host import ROLES
 from ._hugepages import nodes_of
 from ._llama_pins import CPUSET, GOMP, NUMA, STRICT
 from ._llama_service import Rpc, Seat, rpc_unit_of
@@ -48,14 +49,14 @@ def places(options: Options, host: Host, remarks: list[str]) -> tuple[list[int],
     top = host.topology
     nodes = nodes_of(host.fs, options.nodes, "nodes") if options.nodes else ()
     if options.cpus:
-        busy = list(host.cpus(options.cpus))
+        busy = sorted({cpu for word in options.cpus.split(",") for cpu in _free_cpus(host, word.strip())})
     else:
         near = {cpu for node in top.nodes if node.id in nodes or not nodes for cpu in node.cpus}
         busy = [cpu for cpu in top.online if cpu in near and cpu not in host.plan.housekeeping]
     if not busy:
         raise BadRequest(
-            f"nodes: no CPU of nodes {options.nodes} is left to compute on. Say with cpus which ones shall, or name "
-            "other nodes."
+            "No CPU is left to compute on that is not housekeeping. Name other cpus or nodes, or say with cpus which "
+            "ones shall by their numbers."
         )
     own = [node for node in top.nodes if set(node.cpus) & set(busy)]
     far = [node.id for node in own if nodes and node.id not in nodes]
@@ -65,6 +66,12 @@ def places(options: Options, host: Host, remarks: list[str]) -> tuple[list[int],
     if kept:
         remarks.append(f"CPUs {_cpulist.render(kept)} compute, and are housekeeping too: interrupts will disturb them.")
     return busy, nodes or tuple([node.id for node in own if node.bytes] or [node.id for node in own])
+
+
+def _free_cpus(host: Host, word: str) -> set[int]:
+    """Return what a word names: of a place those CPUs that are not housekeeping, of a role and of numbers all."""
+    named = set(host.cpus(word))
+    return named if word in ROLES or word[:1].isdigit() else named.difference(host.plan.housekeeping)
 
 
 def policy_of(options: Options, top: Topology, nodes: Sequence[int]) -> str:

@@ -125,7 +125,6 @@ class Service:
         rpc = self.rpc
         return {
             "unit": self.unit,
-            "engine": self.options.engine,
             **self.seat.to_dict(),
             "wants": self.wants,
             "need": self.need.to_dict(),

@@ -19,8 +19,9 @@ from contextlib import contextmanager, suppress
 
 from . import _cpulist, _llama_memory
 from ._errors import Absent, BadRequest, NotApplied, TuningError
-from ._hugepages import about, pages_text, parts_of, pool_file, promised
+from ._hugepages import about, free_pages, pages_text, parts_of, promised
 from ._kernelfs import hold
+from ._placement_memory import EVEN, LARGEST_NUMA_MAPS, parse_numa_maps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ ANYWHERE: Policy = (None, ())
 CHUNK = 16 << 20
 #: Another instance may be staging the same model; it is waited for this long, in seconds.
 PATIENCE = 3600.0
-#: The share that each of several nodes must have of pages that are dealt out evenly.
-EVEN = 0.9
 
 
 class Copy:
@@ -51,6 +50,7 @@ class Copy:
             self.status = os.stat(source)
         except OSError as error:
             raise BadRequest(f"{source} cannot be staged: {os.strerror(error.errno or 0)}.") from None
+        self.page = page
         self.pages = -(-self.status.st_size // page)
         self.size = self.pages * page
         if not self.size:
@@ -129,17 +129,13 @@ def missing(fs: KernelFS, need: int, kb: int, policy: Policy) -> str:
     lacks = []
     if need > free - taken:
         lacks.append(f"{need - (free - taken)} of them are missing in the pool, {free - taken} are free")
-    found = {node: _free(fs, node, kb) for node in nodes}
+    found = {node: free_pages(fs, node, kb) for node in nodes}
     if kind == "bind" and need > sum(found.values()):
         lacks.append(f"{need - sum(found.values())} of them are missing on nodes {_cpulist.render(nodes)}")
     if kind == "interleave":
         each = -(-need // len(nodes))
         lacks += [f"{each - count} of them are missing on node {node}" for node, count in found.items() if count < each]
     return "; ".join(lacks)
-
-
-def _free(fs: KernelFS, node: int, kb: int) -> int:
-    return int(fs.find(pool_file(node, kb, "free_hugepages")) or 0)
 
 
 def _stage(fs: KernelFS, copy: Copy, policy: Policy) -> dict[int, int]:
@@ -199,20 +195,13 @@ def _fill(copy: Copy, memory: mmap.mmap) -> None:
 
 def _nodes(fs: KernelFS, copy: Copy) -> dict[int, int]:
     """Return the pages by node, as the kernel tells of this process; nothing on a kernel without NUMA."""
-    nodes: dict[int, int] = {}
     try:
-        maps = fs.read("/proc/self/numa_maps", limit=16 << 20)
+        maps = fs.read("/proc/self/numa_maps", LARGEST_NUMA_MAPS)
     except Absent:
-        return nodes
-    name = "".join(f"\\{ord(char):03o}" if char in "\n\t= " else char for char in os.path.realpath(copy.part))
-    for line in maps.splitlines():
-        words = line.split()
-        if f"file={name}" in words:
-            for word in words:
-                node, dummy, count = word.partition("=")
-                if node[:1] == "N" and node[1:].isdecimal():
-                    nodes[int(node[1:])] = nodes.get(int(node[1:]), 0) + int(count)
-    return nodes
+        return {}
+    part = os.path.realpath(copy.part)
+    weights = parse_numa_maps(maps, lambda path: path == part)["weights"]
+    return {node: size // copy.page for node, size in weights.nodes.items()}
 
 
 def _prove(copy: Copy, policy: Policy, found: dict[int, int]) -> None:

@@ -9,33 +9,25 @@ Source: systemd.service(5), systemd.exec(5), systemd.resource-control(5), and sy
 
 from __future__ import annotations
 
-import json
 import os
 import re
 
 from . import _cpulist
+from ._llama_found import HEAD, plan_section
 from ._llama_options import LOOPBACK
 from ._llama_pins import GOMP, STRICT
 from ._llama_room import staging_folder
 from ._llama_service import key_path
-from ._verdict import SERVICE
+from ._verdict import COMMAND, SERVICE, UNITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any
 
     from ._llama_options import Options
     from ._llama_service import Rpc, Seat, Service
 
-FOLDER = "/etc/systemd/system"
-COMMAND = "/usr/sbin/sovereign-epyc"
 RPC_SERVER = "ggml-rpc-server"
-HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
-#: systemd passes over sections whose names begin with X-.
-PLAN_SECTION = "[X-Sovereign-Epyc]"
-PLAN = "Plan="
-PLANNED = frozenset(("name", "url", "key_file", "speculation", "expect", "rpc", "files"))
 #: Folders that the sandbox hides or makes anew; a file in one of them is shown to the service all the same.
 HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 #: Words that mean the same without quotes.
@@ -102,20 +94,10 @@ def command(program: str, words: Iterable[str]) -> str:
 
 def unit_files(service: Service, arguments: Sequence[str]) -> dict[str, str]:
     """Return path -> text of all units of an instance; ``arguments`` are those of its server."""
-    files = {f"{FOLDER}/{service.unit}": _main(service, arguments)}
+    files = {f"{UNITS}/{service.unit}": _main(service, arguments)}
     if service.rpc:
-        files[f"{FOLDER}/{service.rpc.unit}"] = _rpc(service, service.rpc)
+        files[f"{UNITS}/{service.rpc.unit}"] = _rpc(service, service.rpc)
     return files
-
-
-def plan_of(text: str) -> dict[str, Any] | None:
-    """Return the plan that the text of a unit carries; None where it carries none, or a part of one."""
-    section = text.partition(f"\n{PLAN_SECTION}\n{PLAN}")[2]
-    try:
-        plan = json.loads(section.partition("\n")[0])
-    except ValueError:
-        return None
-    return plan if isinstance(plan, dict) and plan.keys() == PLANNED else None
 
 
 def url_of(options: Options) -> str:
@@ -152,7 +134,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         # A server ends at once when it is idle, and with a request in flight only at the second signal, which is
         # systemd's own after these two.
         "ExecStop=-/bin/kill -TERM $MAINPID",
-        f"ExecStop=-/usr/bin/timeout {options.stop_timeout} /usr/bin/tail -s 0.1 --pid=$MAINPID -f /dev/null",
+        f"ExecStop=-/usr/bin/timeout {options.stop_timeout} /usr/bin/tail -s 0.1 --pid=${{MAINPID}} -f /dev/null",
         # Each step of the start may take as long as the slowest. The limit of the stop holds for draining too.
         f"TimeoutStartSec={options.start_timeout + 30}",
         f"TimeoutStopSec={options.drain_timeout + options.stop_timeout}",
@@ -163,25 +145,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         *HARDENING,
         *_shown([*read, os.path.dirname(options.binary)]),
     ]
-    return "\n".join([_text(unit, run, ["WantedBy=multi-user.target"]), PLAN_SECTION, f"{PLAN}{_plan(service)}", ""])
-
-
-def _plan(service: Service) -> str:
-    """Return in one line what the running instance can be held against.
-
-    The files are in it so that a model which is replaced under its name changes the unit, and is read anew.
-    """
-    rpc = service.rpc
-    plan = {
-        "name": service.name,
-        "url": url_of(service.options),
-        "key_file": service.options.api_key_file,
-        "speculation": service.wants.get("speculation", []),
-        "expect": service.expect,
-        "rpc": {"unit": rpc.unit, "expect": rpc.expect} if rpc else None,
-        "files": service.files,
-    }
-    return json.dumps(plan, sort_keys=True)
+    return f"{_text(unit, run, ['WantedBy=multi-user.target'])}\n{plan_section(service, url_of(options))}"
 
 
 def _rpc(service: Service, rpc: Rpc) -> str:

@@ -14,8 +14,8 @@ import time
 from . import _llama_http, _llama_trial
 from ._errors import TuningError
 from ._items import OK, UNASKED, UNKNOWN, WRONG, Item
-from ._llama_service import rpc_unit_of, unit_of
-from ._llama_unit import FOLDER, HEAD, plan_of
+from ._llama_found import installed, plan_of
+from ._llama_service import unit_of
 from ._placement import Watch
 from ._units import show
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     Plan = Mapping[str, Any]
     Facts = dict[str, object]
 
-PREFIX, SUFFIX = unit_of("|").split("|")
 REPAIR = "Run the play with llama_server again."
 #: What is said where everything is as it shall be: where it computes, and where its memory lies.
 TOLD = ("busy_cpus", "nodes/weights", "nodes/anonymous")
@@ -40,18 +39,13 @@ def check(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
     """Return the items of all instances, and by their names what was measured."""
     items: list[Item] = []
     facts: dict[str, Facts] = {}
-    texts = {}
-    for file in host.fs.names(FOLDER):
-        if file.startswith(PREFIX) and file.endswith(SUFFIX):
-            texts[file[len(PREFIX) : -len(SUFFIX)]] = host.fs.find(f"{FOLDER}/{file}") or ""
-    drafting = {rpc_unit_of(name) for name in texts}
-    for name, text in texts.items():
+    for name, text in installed(host.fs.root).items():
         plan = plan_of(text)
         if plan is not None:
             more, facts[name] = _instance(host, name, plan, clock)
             items += more
-        elif text.startswith(HEAD) and unit_of(name) not in drafting:
-            sentence = f"Its unit carries no plan to hold it against, or a part of one. {REPAIR}"
+        else:
+            sentence = f"{unit_of(name)} carries no plan, or a part of one. {REPAIR}"
             items.append(_item("service", name, UNKNOWN, sentence))
     return items, facts
 

@@ -9,13 +9,13 @@ A digest of tens of gigabytes takes minutes, so the store remembers it with size
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import time
 
 from . import _gguf_header, _textfile
-from ._download import CHUNK, Download, check_url, head
+from ._checksum import ALGORITHM, digest_in, digest_of, other, other_on_server
+from ._download import Download, check_room, check_url, head
 from ._errors import BadRequest, TuningError
 from ._hugepages import about, bytes_of, whole
 from ._progress import Progress
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 #: The file in the store: what is known of whole files, and of parts that were left.
 KNOWN = "model_files.json"
-ALGORITHM = "sha256:"
 MODE = 0o644
 
 
@@ -112,7 +111,7 @@ class Present(ModelFile):
     def __init__(self, options: Mapping[str, Any], store: Store, check: bool) -> None:
         super().__init__(options, store, check)
         self.url: str | None = options.get("url")
-        self.wanted = _digest_in(options.get("checksum"))
+        self.wanted = digest_in(options.get("checksum"))
         if self.url:
             check_url(self.url)
             if not self.wanted:
@@ -146,10 +145,10 @@ class Present(ModelFile):
             _gguf_header.read_part(self.path)
             return "a file", None
         known = self.known_digest()
-        digest = known or _digest_of(self.path)
+        digest = known or digest_of(self.path)
         text = ALGORITHM + digest
         if digest != self.wanted:
-            return text, f"{self.path} has the checksum {text}, and asked for is {ALGORITHM}{self.wanted}."
+            return text, other(self.path, digest, self.wanted)
         if not known:
             _gguf_header.read_part(self.path)
             if not self.check:
@@ -186,9 +185,7 @@ class Present(ModelFile):
         if progress:
             download.tell = Progress(progress)
         try:
-            digest = download.run()
-            if digest != self.wanted and download.resumed:
-                digest = download.restart("what an earlier run left belongs to another file")
+            digest = download.run_for(str(self.wanted))
         finally:
             self.remarks += download.remarks
             if progress:
@@ -204,10 +201,7 @@ class Present(ModelFile):
     def _judge(self, digest: str) -> None:
         _gguf_header.read_part(self.part)
         if digest != self.wanted:
-            raise BadRequest(
-                f"{self.url} has the checksum {ALGORITHM}{digest}, and asked for is {ALGORITHM}{self.wanted}. Check "
-                "both, and whether its makers have put another file there."
-            )
+            raise BadRequest(other_on_server(str(self.url), digest, str(self.wanted)))
 
     def _or_drop(self, judge: Callable[[], None]) -> None:
         """Let a part be judged, and remove one that is refused: nothing good can come of going on with it."""
@@ -224,16 +218,7 @@ class Present(ModelFile):
         if missing is None:
             self.remarks.append(f"{self.url}: the server does not tell the size, so nobody knows whether it fits.")
             return
-        folder = os.path.dirname(self.path)
-        while not os.path.isdir(folder):
-            folder = os.path.dirname(folder)
-        there = os.statvfs(folder)
-        free = there.f_bavail * there.f_frsize
-        if missing + self.reserve > free:
-            raise BadRequest(
-                f"{self.path} does not fit: {about(missing)} are to come and {about(self.reserve)} shall stay free "
-                f"(reserve), but the file system of {folder} has only {about(free)}. Make room, or choose another path."
-            )
+        check_room(self.path, missing, self.reserve)
 
     def _put_in_place(self) -> None:
         """Give the part owner and mode, those of the old file where none are asked for, and then the name."""
@@ -291,28 +276,6 @@ def _stamp(path: str) -> list[int]:
     """Return what another content would not have in common with this one."""
     found = _status(path)
     return [found.st_size, found.st_mtime_ns, found.st_ino] if found else []
-
-
-def _digest_of(path: str) -> str:
-    digest = hashlib.sha256()
-    try:
-        with open(path, "rb", buffering=0) as file:
-            data = file.read(CHUNK)
-            while data:
-                digest.update(data)
-                data = file.read(CHUNK)
-    except OSError as error:
-        raise TuningError(f"{path} cannot be read: {error.strerror}.") from None
-    return digest.hexdigest()
-
-
-def _digest_in(text: str | None) -> str | None:
-    if not text:
-        return None
-    digits = text[len(ALGORITHM) :].lower()
-    if not text.startswith(ALGORITHM) or len(digits) != 64 or not set(digits) <= set("0123456789abcdef"):
-        raise BadRequest(f"checksum: '{text}' is none; say sha256: and 64 hexadecimal digits.")
-    return digits
 
 
 def _mode_in(text: str | None) -> int | None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 #: Larger than the file of a process with as many mappings as the kernel allows by default.
 LARGEST_NUMA_MAPS = 16 << 20
+#: The part of its even share of interleaved pages that a node must have. The kernel deals them out one by one, so that
+#: only the small mappings and what is shared with other programs make a difference.
+EVEN = 0.9
 KINDS = ("weights", "anonymous", "other")
 #: What the kernel shows as files though no file system has them: huge pages from a pool, and shared anonymous memory.
 NO_FILES = ("/anon_hugepage", "/dev/zero")

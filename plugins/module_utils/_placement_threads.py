@@ -87,17 +87,20 @@ def sample(fs: KernelFS, processes: Iterable[int]) -> dict[tuple[int, str], Thre
     return found
 
 
+def status(fs: KernelFS, process: int, tid: int) -> dict[str, str]:
+    """Return what the kernel tells of a thread, by its own words. Raises Absent when the thread has ended."""
+    rows = [line.partition(":") for line in fs.read(f"/proc/{process}/task/{tid}/status").splitlines()]
+    return {key: value.strip() for key, dummy, value in rows}
+
+
 def _read(fs: KernelFS, process: int, tid: int) -> Thread:
     folder = f"/proc/{process}/task/{tid}"
     thread = Thread(process, tid)
-    status = {}
-    for line in fs.read(f"{folder}/status").splitlines():
-        key, dummy, value = line.partition(":")
-        status[key] = value.strip()
-    thread.name = status.get("Name", "")
-    thread.allowed = _cpulist.parse(status["Cpus_allowed_list"])
-    thread.voluntary = int(status["voluntary_ctxt_switches"])
-    thread.involuntary = int(status["nonvoluntary_ctxt_switches"])
+    found = status(fs, process, tid)
+    thread.name = found.get("Name", "")
+    thread.allowed = _cpulist.parse(found["Cpus_allowed_list"])
+    thread.voluntary = int(found["voluntary_ctxt_switches"])
+    thread.involuntary = int(found["nonvoluntary_ctxt_switches"])
     # The name, in parentheses, may hold anything. After it comes the third field of proc.rst's table.
     fields = fs.read(f"{folder}/stat").rpartition(")")[2].split()
     thread.started = fields[22 - 3]

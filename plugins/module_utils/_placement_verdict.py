@@ -13,7 +13,7 @@ from __future__ import annotations
 from . import _cpulist
 from ._errors import BadRequest
 from ._hugepages import about, bytes_of, nodes_of, whole
-from ._placement_memory import HUGE
+from ._placement_memory import EVEN, HUGE
 from ._verdict import DRIFT, OK, UNKNOWN
 
 TYPE_CHECKING = False
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
     Verdict = dict[str, str]
 
-#: How far a node may stay below its even share of interleaved pages. The kernel deals them out one by one, so that
-#: only the small mappings and what is shared with other programs make a difference.
-EVEN = 0.9
 GIVE_WORK = "give the service work while it is looked at"
 HUGE_NAMES = {
     "hugetlb": "pages of a hugetlb pool",

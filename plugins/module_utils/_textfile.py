@@ -68,8 +68,13 @@ def remove(path: str) -> None:
 
 def flush_folder(path: str) -> None:
     """Put on the disk that a file came, went or got another name."""
-    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    flush(os.path.dirname(path))
+
+
+def flush(path: str) -> None:
+    """Put a file or a folder on the disk, as it is now."""
+    file = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(file)
     finally:
-        os.close(folder)
+        os.close(file)

@@ -17,6 +17,7 @@ from contextlib import suppress
 from . import _command, _textfile
 from ._errors import TuningError
 from ._knob import Knob
+from ._verdict import UNITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
     from ._knob import Change, Settings
 
-FOLDER = "/etc/systemd/system"
+FOLDER = UNITS
+#: Where drop-ins of a unit are: those of people, and those that `systemctl set-property` makes.
+FOLDERS = (FOLDER, "/run/systemd/system", "/etc/systemd/system.control", "/run/systemd/system.control")
 PROPERTIES = "Id,LoadState,UnitFileState,ActiveState,NeedDaemonReload"
 #: Nothing of such a unit runs.
 STOPPED = (None, "inactive", "failed")
@@ -71,13 +74,15 @@ class WithUnits(Knob):
         states = [change for change in changes if _is_state(change.address)]
         active = {_name_of(change.address): change for change in states if change.address.endswith("/active")}
         enabled = {_name_of(change.address): change for change in states if change.address.endswith("/enabled")}
-        stale = any(change.address.startswith(f"{self.prefix}:{FOLDER}/") for change in files)
+        places = tuple(f"{self.prefix}:{folder}/" for folder in FOLDERS)
+        stale = any(change.address.startswith(places) for change in files)
         stale |= any(change.before == OLD for change in active.values())
 
         stop = [name for name, change in active.items() if change.after in STOPPED]
         _systemctl("stop", [name for name in stop if active[name].before not in STOPPED])
-        # It would be listed as failed after it is gone.
-        _systemctl("reset-failed", [name for name in stop if active[name].before == "failed"])
+        # One that failed, also by being stopped, would be listed after it is gone.
+        shown = show(stop) if stop else {}
+        _systemctl("reset-failed", [name for name in stop if shown[name].get("ActiveState") == "failed"])
         off = [name for name, change in enabled.items() if change.before == "enabled"]
         _systemctl("disable", off, "--no-reload")
         super().write(files)
@@ -85,8 +90,14 @@ class WithUnits(Knob):
         _systemctl("enable", on)  # This has systemd read all files anew, too.
         if (stale or off) and not on:
             _command.run(["systemctl", "daemon-reload"])
-        _systemctl("restart", [name for name in active if name not in stop])
-        _systemctl("try-restart", [name for name in self.outdated(files) if name not in active])
+        start = [name for name in active if name not in stop]
+        again = [name for name in self.outdated(files) if name not in active]
+        # How often a unit may start is meant for those that die, not for changes: systemd shall count anew. It refuses
+        # that for a unit that it has not loaded, which has no count.
+        with suppress(TuningError):
+            _systemctl("reset-failed", [*(name for name in start if active[name].before == "failed"), *again])
+        _systemctl("restart", start)
+        _systemctl("try-restart", again)
 
     def _enablement(self, unit: dict[str, str]) -> str | None:
         """Return systemd's word, unless it is of a link that is gone: it looks only when it reads all files anew."""
@@ -134,7 +145,7 @@ def _systemctl(verb: str, names: Sequence[str], *options: str) -> None:
         # systemctl says where to look; here it is. Before its first start there is nothing.
         with suppress(TuningError):
             units = [f"--unit={name}" for name in names]
-            journal = _command.run(["journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=6", *units])
+            journal = _command.run(["journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=15", *units])
             if journal.strip() and verb in STARTS:
                 error.args = (f"{error} The journal ends: {' | '.join(journal.strip().splitlines())}",)
         raise

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 OK, DRIFT, UNKNOWN = "ok", "drift", "unknown"
 SERVICE = "sovereign-epyc.service"
-ENABLED = f"/etc/systemd/system/multi-user.target.wants/{SERVICE}"
+#: The engine on a host.
+COMMAND = "/usr/sbin/sovereign-epyc"
+#: Where units are that people and programs like ours write.
+UNITS = "/etc/systemd/system"
+ENABLED = f"{UNITS}/multi-user.target.wants/{SERVICE}"
 
 
 class Verdict:

@@ -7,223 +7,232 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: llama_server
-short_description: Run an instance of llama-server as a systemd unit, placed on CPUs and NUMA nodes
+short_description: Run instances of llama-server as systemd units, placed on CPUs and NUMA nodes
 version_added: 0.1.0
 description:
-  - Plans an instance for this host, writes its unit, enables and starts it, and waits until it answers.
+  - Plans all instances for this host, writes their units, enables and starts them, and waits until they answer.
   - The binary is asked what it can do, and whether it takes the very arguments. Nothing is guessed from its version.
   - Whatever can be refused is refused before a unit is touched, such as a truncated model, a draft with another
-    vocabulary, a port that is taken, too little memory, or a binary that was built for another CPU.
-  - When the new unit does not start, the one before is there again, and runs.
-  - An instance is restarted when its unit changed, and only then.
+    vocabulary, a port that is taken, too little memory for all of them, or a binary that was built for another CPU.
+  - When a new unit does not start, the one before is there again, and runs.
+  - An instance is restarted when its unit changed, and only then. Drop-ins that somebody put beside it are removed.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
+  - sovereign.epyc.knob.intent
 options:
-  state:
-    description: Whether the instance shall be on the host. V(absent) needs O(name) only, and keeps all other files.
-    type: str
-    choices: [present, absent]
-    default: present
-  name:
-    description: The name of the instance; its unit is C(llama-NAME.service).
-    type: str
+  instances:
+    description: The instances. Each has a unit of its own, and may have CPUs, nodes and an L3 group of its own.
+    type: list
+    elements: dict
     required: true
+    suboptions:
+      name:
+        description: The name of the instance; its unit is C(llama-NAME.service).
+        type: str
+        required: true
+      binary:
+        description: The llama-server to run. Without it, that of O(binary).
+        type: path
+      rpc_binary:
+        description: The C(ggml-rpc-server) for O(instances[].draft_placement=own_ccd). Without it, the one beside
+          O(instances[].binary).
+        type: path
+      engine:
+        description: Which engine O(instances[].binary) must be. Without it, it is asked which it is.
+        type: str
+        choices: [llama.cpp, ik_llama.cpp]
+      model:
+        description: The model, a GGUF file; of one in several files the first.
+        type: path
+        required: true
+      draft_model:
+        description: The model that drafts, with the same vocabulary.
+        type: path
+      alias:
+        description: The name by which clients ask for the model.
+        type: str
+      host:
+        description: The address to listen on.
+        type: str
+        default: 127.0.0.1
+      port:
+        description: The port to listen on.
+        type: int
+        required: true
+      api_key_file:
+        description: A file with keys, a line each, one of which a client has to send. systemd hands it to the server.
+        type: path
+      context:
+        description: How many tokens all slots together can hold.
+        type: int
+        default: 8192
+      slots:
+        description: How many requests are worked on at a time.
+        type: int
+        default: 1
+      cache_type_k:
+        description: The type of the keys in the KV cache.
+        type: str
+        choices: &types [f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1]
+        default: f16
+      cache_type_v:
+        description: The type of the values in the KV cache.
+        type: str
+        choices: *types
+        default: f16
+      flash_attention:
+        description: Whether to use flash attention. Without it, the server decides.
+        type: str
+        choices: ["on", "off", auto]
+      batch:
+        description: The logical size of a batch, in tokens.
+        type: int
+      ubatch:
+        description: The physical size of a batch, in tokens.
+        type: int
+      experts:
+        description:
+          - With how many experts a mixture of experts works for each token, fewer than the model was trained with.
+          - This changes the answers of the model, for the worse.
+        type: int
+      speculation:
+        description:
+          - How tokens are guessed before they are verified. V(ngram) looks them up in the text so far, which costs
+            nothing where it misses; V(draft) asks O(instances[].draft_model); V(cascade) does both.
+        type: str
+        choices: [none, draft, ngram, cascade]
+        default: ngram
+      draft_max:
+        description:
+          - How many tokens a draft has at most. Without it, what the costs on this host say for the two models.
+          - When they say that this draft loses, it is left out with a remark, unless this option is given.
+        type: int
+      draft_p_min:
+        description: How sure the draft has to be of a token, from 0 to 1. Without it, what the costs say.
+        type: float
+      draft_placement:
+        description:
+          - Where the draft computes. Draft and verification take turns, so that V(shared) has all CPUs serve both.
+          - V(first_ccd) has it compute on one CCD, of which verification has the CPUs too.
+          - V(own_ccd) gives it a process of its own on a CCD that nothing else has, and verification the others.
+        type: str
+        choices: [shared, first_ccd, own_ccd]
+        default: shared
+      rpc_port:
+        description: The port on the loopback address for O(instances[].draft_placement=own_ccd).
+        type: int
+      ngram_lookup:
+        description: How many of the last tokens are looked up.
+        type: int
+        default: 8
+      ngram_max:
+        description: How many tokens that followed there are guessed at most.
+        type: int
+        default: 24
+      ngram_min_hits:
+        description: How often the tokens must have been seen.
+        type: int
+        default: 1
+      cpus:
+        description:
+          - The CPUs to compute on, as names of roles in the plan, places or numbers, such as V(draft,verify), V(node0)
+            or V(8-15). Of a place, housekeeping CPUs are left out.
+          - Without it, all but the housekeeping. Threads for HTTP run on the housekeeping CPUs.
+        type: str
+      threads:
+        description: How many threads generate. Without it, one for each core.
+        type: int
+      threads_batch:
+        description: How many threads read prompts and verify. Without it, one for each core.
+        type: int
+      draft_threads:
+        description: How many threads draft.
+        type: int
+      l3_group:
+        description: The resctrl group whose limits shall hold for the threads. It is looked at, not made.
+        type: str
+      draft_l3_group:
+        description: The same for the process of O(instances[].draft_placement=own_ccd).
+        type: str
+      nodes:
+        description: The NUMA nodes for memory, as V(0) or V(0-3). Without it, those of O(instances[].cpus).
+        type: str
+      memory:
+        description:
+          - How memory lies on O(instances[].nodes). V(bind) takes no other node, V(interleave) spreads it evenly,
+            V(distribute) has each thread read its own part of the weights first, and V(local) leaves it to the
+            kernel.
+          - Without it, V(bind) for one of several nodes, V(interleave) for more, and V(local) where there is one.
+        type: str
+        choices: [bind, interleave, distribute, local]
+      hugepages:
+        description:
+          - How the weights come into huge pages. V(thp) has the kernel make them as it can, V(pool) takes those of a
+            pool, and V(hugetlbfs) copies the file to a hugetlbfs.
+        type: str
+        choices: [none, thp, pool, hugetlbfs]
+        default: none
+      hugetlbfs:
+        description: Where a hugetlbfs is mounted.
+        type: path
+        default: /dev/hugepages
+      lock:
+        description: Whether the weights are locked in memory.
+        type: bool
+        default: false
+      bandwidth:
+        description: The memory bandwidth of the host in GB/s, as measured. Without it, a share of what its SKU has.
+        type: float
+      user:
+        description: The system user of the server. Without it, systemd makes one for the time that it runs.
+        type: str
+      extra_arguments:
+        description: More arguments for the server. It is asked whether it takes them.
+        type: list
+        elements: str
+        default: []
+      extra_environment:
+        description: More variables for its environment.
+        type: dict
+        default: {}
+      restart_seconds:
+        description: How long systemd waits before it starts a server again that has failed.
+        type: int
+        default: 2
+      restart_limit:
+        description: How often it may fail in O(instances[].restart_limit_seconds) before systemd gives up.
+        type: int
+        default: 5
+      restart_limit_seconds:
+        description: The time for O(instances[].restart_limit), in seconds.
+        type: int
+        default: 300
+      start_timeout:
+        description: How many seconds the server may take to load the model.
+        type: int
+        default: 1800
+      drain_timeout:
+        description: How many seconds requests in work may take to end before the server is stopped.
+        type: int
+        default: 60
+      stop_timeout:
+        description: How many seconds the server may take to stop then.
+        type: int
+        default: 5
   binary:
-    description: The llama-server to run.
+    description: The llama-server of all instances that name no other with O(instances[].binary).
     type: path
-  rpc_binary:
-    description: The C(ggml-rpc-server) for O(draft_placement=own_ccd). Without it, the one beside O(binary).
-    type: path
-  engine:
-    description: Which engine O(binary) is. Their arguments differ.
-    type: str
-    choices: [llama.cpp, ik_llama.cpp]
-    default: llama.cpp
-  model:
-    description: The model, a GGUF file; of one in several files the first.
-    type: path
-  draft_model:
-    description: The model that drafts, with the same vocabulary.
-    type: path
-  alias:
-    description: The name by which clients ask for the model.
-    type: str
-  host:
-    description: The address to listen on.
-    type: str
-    default: 127.0.0.1
-  port:
-    description: The port to listen on.
-    type: int
-  api_key_file:
-    description: A file with keys, a line each, one of which a client has to send. systemd hands it to the server.
-    type: path
-  context:
-    description: How many tokens all slots together can hold.
-    type: int
-    default: 8192
-  slots:
-    description: How many requests are worked on at a time.
-    type: int
-    default: 1
-  cache_type_k:
-    description: The type of the keys in the KV cache.
-    type: str
-    choices: &types [f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1]
-    default: f16
-  cache_type_v:
-    description: The type of the values in the KV cache.
-    type: str
-    choices: *types
-    default: f16
-  flash_attention:
-    description: Whether to use flash attention. Without it, the server decides.
-    type: str
-    choices: ["on", "off", auto]
-  batch:
-    description: The logical size of a batch, in tokens.
-    type: int
-  ubatch:
-    description: The physical size of a batch, in tokens.
-    type: int
-  experts:
-    description:
-      - With how many experts a mixture of experts works for each token, fewer than the model was trained with.
-      - This changes the answers of the model, for the worse.
-    type: int
-  speculation:
-    description:
-      - How tokens are guessed before they are verified. V(ngram) looks them up in the text so far, which costs nothing
-        where it misses; V(draft) asks O(draft_model); V(cascade) does both.
-    type: str
-    choices: [none, draft, ngram, cascade]
-    default: ngram
-  draft_max:
-    description:
-      - How many tokens a draft has at most. Without it, what the costs on this host say for the two models.
-      - When they say that this draft loses, it is left out with a remark, unless this option is given.
-    type: int
-  draft_p_min:
-    description: How sure the draft has to be of a token, from 0 to 1. Without it, what the costs say.
-    type: float
-  draft_placement:
-    description:
-      - Where the draft computes. Draft and verification take turns, so that V(shared) has all CPUs serve both.
-      - V(first_ccd) has it compute on one CCD, of which verification has the CPUs too.
-      - V(own_ccd) gives it a process of its own on a CCD that nothing else has, and verification the others.
-    type: str
-    choices: [shared, first_ccd, own_ccd]
-    default: shared
-  rpc_port:
-    description: The port on the loopback address for O(draft_placement=own_ccd).
-    type: int
-  ngram_lookup:
-    description: How many of the last tokens are looked up.
-    type: int
-    default: 8
-  ngram_max:
-    description: How many tokens that followed there are guessed at most.
-    type: int
-    default: 24
-  ngram_min_hits:
-    description: How often the tokens must have been seen.
-    type: int
-    default: 1
-  cpus:
-    description:
-      - The CPUs to compute on, as names of roles in the plan or numbers, such as V(draft,verify), V(node0) or V(8-15).
-      - Without it, all but the housekeeping. Threads for HTTP run on the housekeeping CPUs.
-    type: str
-  threads:
-    description: How many threads generate. Without it, one for each core.
-    type: int
-  threads_batch:
-    description: How many threads read prompts and verify. Without it, one for each core.
-    type: int
-  draft_threads:
-    description: How many threads draft.
-    type: int
-  l3_group:
-    description: The resctrl group whose limits shall hold for the threads. It is looked at, not made.
-    type: str
-  draft_l3_group:
-    description: The same for the process of O(draft_placement=own_ccd).
-    type: str
-  nodes:
-    description: The NUMA nodes for memory, as V(0) or V(0-3). Without it, those of O(cpus).
-    type: str
-  memory:
-    description:
-      - How memory lies on O(nodes). V(bind) takes no other node, V(interleave) spreads it evenly, V(distribute) has
-        each thread read its own part of the weights first, and V(local) leaves it to the kernel.
-      - Without it, V(bind) for one of several nodes, V(interleave) for more, and V(local) where there is one.
-    type: str
-    choices: [bind, interleave, distribute, local]
-  hugepages:
-    description:
-      - How the weights come into huge pages. V(thp) has the kernel make them as it can, V(pool) takes those of a pool,
-        and V(hugetlbfs) copies the file to a hugetlbfs.
-    type: str
-    choices: [none, thp, pool, hugetlbfs]
-    default: none
-  hugetlbfs:
-    description: Where a hugetlbfs is mounted.
-    type: path
-    default: /dev/hugepages
-  lock:
-    description: Whether the weights are locked in memory.
+  purge:
+    description: Whether other instances that this module made are stopped and removed. It keeps all other files.
     type: bool
     default: false
-  bandwidth:
-    description: The memory bandwidth of the host in GB/s, as measured. Without it, a share of what its SKU has.
-    type: float
-  user:
-    description: The system user of the server. Without it, systemd makes one for the time that it runs.
-    type: str
-  extra_arguments:
-    description: More arguments for the server. It is asked whether it takes them.
-    type: list
-    elements: str
-    default: []
-  extra_environment:
-    description: More variables for its environment.
-    type: dict
-    default: {}
-  restart_seconds:
-    description: How long systemd waits before it starts a server again that has failed.
-    type: int
-    default: 2
-  restart_limit:
-    description: How often it may fail in O(restart_limit_seconds) before systemd gives up.
-    type: int
-    default: 5
-  restart_limit_seconds:
-    description: The time for O(restart_limit), in seconds.
-    type: int
-    default: 300
-  start_timeout:
-    description: How many seconds the server may take to load the model.
-    type: int
-    default: 1800
-  drain_timeout:
-    description: How many seconds requests in work may take to end before the server is stopped.
-    type: int
-    default: 60
-  stop_timeout:
-    description: How many seconds the server may take to stop then.
-    type: int
-    default: 5
-  intent:
-    description:
-      - What the operator wants of the host, with the options of M(sovereign.epyc.epyc_plan) as keys. It gives meaning
-        to the names of roles where CPUs are asked for.
-    type: dict
 notes:
   - Needs root, a host that was booted with systemd, and the engine on it (M(sovereign.epyc.epyc_engine)), whose command
     waits for the server, drains it, and places its files.
 seealso:
   - module: sovereign.epyc.epyc_engine
+  - module: sovereign.epyc.llama_build
   - module: sovereign.epyc.model_file
   - module: sovereign.epyc.service_placement
 """
@@ -231,30 +240,37 @@ seealso:
 EXAMPLES = r"""
 - name: Serve a model that speculates on the text so far
   sovereign.epyc.llama_server:
-    name: chat
     binary: /opt/llama.cpp/bin/llama-server
-    model: /srv/models/model-Q4_K_M.gguf
-    port: 8080
+    instances:
+      - name: chat
+        model: /srv/models/model-Q4_K_M.gguf
+        port: 8080
     intent: "{{ epyc.intent }}"
-  register: chat
+  register: served
 
 - name: Prove that it is where it shall be
   sovereign.epyc.service_placement:
-    service: "{{ chat.service.unit }}"
-    cpus: "{{ chat.service.expect.cpus }}"
-    nodes: "{{ chat.service.expect.nodes }}"
-    interleaved: "{{ chat.service.expect.interleaved }}"
+    service: "{{ served.services.chat.unit }}"
+    cpus: "{{ served.services.chat.expect.cpus }}"
+    nodes: "{{ served.services.chat.expect.nodes }}"
+    interleaved: "{{ served.services.chat.expect.interleaved }}"
 
-- name: Serve a large model with a draft, interleaved over all nodes
+- name: Serve a large model with a draft on one socket, a small one on the other, and nothing else
   sovereign.epyc.llama_server:
-    name: large
     binary: /opt/llama.cpp/bin/llama-server
-    model: /srv/models/70B-Q4_K_M.gguf
-    draft_model: /srv/models/1B-Q4_K_M.gguf
-    speculation: cascade
-    memory: interleave
-    hugepages: thp
-    port: 8081
+    purge: true
+    instances:
+      - name: large
+        model: /srv/models/70B-Q4_K_M.gguf
+        draft_model: /srv/models/1B-Q4_K_M.gguf
+        speculation: cascade
+        hugepages: thp
+        cpus: socket0
+        port: 8081
+      - name: small
+        model: /srv/models/8B-Q4_K_M.gguf
+        cpus: socket1
+        port: 8082
     intent: "{{ epyc.intent }}"
 """
 
@@ -263,8 +279,8 @@ diff:
   description: What differed. The address of a file has its text as value.
   returned: always
   type: dict
-service:
-  description: The plan of the instance; nothing with O(state=absent).
+services:
+  description: The plan of each instance by its name.
   returned: always
   type: dict
   contains:
@@ -293,7 +309,7 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _llama_instance, _llama_options
+from ansible_collections.sovereign.epyc.plugins.module_utils import _llama_instances, _llama_options
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_plain
 
 TYPE_CHECKING = False
@@ -307,23 +323,19 @@ if TYPE_CHECKING:
 
 
 def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
-    """Return the instance as the one knob of this module."""
-    if params["state"] == "absent":
-        return [_llama_instance.absent(params["name"])]
-    return [_llama_instance.of_host(host, {key: params[key] for key in _llama_options.FIELDS})]
+    """Return the knobs of all instances."""
+    asked = [{**one, "binary": one["binary"] or params["binary"]} for one in params["instances"]]
+    return _llama_instances.knobs_of(host, asked, params["purge"])
 
 
 def main() -> None:
-    options = _llama_options.spec()
-    # What an instance needs is not needed to remove it.
-    needed = [key for key, row in options.items() if row.pop("required", False)]
-    options["name"]["required"] = True
     spec = {
-        "state": dict(type="str", choices=["present", "absent"], default="present"),
+        "instances": dict(type="list", elements="dict", required=True, options=_llama_options.spec()),
+        "binary": dict(type="path"),
+        "purge": dict(type="bool", default=False),
         "intent": dict(type="dict"),
-        **options,
     }
-    run_plain(spec, build, required_if=[("state", "present", needed)])
+    run_plain(spec, build)
 
 
 if __name__ == "__main__":

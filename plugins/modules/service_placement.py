@@ -23,6 +23,7 @@ author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes.reader
   - sovereign.epyc.cpus
+  - sovereign.epyc.knob.intent
 options:
   service:
     description: A systemd unit, as V(llama.service), with all its processes, or the number of one process.
@@ -96,11 +97,6 @@ options:
       - The resctrl group whose limits shall hold for every thread, V(/) for the default one.
       - A thread that is in no group itself has the limits of the groups that its CPUs are in.
     type: str
-  intent:
-    description:
-      - What the operator wants of the host, with the options of M(sovereign.epyc.epyc_plan) as keys. It gives meaning
-        to the names of roles where CPUs are asked for.
-    type: dict
 notes:
   - Needs root to read the memory of other users' processes. Without it the verdicts on memory are V(unknown).
   - The kernel cannot tell the KV cache, compute buffers and repacked weights apart; all of them are anonymous memory.

@@ -86,6 +86,7 @@ def shipped(tracked: list[Path]) -> Iterator[Path]:
         "tests/gates",
         "tests/lab",
         "tests/molecule",
+        "tests/service",
         "extensions",
         "conftest.py",
         ".collections",

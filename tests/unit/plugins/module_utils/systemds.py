@@ -68,7 +68,10 @@ class Systemd:
             elif verb == "stop":
                 self.active[name] = "inactive"
             elif verb == "reset-failed":
-                assert self.active.pop(name) == "failed"
+                if name not in self.active:
+                    raise TuningError(f"Unit {name} not loaded.")
+                if self.active[name] == "failed":
+                    del self.active[name]
             elif verb == "restart" or (verb == "try-restart" and self.active.get(name) == "active"):
                 self.active[name] = "failed" if name in self.breaks else "active"
         if verb in ("enable", "daemon-reload") or (verb == "disable" and "--no-reload" not in command):

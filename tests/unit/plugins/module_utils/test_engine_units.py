@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The engine and its units, without a systemd: what is asked of it, in which order, and the way back.
+"""The engine and its units, without a systemd: what is asked of it, and in which order.
 
 What systemd makes of it is tested with one, in extensions/molecule/base and tests/lab/test_new_irqs.py.
 """
@@ -16,56 +16,31 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _engine, _textfile, _units
+from ansible_collections.sovereign.epyc.plugins.module_utils import _engine, _textfile
 from ansible_collections.sovereign.epyc.plugins.module_utils._engine_units import (
     BOOT,
     CHECK,
     FOLDER,
-    STARTED_BY,
     TIMER,
     WATCH,
     Engine,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, NotApplied, TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob import Outcome, converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._ledger import Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob import Outcome
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.engines import (
+    MODULE,
+    TEXTFILE,
+    bare,
+    files,
+    run,
+    version,
+)
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.systemds import Systemd
-
-MODULE = f"{_engine.PACKAGE}/_knob.py"
-TEXTFILE = "/var/lib/node-exporter/sovereign-epyc.prom"
 
 
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
-    fake = Systemd(tmp_path, STARTED_BY)
-    monkeypatch.setattr(_units._command, "run", fake.run)
-    (tmp_path / "usr/sbin").mkdir(parents=True)
-    version(monkeypatch, "one")
-    return fake
-
-
-def version(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Have another version of the engine to install; the launcher is the same in all."""
-    monkeypatch.setattr(_engine, "_sources", lambda: {MODULE: text, _engine.COMMAND: "launch"})
-
-
-def run(systemd: Systemd, present: bool = True, check: bool = False, **options: str) -> Outcome:
-    root = str(systemd.root)
-    ledger = Ledger(Store(root, read_only=check), KernelFS(root, read_only=check))
-    return converge([Engine(present, root=root, **options)], ledger, check)
-
-
-def files(systemd: Systemd) -> dict[str, str]:
-    """Return every file and link but the lock, with what is in it or where it leads."""
-    found = {}
-    for path in sorted(systemd.root.rglob("*")):
-        if path.is_symlink():
-            found[str(path)] = os.readlink(path)
-        elif path.is_file() and "var/lib/sovereign-epyc" not in str(path):
-            found[str(path)] = path.read_text()
-    return found
+    return bare(tmp_path, monkeypatch)
 
 
 def addresses(outcome: Outcome) -> list[str]:
@@ -113,7 +88,7 @@ def test_the_host_checks_itself_and_without_a_file_that_is_left_alone(systemd: S
     assert run(systemd).changes == []
     assert systemd.asked() == [f"show {BOOT} {WATCH}"]
     assert addresses(run(systemd, textfile=TEXTFILE)) == [f"engine:{FOLDER}/{TIMER}"]
-    assert systemd.asked()[1:-1] == ["daemon-reload", f"try-restart {TIMER}"]
+    assert systemd.asked()[1:-1] == ["daemon-reload", f"reset-failed {TIMER}", f"try-restart {TIMER}"]
 
 
 def test_what_keeps_an_older_engine_or_unit_is_restarted(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,12 +96,12 @@ def test_what_keeps_an_older_engine_or_unit_is_restarted(systemd: Systemd, monke
     systemd.asked()
     version(monkeypatch, "two")
     assert addresses(run(systemd, textfile=TEXTFILE)) == [f"engine:{MODULE}"]
-    assert systemd.asked()[1:-1] == [f"try-restart {WATCH}"]
+    assert systemd.asked()[1:-1] == [f"reset-failed {WATCH}", f"try-restart {WATCH}"]
     systemd.file(WATCH).write_text("edited")
     systemd.file(BOOT).write_text("edited")
     systemd.reload()
     run(systemd, textfile=TEXTFILE)
-    assert systemd.asked()[1:-1] == ["daemon-reload", f"try-restart {WATCH}"]
+    assert systemd.asked()[1:-1] == ["daemon-reload", f"reset-failed {WATCH}", f"try-restart {WATCH}"]
 
 
 @pytest.mark.parametrize(
@@ -225,6 +200,7 @@ def test_nothing_is_left_of_it(systemd: Systemd) -> None:
     assert "active" not in systemd.active.values()
     assert systemd.asked()[1:-1] == [
         f"stop {BOOT} {WATCH} {TIMER}",
+        f"show {BOOT} {WATCH} {CHECK} {TIMER}",
         f"reset-failed {CHECK}",
         f"disable {BOOT} {WATCH} {TIMER}",
         "daemon-reload",
@@ -237,75 +213,6 @@ def test_without_its_file_the_metrics_are_not_looked_for(systemd: Systemd) -> No
     run(systemd, textfile=TEXTFILE)
     assert f"engine:{FOLDER}/{TIMER}" in addresses(run(systemd, present=False))
     assert not systemd.file(TIMER).exists()
-
-
-@pytest.mark.parametrize("verb", ["enable", "restart"])
-def test_a_refusal_has_the_words_of_systemctl_and_leaves_a_bare_host_bare(systemd: Systemd, verb: str) -> None:
-    before = files(systemd)
-    systemd.refuses = verb
-    with pytest.raises(
-        TuningError, match=f"'systemctl {verb}' failed .* It says: no What this run had changed was put back"
-    ):
-        run(systemd, textfile=TEXTFILE)
-    assert files(systemd) == before
-    assert "active" not in systemd.active.values()
-
-
-def test_a_unit_that_does_not_run_afterwards_is_a_failure(systemd: Systemd) -> None:
-    before = files(systemd)
-    systemd.breaks = {WATCH}
-    with pytest.raises(NotApplied, match=f"engine:{WATCH}/active: .* wanted 'active', found 'failed'.* was put back"):
-        run(systemd)
-    assert files(systemd) == before
-
-
-def test_the_way_back_leads_to_the_older_version(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(systemd)
-    systemd.file(BOOT).chmod(0o640)
-    systemd.run(["systemctl", "stop", WATCH])
-    before = files(systemd)
-    version(monkeypatch, "two")
-    systemd.refuses = "restart"
-    with pytest.raises(TuningError, match="was put back"):
-        run(systemd, textfile=TEXTFILE)
-    assert files(systemd) == before
-    assert systemd.file(BOOT).stat().st_mode & 0o7777 == 0o640
-    assert systemd.active[WATCH] == "inactive"
-
-
-def test_a_watch_that_ran_keeps_running_with_the_older_version(
-    systemd: Systemd, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run(systemd)
-    before = files(systemd)
-    version(monkeypatch, "two")
-    systemd.refuses = f"enable {TIMER}"
-    systemd.asked()
-    with pytest.raises(TuningError, match="was put back"):
-        run(systemd, textfile=TEXTFILE)
-    assert files(systemd) == before
-    assert systemd.active[WATCH] == "active"
-    assert f"try-restart {WATCH}" in systemd.asked(), "it may have been started with the newer one"
-
-
-def test_the_way_back_does_not_lead_to_what_was_passing(systemd: Systemd) -> None:
-    run(systemd)
-    systemd.active[WATCH] = "activating"  # It failed, and systemd waits before it tries again.
-    systemd.breaks = {WATCH}
-    with pytest.raises(NotApplied, match="was put back"):
-        run(systemd)
-
-
-@pytest.mark.parametrize("verb", ["stop", "disable", "daemon-reload"])
-def test_a_removal_that_is_refused_removes_nothing(systemd: Systemd, verb: str) -> None:
-    run(systemd, textfile=TEXTFILE)
-    systemd.active[BOOT] = "active"
-    before = files(systemd)
-    systemd.refuses = verb
-    with pytest.raises(TuningError, match=f"'systemctl {verb}' failed .* was put back"):
-        run(systemd, present=False)
-    assert files(systemd) == before
-    assert systemd.active == dict.fromkeys([BOOT, WATCH, TIMER], "active")
 
 
 @pytest.mark.parametrize(
@@ -347,11 +254,7 @@ def test_a_file_that_a_unit_cannot_name(textfile: str) -> None:
 
 def test_nothing_on_the_host_needs_what_only_installs() -> None:
     modules = {path.stem: path.read_text() for path in Path(_engine.__file__).parent.glob("*.py")}
-    assert (
-        {"_ansible", "_engine", "_engine_units", "_llama_instance", "_llama_verify", "_units"}
-        == set(_engine.NOT_INSTALLED)
-        <= set(modules)
-    )
+    assert set(_engine.NOT_INSTALLED) <= set(modules)
     for name in modules.keys() - set(_engine.NOT_INSTALLED):
         rows = [row for row in modules[name].splitlines() if "import" in row.split()]
         assert [row for row in rows for word in re.findall(r"\w+", row) if word in _engine.NOT_INSTALLED] == []

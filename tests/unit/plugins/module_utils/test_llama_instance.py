@@ -2,30 +2,25 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The units of an instance as they come, change and go, and what is refused before any of it."""
+"""The units of an instance as they come, change and go."""
 
 from __future__ import annotations
 
 import os
-import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _llama_instance, _units
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, NotApplied, TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils import _units
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import NotApplied, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob import Outcome, converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_instance import Instance
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama_options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.systemds import Systemd
 
 MAIN, RPC = "llama-chat.service", "llama-chat-rpc.service"
-ASKED = {"name": "chat", "binary": "/opt/llama-server", "model": "/srv/model.gguf"}
 
 
 @pytest.fixture
@@ -102,43 +97,28 @@ def test_a_mask_is_replaced_and_never_written_through(systemd: Systemd) -> None:
     assert os.stat(systemd.file(MAIN)).st_mode & 0o777 == 0o644
 
 
-@pytest.fixture
-def port() -> Iterator[int]:
-    """A port on which this process listens."""
-    server = socket.create_server(("127.0.0.1", 0))
-    number: int = server.getsockname()[1]
-    with server:
-        yield number
+@pytest.mark.parametrize("folder", _units.FOLDERS)
+def test_what_was_added_by_hand_goes_and_the_unit_starts_again(systemd: Systemd, folder: str) -> None:
+    run(systemd, {MAIN: "one", RPC: "draft"})
+    added = systemd.root / f"{folder}/{MAIN}.d/override.conf".lstrip("/")
+    added.parent.mkdir(parents=True)
+    added.write_text("[Service]\nNice=5\n")
+    assert run(systemd, {MAIN: "one", RPC: "draft"}, check=True).diff() == {
+        "before": {f"llama:{folder}/{MAIN}.d/override.conf": "[Service]\nNice=5\n"},
+        "after": {f"llama:{folder}/{MAIN}.d/override.conf": None},
+    }
+    systemd.asked()
+    run(systemd, {MAIN: "one", RPC: "draft"})
+    assert not added.exists()
+    assert systemd.asked()[-4:-1] == ["daemon-reload", f"reset-failed {MAIN}", f"try-restart {MAIN}"]
 
 
-def test_a_port_that_another_has_is_refused(port: int) -> None:
-    with pytest.raises(BadRequest, match=rf"port {port} of 127\.0\.0\.1 is taken by another program; 'ss -ltnp'"):
-        _llama_instance._refuse_a_taken_port(Options.parse({**ASKED, "port": port}), running=False)
-
-
-def test_a_port_that_the_instance_has_itself_is_not_taken(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = Options.parse({**ASKED, "port": port})
-    monkeypatch.setattr(_llama_instance._textfile, "read", lambda path: f"ExecStart=x --port {port} --slots\n")
-    _llama_instance._refuse_a_taken_port(options, running=True)
-    monkeypatch.setattr(_llama_instance._textfile, "read", lambda path: "ExecStart=x --port 1 --slots\n")
-    with pytest.raises(BadRequest, match="is taken by another program"):
-        _llama_instance._refuse_a_taken_port(options, running=True)
-
-
-def test_an_address_of_another_host_is_refused() -> None:
-    with pytest.raises(BadRequest, match=r"host 192\.0\.2\.1: .* Say an address of this host\."):
-        _llama_instance._refuse_a_taken_port(Options.parse({**ASKED, "port": 8080, "host": "192.0.2.1"}), False)
-
-
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ({"binary": "/usr/bin/false"}, "/usr/bin/false does not answer to --help, exit code 1"),
-        ({"binary": "/none"}, "there is no /none"),
-        ({"port": 80}, "port is '80'; say a whole number from 1024 to 65535."),
-    ],
-)
-def test_what_cannot_be_is_refused_first(asked: dict[str, object], words: str) -> None:
-    with pytest.raises(TuningError) as caught:
-        _llama_instance.of_host(Host(KernelFS(read_only=True)), {**ASKED, "port": 8080, **asked})
-    assert words in str(caught.value)
+def test_an_added_file_is_there_again_when_it_does_not_start_without(systemd: Systemd) -> None:
+    run(systemd, {MAIN: "one"})
+    added = systemd.file(f"{MAIN}.d") / "memory.conf"
+    added.parent.mkdir()
+    added.write_text("[Service]\n")
+    systemd.refuses = "try-restart"
+    with pytest.raises(TuningError):
+        run(systemd, {MAIN: "one"})
+    assert added.read_text() == "[Service]\n"

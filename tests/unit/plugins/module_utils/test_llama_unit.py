@@ -22,7 +22,6 @@ from ansible_collections.sovereign.epyc.plugins.module_utils import _gguf, _gguf
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_room import Need
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_service import Rpc, Seat, Service
-from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils import ggufs
 
 # systemd's own parser
 
@@ -168,7 +167,7 @@ def test_the_steps_of_start_and_stop() -> None:
     assert lines(text, "ExecStop") == [
         f"-{ours} drain http://127.0.0.1:8080 --timeout 30 --key-file /run/credentials/llama-chat.service/api-key",
         "-/bin/kill -TERM $MAINPID",
-        "-/usr/bin/timeout 4 /usr/bin/tail -s 0.1 --pid=$MAINPID -f /dev/null",
+        "-/usr/bin/timeout 4 /usr/bin/tail -s 0.1 --pid=${MAINPID} -f /dev/null",
     ]
     assert lines(text, "LoadCredential") == ["api-key:/etc/llama/100%%.keys"]
     assert (lines(text, "TimeoutStartSec"), lines(text, "TimeoutStopSec")) == (["630"], ["34"])
@@ -225,71 +224,6 @@ def test_the_draft_of_its_own_comes_and_goes_with_the_model() -> None:
     assert lines(rpc, "ExecStart") == ["/opt/llama/ggml-rpc-server -p 50052"]
     assert (lines(rpc, "AllowedCPUs"), lines(rpc, "NUMAPolicy"), lines(rpc, "NUMAMask")) == (["4"], ["bind"], ["1"])
     assert lines(rpc, "IPAddressAllow") == ["localhost"]
-
-
-# The plan that it carries
-
-
-@given(
-    name=st.sampled_from(["m.gguf", 'a "b".gguf', "100%.gguf", "%n $HOME.gguf", "\\", "'", "é", "\udcff"]), text=WORDS
-)
-def test_a_plan_comes_back_as_it_was(name: str, text: str) -> None:
-    one = service(rpc=True, api_key_file="/etc/100%.keys", host="::")
-    one.files = {f"/srv/{name}": [98362432, 1764000000123456789]}
-    one.wants["speculation"] = ["ngram-simple"]
-    one.expect = {"cpus": "0-3", "interleaved": True, "group": text}
-    files = _llama_unit.unit_files(one, [])
-    assert _llama_unit.plan_of(files["/etc/systemd/system/llama-chat.service"]) == {
-        "name": "chat",
-        "url": "http://[::1]:8080",
-        "key_file": "/etc/100%.keys",
-        "speculation": ["ngram-simple"],
-        "expect": one.expect,
-        "rpc": {
-            "unit": "llama-chat-rpc.service",
-            "expect": {
-                "cpus": "4",
-                "busy_cpus": "4",
-                "nodes": "1",
-                "interleaved": False,
-                "spread": "core",
-            },
-        },
-        "files": one.files,
-    }
-    assert _llama_unit.plan_of(files["/etc/systemd/system/llama-chat-rpc.service"]) is None
-
-
-def test_a_plan_that_is_not_whole_is_none() -> None:
-    text = main_unit()
-    assert _llama_unit.plan_of(text) is not None
-    for other in (
-        text[:-3],
-        text.replace('"url"', '"uri"'),
-        text.replace("Plan=", "Plan=[]"),
-        text.replace("[X-Sovereign-Epyc]", "[X-Other]"),
-        "[Service]\nExecStart=/bin/true\n",
-        "",
-    ):
-        assert other != text and _llama_unit.plan_of(other) is None
-
-
-def test_a_model_that_is_replaced_under_its_name_changes_the_unit(tmp_path: Path) -> None:
-    path = tmp_path / "m.gguf"
-
-    def unit() -> str:
-        one = service()
-        again = Service(one.options, one.seat, one.need, one.wants, None, [_gguf.read(str(path))], [], {}, [])
-        return _llama_unit.unit_files(again, [])["/etc/systemd/system/llama-chat.service"]
-
-    ggufs.written(path, 144)
-    before = unit()
-    assert unit() == before
-    os.utime(path, (0, 0))
-    touched = unit()
-    ggufs.written(path, 288)
-    os.utime(path, (0, 0))
-    assert len({before, touched, unit()}) == 3
 
 
 # systemd-analyze

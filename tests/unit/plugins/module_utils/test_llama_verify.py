@@ -17,8 +17,9 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils import _llama_trial, _llama_verify
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama_found import HEAD, SECTION
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_trial import Trial
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama_unit import FOLDER, HEAD, PLAN, PLAN_SECTION
+from ansible_collections.sovereign.epyc.plugins.module_utils._verdict import UNITS
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.servers import say, serving
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.services import NUMA_MAPS, Service
 
@@ -143,10 +144,10 @@ class Instances:
         self.service.tree.put(f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs", "100")
 
     def unit(self, name: str, text: str) -> None:
-        self.service.tree.put(f"{FOLDER}/{name}", text)
+        self.service.tree.put(f"{UNITS}/{name}", text)
 
     def planned(self, name: str = MAIN, **changes: Any) -> None:
-        self.unit(name, f"{HEAD}\n{PLAN_SECTION}\n{PLAN}{json.dumps(plan(url=self.url, **changes))}\n")
+        self.unit(name, f"{HEAD}\n{SECTION}{json.dumps(plan(url=self.url, **changes))}\n")
 
     def show(self, names: list[str]) -> dict[str, dict[str, str]]:
         return {name: {"ActiveState": self.states[name]} for name in names if name in self.states}
@@ -292,14 +293,14 @@ def test_the_key_comes_from_its_file(here: Instances, tmp_path: Path) -> None:
 
 def test_units_of_others_are_passed_over_and_torn_ones_are_not(here: Instances) -> None:
     here.unit("llama-other.service", "[Service]\nExecStart=/bin/true\n")
-    here.unit("llama-torn.service", f"{HEAD}\n{PLAN_SECTION}\n{PLAN}{{")
+    here.unit("llama-torn.service", f"{HEAD}\n{SECTION}{{")
     here.unit("llama-torn-rpc.service", HEAD)
     here.unit("ollama.service", HEAD)
     items, facts = here.check()
     assert items == {
         "service/torn": (
             "unknown",
-            "Its unit carries no plan to hold it against, or a part of one. Run the play with llama_server again.",
+            "llama-torn.service carries no plan, or a part of one. Run the play with llama_server again.",
         )
     }
     assert facts == {}

@@ -2,136 +2,37 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Model files from a real server on the loopback: whole ones, resumed ones, refused ones, and what stays of them."""
+"""Model files from a real server on the loopback: whole ones, refused ones, and what stays of them."""
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _download, _model_file, _progress
-from ansible_collections.sovereign.epyc.plugins.module_utils._download import Download
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils import _model_file, _progress
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._progress import Progress
-from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
-from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.ggufs import gguf, model, tensor
-from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.servers import Server, say, serving
-
-MIB = 1 << 20
-
-
-def weights(letter: bytes) -> bytes:
-    """A model of 3 MiB, each with other weights."""
-    head = gguf(model(), [tensor("a", (786432,), 0, 0)])
-    return head + letter * (3 * MIB)
-
-
-ONE, OTHER = weights(b"1"), weights(b"2")
-
-
-def checksum(content: bytes) -> str:
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
-
-
-class Mirror:
-    """A server of one file, as its kind does it: with ranges and a validator; each of its habits can be changed."""
-
-    def __init__(self) -> None:
-        self.content = ONE
-        self.headers = {"ETag": '"one"'}
-        self.ranges = True
-        self.breaks_after: list[int] = []  # of each answer in turn, how many bytes before the connection breaks
-        self.status = 200
-        self.then: Callable[[], None] = lambda: None  # happens when a connection has broken
-        self.length: int | None = None
-
-    def __call__(self, request: BaseHTTPRequestHandler) -> None:
-        if request.path == "/moved":
-            say(request, 302, Location="/model.gguf")
-            return
-        if self.status != 200:
-            say(request, self.status, b"<html>no</html>")
-            return
-        begin, code, body, headers = 0, 200, self.content, dict(self.headers)
-        asked = request.headers.get("Range")
-        same = request.headers.get("If-Range") in (None, *self.headers.values())
-        if asked and self.ranges and same:
-            begin = int(asked[len("bytes=") : -1])
-            if begin >= len(self.content):
-                say(request, 416, Content_Range=f"bytes */{len(self.content)}")
-                return
-            code, body = 206, self.content[begin:]
-            headers["Content_Range"] = f"bytes {begin}-{len(self.content) - 1}/{len(self.content)}"
-        if self.length is not None:
-            headers["Content_Length"] = str(self.length)
-        if request.command != "HEAD" and self.breaks_after:
-            headers.setdefault("Content_Length", str(len(body)))
-            body = body[: self.breaks_after.pop(0)]
-            say(request, code, body, **headers)
-            self.then()
-            return
-        say(request, code, body, **headers)
-
-
-class Fetcher:
-    """The options of a file, the store, and the server that it comes from."""
-
-    def __init__(self, folder: Path, mirror: Mirror, server: Server) -> None:
-        self.path = folder / "models" / "model.gguf"
-        self.part = folder / "models" / "model.gguf.part"
-        self.folder = folder
-        self.mirror = mirror
-        self.server = server
-        self.store = Store(str(folder / "host"))
-
-    def __call__(
-        self, check: bool = False, name: str = "model.gguf", wanted: bytes = ONE, **more: Any
-    ) -> dict[str, Any]:
-        options = {
-            "path": str(self.path),
-            "state": "present",
-            "url": f"{self.server.url}/{name}",
-            "checksum": checksum(wanted),
-            "reserve": "1MiB",
-            "timeout": 5,
-            **more,
-        }
-        return _model_file.ensure(options, Store(str(self.folder / "host"), read_only=check), check)
-
-    def refused(self, **more: Any) -> str:
-        with pytest.raises(TuningError) as refusal:
-            self(**more)
-        return str(refusal.value)
-
-    def ranges(self) -> list[str | None]:
-        """What was asked for in each request."""
-        return [headers.get("Range") for dummy, dummy2, headers in self.server.requests]
-
-    def known(self) -> dict[str, Any]:
-        return self.store.load("model_files.json")
-
-    def leave_part(self, content: bytes, validator: str | None = '"one"', url: str = "model.gguf") -> None:
-        """As a run leaves it that ended half way."""
-        self.part.parent.mkdir(exist_ok=True)
-        self.part.write_bytes(content)
-        facts = {"url": f"{self.server.url}/{url}", "size": len(ONE), "validator": validator}
-        self.store.save("model_files.json", {"parts": {str(self.path): facts}})
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.mirrors import (
+    MIB,
+    ONE,
+    OTHER,
+    Fetcher,
+    Mirror,
+    checksum,
+    fetching,
+)
 
 
 @pytest.fixture
 def fetch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fetcher]:
-    monkeypatch.setattr(_download.time, "sleep", lambda dummy: None)
-    mirror = Mirror()
-    with serving(mirror) as server:
-        yield Fetcher(tmp_path, mirror, server)
+    with fetching(tmp_path, monkeypatch) as fetcher:
+        yield fetcher
 
 
 # Whole files
@@ -186,8 +87,8 @@ def test_a_file_is_not_read_anew_while_it_is_the_same(fetch: Fetcher, monkeypatc
     """Size, time and inode tell; a file with the same of all three and another content is one that nobody made."""
     fetch()
     read: list[str] = []
-    real = _model_file._digest_of
-    monkeypatch.setattr(_model_file, "_digest_of", lambda path: read.append(path) or real(path))  # type: ignore[func-returns-value]
+    real = _model_file.digest_of
+    monkeypatch.setattr(_model_file, "digest_of", lambda path: read.append(path) or real(path))  # type: ignore[func-returns-value]
     assert fetch()["changed"] is False and read == []
     os.utime(fetch.path, ns=(1, 1))
     assert fetch()["changed"] is False and len(read) == 1
@@ -247,134 +148,6 @@ def test_absent(fetch: Fetcher) -> None:
     assert not fetch.path.exists() and not fetch.part.exists()
     assert fetch.known() == {"files": {}, "parts": {}}
     assert fetch(state="absent")["changed"] is False
-
-
-# Parts
-
-
-def test_a_broken_connection_is_taken_up_again(fetch: Fetcher) -> None:
-    fetch.mirror.breaks_after = [MIB, 0, MIB]
-    done = fetch()
-    assert fetch.path.read_bytes() == ONE
-    assert fetch.ranges() == [None, f"bytes={MIB}-", f"bytes={MIB}-", f"bytes={2 * MIB}-"]
-    assert {headers.get("If-Range") for dummy, dummy2, headers in fetch.server.requests[1:]} == {'"one"'}
-    assert (done["remarks"], done["downloaded"], done["resumed"]) == ([], len(ONE), 0)
-
-
-def test_a_later_run_goes_on(fetch: Fetcher) -> None:
-    fetch.mirror.breaks_after = [MIB, *[0] * 20]
-    assert f"{MIB} bytes stay in {fetch.part}; the next run goes on there." in fetch.refused()
-    assert fetch.part.read_bytes() == ONE[:MIB] and not fetch.path.exists()
-    del fetch.mirror.breaks_after[:], fetch.server.requests[:]
-    done = fetch()
-    assert fetch.path.read_bytes() == ONE
-    assert fetch.ranges() == [f"bytes={MIB}-"]
-    assert (done["resumed"], done["downloaded"]) == (MIB, len(ONE) - MIB)
-    assert done["remarks"] == ["Went on after 1 MiB that an earlier run had left."]
-    assert fetch.known()["parts"] == {}
-
-
-def test_a_part_that_is_whole_is_not_asked_for(fetch: Fetcher) -> None:
-    fetch.leave_part(ONE)
-    assert fetch()["downloaded"] == 0
-    assert fetch.server.requests == [] and fetch.path.read_bytes() == ONE
-
-
-@pytest.mark.parametrize(
-    ("habit", "remark"),
-    [
-        ({"headers": {"ETag": '"two"'}}, "the file on the server has changed"),
-        ({"ranges": False}, "the server sends no parts of it"),
-    ],
-)
-def test_a_part_of_what_is_no_more_is_thrown_away(fetch: Fetcher, habit: dict[str, Any], remark: str) -> None:
-    fetch.leave_part(OTHER[:MIB])
-    vars(fetch.mirror).update(habit)
-    done = fetch()
-    assert fetch.path.read_bytes() == ONE
-    assert len(done["remarks"]) == 1 and done["remarks"][0].endswith(f"is fetched from its begin again: {remark}.")
-    assert (done["resumed"], len(fetch.server.requests)) == (0, 1)
-
-
-def test_a_file_that_changes_while_it_is_fetched(fetch: Fetcher) -> None:
-    def change() -> None:
-        fetch.mirror.content, fetch.mirror.headers = ONE, {"ETag": '"new"'}
-
-    fetch.mirror.content, fetch.mirror.headers = OTHER, {"ETag": '"old"'}
-    fetch.mirror.breaks_after, fetch.mirror.then = [MIB], change
-    assert "has changed" in fetch()["remarks"][0]
-    assert fetch.path.read_bytes() == ONE
-
-
-@pytest.mark.parametrize("headers", [{}, {"ETag": 'W/"weak"'}])
-def test_without_a_validator_the_checksum_tells(fetch: Fetcher, headers: dict[str, str]) -> None:
-    """The server has another file by now and no word for it: the part is thrown away when all of it is there."""
-    fetch.leave_part(OTHER[: 2 * MIB], validator=None)
-    fetch.mirror.headers = headers
-    done = fetch()
-    assert fetch.path.read_bytes() == ONE
-    assert fetch.ranges() == [f"bytes={2 * MIB}-", None]
-    assert done["remarks"][0].endswith("what an earlier run left belongs to another file.")
-
-
-def test_the_time_of_the_last_change_is_a_validator(fetch: Fetcher) -> None:
-    fetch.mirror.headers = {"Last_Modified": "Sat, 01 Aug 2026 00:00:00 GMT"}
-    fetch.mirror.breaks_after = [MIB]
-    fetch()
-    assert fetch.server.requests[1][2]["If-Range"] == "Sat, 01 Aug 2026 00:00:00 GMT"
-
-
-def test_a_part_of_another_url_is_of_no_known_file(fetch: Fetcher) -> None:
-    fetch.leave_part(ONE[:MIB], url="other.gguf")
-    fetch()
-    assert "If-Range" not in fetch.server.requests[0][2]
-    assert fetch.path.read_bytes() == ONE
-
-
-def test_a_part_that_is_too_large(fetch: Fetcher) -> None:
-    fetch.leave_part(ONE + b"more")
-    assert "larger than the file" in fetch()["remarks"][0]
-    fetch.path.unlink()
-    fetch.leave_part(ONE + b"more", url="other.gguf")
-    assert "no such range" in fetch()["remarks"][0]
-    assert fetch.path.read_bytes() == ONE
-
-
-def test_a_server_that_never_sends_all(fetch: Fetcher) -> None:
-    """It says that there is more than it has, and so the end never comes."""
-    fetch.mirror.length = len(ONE) + 5
-    fetch.mirror.ranges = False
-    assert "it was begun 4 times, because the server sends no parts of it" in fetch.refused()
-    assert not fetch.path.exists()
-
-
-def test_two_runs_do_not_write_into_one_part(fetch: Fetcher) -> None:
-    fetch.leave_part(b"")
-    with fetch.part.open("rb+") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        assert "Another run is fetching" in fetch.refused()
-        assert fetch.part.exists()
-    fetch()
-
-
-def test_an_answer_in_chunks_has_no_length(fetch: Fetcher) -> None:
-    def chunks(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(200)
-        request.send_header("Transfer-Encoding", "chunked")
-        request.end_headers()
-        for at in range(0, len(ONE), MIB):
-            piece = ONE[at : at + MIB]
-            request.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
-            if cut and at:
-                cut.clear()
-                return
-        request.wfile.write(b"0\r\n\r\n")
-
-    cut = [True]
-    fetch.server.answer = chunks
-    remarks = fetch()["remarks"]
-    assert fetch.path.read_bytes() == ONE
-    assert any("nobody knows whether it fits" in remark for remark in remarks)
 
 
 # Refusals
@@ -512,16 +285,3 @@ def test_the_line_of_progress(tmp_path: Path) -> None:
     assert not file.exists()
     tell(32 * MIB, 110 * MIB)
     assert file.read_text() == "32 MiB of 110 MiB (29 %), 2 MiB/s, 39 s left\n"
-
-
-def test_pauses_grow(tmp_path: Path) -> None:
-    def broken(request: BaseHTTPRequestHandler) -> None:
-        say(request, 503)
-
-    with serving(broken) as server:
-        download = Download(f"{server.url}/x", str(tmp_path / "x.part"))
-        pauses: list[float] = []
-        download.pause = pauses.append
-        with pytest.raises(TuningError):
-            download.run()
-    assert pauses == [2, 4, 8, 16]

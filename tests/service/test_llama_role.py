@@ -1,0 +1,127 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The role llama with the real llama-server and a real model: it serves, speculates, comes back, and goes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+
+from .conftest import ASK
+
+CHAT = {"name": "chat", "port": 8080}
+#: Goes on with what stands in it already.
+PROMPT = "one two three four five six seven eight nine ten\n" * 3 + "one two three"
+
+
+def test_a_check_of_a_bare_host_changes_nothing(host):
+    played = host.play("--check", llama_instances=[{"model": host.model, **CHAT}])
+    assert played.returncode == 0, played.output
+    services = played["Run the instances"]
+    assert services["changed"] and "llama:llama-chat.service/active" in services["diff"]["after"]
+    assert host.run("ls /etc/systemd/system").count("llama") == 0
+
+
+def test_it_serves_and_a_second_run_changes_nothing(host):
+    host.serve(CHAT)
+    assert host.ask(8080, "/health")[0] == 200
+    assert host.run("systemctl is-enabled llama-chat.service") == "enabled\n"
+    before = host.pid("chat")
+    assert host.serve(CHAT).changed == {}
+    assert host.pid("chat") == before
+
+
+def test_a_completion_is_streamed(host):
+    body = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 8, "stream": True}
+    status, text = host.ask(8080, "/v1/chat/completions", body)
+    assert status == 200
+    lines = [line[len("data: ") :] for line in text.splitlines() if line.startswith("data: ")]
+    assert lines[-1] == "[DONE]" and len(lines) > 5
+    words = [json.loads(line)["choices"][0]["delta"].get("content") or "" for line in lines[:-1] if "choices" in line]
+    assert "".join(words).strip()
+
+
+def test_the_unit_is_closed(host):
+    """The score goes from 0, closed, to 10."""
+    said = host.run("systemd-analyze security --no-pager llama-chat.service")
+    assert float(said.split("Overall exposure level for llama-chat.service:")[1].split()[0]) <= 1.5, said
+    assert host.run("ps -o user= -p $(systemctl show -P MainPID llama-chat.service)").strip() != "root"
+
+
+def test_it_speculates_and_says_the_same(host):
+    """By the text so far and by a draft model; a model drafts for itself as well as any could."""
+    draft = {"speculation": "draft", "draft_model": host.model, "draft_max": 3}
+    host.serve(CHAT, {"name": "plain", "port": 8081, "speculation": "none"}, {"name": "draft", "port": 8082, **draft})
+    told = host.complete(8081, PROMPT)
+    assert "draft_n" not in told["timings"]
+    for port in (8080, 8082):
+        accepted = host.metric(port, "spec_decode_num_accepted_tokens_total")
+        assert host.complete(port, PROMPT)["content"] == told["content"]
+        assert host.metric(port, "spec_decode_num_accepted_tokens_total") > accepted
+    assert told["content"].split()[:3] == ["four", "five", "six"]
+
+
+def test_only_what_changed_is_started_again(host):
+    before = host.pid("chat"), host.pid("plain")
+    played = host.serve(CHAT, {"name": "plain", "port": 8081, "speculation": "none", "context": 4096})
+    assert "-8192" not in json.dumps(played.changed)
+    assert host.pid("chat") == before[0] and host.pid("plain") not in (0, before[1])
+    assert host.pid("draft") == 0 and "llama-draft" not in host.run("ls /etc/systemd/system")
+    host.serve(CHAT)
+    assert host.pid("plain") == 0
+
+
+def test_it_comes_back_when_it_is_killed(host):
+    before = host.pid("chat")
+    host.run("systemctl kill --signal=KILL llama-chat.service")
+    until(lambda: host.pid("chat") not in (0, before))
+    until(lambda: host.run("systemctl is-active llama-chat.service", check=False) == "active\n")
+    assert host.ask(8080, "/health")[0] == 200
+
+
+def test_a_request_in_work_ends_before_the_server(host):
+    body = json.dumps({"prompt": PROMPT, "n_predict": 400, "ignore_eos": True})
+    asking = shlex.join(["python3", "-c", ASK, "http://127.0.0.1:8080/completion", ""])
+    host.run(f"cat >/run/body; {asking} </run/body >/run/answer 2>&1 &", text=body)
+    until(lambda: host.metric(8080, "requests_processing") == 1)
+    host.run("systemctl stop llama-chat.service")
+    until(lambda: host.run("cat /run/answer"))
+    status, dummy, answer = host.run("cat /run/answer").partition(" ")
+    assert (status, json.loads(answer)["tokens_predicted"]) == ("200", 400)
+    host.run("systemctl start llama-chat.service")
+
+
+def test_keys(host):
+    host.run("install -d -m 700 /etc/llama && (umask 077; printf 'first-key\\nsecond-key\\n' >/etc/llama/keys)")
+    played = host.serve({**CHAT, "api_key_file": "/etc/llama/keys"})
+    body = {"prompt": "a", "n_predict": 1}
+    assert [host.ask(8080, "/completion", body, key)[0] for key in ("", "wrong", "second-key")] == [401, 401, 200]
+    assert "first-key" not in played.output + host.run("cat /etc/systemd/system/llama-chat.service; ps -ef")
+
+
+def test_a_unit_that_does_not_come_up_leaves_the_one_before(host):
+    """Nobody but the server knows which architectures it has."""
+    host.serve(CHAT)
+    before = host.run("cat /etc/systemd/system/llama-chat.service")
+    host.run(f"sed '0,/llama/s//lalma/' {host.model} >/var/lib/strange.gguf")
+    played = host.play(llama_instances=[{**CHAT, "model": "/var/lib/strange.gguf"}])
+    assert played.returncode == 2 and "unknown model architecture: 'lalma'" in played.output, played.output
+    assert host.run("cat /etc/systemd/system/llama-chat.service") == before
+    assert host.ask(8080, "/health")[0] == 200
+
+
+def test_none_is_left(host):
+    host.serve()
+    assert "llama-" not in host.run("ls /etc/systemd/system /etc/systemd/system/multi-user.target.wants")
+    assert "llama-" not in host.run("systemctl list-units --all 'llama-*'")
+
+
+def until(holds):
+    """Wait until something holds, for as long as nobody waits for it in vain."""
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.1)

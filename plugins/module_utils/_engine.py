@@ -39,6 +39,7 @@ NOT_INSTALLED = (
     "_llama_instance",
     "_llama_instances",
     "_llama_source",
+    "_llama_verify",
     "_units",
 )
 LAUNCHER = f"""#!/usr/bin/python3

@@ -99,11 +99,12 @@ class Tensor:
 
 
 class Part:
-    """One file: its values by key, its tensors, and the size of its data."""
+    """One file: its values by key, its tensors, the size of its data, and when it changed, in nanoseconds."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.size = 0
+        self.changed = 0
         self.values: dict[str, Any] = {}
         self.tokens: list[bytes] | None = None
         self.tensors: list[Tensor] = []
@@ -124,7 +125,8 @@ def _with_reader(path: str, step: Callable[[_Reader], None]) -> Part:
     part = Part(path)
     try:
         with open(path, "rb") as file:
-            part.size = os.fstat(file.fileno()).st_size
+            status = os.fstat(file.fileno())
+            part.size, part.changed = status.st_size, status.st_mtime_ns
             step(_Reader(file, part))
     except OSError as error:
         raise BadRequest(f"{path} cannot be read: {error.strerror}. Say the whole path of a GGUF file.") from None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A server of llama.cpp at the two ends of its life: wait until it serves, and until it has nothing left to do.
+"""A server of llama.cpp: what it is asked, and how to wait until it serves and until it has nothing left to do.
 
 ``/health`` answers 503 while the model is read and 200 from then on, without a key, also when all slots are busy.
 ``/metrics`` needs the key and tells how many requests are in work. A server that gets its signal to end while one of
@@ -15,6 +15,7 @@ from __future__ import annotations
 import http.client
 import os
 import time
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from ._errors import BadRequest, TuningError
@@ -45,7 +46,7 @@ def await_health(url: str, timeout: float, process: int | None = None, clock: An
                 f"{url} does not serve after {timeout:g} s: {last}. The journal of the unit tells how far it came; a "
                 "large model needs a longer time."
             )
-        status, text = _get(url, "/health", min(left, ONE_QUESTION))
+        status, text = ask(url, "/health", min(left, ONE_QUESTION))
         if status == 200 and _is_llama(text):
             return f"{url} serves after {clock.monotonic() - begun:.1f} s."
         if status not in (None, 503):
@@ -70,7 +71,7 @@ def drain(url: str, timeout: float, key: str | None = None, clock: Any = time) -
         if left <= 0:
             raise TuningError(f"{url} is not idle after {timeout:g} s: {found}. What stops it now cuts that off.")
         # The answer comes between two batches, and a long prompt is one batch after the other.
-        status, text = _get(url, "/metrics", left, key)
+        status, text = ask(url, "/metrics", left, key)
         if status is None and text == REFUSED:
             return f"{url} does not take connections: it has nothing in work."
         if status == 503:
@@ -89,14 +90,22 @@ def drain(url: str, timeout: float, key: str | None = None, clock: Any = time) -
 
 def in_work(url: str, metrics: str) -> int:
     """Return how many requests are in work or wait for a slot."""
-    numbers: dict[str, int] = {}
-    for line in metrics.splitlines():
-        name, dummy, value = line.partition(" ")
-        if name.partition("{")[0] in IN_WORK:
-            numbers[name] = round(float(value.split()[0]))
-    if not any(name.partition("{")[0] == IN_WORK[0] for name in numbers):
+    numbers = parse_metrics(metrics)
+    if IN_WORK[0] not in numbers:
         raise TuningError(f"{url}/metrics has no {IN_WORK[0]}: what answers is no server of llama.cpp.")
-    return sum(numbers.values())
+    return round(sum(numbers.get(name, 0) for name in IN_WORK))
+
+
+def parse_metrics(text: str) -> dict[str, float]:
+    """Return the numbers in a text of Prometheus by name, those of all labels together."""
+    numbers: dict[str, float] = {}
+    for line in text.splitlines():
+        name, dummy, rest = line.partition("{")
+        # A label may hold anything.
+        words = [name, *rest.rpartition("}")[2].split()] if rest else line.split()
+        with suppress(ValueError, IndexError):
+            numbers[words[0]] = numbers.get(words[0], 0) + float(words[1])
+    return numbers
 
 
 def read_key(path: str) -> str:
@@ -105,25 +114,19 @@ def read_key(path: str) -> str:
         with open(path, encoding="utf-8") as file:
             keys = file.read().split()
     except OSError as error:
-        raise TuningError(f"--key-file: {path} cannot be read: {error.strerror}.") from None
+        raise TuningError(f"The file of keys {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise TuningError(f"The file of keys {path} is no text; it holds one key in a line.") from None
     if not keys:
-        raise TuningError(f"--key-file: {path} is empty; it holds one key in a line.")
+        raise TuningError(f"The file of keys {path} is empty; it holds one key in a line.")
     return keys[0]
 
 
-def _get(url: str, path: str, timeout: float, key: str | None = None) -> Answer:
-    parts = urlsplit(url)
+def ask(url: str, path: str, timeout: float, key: str | None = None) -> Answer:
+    """Return what a server answers to one question."""
+    connection, base = connect(url, timeout)
     try:
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = None
-    if parts.scheme != "http" or not host or parts.query or parts.fragment:
-        raise BadRequest(f"'{url}' is no address of a server; say it as http://127.0.0.1:8080.")
-    connection = http.client.HTTPConnection(host, port or 80, timeout=max(timeout, 0.1))
-    try:
-        connection.request(
-            "GET", parts.path.rstrip("/") + path, headers={"Authorization": f"Bearer {key}"} if key else {}
-        )
+        connection.request("GET", base + path, headers=authorization(key))
         response = connection.getresponse()
         return response.status, response.read(LARGEST_ANSWER).decode("utf-8", "replace")
     except ConnectionRefusedError:
@@ -132,6 +135,24 @@ def _get(url: str, path: str, timeout: float, key: str | None = None) -> Answer:
         return None, f"it does not answer ({error or type(error).__name__})"
     finally:
         connection.close()
+
+
+def connect(url: str, timeout: float) -> tuple[http.client.HTTPConnection, str]:
+    """Return a connection that is not open yet, and what all paths begin with."""
+    parts = urlsplit(url)
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if parts.scheme != "http" or not host or parts.query or parts.fragment:
+        raise BadRequest(f"'{url}' is no address of a server; say it as http://127.0.0.1:8080.")
+    return http.client.HTTPConnection(host, port or 80, timeout=max(timeout, 0.1)), parts.path.rstrip("/")
+
+
+def authorization(key: str | None) -> dict[str, str]:
+    """Return the header with which a key is sent."""
+    # A header is sent as Latin-1, and the server compares bytes.
+    return {"Authorization": f"Bearer {key}".encode().decode("latin-1")} if key else {}
 
 
 def _is_llama(text: str) -> bool:

@@ -17,10 +17,11 @@ from contextlib import contextmanager
 from . import _cpulist, _gguf, _llama_args, _llama_plan, _llama_probe, _llama_room, _placement_memory, _textfile
 from ._errors import BadRequest, TuningError
 from ._knob import Knob
+from ._llama_found import installed
 from ._llama_instance import Instance
 from ._llama_options import Options
 from ._llama_service import unit_of
-from ._llama_unit import HEAD, unit_files
+from ._llama_unit import unit_files
 from ._threads import processes_of
 from ._units import show
 from ._verdict import COMMAND, UNIT_FOLDER
@@ -107,18 +108,6 @@ def _named(name: object) -> Iterator[None]:
     except TuningError as error:
         error.args = (f"Instance {name}: {error}",)
         raise
-
-
-def installed(root: str = "/") -> list[str]:
-    """Return the names of the instances whose units are on this host, written by us."""
-    names = set()
-    folder = _textfile.under(root, UNIT_FOLDER)
-    for file in os.listdir(folder) if os.path.isdir(folder) else []:
-        name = file[len("llama-") : -len(".service")]
-        if file == unit_of(name) and (_textfile.read(os.path.join(folder, file)) or "").startswith(HEAD):
-            # The one that drafts for an instance has no other name than that.
-            names.add(name[: -len("-rpc")] if name.endswith("-rpc") else name)
-    return sorted(names)
 
 
 def _refuse_what_two_have(options: Sequence[Options]) -> None:

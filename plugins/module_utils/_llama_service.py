@@ -84,7 +84,8 @@ class Service:
     """A planned instance.
 
     ``wants`` is for the builders of argument lists; ``expect`` are options of the module service_placement; ``files``
-    are those to read, ``staged`` where which of them lies on a hugetlbfs, empty without one.
+    are those to read, with size and time of the last change in nanoseconds; ``staged`` is where which of them lies on a
+    hugetlbfs, empty without one.
     """
 
     __slots__ = ("expect", "files", "need", "options", "remarks", "rpc", "seat", "staged", "unit", "wants")
@@ -107,7 +108,7 @@ class Service:
         self.need = need
         self.wants = wants
         self.rpc = rpc
-        self.files = [part.path for one in read for part in one.parts]
+        self.files = {part.path: [part.size, part.changed] for one in read for part in one.parts}
         self.staged = {
             part.path: path for one in staged for part, path in zip(one.parts, _llama_room.staged_paths(options, one))
         }

@@ -13,6 +13,7 @@ import os
 import re
 
 from . import _cpulist
+from ._llama_found import HEAD, plan_section
 from ._llama_options import LOOPBACK
 from ._llama_pins import GOMP, STRICT
 from ._llama_room import staging_folder
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from ._llama_service import Rpc, Seat, Service
 
 RPC_SERVER = "ggml-rpc-server"
-HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
 #: Folders that the sandbox hides or makes anew; a file in one of them is shown to the service all the same.
 HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 #: Words that mean the same without quotes.
@@ -145,7 +145,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         *HARDENING,
         *_shown([*read, os.path.dirname(options.binary)]),
     ]
-    return _text(unit, run, ["WantedBy=multi-user.target"])
+    return f"{_text(unit, run, ['WantedBy=multi-user.target'])}\n{plan_section(service, url_of(options))}"
 
 
 def _rpc(service: Service, rpc: Rpc) -> str:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._host import Host
-    from ._kernelfs import KernelFS
     from ._placement_threads import Thread
     from ._topology import Topology
 
@@ -46,49 +45,73 @@ class Proof:
         return [*self.groups.missing, *(reason for memory in self.memory for reason in memory.missing.values())]
 
 
+class Watch:
+    """Looks at a service from now on, until it is asked for the proof."""
+
+    def __init__(self, host: Host, options: Mapping[str, Any], clock: Any = time) -> None:
+        self._host = host
+        self._options = options
+        self._asked = _placement_verdict.Asked(host, options)
+        self._clock = clock
+        self._before = _placement_threads.sample(host.fs, processes_of(host.fs, options["service"]))
+        self._groups = _placement_cache.Groups(host.fs)
+        self._begin = clock.monotonic()
+        names = _placement_cache.names_of(self._groups.place(thread) for thread in self._before.values())
+        self._first = {name: self._groups.counters(*name) for name in names}
+
+    def now(self) -> dict[str, object]:
+        """Return the proof of this very moment, in which nobody can be told to be busy."""
+        return self._result(_placement_threads.unmeasured(self._before.values()), None)
+
+    def since(self, by_busiest: bool = False) -> dict[str, object]:
+        """Return the proof of the time since the begin.
+
+        ``by_busiest`` counts as busy who worked half as much as the busiest, where the service had work for a part of
+        the time only.
+        """
+        service = self._options["service"]
+        after = _placement_threads.sample(self._host.fs, processes_of(self._host.fs, service))
+        seconds = self._clock.monotonic() - self._begin
+        threads = _placement_threads.over(self._before, after, seconds)
+        if by_busiest:
+            _placement_threads.by_busiest(threads)
+        return self._result(threads, seconds)
+
+    def _result(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object]:
+        fs, options = self._host.fs, self._options
+        proof = Proof(options["service"], threads, self._groups)
+        if not proof.threads:
+            raise BadRequest(
+                f"{proof.service} has no threads: it has ended, or is being started. Ask again when it runs."
+            )
+        proof.seconds = seconds
+        names = _placement_cache.names_of(proof.places.values())
+        second = {name: self._groups.counters(*name) for name in names}
+        proof.monitored = _placement_cache.report(names, self._first, second, seconds)
+        models = [os.path.realpath(path) for path in options.get("model") or []]
+        proof.memory = [_placement_memory.read(fs, pid, models) for pid in processes_of(fs, proof.service)]
+        verdicts = _placement_verdict.judge(self._asked, proof)
+        return {
+            "clean": all(verdict["verdict"] == OK for verdict in verdicts),
+            "verdicts": verdicts,
+            "seconds": seconds,
+            "threads": [_row(self._host.topology, proof, thread) for thread in proof.threads],
+            "memory": [memory.to_dict() for memory in proof.memory],
+            "groups": proof.monitored,
+            "missing": proof.missing,
+        }
+
+
 def prove(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str, object]:
     """Return the proof about the service that the options name, as plain data."""
-    asked = _placement_verdict.Asked(host, options)
     window = options.get("window") or 0
     if window < 0:
         raise BadRequest(f"window: {window} is no length of time; say 0 for none, or a number of seconds.")
-    proof = _look(host.fs, options["service"], window, clock)
-    models = [os.path.realpath(path) for path in options.get("model") or []]
-    proof.memory = [_placement_memory.read(host.fs, pid, models) for pid in processes_of(host.fs, proof.service)]
-    verdicts = _placement_verdict.judge(asked, proof)
-    return {
-        "clean": all(verdict["verdict"] == OK for verdict in verdicts),
-        "verdicts": verdicts,
-        "seconds": proof.seconds,
-        "threads": [_row(host.topology, proof, thread) for thread in proof.threads],
-        "memory": [memory.to_dict() for memory in proof.memory],
-        "groups": proof.monitored,
-        "missing": proof.missing,
-    }
-
-
-def _look(fs: KernelFS, service: str, window: float, clock: Any) -> Proof:
-    """Read threads and groups, at both ends of the window if there is one."""
-    before = _placement_threads.sample(fs, processes_of(fs, service))
-    groups = _placement_cache.Groups(fs)
-    first: dict[tuple[str, str], _placement_cache.Counters] = {}
-    if window:
-        begin = clock.monotonic()
-        names = _placement_cache.names_of(groups.place(thread) for thread in before.values())
-        first = {name: groups.counters(*name) for name in names}
-        clock.sleep(window)
-        after = _placement_threads.sample(fs, processes_of(fs, service))
-        seconds = clock.monotonic() - begin
-        proof = Proof(service, _placement_threads.over(before, after, seconds), groups)
-        proof.seconds = seconds
-    else:
-        proof = Proof(service, _placement_threads.unmeasured(before.values()), groups)
-    if not proof.threads:
-        raise BadRequest(f"{service} has no threads: it has ended, or is being started. Ask again when it runs.")
-    names = _placement_cache.names_of(proof.places.values())
-    second = {name: groups.counters(*name) for name in names}
-    proof.monitored = _placement_cache.report(names, first, second, proof.seconds)
-    return proof
+    watch = Watch(host, options, clock)
+    if not window:
+        return watch.now()
+    clock.sleep(window)
+    return watch.since()
 
 
 def _row(top: Topology, proof: Proof, thread: Thread) -> dict[str, object]:

@@ -25,6 +25,8 @@ NANOSECONDS = 1_000_000_000
 #: The share of a window that a busy thread ran or waited to run. Threads that compute come close to 1, even where a
 #: hundred of them are crowded on one CPU and each runs for a hundredth.
 BUSY = 0.5
+#: The share of a window that the busiest thread must have worked for the others to be held against it.
+IDLE = 0.01
 
 
 class Thread:
@@ -127,6 +129,14 @@ def over(before: dict[tuple[int, str], Thread], after: dict[tuple[int, str], Thr
         if thread.worked is not None and thread.waited is not None:
             thread.busy = min(1.0, (thread.worked + thread.waited) / seconds)
     return list(after.values())
+
+
+def by_busiest(threads: Iterable[Thread]) -> None:
+    """Make the time that the busiest thread was busy the whole that each is a share of, if it was busy at all."""
+    measured = [thread for thread in threads if thread.busy is not None]
+    most = max((thread.busy or 0 for thread in measured), default=0)
+    for thread in measured if most >= IDLE else ():
+        thread.busy = (thread.busy or 0) / most
 
 
 def unmeasured(threads: Iterable[Thread]) -> list[Thread]:

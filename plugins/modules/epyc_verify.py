@@ -14,6 +14,8 @@ description:
     M(sovereign.epyc.epyc_drift), and summed up in one item per layer of settings.
   - Adds what no single setting shows. Does the kernel have the nodes and threads that are expected, did it isolate the
     CPUs that its parameters name, did the boot service succeed, are the threads of a service where they shall be.
+  - Every instance of M(sovereign.epyc.llama_server) is asked for 64 tokens, and watched meanwhile. Does it serve, does
+    it speculate, do its threads and its memory lie where they were planned. How fast it is, is told and not judged.
   - What could not be read is V(unknown) with the reason, never fine.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
@@ -38,6 +40,14 @@ options:
       - On CPUs that C(isolcpus) takes out of load balancing, the threads must be spread too.
     type: dict
     default: {}
+  services:
+    description:
+      - Whether to look at the instances of M(sovereign.epyc.llama_server). The plan that their units carry says what is
+        expected of each.
+      - The request takes a slot, for 60 seconds at most, and what that slot has cached of a conversation is lost. It
+        waits when all slots are busy. A key is read on the host, from the file that the instance was given.
+    type: bool
+    default: true
   allow_pending_reboot:
     description: Whether boot parameters that wait for a reboot are fine.
     type: bool
@@ -71,7 +81,10 @@ checklist:
   elements: dict
   contains:
     name:
-      description: What it is about, such as C(resctrl), C(boot_service) or C(threads/llama-server.service).
+      description: >-
+        What it is about, such as C(resctrl), C(boot_service) or C(threads/llama-server.service); of an instance called
+        chat C(service/chat), C(speculation/chat), C(placement/chat), C(placement/chat-rpc) for the process that drafts
+        on a CCD of its own, and C(speed/chat).
       type: str
     title:
       description: Its name for people.
@@ -97,6 +110,31 @@ text:
   description: The checklist as a page.
   returned: always
   type: str
+services:
+  description: What was measured of each instance, by its name. What was not is null.
+  returned: always
+  type: dict
+  contains:
+    drafts:
+      description: How many drafts were verified.
+      type: int
+    drafted:
+      description: How many tokens were in them.
+      type: int
+    accepted:
+      description: How many of these were right.
+      type: int
+    acceptance:
+      description: The share of them that was right.
+      type: float
+    tokens_per_second:
+      description: The speed with this text, which repeats itself. Others are guessed less well.
+      type: float
+    locality:
+      description: >-
+        By node, the share of the mapped weights that lies there; where none are mapped, of the anonymous memory.
+      type: dict
+      sample: {"0": 0.5, "1": 0.5}
 pending_reboot:
   description: The boot parameters that are configured and wait for a reboot, as sentences.
   returned: always
@@ -114,7 +152,12 @@ boot_service:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _bios, _checklist, _items
+from ansible_collections.sovereign.epyc.plugins.module_utils import (
+    _bios,
+    _checklist,
+    _items,
+    _llama_verify,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
 from ansible_collections.sovereign.epyc.plugins.module_utils._desired import stored
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
@@ -144,11 +187,14 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         allow_pending_reboot=params["allow_pending_reboot"],
     )
     items = expected.check(host, verdicts)
+    more, services = _llama_verify.check(host) if params["services"] else ([], {})
+    items += more
     return {
         "clean": all(item.clean for item in items),
         "checklist": [item.to_dict() for item in items],
         "complaints": _items.complaints(items),
         "text": _items.render(items),
+        "services": services,
         "pending_reboot": [_checklist.sentence(verdict) for verdict in verdicts if _checklist.waits(verdict)],
         "boot_id": fs.read("/proc/sys/kernel/random/boot_id"),
         "boot_service": next(item.found for item in items if item.name == "boot_service"),
@@ -161,6 +207,7 @@ def main() -> None:
         smt=dict(type="bool"),
         layers=dict(type="list", elements="str", choices=list(_checklist.LAYERS), default=[]),
         units=dict(type="dict", default={}),
+        services=dict(type="bool", default=True),
         allow_pending_reboot=dict(type="bool", default=False),
     )
     run_reader(spec, read)

@@ -30,7 +30,7 @@ class Server:
                 self.close_connection = True
                 server.answer(self)
 
-            do_HEAD = do_GET
+            do_HEAD = do_POST = do_GET
 
             def log_message(self, *args: object) -> None:
                 """The requests are told by the server above."""

@@ -169,6 +169,9 @@ def test_the_key(llama: Llama, server: Server, tmp_path: Path) -> None:
     file.write_text("\n")
     with pytest.raises(TuningError, match="is empty"):
         _llama_http.read_key(str(file))
+    file.write_bytes(b"\xff")
+    with pytest.raises(TuningError, match="is no text"):
+        _llama_http.read_key(str(file))
     with pytest.raises(TuningError, match="No such file"):
         _llama_http.read_key(f"{file}.none")
 
@@ -198,6 +201,16 @@ def test_a_server_without_metrics(llama: Llama, server: Server, metrics: str, wo
 )
 def test_what_metrics_tell(metrics: str, count: int) -> None:
     assert _llama_http.in_work("http://x", metrics) == count
+
+
+def test_metrics_are_numbers_by_name() -> None:
+    text = METRICS.format(1, 2) + 'a{b="c d"} 1\na{b="e"} 0.5 1764000000\nstrange\nvalue none\n\n'
+    assert _llama_http.parse_metrics(text) == {
+        "llamacpp:prompt_tokens_total": 21,
+        "llamacpp:requests_processing": 1,
+        "llamacpp:requests_deferred": 2,
+        "a": 1.5,
+    }
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8080", "https://127.0.0.1", "http://", "http://x:port", "http://x/?a=b"])

@@ -19,8 +19,6 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import Ke
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_room import Need, Room
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_service import Seat, Service
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama_unit import HEAD
-from ansible_collections.sovereign.epyc.plugins.module_utils._verdict import UNIT_FOLDER
 
 ASKED = {"name": "chat", "binary": "/opt/llama-server", "model": "/srv/model.gguf"}
 GIB = 1 << 30
@@ -92,18 +90,6 @@ def test_what_two_cannot_have(second: dict[str, object], words: str, monkeypatch
     with pytest.raises(BadRequest) as caught:
         _llama_instances.knobs_of(Host(KernelFS(read_only=True)), [asked, {**asked, **second}], False)
     assert words in str(caught.value)
-
-
-def test_instances_that_are_installed(tmp_path: Path) -> None:
-    """A unit that somebody else wrote is none, and one that drafts belongs to its instance."""
-    assert _llama_instances.installed(str(tmp_path)) == []
-    folder = tmp_path / UNIT_FOLDER.lstrip("/")
-    folder.mkdir(parents=True)
-    for name in ("chat", "chat-rpc", "code", "lost-rpc"):
-        (folder / f"llama-{name}.service").write_text(f"{HEAD}\n[Unit]\n")
-    (folder / "llama-mine.service").write_text("[Unit]\n")
-    (folder / "llama-chat.service.d").mkdir()
-    assert _llama_instances.installed(str(tmp_path)) == ["chat", "code", "lost"]
 
 
 # Memory

@@ -7,10 +7,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._placement import Watch
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.services import Service, one_waits_two_compute
 
 
@@ -41,6 +44,16 @@ def test_threads_with_a_window(service: Service) -> None:
     }
     assert (first["busy"], first["l3"], first["node"], first["involuntary"]) == (1, 1, 1, 3)
     assert second["busy"] == pytest.approx(0.95) and second["waited"] == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(("seconds", "busy"), [(20, [False, True, True]), (500, [False] * 3)])
+def test_threads_that_had_work_for_a_part_of_the_window(service: Service, seconds: int, busy: list[bool]) -> None:
+    """Nobody was busy for half of it. After 500 s they count as idle: what they did may be anything."""
+    watch = Watch(Host(service.tree.fs), {"service": "llama.service", "busy_cpus": "4-5"}, clock=service)
+    service.sleep(seconds)
+    result: dict[str, Any] = watch.since(by_busiest=True)
+    assert [row["busy"] >= 0.5 for row in result["threads"]] == busy
+    assert result["clean"] is any(busy)
 
 
 def test_threads_without_a_window_are_not_measured(service: Service) -> None:

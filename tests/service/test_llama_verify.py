@@ -1,0 +1,115 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the checklist says of instances of the real llama-server: served, stopped, tampered with, behind a key."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from vepyc.play import run_playbook
+
+UNIT = "/etc/systemd/system/llama-chat.service"
+KEYS, KEY = "/etc/llama.keys", "a-key-that-nobody-shall-see"
+RIGHT = {"service/chat": "ok", "speculation/chat": "ok", "placement/chat": "ok", "speed/chat": "ok"}
+
+
+def chat(host, **options):
+    """Have one instance, with these options; return what changed."""
+    # systemd counts the starts that are asked for, too.
+    common = {"name": "chat", "port": 8080, "context": 2048, "restart_limit": 100}
+    return host.serve({**common, **options}).changed
+
+
+def verify(host, **options):
+    """Return the items about instances by name, and what was measured."""
+    playbook = host.folder / "verify.yml"
+    task = {"name": "Verify", "sovereign.epyc.epyc_verify": options}
+    playbook.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [task]}]))
+    play = run_playbook(host.folder, playbook, "-vvv")
+    assert play.returncode == 0, play.output
+    assert KEY not in play.output
+    items = {item["name"]: item for item in play["Verify"]["checklist"] if "/" in item["name"]}
+    return items, play["Verify"]["services"]
+
+
+def verdicts(items):
+    return {name: item["verdict"] for name, item in items.items()}
+
+
+@pytest.mark.parametrize("kind", ["ngram", "draft"])
+def test_an_instance_that_guesses_is_right(host, kind):
+    chat(host, speculation=kind, **({"draft_model": host.model, "draft_max": 3} if kind == "draft" else {}))
+    items, facts = verify(host)
+    assert verdicts(items) == RIGHT, items
+    measured = facts["chat"]
+    assert 0 < measured["drafts"] <= measured["accepted"] <= measured["drafted"]
+    assert measured["tokens_per_second"] > 0
+    assert sum(measured["locality"].values()) == pytest.approx(1, abs=0.01)
+
+
+def test_an_instance_that_was_not_told_to_guess_is_not_asked(host):
+    chat(host, speculation="none")
+    items, facts = verify(host)
+    assert verdicts(items) == {**RIGHT, "speculation/chat": "unasked"}, items
+    assert facts["chat"]["drafts"] == 0
+
+
+def test_a_server_that_guesses_nothing_though_it_shall_is_wrong(host):
+    chat(host)
+    host.run(f"sed -Ei 's/ --spec-type [^ ]+//' {UNIT} && systemctl daemon-reload && systemctl restart llama-chat")
+    items, dummy = verify(host)
+    assert verdicts(items) == {**RIGHT, "speculation/chat": "wrong"}, items
+    assert items["speculation/chat"]["sentence"].startswith("It answers, but does not speculate, and shall (ngram-")
+    assert chat(host)
+    assert verdicts(verify(host)[0]) == RIGHT
+
+
+def test_threads_that_may_go_elsewhere_are_wrong(host):
+    chat(host, cpus="1")
+    host.run(f"taskset --all-tasks --pid --cpu-list 0,1 {host.pid('chat')}")
+    items, dummy = verify(host)
+    assert verdicts(items) == {**RIGHT, "placement/chat": "wrong"}, items
+    assert "busy thread may run outside 1: " in items["placement/chat"]["sentence"]
+
+
+def test_a_service_that_was_stopped_is_wrong(host):
+    chat(host)
+    host.run("systemctl stop llama-chat")
+    items, facts = verify(host)
+    assert verdicts(items) == {**dict.fromkeys(RIGHT, "unknown"), "service/chat": "wrong"}
+    assert items["service/chat"]["sentence"].startswith("llama-chat.service is inactive.")
+    assert facts["chat"]["tokens_per_second"] is None
+
+
+def test_a_key_is_read_on_the_host_and_told_to_nobody(host):
+    host.run(f"install -m 600 /dev/stdin {KEYS}", text=f"{KEY}\n")
+    chat(host, api_key_file=KEYS)
+    assert verdicts(verify(host)[0]) == RIGHT
+    assert KEY not in host.run("journalctl --no-pager")
+    host.run(f"install -m 600 /dev/stdin {KEYS}", text="another\n")
+    items, dummy = verify(host)
+    assert verdicts(items) == {**dict.fromkeys(RIGHT, "unknown"), "service/chat": "ok"}, "its health is no secret"
+    assert items["speed/chat"]["sentence"] == "Not known: /completion answers 401: Invalid API Key."
+
+
+def test_a_model_that_was_replaced_is_read_anew(host):
+    own = "/srv/own.gguf"
+    host.run(f"cp {host.model} {own} && chmod 644 {own}")
+    chat(host, model=own)
+    before = host.pid("chat")
+    assert not chat(host, model=own) and host.pid("chat") == before
+    host.run(f"touch {own}")
+    assert chat(host, model=own) and host.pid("chat") not in (0, before)
+
+
+def test_a_unit_that_lost_its_plan_is_not_passed_over(host):
+    chat(host)
+    host.run(f"sed -i '/^Plan=/s/.$//' {UNIT}")
+    items, facts = verify(host)
+    assert verdicts(items) == {"service/chat": "unknown"} and facts == {}
+    assert items["service/chat"]["sentence"].startswith("llama-chat.service carries no plan")
+    assert verify(host, services=False) == ({}, {})

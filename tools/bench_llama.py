@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import signal
 import sys
 import tempfile
@@ -38,6 +39,7 @@ ARMS = (
     Arm(DEFAULT, PLAIN),
     Arm("no_speculation", PLAIN, {"speculation": "none"}),
     Arm("ngram_3_6", PLAIN, {"ngram_lookup": 3, "ngram_max": 6}),
+    Arm("ngram_5_6", PLAIN, {"ngram_lookup": 5, "ngram_max": 6}),
     Arm("ngram_4_16", PLAIN, {"ngram_lookup": 4, "ngram_max": 16}),
     Arm("housekeeping", PLAIN, intent={}),
     Arm("hugepages_thp", DEFAULT, {"hugepages": "thp"}),
@@ -49,8 +51,9 @@ BARS = {
     (DEFAULT, "code_edit"): Bar(">=", 1.3),
     (DEFAULT, "summary"): Bar(">=", 1.3),
 }
-#: Of one processor, for all servers together while none is asked.
+#: Processors that all servers together use while none is asked, and all other programs while they are.
 IDLE = Bar("<=", 0.05)
+OTHERS = Bar("<=", 0.2)
 
 #: The answers of an arm to the prompts of a kind, round by round.
 Answers = dict[tuple[str, str], list[list[Answer]]]
@@ -80,12 +83,23 @@ def ask_all(servers: Mapping[str, Server], rounds: int) -> Answers:
     return answers
 
 
-def idle(servers: Mapping[str, Server]) -> float:
-    """How much of a processor all servers together use while none is asked."""
-    before, start = sum(server.processor_seconds() for server in servers.values()), time.monotonic()
-    time.sleep(2)
-    used = sum(server.processor_seconds() for server in servers.values()) - before
-    return used / (time.monotonic() - start)
+class Watch:
+    """How many processors the servers used, and how many everybody else, since it was made."""
+
+    def __init__(self, servers: Mapping[str, Server]) -> None:
+        self._servers = list(servers.values())
+        self._before = self._seconds()
+
+    def used(self) -> tuple[float, float]:
+        """The processors of the servers, and of all others with this program itself."""
+        wall, servers, everybody = (now - then for now, then in zip(self._seconds(), self._before, strict=True))
+        return servers / wall, (everybody - servers) / wall
+
+    def _seconds(self) -> tuple[float, float, float]:
+        words = Path("/proc/stat").read_text().split()[1:9]
+        busy = sum(int(word) for at, word in enumerate(words) if at not in (3, 4))  # idle, and waiting for a disk
+        servers = sum(server.processor_seconds() for server in self._servers)
+        return time.monotonic(), servers, busy / os.sysconf("SC_CLK_TCK")
 
 
 def show(figures: Figures, arms: Sequence[Arm], answers: Answers) -> None:
@@ -137,9 +151,14 @@ def measure(figures: Figures, binary: Path, model: Path, rounds: int) -> None:
             except TuningError as error:
                 print(f"left out {arm.name}: {error}", flush=True)
                 figures.missed |= any(name == arm.name for name, dummy in BARS)
-        figures.show("idle_servers", idle(servers), "processors", IDLE)
+        watch = Watch(servers)
+        time.sleep(2)
+        figures.show("idle_servers", watch.used()[0], "processors", IDLE)
+        watch = Watch(servers)
         arms = [arm for arm in ARMS if arm.name in servers and arm.against in (None, *servers)]
         answers = ask_all({arm.name: servers[arm.name] for arm in arms}, rounds)
+        # Threads that wait for each other are slowed down by orders of magnitude when others take their processors.
+        figures.show("other_programs", watch.used()[1], "processors", OTHERS)
         for name, server in servers.items():
             for kind, least in server.huge.items():
                 figures.show(f"{name}_in_huge_pages", server.huge_mebibytes(kind), "MiB", Bar(">=", least))

@@ -241,7 +241,7 @@ def test_a_draft_on_the_first_ccd_needs_openmp(host: Host, models: Models) -> No
 
 @pytest.mark.parametrize(("name", "threads"), [("9754", 124), ("9654", 92), ("9354", 28), ("two 7543", 62)])
 def test_distribute(machines: dict[str, Host], models: Models, name: str, threads: int) -> None:
-    found = planned(machines[name], models, memory="distribute", ngram_max=6, ngram_lookup=6)
+    found = planned(machines[name], models, memory="distribute", ngram_lookup=6, ngram_max=6)
     assert (found.wants["threads"], found.wants["threads_batch"], found.wants["numa"]) == (
         threads,
         threads,

@@ -85,6 +85,9 @@ def value(address: str, text: str | None) -> str:
         return f"{int(text) / 1e6:g} GHz" if text.isdecimal() else text
     if address.startswith("msr:0x") and _bit(address[len("msr:") :].partition("/")[0]) in BITS:
         return SWITCH.get(text, text)
+    if address.startswith("llama:/"):
+        # A whole unit file; its difference is in the output of --diff.
+        return f"a text of {len(text.splitlines())} lines"
     if address.startswith("cmdline:"):
         return text or "a flag without a value"
     return text or "''"
@@ -194,6 +197,15 @@ def _engine(rest: str) -> Words:
     return "engine on the host", "file", rest
 
 
+def _llama(rest: str) -> Words:
+    folder, dummy, last = rest.rpartition("/")
+    unit = next(word for word in (*folder.split("/"), last) if word.startswith("llama-"))
+    name = unit[len("llama-") :].partition(".service")[0]
+    if not rest.startswith("/"):
+        return f"instance {name}" if last == "enabled" else f"run of instance {name}", "", None
+    return (f"unit of instance {name}" if unit == last else f"drop-in {last} of instance {name}"), "", None
+
+
 TELLERS = {
     "sysfs": _sysfs,
     "hugepages": _hugepages,
@@ -204,4 +216,5 @@ TELLERS = {
     "cmdline": _cmdline,
     "desired": _desired,
     "engine": _engine,
+    "llama": _llama,
 }

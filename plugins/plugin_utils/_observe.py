@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 
 HALF = "check mode tells only one of now and at boot; drift.yml tells both"
 HIDDEN = "the task has no_log"
-#: What outlives a boot, so that before and after are of the next one; but what runs of the engine, runs now.
-LASTING = ("cmdline:", "desired:", "engine:", "irq:irqbalance/")
+#: What outlives a boot, so that before and after are of the next one.
+LASTING = ("cmdline:", "desired:", "engine:", "irq:irqbalance/", "llama:")
+#: With these, what runs now is an address of its own.
+RUN = ("engine:", "llama:")
 RUNNING = "/active"
 #: Our module -> its layer. A task of it that would change nothing counts as one setting.
 MODULES = {
@@ -97,10 +99,12 @@ def _of_addresses(role: str, before: Mapping[str, Any], after: Mapping[str, Any]
         known = [one for one, name in _origin.ROLES.items() if name == role and one.startswith(f"{prefix}/")]
         verdict = Verdict(known[0] if known else "", address, wanted)
         verdict.reason = HALF
-        if address.startswith(LASTING) and not (prefix == "engine" and address.endswith(RUNNING)):
+        if address.startswith(LASTING) and not (address.startswith(RUN) and address.endswith(RUNNING)):
             verdict.at_boot, verdict.persistent = before.get(address), DRIFT
             if prefix in _findings.STORED:
                 verdict.found, verdict.live = before.get(address), OK
+            elif prefix == "llama":
+                verdict.found, verdict.live = before.get(address), DRIFT
         else:
             verdict.found, verdict.live = before.get(address), DRIFT
             verdict.at_boot = wanted
@@ -115,7 +119,7 @@ def _of_addresses(role: str, before: Mapping[str, Any], after: Mapping[str, Any]
 
 def _repair(role: str) -> str:
     """The tags of site.yml have the names of its roles; of other plays nobody knows here how they are run."""
-    return f"{SITE} --tags {role}" if role in (*_origin.ROLES.values(), "base", "prerequisites") else ""
+    return f"{SITE} --tags {role}" if role in (*_origin.ROLES.values(), "base", "llama", "prerequisites") else ""
 
 
 def _added(counts: list[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:

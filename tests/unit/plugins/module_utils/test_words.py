@@ -38,6 +38,13 @@ from ansible_collections.sovereign.epyc.plugins.module_utils import _words
             "engine:sovereign-epyc-check.timer/active",
             ("run of the timer of the check", "", "sovereign-epyc-check.timer"),
         ),
+        ("llama:/etc/systemd/system/llama-chat.service", ("unit of instance chat", "", None)),
+        (
+            "llama:/run/systemd/system/llama-chat-rpc.service.d/nice.conf",
+            ("drop-in nice.conf of instance chat-rpc", "", None),
+        ),
+        ("llama:llama-chat.service/enabled", ("instance chat", "", None)),
+        ("llama:llama-chat.service/active", ("run of instance chat", "", None)),
         ("desired:intent", ("stored intent", "", None)),
         ("resctrl:", ("all settings", "", None)),
         ("strange:thing", ("strange:thing", "", None)),
@@ -61,6 +68,7 @@ def test_what_an_address_is(address: str, words: tuple[object, ...]) -> None:
         ("desired:sysfs/numa", '{"thp": "never"}', "stored"),
         ("engine:/usr/sbin/sovereign-epyc", "9f86d081884c7d65", "stored"),
         ("engine:sovereign-epyc.service/enabled", "disabled", "disabled"),
+        ("llama:/etc/systemd/system/llama-chat.service", "[Unit]\n\n[Service]\n", "a text of 3 lines"),
         ("desired:intent", "{}", "{}"),
     ],
 )

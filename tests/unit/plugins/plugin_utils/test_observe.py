@@ -58,6 +58,22 @@ def test_a_service_is_of_the_next_boot_and_its_run_of_now() -> None:
     assert {one["repair"], two["repair"]} == {"sovereign.epyc.site --tags base"}
 
 
+def test_an_instance_that_runs_otherwise_than_planned() -> None:
+    before = {
+        "llama:/etc/systemd/system/llama-chat.service.d/nice.conf": "[Service]\nNice=5\n",
+        "llama:llama-chat.service/active": "failed",
+    }
+    after = dict(zip(before, (None, "active")))
+    one, two = _observe.of_check("Run them", "llama", "sovereign.epyc.llama_server", change(before, after))[0]
+    assert (one["what"], one["found"], one["wanted"]) == (
+        "drop-in nice.conf of instance chat",
+        "a text of 2 lines",
+        "nothing",
+    )
+    assert (two["what"], two["live"], two["found"]) == ("run of instance chat", "drift", "failed")
+    assert {one["repair"], two["repair"]} == {"sovereign.epyc.site --tags llama"}
+
+
 def test_a_task_that_would_change_nothing_counts() -> None:
     assert _observe.of_check("Set it", "numa", SYSFS, {"changed": False, "diff": {"before": {}, "after": {}}}) == (
         [],

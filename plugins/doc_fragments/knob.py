@@ -2,15 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options that every module of a knob has."""
+"""The options that every module of a knob has, with those of the fragment knob.intent."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Undo, persistence and the intent that role names are resolved by."""
+    """Undo and persistence, and the intent that role names are resolved by, which others have too."""
 
-    #: Also a fragment of its own, for modules that are no knob.
     INTENT = r"""
 options:
   intent:
@@ -20,7 +19,8 @@ options:
     type: dict
 """
 
-    DOCUMENTATION = rf"""{INTENT}
+    DOCUMENTATION = r"""
+options:
   state:
     description:
       - V(present) makes the settings.

@@ -27,6 +27,7 @@ author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.knob
+  - sovereign.epyc.knob.intent
 options:
   pools:
     description: The pools. Those that are not named stay as they are.

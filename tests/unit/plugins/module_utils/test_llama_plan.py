@@ -48,7 +48,7 @@ def host(machines: dict[str, Host]) -> Host:
 def test_ngram_is_the_default(host: Host, models: Models) -> None:
     wants = planned(host, models).wants
     assert wants["speculation"] == ["ngram-simple"]
-    assert (wants["ngram_lookup"], wants["ngram_max"], wants["ngram_min_hits"]) == (8, 24, 1)
+    assert (wants["ngram_lookup"], wants["ngram_max"], wants["ngram_min_hits"]) == (6, 8, 1)
     assert not any(key.startswith("draft") for key in wants)
     assert planned(host, models, speculation="none").wants["speculation"] == []
 

@@ -24,6 +24,7 @@ TIERS = {
 LONG = (
     "tests/service/",  # a llama.cpp that is not in the cache is built first
     "tests/lab/test_whole_host.py",
+    "tests/lab/test_llama.py",
     "tests/lab/test_drift_play.py",
     "tests/lab/test_site.py",
     "tests/lab/test_mixed_fleet.py",

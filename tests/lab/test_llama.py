@@ -1,0 +1,148 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A real llama-server on the virtual 9754: one instance on all of it, and two that share it, also on isolated CPUs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils import _gguf_nothing
+from vepyc.llama import ensure_llama
+
+from .conftest import guest_of
+
+BINARY, MODEL = "/opt/llama/bin/llama-server", "/srv/model.gguf"
+INTENT = {"housekeeping": {"cores": 1, "per": "node"}}
+#: All CPUs but the housekeeping, which is the first one of each node.
+BUSY = {0: "1-31", 1: "33-63", 2: "65-95", 3: "97-127"}
+#: Makes the model large enough to see its shares of four nodes: these are 13 MiB of weights.
+WORDS = 27_000
+UNUSED = 5
+#: A processor that waits gives way to the next one here, which costs its time. So threads wait less before they sleep.
+SPIN = {"GOMP_SPINCOUNT": "100"}
+SMALL = {"model": MODEL, "context": 512, "batch": 32, "ubatch": 32, "speculation": "none", "extra_environment": SPIN}
+#: What the next boot brings: isolated CPUs that the kernel spreads no threads over, and pages for the model on a node.
+SITE = {
+    "epyc_steps": ["base", "numa", "grub_params"],
+    "grub_params_isolation": "full",
+    "numa_hugepages": [{"node": "3", "size": "2MiB", "pages": 8}],
+}
+
+# Asks for more tokens than anybody waits for, and prints each as it comes.
+ASK = """
+import sys, urllib.request
+body = b'{"prompt": "a", "n_predict": 400, "ignore_eos": true, "stream": true}'
+asked = urllib.request.Request(f"http://127.0.0.1:{sys.argv[1]}/completion", body, {"Content-Type": "application/json"})
+with urllib.request.urlopen(asked) as answer:
+    for line in answer:
+        print(line.decode(), end="", flush=True)
+"""
+# Comes back when the second token has come, and leaves the server at work.
+BEGIN = """
+cat >/run/ask.py
+setsid python3 /run/ask.py {port} >/run/answer 2>&1 </dev/null &
+echo $! >/run/asking
+until [ $(grep -c '"content"' /run/answer) -ge 2 ]; do
+    kill -0 $! || {{ cat /run/answer; exit 1; }}
+    sleep 0.2
+done
+"""
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    """A 9754 with the engine, the server, and a model that knows nothing."""
+    binary = (ensure_llama() / "bin/llama-server").read_bytes()
+    with guest_of("epyc9754", "llama", tmp_path_factory.mktemp("llama")) as guest:
+        guest.carry_modules()
+        put(guest, BINARY, binary, mode=755)
+        put(guest, MODEL, model())
+        guest.play("playbooks/site.yml", "-e", json.dumps(SITE))
+        yield guest
+
+
+def model():
+    """The model of one layer whose weights are all zero, with more words than it needs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_gguf_nothing, "TOKENS", [*_gguf_nothing.TOKENS, *(b"%d" % word for word in range(WORDS))])
+        patch.setattr(_gguf_nothing, "KINDS", [*_gguf_nothing.KINDS, *[UNUSED] * WORDS])
+        return _gguf_nothing.contents()
+
+
+def put(guest, path, data, mode=644):
+    """Write a file of the guest; the zeros at its end need not be sent."""
+    command = (
+        f"mkdir -p {path.rpartition('/')[0]} && cat >{path} && truncate -s {len(data)} {path} && chmod {mode} {path}"
+    )
+    subprocess.run(
+        [*guest.machine.ssh_command(), command], cwd=guest.machine.run_dir.path, input=data.rstrip(b"\0"), check=True
+    )
+
+
+def serve(guest, *instances):
+    """Have these instances and no others; return their plans."""
+    asked = [{**SMALL, **one} for one in instances]
+    done = guest.module("llama_server", binary=BINARY, instances=asked, purge=True, intent=INTENT)
+    assert not done.get("failed"), done["msg"]
+    return done["services"]
+
+
+def prove(guest, plan, threads):
+    """Hold an instance at work against its plan, and return its threads that computed and its memory."""
+    guest.machine.run(BEGIN.format(port=plan["wants"]["port"]), input=ASK)
+    try:
+        found = guest.module(
+            "service_placement", service=plan["unit"], window=2, busy_threads=threads, **plan["expect"]
+        )
+    finally:
+        guest.run("kill $(cat /run/asking)", check=False)
+    assert found.get("clean"), found.get("msg") or [row["sentence"] for row in found["verdicts"]]
+    names = {row["name"] for row in found["verdicts"]}
+    assert names >= {"cpus", "busy_cpus", "busy_threads", "spread", "nodes/weights", "nodes/anonymous"}
+    return found
+
+
+def test_one_instance_on_all_cpus(host):
+    """A thread on each CPU but four, and the weights evenly on four nodes."""
+    plan = serve(host, {"name": "all", "port": 8080})["all"]
+    assert plan["expect"] == {
+        "cpus": "0-127",
+        "busy_cpus": ",".join(BUSY.values()),
+        "spread": "core",
+        "nodes": "0-3",
+        "interleaved": True,
+    }
+    prove(host, plan, 124)
+
+
+def test_two_instances_on_isolated_cpus(host):
+    """Each thread on its own side: weights on two nodes here, and there in pages of a pool on one node."""
+    left = {"name": "left", "port": 8081, "nodes": "0-1"}
+    right = {"name": "right", "port": 8082, "cpus": "node2,node3", "nodes": "3", "hugepages": "hugetlbfs"}
+    plans = serve(host, left, right)
+    host.machine.reboot()
+    host.carry_modules()
+    isolated = host.run("cat /sys/devices/system/cpu/isolated").strip()
+    assert isolated == ",".join(BUSY.values())
+    assert plans["left"]["expect"] == {
+        "cpus": "0-63",
+        "busy_cpus": f"{BUSY[0]},{BUSY[1]}",
+        "spread": "core",
+        "nodes": "0-1",
+        "interleaved": True,
+    }
+    assert plans["right"]["expect"] == {
+        "cpus": "64-127",
+        "busy_cpus": f"{BUSY[2]},{BUSY[3]}",
+        "spread": "core",
+        "nodes": "3",
+        "interleaved": False,
+        "hugepages": {"hugetlb": "12MiB"},
+    }
+    for plan in plans.values():
+        prove(host, plan, 62)

@@ -80,11 +80,10 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
         raise BadRequest(
             f"There is no {COMMAND}, which their units call. Run the role base, or the module epyc_engine."
         )
-    others = [name for name in installed(root) if name not in {one.name for one in options}]
-    gone = others if purge else []
-    ending = [*gone, *(one.name for one in options)]
-    running = _running(ending)
-    held = [_held(host, unit_of(name)) for name in running]
+    names = [one.name for one in options]
+    gone = [name for name in installed(root) if purge and name not in names]
+    running = _running([*gone, *names])
+    held = [one for name in running for one in _held(host, unit_of(name))]
     services: list[Service] = []
     knobs: list[Knob] = [Instance(name, {}, root=root) for name in gone]
     for one in options:
@@ -111,18 +110,18 @@ def _named(name: object) -> Iterator[None]:
 
 
 def _refuse_what_two_have(options: Sequence[Options]) -> None:
-    owners: dict[str, str] = {}
+    names = [one.name for one in options]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadRequest(f"Two instances have the name {name}. Give each one of its own.")
+    owners: dict[int, str] = {}
     for one in options:
-        for what, value in (("name", one.name), ("port", one.port), ("port", one.rpc_port)):
-            if value is None:
+        for port in (one.port, one.rpc_port):
+            if port is None:
                 continue
-            other = owners.setdefault(f"{what} {value}", one.name)
-            if what == "name" and [each.name for each in options].count(value) > 1:
-                raise BadRequest(f"Two instances have the name {value}. Give each one of its own.")
+            other = owners.setdefault(port, one.name)
             if other != one.name:
-                raise BadRequest(
-                    f"Instances {other} and {one.name} both have {what} {value}. Give each one of its own."
-                )
+                raise BadRequest(f"Instances {other} and {one.name} both have port {port}. Give each one of its own.")
 
 
 def _plan(
@@ -151,23 +150,25 @@ def _plan(
 
 def _refuse_what_its_user_cannot_read(options: Options, path: str) -> None:
     """Raise BadRequest where the server would not find out before it is started."""
+    user = _user(options.user) if options.user else None
+    groups = os.getgrouplist(options.user, user.pw_gid) if user else []
     for place, need, word in ((os.path.dirname(path), stat.S_IXOTH, "entered"), (path, stat.S_IROTH, "read")):
         found = os.stat(place)
-        if not options.user:
-            may = found.st_mode & need
-        else:
-            try:
-                user = pwd.getpwnam(options.user)
-            except KeyError:
-                raise BadRequest(f"There is no user {options.user}. Make one, or leave user out.") from None
-            groups = os.getgrouplist(options.user, user.pw_gid)
+        shift = 0
+        if user:
             shift = 6 if found.st_uid == user.pw_uid else 3 if found.st_gid in groups else 0
-            may = found.st_mode >> shift & need
-        if not may:
-            who = f"user {options.user}" if options.user else "the user that systemd makes for it"
+        if not found.st_mode >> shift & need:
+            who = f"user {options.user}" if user else "the user that systemd makes for it"
             raise BadRequest(
                 f"{place} cannot be {word} by {who}. Change its mode, as with 'chmod o+rX', or name a user."
             )
+
+
+def _user(name: str) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        raise BadRequest(f"There is no user {name}. Make one, or leave user out.") from None
 
 
 def _running(names: Sequence[str]) -> list[str]:
@@ -175,10 +176,8 @@ def _running(names: Sequence[str]) -> list[str]:
     return [name for name in names if shown.get(unit_of(name), {}).get("ActiveState") == "active"]
 
 
-def _held(host: Host, unit: str) -> Held:
-    """Return what a running instance holds: it ends before the new one starts."""
-    memory: dict[int, int] = {}
-    pages: dict[tuple[int, int], int] = {}
+def _held(host: Host, unit: str) -> Iterator[Held]:
+    """Yield what each process of a running instance holds: they end before the new one starts."""
     default_kb = _llama_room.default_page_kb(host.fs)
     for process in processes_of(host.fs, unit):
         anonymous = (_placement_memory.read(host.fs, process, ()).kinds or {}).get("anonymous")
@@ -186,10 +185,11 @@ def _held(host: Host, unit: str) -> Held:
             continue
         huge = sum(size for kb, size in anonymous.page_sizes.items() if kb >= default_kb)
         share = 1 - huge / anonymous.bytes if anonymous.bytes else 0
-        for node, size in anonymous.nodes.items():
-            memory[node] = int(size * share)
-            pages[node, default_kb] = int(size * (1 - share)) // (default_kb << 10)
-    return memory, pages
+        nodes = anonymous.nodes.items()
+        yield (
+            {node: int(size * share) for node, size in nodes},
+            {(node, default_kb): int(size * (1 - share)) // (default_kb << 10) for node, size in nodes},
+        )
 
 
 def _reserve(here: Room, service: Service) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from . import _cpuid, _cpulist, _resctrl
 from ._cbm import UNITS, size_text
+from ._hugepages import NODES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from ._kernelfs import KernelFS
 
 CPUS = "/sys/devices/system/cpu"
-NODES = "/sys/devices/system/node"
 
 #: L3 domains (CCX) on one CCD by CPU family and model range, where the kernel gives no die_id.
 #: Source: the tuning guides that SUSE wrote with AMD for EPYC 9004 and 9005, and AMD's model list in LIKWID.

@@ -19,6 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import Ke
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_room import Need, Room
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_service import Seat, Service
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils import services
 
 ASKED = {"name": "chat", "binary": "/opt/llama-server", "model": "/srv/model.gguf"}
 GIB = 1 << 30
@@ -106,6 +107,17 @@ def test_an_instance_that_is_planned_takes_its_memory() -> None:
     here = Room({0: 10 * GIB, 1: 10 * GIB, 2: 10 * GIB})
     _llama_instances._reserve(here, planned())
     assert here.available == {0: 7 * GIB, 1: 7 * GIB, 2: 10 * GIB}
+
+
+def test_every_process_of_a_running_instance_gives_its_memory_back(tmp_path: Path) -> None:
+    tree = services.Service(tmp_path).tree
+    tree.put("/proc/200/numa_maps", "7f0000000000 default heap anon=512 dirty=512 N1=512 kernelpagesize_kB=4")
+    tree.put("/proc/200/smaps_rollup", services.ROLLUP.rstrip())
+    memory, dummy = zip(*_llama_instances._held(Host(tree.fs), "llama.service"))
+    assert len(memory) == 1
+    tree.put(f"{services.UNIT}/cgroup.procs", "100\n200")
+    both, dummy = zip(*_llama_instances._held(Host(tree.fs), "llama.service"))
+    assert both == (memory[0], {1: 512 * 4096})
 
 
 def test_an_instance_in_a_pool_takes_its_pages() -> None:

@@ -10,8 +10,12 @@ offline CPUs, ids with holes, missing files.
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import struct
-from collections.abc import Callable
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +38,6 @@ class TreeFS(KernelFS):
         return self.answers.get(offset, bytes(size))
 
 
-class Made(dict[str, Any]):
-    """What is made by its name when it is asked for: with ansible-test each test is a process, and makes its own."""
-
-    def __init__(self, make: Callable[[str], Any]) -> None:
-        super().__init__()
-        self.make = make
-
-    def __missing__(self, name: str) -> Any:
-        self[name] = self.make(name)
-        return self[name]
-
-
 class Host:
     """A tree under construction: ``put`` and ``drop`` change it, ``topology`` reads it as the engine would."""
 
@@ -54,9 +46,10 @@ class Host:
         self.fs = TreeFS(str(root))
 
     def put(self, path: str, text: object) -> None:
-        real = self.root / path.lstrip("/")
-        real.parent.mkdir(parents=True, exist_ok=True)
-        real.write_text(f"{text}\n")
+        real = f"{self.root}{path}"
+        os.makedirs(os.path.dirname(real), exist_ok=True)
+        with open(real, "w") as file:
+            file.write(f"{text}\n")
 
     def drop(self, pattern: str) -> None:
         found = list(self.root.glob(pattern.lstrip("/")))
@@ -71,6 +64,12 @@ class Host:
 
     def topology(self) -> Topology:
         return discover(self.fs)
+
+
+def rendered(cpus: range, cores: int, size: int, which: int) -> str:
+    """The CPUs of one of the equal parts into which the cores fall, with their SMT siblings."""
+    first = which * size
+    return _cpulist.render(cpu for start in range(0, len(cpus), cores) for cpu in cpus[start + first :][:size])
 
 
 def build(
@@ -109,9 +108,9 @@ def build(
     )
     host.put(f"{cpu_folder}/cpufreq/policy0/scaling_driver", "acpi-cpufreq")
     per_node = cores // nodes
+    host.put("/sys/devices/system/node/has_memory", _cpulist.render(range(nodes)))
     for node in range(nodes):
-        members = [cpu for cpu in cpus if cpu % cores // per_node == node]
-        host.put(f"/sys/devices/system/node/node{node}/cpulist", _cpulist.render(members))
+        host.put(f"/sys/devices/system/node/node{node}/cpulist", rendered(cpus, cores, per_node, node))
         host.put(
             f"/sys/devices/system/node/node{node}/meminfo",
             f"Node {node} MemTotal:  1048576 kB\nNode {node} MemFree: 1 kB",
@@ -119,26 +118,22 @@ def build(
         pool = f"/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB"
         host.put(f"{pool}/nr_hugepages", 8)
         host.put(f"{pool}/free_hugepages", 6)
+    per_socket = cores // sockets
+    packages = [rendered(cpus, cores, per_socket, socket) for socket in range(sockets)]
+    domains = [rendered(cpus, cores, cores_per_l3, domain) for domain in range(cores // cores_per_l3)]
     for cpu in cpus:
         core = cpu % cores
-        socket = core // (l3_per_socket * cores_per_l3)
-        domain = core // cores_per_l3
+        socket, domain = core // per_socket, core // cores_per_l3
         folder = f"{cpu_folder}/cpu{cpu}"
         host.put(f"{folder}/topology/physical_package_id", socket)
         host.put(f"{folder}/topology/die_id", 0)
-        host.put(
-            f"{folder}/topology/package_cpus_list",
-            _cpulist.render(c for c in cpus if c % cores // (cores // sockets) == socket),
-        )
-        host.put(f"{folder}/topology/thread_siblings_list", _cpulist.render(c for c in cpus if c % cores == core))
+        host.put(f"{folder}/topology/package_cpus_list", packages[socket])
+        host.put(f"{folder}/topology/thread_siblings_list", rendered(cpus, cores, 1, core))
         host.put(f"{folder}/cache/index0/level", 1)
         host.put(f"{folder}/cache/index3/level", 3)
         host.put(f"{folder}/cache/index3/id", ids[domain] if ids else domain)
         host.put(f"{folder}/cache/index3/size", f"{l3_mib * 1024}K")
-        host.put(
-            f"{folder}/cache/index3/shared_cpu_list",
-            _cpulist.render(c for c in cpus if c % cores // cores_per_l3 == domain),
-        )
+        host.put(f"{folder}/cache/index3/shared_cpu_list", domains[domain])
     host.cpuid(0x10, 1, cbm_bits - 1, edx=closids - 1)
     host.cpuid(0x80000020, 0, 0, ebx=0xE)
     host.cpuid(0x80000020, 1, 11)
@@ -185,6 +180,19 @@ SHAPES: dict[str, dict[str, Any]] = {
 def shape(root: Path, name: str, **changes: Any) -> Host:
     """Lay out a machine of ``SHAPES``."""
     return build(root, **{**SHAPES[name], **changes})
+
+
+@cache
+def standing(name: str) -> Host:
+    """A machine of ``SHAPES`` that tests only read."""
+    return shape(_STANDING / name, name)
+
+
+#: With ansible-test each test is a process, which would lay out its own. So they stand before the first one.
+_STANDING = Path(tempfile.mkdtemp(prefix="hosts-"))
+atexit.register(shutil.rmtree, _STANDING)
+for _name in SHAPES:
+    standing(_name)
 
 
 def milan_pair(root: Path) -> Host:

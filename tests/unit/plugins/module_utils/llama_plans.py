@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,16 +51,10 @@ def models_in(folder: Path) -> Models:
     )
 
 
-def machines_in(folders: pytest.TempPathFactory) -> dict[str, Host]:
-    """Machines by name, each made when it is asked for."""
-
-    def machine(name: str) -> Host:
-        tree = hosts.shape(folders.mktemp("host"), name)
-        nodes = [node.id for node in tree.topology().nodes]
-        tree.put("/sys/devices/system/node/has_memory", _cpulist.render(nodes))
-        return Host(tree.fs, INTENT)
-
-    return hosts.Made(machine)
+@cache
+def machine(name: str) -> Host:
+    """A machine to plan instances on."""
+    return Host(hosts.standing(name).fs, INTENT)
 
 
 def planned(

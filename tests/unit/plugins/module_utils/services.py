@@ -43,7 +43,6 @@ class Service:
 
     def __init__(self, root: Path, **changes: Any) -> None:
         self.tree = hosts.small(root, **changes)
-        self.tree.put("/sys/devices/system/node/has_memory", "0-3")
         self.tree.put(f"{UNIT}/cgroup.procs", "100")
         self.tree.put("/proc/100/numa_maps", NUMA_MAPS.rstrip())
         self.tree.put("/proc/100/smaps_rollup", ROLLUP.rstrip())

@@ -63,7 +63,7 @@ def test_what_cannot_be_done_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    hosts.small(tmp_path).put("/sys/devices/system/node/has_memory", "0-3")
+    hosts.small(tmp_path)
     monkeypatch.setattr(_llama_cli, "KernelFS", lambda read_only: KernelFS(str(tmp_path), read_only=read_only))
     assert _cli.main(("llama", *words)) == 1
     said = capsys.readouterr()

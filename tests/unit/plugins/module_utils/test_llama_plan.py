@@ -18,7 +18,7 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.llama_pl
     GB,
     OLD,
     Models,
-    machines_in,
+    machine,
     models_in,
     planned,
     refused,
@@ -32,14 +32,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     return models_in(tmp_path_factory.mktemp("models"))
 
 
-@pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Host]:
-    return machines_in(tmp_path_factory)
-
-
 @pytest.fixture
-def host(machines: dict[str, Host]) -> Host:
-    return machines["9754"]
+def host() -> Host:
+    return machine("9754")
 
 
 # Speculation
@@ -53,13 +48,13 @@ def test_ngram_is_the_default(host: Host, models: Models) -> None:
     assert planned(host, models, speculation="none").wants["speculation"] == []
 
 
-def test_the_draft_begins_with_what_the_costs_say(machines: dict[str, Host], models: Models) -> None:
-    found = {name: planned(machines[name], models, speculation="cascade").wants for name in MACHINES}
+def test_the_draft_begins_with_what_the_costs_say(models: Models) -> None:
+    found = {name: planned(machine(name), models, speculation="cascade").wants for name in MACHINES}
     assert {name: wants["draft_max"] for name, wants in found.items()} == {
         "9754": 6, "9754 SMT": 6, "9654": 5, "9354": 1, "two 7543": 3, "9655": 4,
     }  # fmt: skip
     assert all(wants["speculation"] == ["ngram-simple", "draft"] for wants in found.values())
-    assert planned(machines["9754"], models, speculation="draft", draft_p_min=0.75).wants["draft_p_min"] == 0.75
+    assert planned(machine("9754"), models, speculation="draft", draft_p_min=0.75).wants["draft_p_min"] == 0.75
 
 
 def test_a_draft_that_loses_is_left_out(host: Host, models: Models) -> None:
@@ -90,8 +85,8 @@ def test_a_host_of_unknown_memory(tmp_path: Path, models: Models) -> None:
     assert not any("assumed" in remark for remark in told.remarks)
 
 
-def test_without_a_role_the_draft_has_the_fullest_ccd(machines: dict[str, Host], models: Models) -> None:
-    host = Host(machines["9754"].fs)
+def test_without_a_role_the_draft_has_the_fullest_ccd(models: Models) -> None:
+    host = Host(machine("9754").fs)
     raw = {"speculation": "draft", "draft_placement": "own_ccd", "rpc_port": 50052}
     found = planned(host, models, **raw)
     assert found.rpc is not None and found.rpc.seat.cpus == tuple(range(16, 32))

@@ -22,7 +22,7 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils.llama_pl
     Able,
     Models,
     isolating,
-    machines_in,
+    machine,
     models_in,
     planned,
     refused,
@@ -34,14 +34,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     return models_in(tmp_path_factory.mktemp("models"))
 
 
-@pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Host]:
-    return machines_in(tmp_path_factory)
-
-
 @pytest.fixture
-def host(machines: dict[str, Host]) -> Host:
-    return machines["9754"]
+def host() -> Host:
+    return machine("9754")
 
 
 # Where it sits
@@ -57,9 +52,9 @@ SEATS = {
 
 
 @pytest.mark.parametrize("name", SEATS)
-def test_an_instance_has_all_but_the_housekeeping(machines: dict[str, Host], models: Models, name: str) -> None:
+def test_an_instance_has_all_but_the_housekeeping(models: Models, name: str) -> None:
     busy, http, threads, nodes, policy = SEATS[name]
-    host = machines[name]
+    host = machine(name)
     found = planned(host, models)
     facts: Any = found.to_dict()
     assert (facts["busy_cpus"], facts["http_cpus"], facts["nodes"], facts["memory"]) == (busy, http, nodes, policy)
@@ -79,8 +74,8 @@ def test_an_instance_has_all_but_the_housekeeping(machines: dict[str, Host], mod
 
 @pytest.mark.parametrize("name", SEATS)
 @pytest.mark.parametrize("placement", ["shared", "first_ccd", "own_ccd"])
-def test_a_draft_on_every_machine(machines: dict[str, Host], models: Models, name: str, placement: str) -> None:
-    host = machines[name]
+def test_a_draft_on_every_machine(models: Models, name: str, placement: str) -> None:
+    host = machine(name)
     port = {"rpc_port": 50052} if placement == "own_ccd" else {}
     found = planned(host, models, speculation="draft", draft_placement=placement, draft_max=4, **port)
     members = set(host.plan.draft)
@@ -117,7 +112,6 @@ def test_a_draft_on_every_machine(machines: dict[str, Host], models: Models, nam
     ],
 )
 def test_a_part_of_a_host(
-    machines: dict[str, Host],
     models: Models,
     name: str,
     raw: dict[str, str],
@@ -126,7 +120,7 @@ def test_a_part_of_a_host(
     nodes: str,
     policy: str,
 ) -> None:
-    facts: Any = planned(machines[name], models, **raw).to_dict()
+    facts: Any = planned(machine(name), models, **raw).to_dict()
     assert (facts["busy_cpus"], facts["http_cpus"], facts["nodes"], facts["memory"]) == (busy, http, nodes, policy)
 
 
@@ -139,8 +133,8 @@ def test_remarks_on_a_seat(host: Host, models: Models) -> None:
     assert planned(host, models, host="0.0.0.0", api_key_file="/etc/keys").remarks == []
 
 
-def test_without_housekeeping(machines: dict[str, Host], models: Models) -> None:
-    found = planned(Host(machines["small"].fs, {"housekeeping": {"cores": 0}}), models, able=BARE)
+def test_without_housekeeping(models: Models) -> None:
+    found = planned(Host(machine("small").fs, {"housekeeping": {"cores": 0}}), models, able=BARE)
     assert (found.seat.http_cpus, found.seat.affinity, found.wants["threads"]) == ((), None, 16)
     assert "no housekeeping CPU" in found.remarks[0]
 
@@ -240,8 +234,8 @@ def test_a_draft_on_the_first_ccd_needs_openmp(host: Host, models: Models) -> No
 
 
 @pytest.mark.parametrize(("name", "threads"), [("9754", 124), ("9654", 92), ("9354", 28), ("two 7543", 62)])
-def test_distribute(machines: dict[str, Host], models: Models, name: str, threads: int) -> None:
-    found = planned(machines[name], models, memory="distribute", ngram_lookup=6, ngram_max=6)
+def test_distribute(models: Models, name: str, threads: int) -> None:
+    found = planned(machine(name), models, memory="distribute", ngram_lookup=6, ngram_max=6)
     assert (found.wants["threads"], found.wants["threads_batch"], found.wants["numa"]) == (
         threads,
         threads,
@@ -250,7 +244,7 @@ def test_distribute(machines: dict[str, Host], models: Models, name: str, thread
     assert (found.wants["load"], found.wants["repack"], "cpus" in found.wants) == ("mmap", False, False)
     assert found.seat.environment == {} and found.expect["busy_cpus"] == found.expect["cpus"]
     assert len(found.remarks) == 1 and "not repacked" in found.remarks[0]
-    assert "across nodes" in planned(machines[name], models, memory="distribute").remarks[0]
+    assert "across nodes" in planned(machine(name), models, memory="distribute").remarks[0]
 
 
 def test_distribute_gives_each_node_as_many_threads(host: Host, models: Models) -> None:
@@ -267,10 +261,8 @@ def test_distribute_gives_each_node_as_many_threads(host: Host, models: Models) 
         ("9754", {"speculation": "draft", "draft_placement": "first_ccd"}, "which overrides pins"),
     ],
 )
-def test_where_distribute_is_not_to_be_had(
-    machines: dict[str, Host], models: Models, name: str, raw: dict[str, Any], words: str
-) -> None:
-    assert words in refused(machines[name], models, memory="distribute", **raw)
+def test_where_distribute_is_not_to_be_had(models: Models, name: str, raw: dict[str, Any], words: str) -> None:
+    assert words in refused(machine(name), models, memory="distribute", **raw)
 
 
 @pytest.mark.parametrize(("numbers", "words"), [([0, 2], "without holes"), (list(range(16)), "this host has 16")])

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _llama_speculation
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_speculation import Box, Work
-from ansible_collections.sovereign.epyc.plugins.module_utils._topology import Topology
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils import ggufs, hosts
 
 #: Llama 3.1 70B and Llama 3.2 1B, both Q4_K_M.
@@ -27,11 +26,6 @@ TABLE = {
     "9654": (96, 300, 7.1, {0.6: 14.7, 0.7: 18.2, 0.8: 22.8, 0.9: 33.3}, {0.7: 14.3, 0.8: 20.5}),
     "9354": (32, 300, 7.1, {0.6: 9.3, 0.7: 9.9, 0.8: 10.7, 0.9: 14.5}, {0.7: 6.1, 0.8: 8.7}),
 }
-
-
-@pytest.fixture(scope="module")
-def tops(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Topology]:
-    return hosts.Made(lambda name: hosts.shape(tmp_path_factory.mktemp("host"), name).topology())
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -50,8 +44,8 @@ def test_the_table_comes_out(name: str) -> None:
     ("name", "drafted", "p_min"),
     [("9754", 6, 0.41), ("9654", 5, 0.27), ("9354", 1, 0.28), ("two 7543", 4, 0.21), ("9655", 4, 0.19)],
 )
-def test_where_each_machine_begins(tops: dict[str, Topology], name: str, drafted: int, p_min: float) -> None:
-    top = tops[name]
+def test_where_each_machine_begins(name: str, drafted: int, p_min: float) -> None:
+    top = hosts.standing(name).topology()
     box = _llama_speculation.box_of(top, top.online, [node.id for node in top.nodes])
     found = _llama_speculation.start(LARGE, SMALL, box, box)
     assert (found.draft_max, _llama_speculation.confidence(LARGE, SMALL, box, box, drafted)) == (drafted, p_min)
@@ -68,22 +62,28 @@ def test_where_each_machine_begins(tops: dict[str, Topology], name: str, drafted
         ("9655", 1, 96, 0.65 * 576),
     ],
 )
-def test_what_some_cpus_reach(tops: dict[str, Topology], name: str, nodes: int, cores: int, bandwidth: float) -> None:
-    top = tops[name]
+def test_what_some_cpus_reach(name: str, nodes: int, cores: int, bandwidth: float) -> None:
+    top = hosts.standing(name).topology()
     mine = [cpu for node in top.nodes[:nodes] for cpu in node.cpus]
     box = _llama_speculation.box_of(top, mine, range(nodes))
     assert (box.cores, box.bandwidth) == (cores, pytest.approx(bandwidth * 1e9))
 
 
-def test_what_was_measured_replaces_the_table_but_not_the_link_of_a_ccd(tops: dict[str, Topology]) -> None:
-    top = tops["9754"]
+def test_what_was_measured_replaces_the_table_but_not_the_link_of_a_ccd() -> None:
+    top = hosts.standing("9754").topology()
     assert _llama_speculation.box_of(top, top.online, [0, 1, 2, 3], 280.0).bandwidth == 280e9
     assert _llama_speculation.box_of(top, range(16), [0], 280.0).bandwidth == 50e9
 
 
-def test_memory_of_families(tops: dict[str, Topology], tmp_path: Path) -> None:
+def test_memory_of_families(tmp_path: Path) -> None:
     names = ("9754", "9654", "9354", "two 7543", "9655")
-    assert [_llama_speculation.peak(tops[name]) for name in names] == [460.8, 460.8, 460.8, 204.8, 576.0]
+    assert [_llama_speculation.peak(hosts.standing(name).topology()) for name in names] == [
+        460.8,
+        460.8,
+        460.8,
+        204.8,
+        576.0,
+    ]
     siena = hosts.small(tmp_path / "siena", model="AMD EPYC 8534P 64-Core Processor").topology()
     assert _llama_speculation.peak(siena) == 230.4
     unknown = hosts.small(tmp_path / "unknown", family=99).topology()

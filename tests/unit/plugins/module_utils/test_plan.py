@@ -36,13 +36,13 @@ def cpus_of(domains: list[L3Domain]) -> set[int]:
 
 
 @pytest.fixture(scope="module", params=list(hosts.SHAPES))
-def top(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Topology:
-    return hosts.shape(tmp_path_factory.mktemp("host"), request.param).topology()
+def top(request: pytest.FixtureRequest) -> Topology:
+    return hosts.standing(request.param).topology()
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Topology:
-    return hosts.small(tmp_path_factory.mktemp("small")).topology()
+def small() -> Topology:
+    return hosts.standing("small").topology()
 
 
 # What holds for every intent on every machine
@@ -144,9 +144,9 @@ PLANS = {
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_the_recipe_on(name: str, tmp_path: Path) -> None:
+def test_the_recipe_on(name: str) -> None:
     housekeeping, draft, verify, share, rest = PLANS[name]
-    facts: Any = planned(hosts.shape(tmp_path, name).topology(), **RECIPE).to_dict()
+    facts: Any = planned(hosts.standing(name).topology(), **RECIPE).to_dict()
     assert facts["cpus"] == {"housekeeping": housekeeping, "draft": draft, "verify": verify, "idle": ""}
     assert facts["resctrl"]["masks_known"] is True
     assert set(facts["resctrl"]["default"]["l3"].values()) == {rest}
@@ -162,8 +162,8 @@ def test_masks_go_by_the_kernels_ids(tmp_path: Path) -> None:
     assert verify["l3"] == {number: "3ff" if number == "1" else "fc00" for number in ids}
 
 
-def test_l3_domains_count_singly(tmp_path: Path) -> None:
-    result = planned(hosts.build(tmp_path).topology(), draft={"l3_domains": 1})
+def test_l3_domains_count_singly() -> None:
+    result = planned(hosts.standing("9754").topology(), draft={"l3_domains": 1})
     assert result.draft == tuple(range(8, 16))
 
 

@@ -41,8 +41,8 @@ def test_the_page_of_a_small_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", hosts.SHAPES)
-def test_the_map_has_a_straight_row_for_each_l3_domain(name: str, tmp_path: Path) -> None:
-    host = hosts.shape(tmp_path, name)
+def test_the_map_has_a_straight_row_for_each_l3_domain(name: str) -> None:
+    host = hosts.standing(name)
     lines = page(host, **RECIPE)
     head = next(number for number, line in enumerate(lines) if line.startswith("node"))
     rows = lines[head + 1 :]

@@ -88,7 +88,6 @@ def test_faults_of_real_knobs_are_named_in_the_words_of_the_trade(tmp_path: Path
             file.seek(0xC0000108)
             file.write(bytes([0 if cpu == 5 else 2, *[0] * 7]))
     host.put("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", 27)
-    host.put("/sys/devices/system/node/has_memory", "0-3")
     for node in range(4):
         pool = f"/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB"
         pages = 3 if node == 1 else 8

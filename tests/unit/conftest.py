@@ -6,7 +6,15 @@
 
 from __future__ import annotations
 
+import gc
+
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector off what is there: in each process that ansible-test forks it would copy every page of it."""
+    gc.collect()
+    gc.freeze()

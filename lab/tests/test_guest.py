@@ -12,6 +12,7 @@ import re
 import struct
 import subprocess
 import time
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -234,17 +235,19 @@ def test_bytecode_of_archives_is_kept_and_belongs_to_its_source(own_small: Machi
     program = """
 import sys, zipfile
 with zipfile.ZipFile("/run/one.zip", "w") as archive:
-    archive.writestr("module_of_this_test.py", f"NUMBER = {sys.argv[1]}")
+    archive.writestr("module_of_this_test.py", f"NUMBER = {sys.argv[1]}  # in run {sys.argv[2]}")
 sys.path.insert(0, "/run/one.zip")
 import module_of_this_test
 print(module_of_this_test.NUMBER)
 """
 
+    this_run = uuid.uuid4()  # guests also have what those before them kept
+
     def kept() -> set[str]:
         return set(own_small.run("ls /dev/shm/vepyc-bytecode", check=False).stdout.split())
 
     def number(wanted: int) -> int:
-        return int(own_small.run(f"python3 - {wanted}", input=program).stdout)
+        return int(own_small.run(f"python3 - {wanted} {this_run}", input=program).stdout)
 
     before = kept()
     assert (number(1), number(2), number(1)) == (1, 2, 1)

@@ -36,8 +36,9 @@ def _down(args: argparse.Namespace) -> None:
         if not run_dir.path.exists():
             raise VepycError(f"there is no machine {args.name!r}; vepyc status lists those that run")
         if run_dir.alive():
-            Machine(run_dir).disconnect()
-        run_dir.stop()
+            Machine(run_dir).down()
+        else:
+            run_dir.stop()
         print(f"{run_dir.path.name} is down")
 
 

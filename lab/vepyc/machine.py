@@ -13,6 +13,7 @@ import time
 import uuid
 from pathlib import Path
 
+from . import kept
 from .errors import GuestError, VepycError
 from .paths import PACKAGE, ssh_key
 from .rundir import RunDir
@@ -106,6 +107,7 @@ class Machine:
 
     def down(self) -> None:
         """End the machine and throw its disk away."""
+        kept.take(self)
         self.disconnect()
         self.run_dir.stop()
 
@@ -156,6 +158,7 @@ class Machine:
             " && echo import vepyc_bytecode >$folder/vepyc_bytecode.pth; done"
         )
         self.run("; ".join(commands), input=(PACKAGE / "bytecode.py").read_text())
+        kept.give(self)
 
     def slow_modules(self) -> None:
         """Let modules take as long as on any other host, for measurements; see bytecode.py."""

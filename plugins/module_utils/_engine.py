@@ -37,6 +37,7 @@ NOT_INSTALLED = (
     "_llama_instances",
     "_llama_source",
     "_llama_verify",
+    "_prerequisites",
     "_units",
 )
 LAUNCHER = f"""#!/usr/bin/python3

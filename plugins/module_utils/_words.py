@@ -79,7 +79,7 @@ def value(address: str, text: str | None) -> str:
     """Return what a value means, for people."""
     if text is None:
         return "nothing"
-    if address.startswith(("engine:/", "desired:")) and address != "desired:intent":
+    if address.startswith(("engine:/", "desired:", "prerequisites:/")) and address != "desired:intent":
         return "stored"
     if address.endswith("_freq") or address.endswith("scaling_setspeed"):
         return f"{int(text) / 1e6:g} GHz" if text.isdecimal() else text
@@ -197,6 +197,12 @@ def _engine(rest: str) -> Words:
     return "engine on the host", "file", rest
 
 
+def _prerequisites(rest: str) -> Words:
+    if rest.startswith("/"):
+        return "kernel modules to load at boot", "", rest
+    return f"kernel module {rest.rpartition('/')[2]}", "", None
+
+
 def _llama(rest: str) -> Words:
     folder, dummy, last = rest.rpartition("/")
     unit = next(word for word in (*folder.split("/"), last) if word.startswith("llama-"))
@@ -217,4 +223,5 @@ TELLERS = {
     "desired": _desired,
     "engine": _engine,
     "llama": _llama,
+    "prerequisites": _prerequisites,
 }

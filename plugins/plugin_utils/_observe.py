@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 HALF = "check mode tells only one of now and at boot; drift.yml tells both"
 HIDDEN = "the task has no_log"
 #: What outlives a boot, so that before and after are of the next one.
-LASTING = ("cmdline:", "desired:", "engine:", "irq:irqbalance/", "llama:")
+LASTING = ("cmdline:", "desired:", "engine:", "irq:irqbalance/", "llama:", "prerequisites:/")
 #: With these, what runs now is an address of its own.
 RUN = ("engine:", "llama:")
 RUNNING = "/active"

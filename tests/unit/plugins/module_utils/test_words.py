@@ -45,6 +45,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils import _words
         ),
         ("llama:llama-chat.service/enabled", ("instance chat", "", None)),
         ("llama:llama-chat.service/active", ("run of instance chat", "", None)),
+        ("prerequisites:module/msr", ("kernel module msr", "", None)),
+        ("prerequisites:/etc/x.conf", ("kernel modules to load at boot", "", "/etc/x.conf")),
         ("desired:intent", ("stored intent", "", None)),
         ("resctrl:", ("all settings", "", None)),
         ("strange:thing", ("strange:thing", "", None)),

@@ -58,6 +58,20 @@ def test_a_service_is_of_the_next_boot_and_its_run_of_now() -> None:
     assert {one["repair"], two["repair"]} == {"sovereign.epyc.site --tags base"}
 
 
+def test_a_kernel_module_is_of_now_and_its_file_of_the_next_boot() -> None:
+    after = {"prerequisites:module/msr": "loaded", "prerequisites:/etc/modules-load.d/sovereign-epyc.conf": "9f86d081"}
+    result = change(dict.fromkeys(after), after)
+    module = "sovereign.epyc.epyc_prerequisites"
+    driver, file = _observe.of_check("Load them", "prerequisites", module, result)[0]
+    assert (driver["what"], driver["live"], driver["found"]) == ("kernel module msr", "drift", "nothing")
+    assert (file["where"], file["live"], file["persistent"]) == (
+        "/etc/modules-load.d/sovereign-epyc.conf",
+        "unknown",
+        "drift",
+    )
+    assert {one["repair"] for one in (file, driver)} == {"sovereign.epyc.site --tags prerequisites"}
+
+
 def test_an_instance_that_runs_otherwise_than_planned() -> None:
     before = {
         "llama:/etc/systemd/system/llama-chat.service.d/nice.conf": "[Service]\nNice=5\n",

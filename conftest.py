@@ -20,7 +20,8 @@ TIERS = {
     "tests/lab": "lab",
     "tests/molecule": "molecule",
 }
-# What takes minutes, longest first. The worker with the last of them would leave the other one idle.
+# What takes minutes, longest first. The worker with the last of them would leave the other one idle, so what takes
+# seconds comes after them.
 LONG = (
     "tests/service/",  # a llama.cpp that is not in the cache is built first
     "tests/lab/test_whole_host.py",
@@ -31,6 +32,11 @@ LONG = (
     "tests/gates/test_ansible_test.py",
     "tests/lab/test_faults.py",
     "tests/molecule/",
+    "lab/tests/",
+    "tests/lab/test_verify_play.py",
+    "tests/lab/test_reboot_play.py",
+    "tests/lab/",
+    "tests/gates/",
 )
 
 

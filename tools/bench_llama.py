@@ -31,7 +31,7 @@ from tools.llama_prompts import PROMPTS
 from tools.llama_root import run_in_debian
 from vepyc import VepycError
 from vepyc.figures import Bar, Figures
-from vepyc.llama import ensure_llama, ensure_model
+from vepyc.llama import ensure_llama, ensure_quick_model
 
 PLAIN, DEFAULT = "plain", "default"
 ARMS = (
@@ -177,7 +177,7 @@ def main() -> int:
     figures = Figures()
     try:
         if not asked.binary:
-            model = asked.model or ensure_model()
+            model = asked.model or ensure_quick_model()
             words = ["--binary", ensure_llama() / "bin/llama-server", "--model", model, "--rounds", asked.rounds]
             run_in_debian("tools/bench_llama.py", *map(str, words))
         measure(figures, asked.binary, asked.model, asked.rounds)

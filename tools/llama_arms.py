@@ -36,6 +36,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils import (
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama_options import Options
+from tools.llama_prompts import Prompt
 from vepyc import VepycError, paths
 
 POOL = Path("/proc/sys/vm/nr_hugepages")
@@ -84,10 +85,11 @@ class Server:
         #: The MiB in huge pages that the unit's proof would ask for, by kind.
         self.huge = huge
 
-    def ask(self, prompt: str, tokens: int = TOKENS) -> Answer:
+    def ask(self, prompt: Prompt, tokens: int = TOKENS) -> Answer:
         """Let it answer with so many tokens, always with the most probable one, and nothing kept from before."""
+        begun = [{"role": "assistant", "content": prompt.begun}] if prompt.begun else []
         asked = {
-            "messages": [{"role": "user", "content": prompt}],
+            "messages": [{"role": "user", "content": prompt.asked}, *begun],
             "max_tokens": tokens,
             "temperature": 0,
             "seed": 1,

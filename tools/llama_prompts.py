@@ -4,18 +4,33 @@
 
 """What `make bench-llama` asks: three kinds of work that differ in how much of the answer stands in the prompt.
 
-Nothing of a prose answer does. Nearly all of an edited function does, and most of a summary that quotes.
+Nothing of a prose answer does. Nearly all of an edited function does, and most of a summary that quotes. A small model
+often does something else than it was asked to, so those answers are begun for it, as editors that ask a model do.
 """
 
 from __future__ import annotations
 
-_EDIT = (
-    "Here is a Python function.\n\n```python\n{code}```\n\n{change} Answer with the whole function and nothing else."
-)
-_SUMMARY = (
-    "Here is a text.\n\n{text}\n\nSummarise it. Quote its key sentences word for word, one in each line, and add "
-    "nothing of your own."
-)
+from typing import NamedTuple
+
+
+class Prompt(NamedTuple):
+    """What the user says, and how the answer begins."""
+
+    asked: str
+    begun: str = ""
+
+
+def _edit(what: str, code: str, change: str) -> Prompt:
+    asked = (
+        f"Here is a Python {what}.\n\n```python\n{code}```\n\n{change} Answer with the whole {what} and nothing else."
+    )
+    return Prompt(asked, f"Here is the whole {what} with this change:\n\n```python\n")
+
+
+def _summary(text: str) -> Prompt:
+    asked = f"Here is a text.\n\n{text}\n\nWhich are its key sentences? Quote them word for word."
+    return Prompt(asked, 'These are its key sentences, word for word:\n\n"')
+
 
 _ORDERS = '''def total_of_orders(orders, rates, currency):
     """Return the sum of all paid orders in one currency, and the orders that could not be converted."""
@@ -31,20 +46,28 @@ _ORDERS = '''def total_of_orders(orders, rates, currency):
         total += order.amount * rate
     return round(total, 2), unknown
 '''
-_READINGS = '''def read_measurements(path, separator=";"):
-    """Read the lines of a file of measurements, and return a list for each sensor by its name."""
-    sensors = {}
-    with open(path, encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            line = line.strip()
-            if not line or line.startswith("#"):
-                continue
-            name, moment, value = line.split(separator)
-            try:
-                sensors.setdefault(name, []).append((moment, float(value)))
-            except ValueError:
-                print(f"line {number}: {value} is no number")
-    return sensors
+_ACCOUNT = '''class Account:
+    """An account with a balance in cents."""
+
+    def __init__(self, owner, balance=0):
+        self.owner = owner
+        self.balance = balance
+
+    def deposit(self, amount):
+        """Add an amount to the balance."""
+        if amount <= 0:
+            raise ValueError("The amount must be positive.")
+        self.balance += amount
+        return self.balance
+
+    def withdraw(self, amount):
+        """Take an amount from the balance."""
+        if amount <= 0:
+            raise ValueError("The amount must be positive.")
+        if amount > self.balance:
+            raise ValueError("The balance is too small.")
+        self.balance -= amount
+        return self.balance
 '''
 _CANAL = """\
 The canal between the two lakes was opened in the spring of 1874. It took nine years to dig, and more than two
@@ -54,22 +77,24 @@ because grain could now be sold there at the price of the city. The towns on the
 and by 1900 half of the inns were closed. The railway came in 1911 and took the grain away from the canal. Today the
 canal carries no grain at all. Small boats use it in summer, and the water board keeps its level for the fields on
 both sides."""
-_BATTERY = """\
-The team measured how much charge the cells lose while they lie on a shelf. They kept two hundred cells at four
-temperatures for eighteen months. At five degrees the cells lost two percent of their charge in a year. At twenty-five
-degrees they lost five percent, and at forty-five degrees nineteen percent. The loss was fastest in the first month
-and became slower after that. Cells that were stored full lost twice as much as cells that were stored half full. The
-team found no difference between the two makers. It recommends to store cells half full and below fifteen degrees. It
-also says that eighteen months are too short to tell how the cells behave after five years."""
+_LIGHTHOUSE = """\
+The lighthouse stands on a rock two miles from the shore. It was built in 1848 from blocks of grey granite. The first
+lamp burned whale oil, and two keepers had to fill it every four hours. In 1903 the oil lamp was replaced by a gas
+lamp. In 1954 the gas lamp was replaced by an electric one. The last keeper left the rock in 1987. Since then the lamp
+is switched on and off by a computer on the shore. A boat brings a technician to the rock twice a year."""
 
 PROMPTS = {
     "prose": (
-        "Describe a small harbour town in the early morning, before the shops open, in a few paragraphs of prose.",
-        "Explain to somebody with a new garden how compost is made, why it helps the soil, and what can go wrong.",
+        Prompt(
+            "Describe a small harbour town in the early morning, before the shops open, in a few paragraphs of prose."
+        ),
+        Prompt(
+            "Explain to somebody with a new garden how compost is made, why it helps the soil, and what can go wrong."
+        ),
     ),
     "code_edit": (
-        _EDIT.format(code=_ORDERS, change="Rename the variable unknown to unconverted, and change nothing else."),
-        _EDIT.format(code=_READINGS, change="Let it skip lines that begin with // too, and change nothing else."),
+        _edit("function", _ORDERS, "Rename the variable unknown to unconverted, and change nothing else."),
+        _edit("class", _ACCOUNT, "Change the word cents to euros, and change nothing else."),
     ),
-    "summary": (_SUMMARY.format(text=_CANAL), _SUMMARY.format(text=_BATTERY)),
+    "summary": (_summary(_CANAL), _summary(_LIGHTHOUSE)),
 }

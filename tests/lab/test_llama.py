@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A real llama-server on the virtual 9754: one instance on all of it, and two that share it, also on isolated CPUs."""
+"""A real llama-server on the virtual 9754: one instance on all of it, one whose draft has a CCD, and two that share it.
+
+The two are proven on isolated CPUs too.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ from vepyc.llama import ensure_llama
 
 from .conftest import guest_of
 
-BINARY, MODEL = "/opt/llama/bin/llama-server", "/srv/model.gguf"
+FOLDER, MODEL = "/opt/llama/bin", "/srv/model.gguf"
+BINARY = f"{FOLDER}/llama-server"
 INTENT = {"housekeeping": {"cores": 1, "per": "node"}}
 #: All CPUs but the housekeeping, which is the first one of each node.
 BUSY = {0: "1-31", 1: "33-63", 2: "65-95", 3: "97-127"}
@@ -42,6 +46,13 @@ with urllib.request.urlopen(asked) as answer:
     for line in answer:
         print(line.decode(), end="", flush=True)
 """
+# Asks for a few, and prints the whole answer.
+ASK_FEW = """
+import sys, urllib.request
+body = b'{"prompt": "a", "n_predict": 8, "ignore_eos": true}'
+asked = urllib.request.Request(f"http://127.0.0.1:{sys.argv[1]}/completion", body, {"Content-Type": "application/json"})
+print(urllib.request.urlopen(asked).read().decode())
+"""
 # Comes back when the second token has come, and leaves the server at work.
 BEGIN = """
 cat >/run/ask.py
@@ -56,11 +67,12 @@ done
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    """A 9754 with the engine, the server, and a model that knows nothing."""
-    binary = (ensure_llama() / "bin/llama-server").read_bytes()
+    """A 9754 with the engine, the servers, and a model that knows nothing."""
+    programs = ensure_llama() / "bin"
     with guest_of("epyc9754", "llama", tmp_path_factory.mktemp("llama")) as guest:
         guest.carry_modules()
-        put(guest, BINARY, binary, mode=755)
+        for name in ("llama-server", "ggml-rpc-server"):
+            put(guest, f"{FOLDER}/{name}", (programs / name).read_bytes(), mode=755)
         put(guest, MODEL, model())
         guest.play("playbooks/site.yml", "-e", json.dumps(SITE))
         yield guest
@@ -93,17 +105,21 @@ def serve(guest, *instances):
 
 
 def prove(guest, plan, threads):
-    """Hold an instance at work against its plan, with so many threads that compute."""
-    guest.machine.run(BEGIN.format(port=plan["wants"]["port"]), input=ASK)
+    """Hold an instance at work against its plan, with so many threads that compute, and what drafts for it too."""
+    port = plan["wants"]["port"]
+    units = {plan["unit"]: {"busy_threads": threads, **plan["expect"]}}
+    if plan["rpc"]:
+        units[plan["rpc"]["unit"]] = plan["rpc"]["expect"]
+    guest.machine.run(BEGIN.format(port=port), input=ASK)
     try:
-        found = guest.module(
-            "service_placement", service=plan["unit"], window=2, busy_threads=threads, **plan["expect"]
-        )
+        for unit, expect in units.items():
+            found = guest.module("service_placement", service=unit, window=2, **expect)
+            assert found.get("clean"), found.get("msg") or [row["sentence"] for row in found["verdicts"]]
+            names = {row["name"] for row in found["verdicts"]}
+            assert names >= {"cpus", "busy_cpus", "nodes/anonymous"}
+            assert unit != plan["unit"] or names >= {"busy_threads", "spread", "nodes/weights"}
     finally:
         guest.run("kill $(cat /run/asking)", check=False)
-    assert found.get("clean"), found.get("msg") or [row["sentence"] for row in found["verdicts"]]
-    names = {row["name"] for row in found["verdicts"]}
-    assert names >= {"cpus", "busy_cpus", "busy_threads", "spread", "nodes/weights", "nodes/anonymous"}
 
 
 def test_one_instance_on_all_cpus(host):
@@ -117,6 +133,20 @@ def test_one_instance_on_all_cpus(host):
         "interleaved": True,
     }
     prove(host, plan, 124)
+
+
+def test_a_draft_on_a_ccd_of_its_own(host):
+    """The model on one CCD of a node, and on the other one a server of its own that drafts for it."""
+    asked = {"speculation": "draft", "draft_model": MODEL, "draft_placement": "own_ccd", "rpc_port": 8084}
+    one = {"name": "drafted", "port": 8083, "cpus": "node0", "draft_max": 3, "draft_p_min": 0, **asked}
+    plan = serve(host, one)["drafted"]
+    assert plan["expect"]["busy_cpus"] == "1-15"
+    assert plan["rpc"]["expect"]["cpus"] == "16-31"
+    # The 15th starts the others and sleeps on the socket while the other server drafts, which is most of the time.
+    prove(host, plan, 14)
+    times = json.loads(host.machine.run(f"python3 - {plan['wants']['port']}", input=ASK_FEW).stdout)["timings"]
+    # Which of its guesses are right is up to chance: to a model that knows nothing, all words are equally probable.
+    assert times.get("draft_n", 0) > 0
 
 
 def test_two_instances_on_isolated_cpus(host):

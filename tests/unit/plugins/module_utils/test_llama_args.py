@@ -31,6 +31,7 @@ DRAFT = {**M, "draft_model": "/d", "speculation": ["draft"]}
 REFUSED = {
     **{(name, "pinned"): "bind threads to CPUs" for name in SERVERS if not server(name).pins_work},
     ("b9093", "cascade"): "one kind of speculation at a time",
+    ("ik-llama-cpp-python-0.1.5", "cascade"): "one kind of speculation at a time",
 }
 
 

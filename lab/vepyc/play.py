@@ -57,12 +57,18 @@ class Play:
         return next(result for result in self.results if result["task"] == task)
 
 
-def run_playbook(folder: Path, playbook: Path | str, *arguments: str, timeout: float = 1800) -> Play:
-    """Run a playbook against the hosts of ``folder/hosts.json``; the folder also takes its record."""
+def run_playbook(
+    folder: Path, playbook: Path | str, *arguments: str, timeout: float = 1800, programs: Path | None = None
+) -> Play:
+    """Run a playbook against the hosts of ``folder/hosts.json``; the folder also takes its record.
+
+    ``programs`` is the folder of another Ansible than that of this Python.
+    """
     record = folder / "record.jsonl"
     record.unlink(missing_ok=True)
+    program = str(programs / "ansible-playbook") if programs else "ansible-playbook"
     done = run(
-        *("ansible-playbook", "-i", str(folder / "hosts.json"), str(playbook), *arguments),
+        *(program, "-i", str(folder / "hosts.json"), str(playbook), *arguments),
         timeout=timeout,
         ANSIBLE_CALLBACK_PLUGINS=str(_ROOT / "tools/callback"),
         ANSIBLE_CALLBACKS_ENABLED="record",

@@ -57,14 +57,15 @@ def run() -> Run:
 
 
 @pytest.fixture(scope="session")
-def pythons() -> list[str]:
-    """Return the versions of Python that work here, of those a managed host may have, oldest first."""
+def pythons() -> dict[str, str]:
+    """Return where the Pythons are that work here, of those that a managed host may have, oldest first."""
 
-    def works(version: str) -> bool:
-        program = shutil.which(f"python{version}", path=_variables()["PATH"])
+    def works(program: str | None) -> bool:
         return bool(program) and subprocess.run([str(program), "-c", ""], capture_output=True).returncode == 0
 
-    return [version for version in ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14") if works(version)]
+    versions = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+    found = {version: shutil.which(f"python{version}", path=_variables()["PATH"]) for version in versions}
+    return {version: str(program) for version, program in found.items() if works(program)}
 
 
 @pytest.fixture(scope="session")

@@ -47,6 +47,6 @@ def test_sanity(run: Callable[..., str], shipped: Path) -> None:
     run("ansible-test", "sanity", "--venv", "--color", "no", cwd=shipped)
 
 
-def test_units(run: Callable[..., str], shipped: Path, pythons: list[str]) -> None:
+def test_units(run: Callable[..., str], shipped: Path, pythons: dict[str, str]) -> None:
     """The pytest run itself covers the controller's Python; managed hosts may have one as old as 3.9."""
-    run("ansible-test", "units", "--venv", "--color", "no", "--python", pythons[0], cwd=shipped)
+    run("ansible-test", "units", "--venv", "--color", "no", "--python", next(iter(pythons)), cwd=shipped)

@@ -78,9 +78,9 @@ class Guest:
         row = dict(lines)[resource]
         return {int(key): value.strip().lstrip("0") for key, value in (item.split("=") for item in row.split(";"))}
 
-    def play(self, playbook: Path | str, *arguments: str, succeeds: bool = True) -> Play:
-        """Run a playbook against this machine."""
-        play = run_playbook(self.folder, playbook, *arguments)
+    def play(self, playbook: Path | str, *arguments: str, succeeds: bool = True, programs: Path | None = None) -> Play:
+        """Run a playbook against this machine, with another Ansible if one is named."""
+        play = run_playbook(self.folder, playbook, *arguments, programs=programs)
         if succeeds:
             assert play.returncode == 0, play.output
         return play

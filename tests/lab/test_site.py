@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from vepyc.venvs import OLDEST_CORE, venv
+
 ROOT = Path(__file__).parents[2]
 SITE = "playbooks/site.yml"
 EVERY_MODULE = Path(__file__).with_name("every_module.yml")
@@ -123,10 +125,11 @@ def test_layers_are_left_out_and_a_strange_sku_is_let_in(tuned):
     assert play.changed.keys() == {"Set NUMA balancing and transparent huge pages"}
 
 
+@pytest.mark.parametrize("core", ["", OLDEST_CORE], ids=["newest-core", "oldest-core"])
 @pytest.mark.parametrize("how", [[], ["--check", "--diff"]], ids=["run", "check"])
-def test_second_time_changes_nothing(tuned, how):
+def test_second_time_changes_nothing(tuned, how, core):
     before = tuned.state()
-    play = tuned.play(SITE, *how)
+    play = tuned.play(SITE, *how, programs=venv(core) if core else None)
     assert play.changed == {}
     assert tuned.state() == before
     assert 0 < len(play.executions) <= MOST_MODULES, play.executions

@@ -37,14 +37,17 @@ ROOT = Path(__file__).resolve().parents[1]
 SHAPE = "epyc9754"
 SIZES = (1, 10, 50)
 ROUNDS = {1: 5, 10: 3, 50: 2}
-#: All layers but the boot parameters, which would wait for a reboot. The prefetchers are off by default.
+#: All layers but the boot parameters, which would wait for a reboot. The prefetchers are off by default. No packages,
+#: because the hosts are not those on which they were installed.
 ASKED = {
     "epyc_steps": ["prerequisites", "base", "numa", "irq", "cat", "cpufreq", "prefetch"],
     "prefetch_draft": {"l1_stride": "disabled"},
+    "prerequisites_packages": [],
 }
 PING = ["ansible", "all", "-m", "ansible.builtin.ping"]
 DRIFT = ["ansible-playbook", "playbooks/drift.yml"]
-CHECK = ["ansible-playbook", "playbooks/site.yml", "--check"]
+SITE = ["ansible-playbook", "playbooks/site.yml"]
+CHECK = [*SITE, "--check"]
 SHELL = ["ansible-playbook", "tools/fleet/recipe_checks.yml"]
 
 
@@ -65,7 +68,7 @@ def recorded(folder: Path) -> None:
             hosts = {"all": {"children": {SHAPE: {"hosts": {machine.name: {"ansible_port": machine.port, **ASKED}}}}}}
             Path(place, "hosts.json").write_text(json.dumps(hosts))
             Path(place, "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
-            run(["ansible-playbook", "playbooks/site.yml"], Path(place, "hosts.json"), 0)
+            run(SITE, Path(place, "hosts.json"), 0)
         record(machine, folder)
     finally:
         machine.down()
@@ -97,6 +100,8 @@ def fleet(recording: Path, count: int, place: Path) -> Iterator[Path]:
         inventory.write_text(json.dumps({"all": {"children": {SHAPE: {"hosts": hosts}, **groups}}}))
         (place / "group_vars").mkdir()
         (place / f"group_vars/{SHAPE}.yml").symlink_to(ROOT / f"inventories/lab/group_vars/{SHAPE}.yml")
+        # The settings are there, but not the engine, nor what a run remembers at its end.
+        run(SITE, inventory, 0)
         yield inventory
 
 
@@ -159,7 +164,7 @@ class Watch(threading.Thread):
 
 def measure(inventory: Path, figures: Figures) -> None:
     """Take and show every figure."""
-    contenders = {"drift": (DRIFT, (0,)), "site_check": (CHECK, (0, 2)), "shell_tasks": (SHELL, (0,))}
+    contenders = {"drift": (DRIFT, (0,)), "site_check": (CHECK, (0,)), "shell_tasks": (SHELL, (0,))}
     bars = {("drift", 1): Bar("<=", 1.5), ("drift", 50): Bar("<=", 2), ("site_check", 50): Bar("<=", 8)}
     mitogen = find_spec("ansible_mitogen")
     settings: dict[str, dict[str, str]] = {}

@@ -21,7 +21,6 @@ from ._verdict import COMMAND, ENGINE, UNIT_FOLDER
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
     from ._kernelfs import KernelFS
     from ._store import Store

@@ -91,10 +91,10 @@ def run(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     inputs, packages = params["inputs"], params["packages"]
     if params["remember"]:
         found = _last_run.state(fs, store, inputs, packages)
-        return dict(changed=_last_run.remember(store, found, check), holds=True, reason="", remarks=[])
+        return dict(changed=_last_run.remember(store, found, check), holds=True, reason="")
     reason, survey = _last_run.look(fs, store, inputs, packages)
     told = dict(coverage=survey.coverage()) if survey is not None and not reason else {}
-    return dict(changed=False, holds=not reason, reason=reason, remarks=[], **told)
+    return dict(changed=False, holds=not reason, reason=reason, **told)
 
 
 def main() -> None:

@@ -15,13 +15,14 @@ import hashlib
 import os
 import stat
 
-from . import _bios, _desired, _prerequisites, _survey, _textfile, _topology, _units
+from . import _bios, _desired, _prerequisites, _survey, _textfile, _units
 from ._verdict import COMMAND, ENGINE, UNIT_FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ._host import Host
     from ._kernelfs import KernelFS
     from ._store import Store
 
@@ -43,9 +44,9 @@ UNFIT = "a setting is not as it shall be, or could not be looked at"
 UNITS = "sovereign-epyc"
 
 
-def state(fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]) -> dict[str, str]:
+def state(host: Host, store: Store, inputs: str, packages: Sequence[str]) -> dict[str, str]:
     """Return what is remembered of a host, a digest or some words for each part."""
-    top = _topology.discover(fs)
+    fs, top = host.fs, host.topology
     items = _bios.check(fs, top, {})
     system = _prerequisites.system(fs)
     files = dict(_files(fs.root))
@@ -79,12 +80,11 @@ def look(fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]) -> tu
         return NEVER, None
     if kept.get(INPUTS) != inputs:
         return OTHER[INPUTS], None
-    found = state(fs, store, inputs, packages)
-    for part, reason in OTHER.items():
-        if kept.get(part) != found[part]:
-            return reason, None
     survey = _survey.of_host(fs, store=store)
-    return "" if survey.clean else UNFIT, survey
+    if not survey.clean:
+        return UNFIT, survey
+    found = state(survey.host, store, inputs, packages)
+    return next((reason for part, reason in OTHER.items() if kept.get(part) != found[part]), ""), survey
 
 
 def _loaded(fs: KernelFS, system: _prerequisites.System) -> list[str]:

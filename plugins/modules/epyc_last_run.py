@@ -75,6 +75,7 @@ coverage:
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _last_run
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
 
 TYPE_CHECKING = False
@@ -90,7 +91,7 @@ def run(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     fs = KernelFS(read_only=True)
     inputs, packages = params["inputs"], params["packages"]
     if params["remember"]:
-        found = _last_run.state(fs, store, inputs, packages)
+        found = _last_run.state(Host(fs), store, inputs, packages)
         return dict(changed=_last_run.remember(store, found, check), holds=True, reason="")
     reason, survey = _last_run.look(fs, store, inputs, packages)
     told = dict(coverage=survey.coverage()) if survey is not None and not reason else {}

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _last_run, _prerequisites, _units
+from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._last_run import FILE, NEVER, OTHER, UNFIT
 from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._verdict import COMMAND, ENABLED, ENGINE, UNIT_FOLDER
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils import hosts
 
 REQUESTS = {"sysfs/numa": {"numa_balancing": False}}
+OTHER_REQUESTS = {"sysfs/other": {"numa_balancing": False}}
 WATCH = "sovereign-epyc-watch.service"
 CODE = f"{ENGINE}/sovereign_epyc/_knob.py"
 DROP_IN = f"{UNIT_FOLDER}/sovereign-epyc.service.d/more.conf"
@@ -59,7 +61,7 @@ def tree(tmp_path: Path, systemd: Systemd) -> hosts.Host:
     host.put(ENABLED, "")
     store = Store(str(tmp_path))
     store.save("desired.json", {"intent": {}, "requests": REQUESTS})
-    assert _last_run.remember(store, _last_run.state(host.fs, store, "asked", ["kmod"]), check=False)
+    assert _last_run.remember(store, _last_run.state(Host(host.fs), store, "asked", ["kmod"]), check=False)
     return host
 
 
@@ -75,7 +77,7 @@ def test_the_same_run_would_change_nothing(tree: hosts.Host) -> None:
 
 def test_what_is_remembered_is_written_once_and_not_by_a_check(tree: hosts.Host) -> None:
     store = Store(str(tree.root))
-    found = _last_run.state(tree.fs, store, "asked", ["kmod"])
+    found = _last_run.state(Host(tree.fs), store, "asked", ["kmod"])
     assert _last_run.remember(store, found, check=False) is False
     other = {**found, "inputs": "other"}
     assert _last_run.remember(Store(str(tree.root), read_only=True), other, check=True) is True
@@ -93,7 +95,9 @@ def test_other_inputs(tree: hosts.Host) -> None:
 
 
 CHANGES: dict[str, list[Callable[[hosts.Host, Systemd], None]]] = {
-    "stored": [lambda tree, systemd: Store(str(tree.root)).save("desired.json", {"intent": {}, "requests": {}})],
+    "stored": [
+        lambda tree, systemd: Store(str(tree.root)).save("desired.json", {"intent": {}, "requests": OTHER_REQUESTS})
+    ],
     "system": [
         lambda tree, systemd: tree.put("/proc/sys/kernel/osrelease", "6.12.2-amd64"),
         lambda tree, systemd: tree.put("/etc/os-release", 'ID=debian\nVERSION_ID="14"'),
@@ -109,7 +113,6 @@ CHANGES: dict[str, list[Callable[[hosts.Host, Systemd], None]]] = {
         lambda tree, systemd: tree.put(f"{ENGINE}/sovereign_epyc/_new.py", ""),
         lambda tree, systemd: tree.put(DROP_IN, "[Service]"),
         lambda tree, systemd: (tree.root / CODE.lstrip("/")).chmod(0o600),
-        lambda tree, systemd: tree.drop(ENABLED),
     ],
     "running": [lambda tree, systemd: setattr(systemd, "active", "failed")],
 }
@@ -130,8 +133,12 @@ def test_what_may_have_changed_since(
     assert look(tree) == OTHER[part]
 
 
-def test_a_setting_that_is_not_in_force(tree: hosts.Host) -> None:
-    tree.put("/proc/sys/kernel/numa_balancing", 1)
+@pytest.mark.parametrize("boot", [False, True], ids=["now", "at boot"])
+def test_a_setting_that_is_not_as_it_shall_be(tree: hosts.Host, boot: bool) -> None:
+    if boot:
+        tree.drop(ENABLED)
+    else:
+        tree.put("/proc/sys/kernel/numa_balancing", 1)
     assert look(tree) == UNFIT
 
 

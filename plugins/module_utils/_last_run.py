@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ._host import Host
     from ._kernelfs import KernelFS
     from ._store import Store
+    from ._topology import Topology
 
 FILE = "last_run.json"
 INPUTS = "inputs"
@@ -56,12 +57,18 @@ def state(host: Host, store: Store, inputs: str, packages: Sequence[str]) -> dic
         INPUTS: inputs,
         "stored": _digest(_desired.stored(store)),
         "system": str(system),
-        "firmware": _digest([top.to_dict(), [(item.name, item.found) for item in items]]),
+        "firmware": _digest([_shape(top), [(item.name, item.found) for item in items]]),
         "modules": " ".join(_loaded(fs, system)),
         "missing": " ".join(_prerequisites.missing(packages, system.debian)),
         "files": _digest(files),
         "running": " ".join(f"{name}={shown.get(name, {}).get('ActiveState', '')}" for name in _steady(units)),
     }
+
+
+def _shape(top: Topology) -> dict[str, object]:
+    """Return the topology without free huge pages and amounts of memory, which differ a little from boot to boot."""
+    nodes = [(node.id, node.cpus, node.bytes > 0) for node in top.nodes]
+    return {**top.to_dict(), "nodes": nodes}
 
 
 def remember(store: Store, found: Mapping[str, str], check: bool) -> bool:

@@ -145,3 +145,14 @@ def test_a_setting_that_is_not_as_it_shall_be(tree: hosts.Host, boot: bool) -> N
 def test_bytecode_does_not_count(tree: hosts.Host) -> None:
     tree.put(f"{ENGINE}/sovereign_epyc/__pycache__/_knob.cpython-313.pyc", "")
     assert look(tree) == ""
+
+
+def test_huge_pages_in_use_do_not_count(tree: hosts.Host) -> None:
+    node = "/sys/devices/system/node/node0"
+    before = Host(tree.fs).topology.nodes
+    tree.put(f"{node}/meminfo", "Node 0 MemTotal: 4096 kB")
+    for name, pages in (("nr_hugepages", 8), ("free_hugepages", 5)):
+        tree.put(f"{node}/hugepages/hugepages-2048kB/{name}", pages)
+    now = Host(tree.fs).topology.nodes
+    assert (before[0].bytes > 0, now[0].bytes, now[0].hugepages) == (True, 4096 << 10, {2048: (8, 5)})
+    assert look(tree) == ""

@@ -66,9 +66,13 @@ def state(host: Host, store: Store, inputs: str, packages: Sequence[str]) -> dic
 
 
 def _shape(top: Topology) -> dict[str, object]:
-    """Return the topology without free huge pages and amounts of memory, which differ a little from boot to boot."""
+    """Return the topology without its remarks, what is a setting, and what differs from boot to boot.
+
+    That is: how resctrl is mounted, free huge pages, and bytes of a node.
+    """
     nodes = [(node.id, node.cpus, node.bytes > 0) for node in top.nodes]
-    return {**top.to_dict(), "nodes": nodes}
+    features = top.resctrl.features if top.resctrl else ()
+    return {**top.to_dict(), "nodes": nodes, "resctrl": features, "missing": []}
 
 
 def remember(store: Store, found: Mapping[str, str], check: bool) -> bool:

@@ -24,14 +24,15 @@ import io, os, sys, tarfile
 TREES = (
     "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/devices/virtual/workqueue", "/sys/kernel/irq",
     "/sys/kernel/mm", "/sys/fs/resctrl", "/sys/module/msr", "/sys/module/cpuid", "/sys/bus/pci/devices", "/proc/irq",
-    "/proc/sys/kernel", "/proc/sys/vm", "/etc/default", "/boot/grub", "/etc/systemd/system", "/var/lib/sovereign-epyc",
+    "/proc/sys/kernel", "/proc/sys/vm", "/etc/default", "/boot/grub", "/etc/modules-load.d", "/etc/systemd/system",
+    "/usr/lib/sovereign-epyc", "/var/lib/sovereign-epyc",
 )
 FILES = (
     "/proc/cpuinfo", "/proc/cmdline", "/proc/filesystems", "/proc/self/mounts", "/proc/uptime", "/proc/meminfo",
-    "/proc/interrupts", "/etc/os-release",
+    "/proc/interrupts", "/sys/firmware/acpi/pm_profile", "/usr/lib/os-release", "/usr/sbin/sovereign-epyc",
 )
 PRUNED = {"power", "cpuidle", "crash_notes", "crash_notes_size", "hotplug", "microcode", "thermal_throttle", "fonts",
-    "locale", "mon_data"}
+    "locale", "mon_data", "__pycache__"}
 REGISTERS = (0xC0000108, 0xC0010015, 0xC0011022)
 #: CPUID leaves, as the driver numbers its offsets; the next one would lie within the 16 bytes of each.
 LEAVES = (0x10, 0x80000021)
@@ -83,7 +84,9 @@ archive.close()
 #: Runs in a container: a mount namespace in which a recording is /sys, /proc and /dev/cpu, held by a service.
 _VIEW = """
 set -e
-cp -a /recording/etc/default /recording/etc/systemd /etc/
+cp -a /recording/etc/default /recording/etc/modules-load.d /recording/etc/systemd /etc/
+cp -a /recording/usr/lib/os-release /recording/usr/lib/sovereign-epyc /usr/lib/
+cp -a /recording/usr/sbin/sovereign-epyc /usr/sbin/
 cp -a /recording/var/lib/sovereign-epyc /var/lib/
 mkdir -p /boot/grub /dev/cpu
 cp -a /recording/boot/grub/. /boot/grub/
@@ -93,6 +96,14 @@ systemd-run --quiet --unit=view --property=PrivateMounts=yes sh -c '
     mount --bind -o ro /recording/proc /proc
     exec sleep infinity'
 until [ "$(readlink /proc/$(systemctl show -P MainPID view)/exe)" = "$(command -v sleep)" ]; do sleep 0.05; done
+# What watches the interrupts of a host would find those of this machine, so something else has its name.
+mkdir -p /run/systemd/system/sovereign-epyc-watch.service.d
+printf '[Service]\nType=exec\nExecStart=\nExecStart=sleep infinity\n' \\
+    >/run/systemd/system/sovereign-epyc-watch.service.d/view.conf
+systemctl daemon-reload
+systemctl start sovereign-epyc-watch.service
+# With another /proc, systemctl takes the view for a chroot and answers nothing.
+echo 'SetEnv SYSTEMD_IGNORE_CHROOT=1' >/etc/ssh/sshd_config.d/view.conf
 systemctl show -P MainPID view
 """
 

@@ -85,7 +85,7 @@ def run_writer(
         result = write(module.params, Store(read_only=module.check_mode), module.check_mode)
     except TuningError as error:
         module.fail_json(msg=str(error), **error.details)
-    for remark in result["remarks"]:
+    for remark in result.get("remarks", ()):
         module.warn(remark)
     module.exit_json(**result)
 

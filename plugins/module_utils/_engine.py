@@ -15,7 +15,7 @@ import shutil
 
 from . import _cli, _textfile
 from ._files import Files
-from ._verdict import COMMAND
+from ._verdict import COMMAND, ENGINE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from ._knob import Change, Settings
 
-HOME = "/usr/lib/sovereign-epyc"
-PACKAGE = f"{HOME}/sovereign_epyc"
+PACKAGE = f"{ENGINE}/sovereign_epyc"
 #: What needs Ansible, or is only about installing, stays away from the host.
 NOT_INSTALLED = (
     "_ansible",
@@ -32,6 +31,7 @@ NOT_INSTALLED = (
     "_engine",
     "_engine_units",
     "_files",
+    "_last_run",
     "_llama_build",
     "_llama_instance",
     "_llama_instances",
@@ -45,7 +45,7 @@ LAUNCHER = f"""#!/usr/bin/python3
 
 import sys
 
-sys.path.insert(0, "{HOME}")
+sys.path.insert(0, "{ENGINE}")
 from sovereign_epyc._cli import main
 
 sys.exit(main(sys.argv[1:]))
@@ -74,7 +74,7 @@ class EngineFiles(Files):
         super().write(sorted(changes, key=lambda change: change.address == f"engine:{COMMAND}"))
         if not self._modules():
             # What is left is the bytecode that Python keeps.
-            shutil.rmtree(_textfile.under(self.root, HOME), ignore_errors=True)
+            shutil.rmtree(_textfile.under(self.root, ENGINE), ignore_errors=True)
 
     def _modules(self) -> list[str]:
         folder = _textfile.under(self.root, PACKAGE)

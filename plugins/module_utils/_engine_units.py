@@ -15,10 +15,10 @@ import os
 import re
 
 from . import _textfile
-from ._engine import HOME, EngineFiles
+from ._engine import EngineFiles
 from ._errors import BadRequest
 from ._units import WithUnits, state
-from ._verdict import COMMAND, UNIT_FOLDER
+from ._verdict import COMMAND, ENGINE, UNIT_FOLDER
 from ._verdict import SERVICE as BOOT
 
 TYPE_CHECKING = False
@@ -154,7 +154,7 @@ class Engine(WithUnits, EngineFiles):
         written = [change.address[len("engine:") :] for change in files if change.after is not None]
         names = [name for name in (WATCH, TIMER) if f"{UNIT_FOLDER}/{name}" in written]
         # It keeps the engine that it was started with in memory.
-        if WATCH not in names and any(path == COMMAND or path.startswith(f"{HOME}/") for path in written):
+        if WATCH not in names and any(path == COMMAND or path.startswith(f"{ENGINE}/") for path in written):
             names.append(WATCH)
         return [name for name in names if os.path.exists(_textfile.under(self.root, f"{UNIT_FOLDER}/{name}"))]
 

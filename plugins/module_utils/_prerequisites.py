@@ -20,7 +20,7 @@ from ._files import Files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from ._kernelfs import KernelFS
@@ -119,6 +119,16 @@ def missing(packages: Sequence[str], debian: bool) -> list[str]:
     return [name for name in packages if f"{name} installed" not in installed]
 
 
+def loaded(fs: KernelFS, kernel: str, names: Collection[str]) -> set[str]:
+    """Return kernel modules that are loaded or built in, those of these names among them; a name has no hyphens."""
+    there = {name for name in names if fs.is_dir(f"/sys/module/{name}")}
+    if there != {*names}:
+        # What is built in and has no parameters is not in /sys/module.
+        built_in = fs.find(f"/lib/modules/{kernel}/modules.builtin") or ""
+        there.update(os.path.basename(line)[: -len(".ko")].replace("-", "_") for line in built_in.splitlines())
+    return there
+
+
 class Prerequisites(Files):
     """Kernel modules that are loaded, now and at every boot; with packages missing, nothing yet.
 
@@ -151,11 +161,7 @@ class Prerequisites(Files):
         addresses = list(addresses)
         found = super().read(address for address in addresses if not address.startswith(MODULE))
         names = {address: address[len(MODULE) :].replace("-", "_") for address in addresses if address not in found}
-        there = {name for name in names.values() if self.fs.is_dir(f"/sys/module/{name}")}
-        if there != {*names.values()}:
-            # What is built in and has no parameters is not in /sys/module.
-            built_in = self.fs.find(f"/lib/modules/{self.system.kernel}/modules.builtin") or ""
-            there.update(os.path.basename(line)[: -len(".ko")].replace("-", "_") for line in built_in.splitlines())
+        there = loaded(self.fs, self.system.kernel, names.values())
         return {**found, **{address: LOADED if name in there else None for address, name in names.items()}}
 
     def write(self, changes: Sequence[Change]) -> None:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 OK, DRIFT, UNKNOWN = "ok", "drift", "unknown"
 SERVICE = "sovereign-epyc.service"
-#: The engine on a host.
+#: The engine on a host: its command, and the folder with all else of it.
 COMMAND = "/usr/sbin/sovereign-epyc"
+ENGINE = "/usr/lib/sovereign-epyc"
 #: Where units are that people and programs like ours write.
 UNIT_FOLDER = "/etc/systemd/system"
 ENABLED = f"{UNIT_FOLDER}/multi-user.target.wants/{SERVICE}"

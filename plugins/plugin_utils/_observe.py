@@ -46,6 +46,7 @@ MODULES = {
     "kernel_cmdline": "cmdline",
     "epyc_engine": BOOT,
 }
+LAST_RUN = "epyc_last_run"
 #: With one of these keys a task was left out on purpose; without, check mode could not run it.
 ON_PURPOSE = ("skip_reason", "skipped_reason", "false_condition")
 
@@ -58,7 +59,11 @@ def of_drift(result: Mapping[str, Any]) -> Seen | None:
 
 def of_check(task: str, role: str, action: str, result: Mapping[str, Any], skipped: bool = False) -> Seen:
     """Return what a task tells in check mode. ``role`` is the short name of its role, empty for none."""
-    layer = MODULES.get(action.rpartition(".")[2], OTHER)
+    module = action.rpartition(".")[2]
+    if module == LAST_RUN:
+        # Where nothing would change, it has looked for all layers; else each of them has a task of its own.
+        return [], result.get("coverage", {})
+    layer = MODULES.get(module, OTHER)
     if any(key in result for key in ON_PURPOSE):
         return [], {}
     items = result.get("results")

@@ -150,6 +150,11 @@ def test_a_check_of_the_site_finds_the_same_as_far_as_it_can(fleet):
     assert (finding["what"], finding["where"]) == ("L3 share of group draft", "L3 domain 2")
     assert (finding["live"], finding["persistent"], finding["role"]) == ("drift", "unknown", "cat")
     assert fleet.report(*site)[0] == 0
+    play = fleet.play("playbooks/site.yml", "--check")
+    looks = [result for result in play.results if result["task"] == "Look whether a check would find anything"]
+    assert [look["reason"] for look in looks] == ["", ""]
+    looked = play.executions
+    assert sorted(module.rpartition(".")[2] for module, dummy in looked) == ["epyc_last_run", "epyc_last_run"]
 
 
 def test_the_host_checks_itself_by_a_timer(fleet):

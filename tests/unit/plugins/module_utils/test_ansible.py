@@ -15,7 +15,13 @@ from typing import Any
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _ansible, _engine, _engine_units, _units
+from ansible_collections.sovereign.epyc.plugins.module_utils import (
+    _ansible,
+    _engine,
+    _engine_units,
+    _units,
+    _verdict,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
 from ansible_collections.sovereign.epyc.plugins.modules import (
@@ -132,7 +138,7 @@ def test_the_engine_is_installed_replaced_and_removed(
 
     The units are in test_engine_units.py; here none is asked for, and nobody says anything of one.
     """
-    home = tree.root / _engine.HOME.lstrip("/")
+    home = tree.root / _verdict.ENGINE.lstrip("/")
     package, command = tree.root / _engine.PACKAGE.lstrip("/"), tree.root / _engine.COMMAND.lstrip("/")
     command.parent.mkdir(parents=True)
     package.mkdir(parents=True)

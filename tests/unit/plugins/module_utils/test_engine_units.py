@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _engine, _textfile
+from ansible_collections.sovereign.epyc.plugins.module_utils import _engine, _textfile, _verdict
 from ansible_collections.sovereign.epyc.plugins.module_utils._engine_units import (
     BOOT,
     CHECK,
@@ -196,7 +196,7 @@ def test_nothing_is_left_of_it(systemd: Systemd) -> None:
     systemd.asked()
     run(systemd, present=False, textfile=TEXTFILE)
     assert files(systemd) == before
-    assert not (systemd.root / _engine.HOME.lstrip("/")).exists()
+    assert not (systemd.root / _verdict.ENGINE.lstrip("/")).exists()
     assert "active" not in systemd.active.values()
     assert systemd.asked()[1:-1] == [
         f"stop {BOOT} {WATCH} {TIMER}",

@@ -16,6 +16,12 @@ def change(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     return {"changed": True, "diff": {"before": before, "after": after}}
 
 
+def test_a_look_for_all_layers_tells_what_each_of_them_would() -> None:
+    module, counts = "sovereign.epyc.epyc_last_run", {"sysfs": {"ok": 4}}
+    assert _observe.of_check("Look", "", module, {"changed": False, "holds": True, "coverage": counts}) == ([], counts)
+    assert _observe.of_check("Look", "", module, {"changed": False, "holds": False, "reason": "why"}) == ([], {})
+
+
 def test_a_result_of_the_drift_module_is_taken_as_it_is() -> None:
     result: dict[str, Any] = {"findings": [{"what": "x"}], "coverage": {"msr": {"ok": 1}}}
     assert _observe.of_drift(result) == (result["findings"], result["coverage"])

@@ -186,9 +186,9 @@ def measure(inventory: Path, figures: Figures) -> None:
         figures.show(f"drift_controller_processor_{size}_hosts", costs[size].processor / size * 1000, "ms per host")
         figures.show(f"drift_controller_memory_{size}_hosts", costs[size].memory / size, "MiB per host")
     few, many = SIZES[-2], SIZES[-1]
-    for what in ("processor", "memory"):
+    for what, unit in (("processor", "s"), ("memory", "MiB")):
         slope = (getattr(costs[many], what) - getattr(costs[few], what)) / (many - few)
-        figures.show(f"drift_{what}_slope_{few}_to_{many}_hosts", slope, "s or MiB for each further host")
+        figures.show(f"drift_{what}_slope_{few}_to_{many}_hosts", slope, f"{unit} for each further host")
 
 
 def main() -> int:

@@ -22,12 +22,14 @@ from vepyc.venvs import OLDEST_CORE, venv
 ROOT = Path(__file__).parents[2]
 TESTS = "tests/unit/plugins"
 #: What runs on the hosts.
-ENGINE = (f"{TESTS}/module_utils",)
+ENGINE = f"{TESTS}/module_utils"
 #: What runs on the controller.
 PLUGINS = tuple(f"{TESTS}/{kind}" for kind in ("callback", "lookup", "plugin_utils"))
-NEEDS = ("pytest", "pytest-xdist", "-r", str(ROOT / "tests/unit/requirements.txt"))
+LINES = (ROOT / "tests/unit/requirements.txt").read_text(encoding="utf-8").splitlines()
+NEEDS = ("pytest", "pytest-xdist", *(line for line in LINES if line and not line.startswith("#")))
 OURS = "{}.{}".format(*sys.version_info)
-PASSED = re.compile(r"^\d{3,} passed in ", re.MULTILINE)
+#: No word of skipped ones.
+PASSED = re.compile(r"^\d+ passed in ", re.MULTILINE)
 
 
 @pytest.mark.parametrize("version", sorted({"3.10", "3.11", "3.12", "3.13"} - {OURS}))
@@ -40,11 +42,11 @@ def test_a_host_may_have_this_python(
     (ansible,) = find_spec("ansible").submodule_search_locations  # type: ignore[union-attr,misc]
     (tmp_path / "ansible").symlink_to(ansible)
     programs = venv(*NEEDS, python=pythons[version])
-    said = run(str(programs / "python"), "-m", "pytest", "-q", *ENGINE, env={"PYTHONPATH": str(tmp_path)})
+    said = run(str(programs / "python"), "-m", "pytest", "-q", ENGINE, env={"PYTHONPATH": str(tmp_path)})
     assert PASSED.search(said), said
 
 
-def test_the_oldest_core(run: Callable[..., str], tmp_path: Path) -> None:
+def test_the_oldest_core(run: Callable[..., str]) -> None:
     """On the controller: the plugins, and every playbook with all that it speaks of."""
     programs = venv(OLDEST_CORE, *NEEDS)
     said = run(str(programs / "python"), "-m", "pytest", "-q", *PLUGINS)

@@ -179,15 +179,25 @@ nuke /dev
 ln -s "${rootmnt}/dev" /dev
 """
 
+# Until a booting kernel knows its clock, which is late, it gives every CPU 250 ticks a second. Emulated on one thread,
+# 128 of them leave little time for anything else, so it boots with one (maxcpus=1 below), and the others come then.
+_ALL_CPUS = """\
+#!/bin/sh
+[ "$1" = prereqs ] && exit 0
+for online in /sys/devices/system/cpu/cpu*/online; do
+    echo 1 >"$online"
+done
+"""
+
 # nokaslr: the hooks are placed by address. mitigations=off: their thunks cost the emulated kernel a fifth of its speed.
-# nosoftlockup: a processor that stands still for 20 seconds tells that the machine below is busy, and taints the
-# kernel.
+# maxcpus: the initramfs brings the others, above. nosoftlockup: a processor that stands still for 20 seconds tells that
+# the machine below is busy, and taints the kernel.
 _GRUB = """\
 GRUB_DEFAULT=0
 GRUB_TIMEOUT=0
 GRUB_DISTRIBUTOR=Debian
 GRUB_CMDLINE_LINUX_DEFAULT="quiet"
-GRUB_CMDLINE_LINUX="nokaslr mitigations=off nosoftlockup console=ttyS0"
+GRUB_CMDLINE_LINUX="nokaslr mitigations=off nosoftlockup maxcpus=1 console=ttyS0"
 GRUB_DISABLE_LINUX_UUID=true
 GRUB_DISABLE_RECOVERY=true
 GRUB_TERMINAL=serial
@@ -217,6 +227,7 @@ def files(release: Release, public_key: str) -> dict[str, str]:
         "etc/initramfs-tools/conf.d/vepyc.conf": "MODULES=list\nCOMPRESS=zstd\nRESUME=none\n",
         "etc/initramfs-tools/modules": "virtio_pci\nvirtio_blk\nvirtio_net\next4\n",
         "etc/initramfs-tools/scripts/init-bottom/udev": _NO_UDEV_BOTTOM,
+        "etc/initramfs-tools/scripts/init-top/cpus": _ALL_CPUS,
         "etc/initramfs-tools/scripts/init-top/udev": _NO_UDEV_TOP,
         "etc/modprobe.d/vepyc.conf": "".join(f"blacklist {module}\n" for module in _BLACKLISTED),
         "etc/modules-load.d/vepyc.conf": "".join(f"{module}\n" for module in _MODULES),

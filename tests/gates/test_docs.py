@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -46,6 +48,11 @@ def test_every_example_is_right(run: Callable[..., str]) -> None:
     assert re.search(r"^\d{2,} examples are right$", run(*CHECK, env=PATHS), re.MULTILINE)
 
 
+def ansible_doc(run: Callable[..., str], kind: str, names: set[str]) -> dict[str, Any]:
+    said = run("ansible-doc", "--type", kind, "--json", *sorted(names))
+    return dict(json.loads(said[said.index("{\n") :]))
+
+
 def refusals(run: Callable[..., str], pages: list[Path]) -> str:
     with pytest.raises(pytest.fail.Exception) as failed:
         run(*CHECK, *map(str, pages), env=PATHS)
@@ -67,6 +74,16 @@ def test_a_module_of_others_that_is_not_there_is_refused(run: Callable[..., str]
     said = refusals(run, [page])
     assert "systemd_sirvice" in said
     assert "syntax.md-1.yml" in said
+
+
+def test_ansible_doc_reads_every_plugin_and_role(run: Callable[..., str]) -> None:
+    for kind, folder in (("module", "modules"), ("callback", "callback"), ("lookup", "lookup")):
+        names = {f"sovereign.epyc.{path.stem}" for path in (ROOT / "plugins" / folder).glob("*.py")}
+        read = ansible_doc(run, kind, names)
+        assert {name for name in names if read[name]["doc"]["description"]} == names
+    names = {f"sovereign.epyc.{path.name}" for path in (ROOT / "roles").iterdir()}
+    read = ansible_doc(run, "role", names)
+    assert {name for name in names if read[name]["entry_points"]["main"]["description"]} == names
 
 
 def test_links_between_files_lead_somewhere(tracked: list[Path]) -> None:

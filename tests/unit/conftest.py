@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import gc
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 
-def pytest_collection_finish() -> None:
-    """Keep the collector off what is there: in each process that ansible-test forks it would copy every page of it."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Do once what each process that ansible-test forks would do again, one for each test and for most of its time.
+
+    That is: find a place for temporary folders and remove those of runs before; copy every page the collector looks at.
+    """
+    session.config._tmp_path_factory.getbasetemp()
     gc.collect()
     gc.freeze()

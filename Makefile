@@ -46,6 +46,7 @@ test: setup  ## Run every tier: gates, unit, lab, service, molecule
 	$(RUN) pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 test-all: test  ## Run every tier, and `make site` on every SKU; each starts from a host that is as it was installed
+	WHOLE_HOST=epyc9754 $(RUN) pytest tests/lab/test_whole_host.py
 	for sku in $(SKUS); do \
 		$(RUN) lab/bin/vepyc down $$sku || true; \
 		$(MAKE) site SKU=$$sku; \

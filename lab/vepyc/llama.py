@@ -27,8 +27,13 @@ _OPTIONS = {"LLAMA_BUILD_NUMBER": 11434}
 #: What QEMU can emulate of a processor, and less optimisation than the default: no test asks for speed, and this builds
 #: sooner.
 _EMULATED = {
-    **{"GGML_NATIVE": False, "GGML_AVX2": True, "GGML_BMI2": True, "GGML_F16C": True, "GGML_FMA": True},
-    **{"CMAKE_C_FLAGS_RELEASE": "-O1 -DNDEBUG", "CMAKE_CXX_FLAGS_RELEASE": "-O1 -DNDEBUG"},
+    "GGML_NATIVE": False,
+    "GGML_AVX2": True,
+    "GGML_BMI2": True,
+    "GGML_F16C": True,
+    "GGML_FMA": True,
+    "CMAKE_C_FLAGS_RELEASE": "-O1 -DNDEBUG",
+    "CMAKE_CXX_FLAGS_RELEASE": "-O1 -DNDEBUG",
 }
 #: Where the module keeps its builds on a host.
 HOME = "/opt/llama"

@@ -16,7 +16,7 @@ from pathlib import Path
 from vepyc.shapes import get_shape
 
 SKU = os.environ.get("WHOLE_HOST", "epyc9354")
-LAST = get_shape(SKU).cpus - 1
+LAST, LAST_NODE = get_shape(SKU).cpus - 1, get_shape(SKU).nodes - 1
 PLAYBOOK = Path(__file__).with_name("every_module.yml")
 PENDING = ["cmdline:isolcpus", "cmdline:quiet", "cmdline:sovereign.test"]
 STORE = "/var/lib/sovereign-epyc"
@@ -27,7 +27,7 @@ TOUCHED = {
     "/sys/kernel/mm/transparent_hugepage/defrag",
     "/sys/devices/virtual/workqueue/cpumask",
     "/sys/devices/virtual/workqueue/writeback/cpumask",
-    "/sys/devices/system/node/node3/hugepages/hugepages-2048kB/nr_hugepages",
+    f"/sys/devices/system/node/node{LAST_NODE}/hugepages/hugepages-2048kB/nr_hugepages",
     "/sys/fs/resctrl/schemata",
     "/sys/fs/resctrl/verify/cpus_list",
     f"/sys/devices/system/cpu/cpufreq/policy{LAST}/scaling_governor",

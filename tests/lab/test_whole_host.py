@@ -4,7 +4,7 @@
 
 """Everything at once on a virtual EPYC: made, kept over a reboot, and put back to the last byte.
 
-On a 9354, which boots sooner than a 9754, unless WHOLE_HOST names another SKU.
+On the small machine, which boots soonest, unless WHOLE_HOST names another one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from vepyc.shapes import get_shape
 
-SKU = os.environ.get("WHOLE_HOST", "epyc9354")
-LAST, LAST_NODE = get_shape(SKU).cpus - 1, get_shape(SKU).nodes - 1
+SHAPE = get_shape(os.environ.get("WHOLE_HOST", "small"))
+LAST, LAST_NODE = SHAPE.cpus - 1, SHAPE.nodes - 1
 PLAYBOOK = Path(__file__).with_name("every_module.yml")
 PENDING = ["cmdline:isolcpus", "cmdline:quiet", "cmdline:sovereign.test"]
 STORE = "/var/lib/sovereign-epyc"
@@ -71,7 +71,7 @@ def originals(guest):
 
 
 def test_everything(boot):
-    guest = boot(SKU, "whole-host")
+    guest = boot(SHAPE.name, "whole-host")
     first = guest.everything()
     guest.play(PLAYBOOK)
     made = guest.changed_since(first)

@@ -190,7 +190,7 @@ done
 """
 
 # nokaslr: the hooks are placed by address. mitigations=off: their thunks cost the emulated kernel a fifth of its speed.
-# norandmaps: QEMU finds the code it has translated by its virtual address; at equal ones a program starts a fifth sooner.
+# norandmaps: QEMU finds what it has translated by its virtual address; at equal ones a program starts a fifth sooner.
 # maxcpus: the initramfs brings the others, above. nosoftlockup: a processor that stands still for 20 seconds tells that
 # the machine below is busy, and taints the kernel.
 _GRUB = """\

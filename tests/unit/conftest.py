@@ -2,17 +2,40 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Settings of hypothesis for all unit tests: a busy machine is no fault of the code, so time is not judged."""
+"""What all unit tests share: settings of hypothesis, and a place for their files.
+
+A busy machine is no fault of the code, so hypothesis does not judge time.
+"""
 
 from __future__ import annotations
 
 import gc
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+MEMORY = "/dev/shm"
+#: The host with the most CPUs has thousands of files, which take a page each.
+ROOM = 1 << 30
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder in memory, where there is room: to make a host's files on a disk takes most of a test's time.
+
+    It goes with the test. What needs a disk takes its folder from `tmp_path_factory`.
+    """
+    roomy = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM
+    with tempfile.TemporaryDirectory(prefix="sovereign-epyc-", dir=MEMORY if roomy else None) as folder:
+        yield Path(folder)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

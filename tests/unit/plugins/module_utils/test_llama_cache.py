@@ -34,9 +34,9 @@ TMPFS = "its pages are its disk, and cannot be dropped"
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of 8 MiB and a bit, all of it in the page cache."""
-    file = tmp_path / "model.gguf"
+    file = tmp_path_factory.mktemp("disk") / "model.gguf"
     file.write_bytes(os.urandom(8 * MIB + 5))
     if any(f" {mount} tmpfs " in Path("/proc/self/mounts").read_text() for mount in file.parents):
         pytest.fail(f"{file} is on a tmpfs: {TMPFS}. Say with --basetemp where a disk is.")

@@ -121,9 +121,9 @@ def folder(mounted: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that needs three pages and has a bit of the third."""
-    model = tmp_path / "model.gguf"
+    model = tmp_path_factory.mktemp("disk") / "model.gguf"
     model.write_bytes(os.urandom(2 * PAGE + 12345))
     os.utime(model, ns=(1, 1_700_000_000_123_456_789))
     model.chmod(0o640)

@@ -257,9 +257,18 @@ print(module_of_this_test.NUMBER)
     assert (number(1), number(2)) == (2, 1)
     own_small.run(f"truncate -s 7 {first} {second}")
     assert (number(1), number(2)) == (1, 2)
-    own_small.slow_modules()
+    own_small.as_any_host()
     assert number(3) == 3
     assert len(kept() - before) == 2
+
+
+def test_addresses_are_equal_until_something_is_measured(own_small: Machine) -> None:
+    def stacks() -> set[str]:
+        return set(own_small.run("for i in 1 2 3; do grep -F '[stack]' /proc/self/maps; done").stdout.splitlines())
+
+    assert len(stacks()) == 1
+    own_small.as_any_host()
+    assert len(stacks()) == 3
 
 
 # The machine that all of these share, from outside

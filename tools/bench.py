@@ -32,7 +32,7 @@ from vepyc.play import run
 ROOT = Path(__file__).resolve().parents[1]
 PING = "ansible.builtin.ping"
 MODULES = "sovereign.epyc."
-NO_CHANGE_ROUNDS = 3
+NO_CHANGE_ROUNDS = 7
 IMPORT_ROUNDS = 30
 
 
@@ -219,13 +219,14 @@ def race(ansible: Ansible, machine: Machine, entry: Race) -> tuple[float, float]
 
 
 def no_change(ansible: Ansible, settings: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """What each module takes with nothing to do, as a multiple of the ping of the same round; medians of all rounds."""
-    ratios: dict[str, list[float]] = {module: [] for module in settings}
+    """What each module takes with nothing to do, as a multiple of a ping; medians of runs that were taken in turns."""
+    pings: list[float] = []
+    seconds: dict[str, list[float]] = {module: [] for module in settings}
     for dummy in range(NO_CHANGE_ROUNDS):
-        ping = ansible.seconds(PING, {}, changed=False)
+        pings.append(ansible.seconds(PING, {}, changed=False))
         for module, options in settings.items():
-            ratios[module].append(ansible.seconds(MODULES + module, options, changed=False) / ping)
-    return {module: median(values) for module, values in ratios.items()}
+            seconds[module].append(ansible.seconds(MODULES + module, options, changed=False))
+    return {module: median(values) / median(pings) for module, values in seconds.items()}
 
 
 def measure(machine: Machine, figures: Figures) -> None:

@@ -169,9 +169,9 @@ import sys
 sys.path.insert(0, "/usr/lib/sovereign-epyc")
 from sovereign_epyc._cli import KNOBS
 for name in KNOBS:
-    __import__("sovereign_epyc._knob_" + name)
-from sovereign_epyc._host import Host
-from sovereign_epyc._kernelfs import KernelFS
+    KNOBS[name].load()
+from sovereign_epyc._host.host import Host
+from sovereign_epyc._io.kernelfs import KernelFS
 assert len(Host(KernelFS(read_only=True)).topology.online) == 128
 '''
 times = {{"pass": [], ENGINE: []}}

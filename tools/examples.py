@@ -88,7 +88,7 @@ def check(block: Block) -> tuple[str, str]:
 
 def check_names(text: str) -> None:
     """Hold names of metrics and of variables of the environment against the sources."""
-    metrics = import_module(f"{PLUGINS}.module_utils._metrics").HELP
+    metrics = import_module(f"{PLUGINS}.module_utils._drift.metrics").HELP
     known = {*metrics, *re.findall(r"SOVEREIGN_EPYC_\w+", source("plugins/callback/drift.py"))}
     for name in re.findall(r"\b(?:sovereign_epyc|SOVEREIGN_EPYC)_\w+", text):
         if name not in known and name != "sovereign_epyc_drift":

@@ -23,19 +23,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import (
-    _gguf,
-    _llama_args,
-    _llama_cli,
-    _llama_plan,
-    _llama_probe,
-    _llama_room,
-    _llama_unit,
-    _verdict,
-)
-from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama_options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import paths as host_paths
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import arguments as server_arguments
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import probe
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.hooks import cli
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import memory, plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import files
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from tools.llama_prompts import Prompt
 from vepyc import VepycError, paths
 
@@ -48,7 +45,7 @@ TOKENS = 128
 #: Which line of smaps_rollup tells of the huge pages that the proof of a unit asks for.
 KINDS = {"thp": "AnonHugePages", "hugetlb": "Hugetlb"}
 #: The word before a command in a unit file that is run as root and outside of the sandbox; a minus lets it fail.
-STEP = re.compile(rf"^ExecStart(Pre|Post)=-?\+?\"?{re.escape(_verdict.COMMAND)}\"? llama (.*)$", re.MULTILINE)
+STEP = re.compile(rf"^ExecStart(Pre|Post)=-?\+?\"?{re.escape(host_paths.COMMAND)}\"? llama (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -145,16 +142,16 @@ def planned(arm: Arm, binary: Path, model: Path, port: int, hugetlbfs: Path) -> 
     """A server as the engine plans it. Raises TuningError when this host cannot have it."""
     asked = {"name": arm.name.replace("_", "-"), "binary": str(binary), "model": str(model), "port": port}
     options = Options.parse({**asked, "hugetlbfs": str(hugetlbfs), **arm.options})
-    able = _llama_probe.capabilities(str(binary))
+    able = probe.capabilities(str(binary))
     host = Host(KernelFS(read_only=True), arm.intent)
-    header = _gguf.read(str(model))
-    here = _llama_room.room(host, options, [header])
-    service = _llama_plan.plan_service(options, host, able, header, None, here)
+    header = gguf_model.read(str(model))
+    here = memory.room(host, options, [header])
+    service = plan.plan_service(options, host, able, header, None, here)
     seat = service.seat
     if seat.policy != "local":
         raise VepycError(f"{arm.name}: memory {seat.policy} on several nodes needs the unit; take a host with one node")
-    arguments = _llama_args.arguments(service.wants, able)
-    unit = next(iter(_llama_unit.unit_files(service, arguments).values()))
+    arguments = server_arguments.arguments(service.wants, able)
+    unit = next(iter(files.unit_files(service, arguments).values()))
     steps = [(kind, shlex.split(words)) for kind, words in STEP.findall(unit)]
     return Start(
         [str(binary), *arguments],
@@ -201,7 +198,7 @@ def served(arm: Arm, binary: Path, model: Path, folder: Path) -> Iterator[Server
 def step(words: list[str], log: Path) -> None:
     """Run a command of the unit as `sovereign-epyc llama` does, and say nothing when it is done."""
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-        if _llama_cli.main(words):
+        if cli.main(words):
             raise VepycError(f"llama {shlex.join(words)} failed; see {log}")
 
 
@@ -209,9 +206,9 @@ def step(words: list[str], log: Path) -> None:
 def huge_pages(binary: Path, model: Path, folder: Path) -> Iterator[None]:
     """Reserve what the arms with huge pages need, and mount a hugetlbfs; all of it ends with the block."""
     options = Options.parse({"name": "pool", "binary": str(binary), "model": str(model), "port": 1024})
-    need = _llama_room.need(options, _gguf.read(str(model)), None)[0]
-    kb = _llama_room.LARGEST_POOL
-    pages = _llama_room.pages_for(need.total, kb) + _llama_room.pages_for(model.stat().st_size, kb)
+    need = memory.need(options, gguf_model.read(str(model)), None)[0]
+    kb = memory.LARGEST_POOL
+    pages = memory.pages_for(need.total, kb) + memory.pages_for(model.stat().st_size, kb)
     mount = folder / HUGETLBFS
     mount.mkdir()
     old = int(POOL.read_text())

@@ -33,8 +33,11 @@ from vepyc.llama import fetched
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _llama_args, _llama_help, _llama_probe  # noqa: E402
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest  # noqa: E402
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import (  # noqa: E402
+    arguments as server_arguments,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import capabilities, probe  # noqa: E402
 
 DATA = ROOT / "tests" / "unit" / "data" / "llama_help"
 CACHE = paths.home().parent / "llama"
@@ -119,7 +122,7 @@ def record(server: Path, name: str) -> dict[str, Any]:
     """All answers of a server, without the place where it lies here."""
     asked = json.loads((DATA / "asked.json").read_text())
     helped, version = ask(server, ["--help"]), ask(server, ["--version"])
-    able = _llama_help.parse(helped["out"], version["err"] + version["out"], "llama-server")
+    able = capabilities.parse(helped["out"], version["err"] + version["out"], "llama-server")
     runs = [run(server, arguments) for arguments in [*asked["lists"], *built(asked["wants"], able)]]
     return {
         "name": name,
@@ -130,17 +133,17 @@ def record(server: Path, name: str) -> dict[str, Any]:
     }
 
 
-def built(wants: dict[str, Any], able: _llama_help.Capabilities) -> Iterator[list[str]]:
+def built(wants: dict[str, Any], able: capabilities.Capabilities) -> Iterator[list[str]]:
     """The argument lists of our builder, without those that it refuses for this build."""
     for want in wants.values():
         try:
-            yield _llama_args.arguments(want, able)
+            yield server_arguments.arguments(want, able)
         except BadRequest:
             continue
 
 
 def run(server: Path, arguments: list[str]) -> dict[str, Any]:
-    done = ask(server, [*_llama_probe.without_the_unit(arguments), "--version"])
+    done = ask(server, [*probe.without_the_unit(arguments), "--version"])
     return {"arguments": arguments, "code": done["code"], "err": done["err"] if done["code"] else ""}
 
 

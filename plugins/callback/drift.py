@@ -86,8 +86,8 @@ from ansible.playbook.handler import Handler
 from ansible.plugins.callback import CallbackBase
 from ansible.utils import color
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _textfile
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
     _observe,
     _report,
@@ -221,7 +221,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         for name, render in FORMATS.items():
             path = self.get_option(name)
             if path:
-                _textfile.replace(os.path.abspath(path), render(document))
+                textfile.replace(os.path.abspath(path), render(document))
 
 
 def _inventory() -> list[str]:

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from ansible.module_utils.basic import AnsibleModule
 
-from . import _desired
 from ._errors import TuningError
-from ._host import Host
-from ._kernelfs import KernelFS
-from ._knob import Original, converge
-from ._ledger import Ledger
-from ._store import Store
+from ._host.host import Host
+from ._io.kernelfs import KernelFS
+from ._io.store import Store
+from ._knobs import desired
+from ._knobs.converge import converge
+from ._knobs.ledger import Ledger, Original
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from ._knob import Knob
+    from ._knobs.knob import Knob
 
 #: The options that every module of a knob has; documented in the fragment sovereign.epyc.knob.
 COMMON = dict(
@@ -42,16 +42,16 @@ def run_knob(
 
     def knobs_of(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
         if params["state"] == "original":
-            labels = [request for request in _desired.stored(ledger.store)[1] if request.split("/")[0] == name]
+            labels = [request for request in desired.stored(ledger.store)[1] if request.split("/")[0] == name]
             originals = [Original(knob, ledger) for knob in reversed(build(host, {}))]
-            return [*originals, _desired.Desired(ledger.store, dict.fromkeys(labels))]
+            return [*originals, desired.Desired(ledger.store, dict.fromkeys(labels))]
         options = {key: params[key] for key in spec if params[key] is not None}
         knobs = list(build(host, options))
         if params["persistent"]:
             requests = {f"{name}/{params['label'] or name}": options}
             if params["intent"]:
                 requests["intent"] = params["intent"]
-            knobs.append(_desired.Desired(ledger.store, requests))
+            knobs.append(desired.Desired(ledger.store, requests))
         return knobs
 
     run_plain({**COMMON, **spec}, knobs_of, **rules)

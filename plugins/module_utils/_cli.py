@@ -11,22 +11,26 @@ from __future__ import annotations
 
 import sys
 
-from . import _metrics, _plan_text, _survey, _textfile, _watch
-from ._catalogue import KNOBS, all_originals, in_order
-from ._desired import stored
+from ._drift import metrics
+from ._drift import survey as surveys
 from ._errors import TuningError
-from ._host import Host
-from ._kernelfs import KernelFS
-from ._knob import converge
-from ._ledger import Ledger
-from ._store import Store
+from ._host import plan_text
+from ._host.host import Host
+from ._io import textfile as textfiles
+from ._io.kernelfs import KernelFS
+from ._io.store import Store
+from ._knobs.catalogue import KNOBS, all_originals, in_order
+from ._knobs.converge import converge
+from ._knobs.desired import stored
+from ._knobs.irq import events
+from ._knobs.ledger import Ledger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ._knob import Change
-    from ._verdict import Verdict
+    from ._drift.verdict import Verdict
+    from ._knobs.knob import Change
 
 USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
 
@@ -50,9 +54,9 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     if arguments and arguments[0] == "llama":
         # Imported here, because no other command needs it.
-        from . import _llama_cli
+        from ._llama.hooks import cli
 
-        return _llama_cli.main(arguments[1:])
+        return cli.main(arguments[1:])
     words = [word for word in arguments if word != "--json"]
     as_json = len(words) < len(arguments)
     commands = {"plan": plan, "check": check, "apply": apply, "watch": watch, "restore": restore, "show": show}
@@ -74,22 +78,22 @@ def plan(as_json: bool) -> int:
     if as_json:
         _say_json({"topology": host.topology.to_dict(), "plan": host.plan.to_dict()})
     else:
-        _say(_plan_text.render(host.plan, host.topology))
+        _say(plan_text.render(host.plan, host.topology))
     return 0
 
 
 def check(as_json: bool) -> int:
     """Print a verdict on every setting that is not as it shall be, and a line on them all."""
-    return _show(_survey.of_host(KernelFS(read_only=True)).verdicts, as_json)
+    return _show(surveys.of_host(KernelFS(read_only=True)).verdicts, as_json)
 
 
 def check_and_tell(as_json: bool, textfile: str) -> int:
     """Check, and write metrics; a check that cannot be made is told there too, so that no old file passes for new."""
     try:
-        survey = _survey.of_host(KernelFS(read_only=True))
-        _textfile.replace(textfile, _metrics.of_host(survey.findings(), survey.coverage()))
+        survey = surveys.of_host(KernelFS(read_only=True))
+        textfiles.replace(textfile, metrics.of_host(survey.findings(), survey.coverage()))
     except TuningError:
-        _textfile.replace(textfile, _metrics.of_failure())
+        textfiles.replace(textfile, metrics.of_failure())
         raise
     return _show(survey.verdicts, as_json)
 
@@ -119,7 +123,7 @@ def apply(as_json: bool) -> int:
 def watch(as_json: bool) -> int:
     """Make the stored requests for interrupts again whenever new ones may have come, and tell only what is new."""
     told: list[str] = []
-    for dummy in _watch.moments():
+    for dummy in events.moments():
         done, failures = _make(only="irq")
         if done or failures != told:
             _report(done, failures, as_json)

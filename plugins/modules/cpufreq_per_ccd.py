@@ -152,7 +152,7 @@ amd_pstate:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_cpufreq import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq.knob import build
 
 SPEC = dict(
     settings=dict(

@@ -100,31 +100,33 @@ text:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _bios, _items, _topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._host import topology
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import bios
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+    from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 SWITCHES = ("l3_as_numa", "smt", "boost", "cppc", "preferred_cores", "df_cstates", "hsmp")
 
 
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the findings as the module's result."""
-    expected = {name: _bios.ON if params[name] else _bios.OFF for name in SWITCHES if params[name] is not None}
+    expected = {name: bios.ON if params[name] else bios.OFF for name in SWITCHES if params[name] is not None}
     if params["nps"] is not None:
         expected["nps"] = f"NPS{params['nps']}"
     if params["determinism"] is not None:
         expected["determinism"] = params["determinism"]
-    items = _bios.check(fs, _topology.discover(fs), expected)
+    items = bios.check(fs, topology.discover(fs), expected)
     return {
         "clean": all(item.clean for item in items),
         "settings": [item.to_dict() for item in items],
-        "complaints": _items.complaints(items),
-        "text": _items.render(items),
+        "complaints": checklist_items.complaints(items),
+        "text": checklist_items.render(items),
     }
 
 

@@ -160,19 +160,19 @@ settings:
       type: bool
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _survey
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+    from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the verdicts as the module's result."""
-    survey = _survey.of_host(fs, params["requests"], params["intent"])
+    survey = surveys.of_host(fs, params["requests"], params["intent"])
     result = {
         "clean": survey.clean,
         "findings": [finding.to_dict() for finding in survey.findings()],

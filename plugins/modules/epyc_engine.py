@@ -73,7 +73,7 @@ diff:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_plain
-from ansible_collections.sovereign.epyc.plugins.module_utils._engine_units import INTERVAL, Engine
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import INTERVAL, Engine
 
 
 def main() -> None:

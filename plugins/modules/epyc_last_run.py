@@ -73,17 +73,17 @@ coverage:
   sample: {resctrl: {ok: 42, unsupported: 0, unknown: 0, drift: 0}}
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _last_run
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
-from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
+    from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 
 
 def run(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
@@ -91,9 +91,9 @@ def run(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     fs = KernelFS(read_only=True)
     inputs, packages = params["inputs"], params["packages"]
     if params["remember"]:
-        found = _last_run.state(Host(fs), store, inputs, packages)
-        return dict(changed=_last_run.remember(store, found, check), holds=True, reason="")
-    reason, survey = _last_run.look(fs, store, inputs, packages)
+        found = last_run.state(Host(fs), store, inputs, packages)
+        return dict(changed=last_run.remember(store, found, check), holds=True, reason="")
+    reason, survey = last_run.look(fs, store, inputs, packages)
     told = dict(coverage=survey.coverage()) if survey is not None and not reason else {}
     return dict(changed=False, holds=not reason, reason=reason, **told)
 

@@ -109,14 +109,15 @@ text:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _plan, _plan_text, _topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan as planner
+from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan_text, topology
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+    from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 
 def placement() -> dict[str, Any]:
@@ -146,11 +147,11 @@ SPEC = dict(
 
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the plan of this host as the module's result."""
-    top = _topology.discover(fs)
-    plan = _plan.plan(_plan.Intent.parse(params), top)
+    top = topology.discover(fs)
+    plan = planner.plan(planner.Intent.parse(params), top)
     return {
         "ansible_facts": {"epyc": {"topology": top.to_dict(), "plan": plan.to_dict(), "intent": params}},
-        "text": _plan_text.render(plan, top),
+        "text": plan_text.render(plan, top),
     }
 
 

@@ -103,7 +103,7 @@ diff:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_plain
-from ansible_collections.sovereign.epyc.plugins.module_utils._prerequisites import Prerequisites
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.prerequisites import Prerequisites
 
 
 def main() -> None:

@@ -40,7 +40,7 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_plain
-from ansible_collections.sovereign.epyc.plugins.module_utils._catalogue import all_originals
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import all_originals
 
 
 def main() -> None:

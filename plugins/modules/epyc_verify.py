@@ -152,23 +152,21 @@ boot_service:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import (
-    _bios,
-    _checklist,
-    _items,
-    _llama_verify,
-)
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
-from ansible_collections.sovereign.epyc.plugins.module_utils._desired import stored
-from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._verdict import survey
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.judge import survey
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import bios as bios_settings
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+    from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
@@ -179,23 +177,23 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     verdicts = survey(host, store, requests)
     bios = {} if params["nps"] is None else {"nps": f"NPS{params['nps']}"}
     if params["smt"] is not None:
-        bios["smt"] = _bios.ON if params["smt"] else _bios.OFF
-    expected = _checklist.Checklist(
+        bios["smt"] = bios_settings.ON if params["smt"] else bios_settings.OFF
+    expected = checklist.Checklist(
         bios=bios,
         layers=params["layers"],
         units={unit: str(cpus or "") for unit, cpus in params["units"].items()},
         allow_pending_reboot=params["allow_pending_reboot"],
     )
     items = expected.check(host, verdicts)
-    more, services = _llama_verify.check(host) if params["services"] else ([], {})
+    more, services = verify.check(host) if params["services"] else ([], {})
     items += more
     return {
         "clean": all(item.clean for item in items),
         "checklist": [item.to_dict() for item in items],
-        "complaints": _items.complaints(items),
-        "text": _items.render(items),
+        "complaints": checklist_items.complaints(items),
+        "text": checklist_items.render(items),
         "services": services,
-        "pending_reboot": [_checklist.sentence(verdict) for verdict in verdicts if _checklist.waits(verdict)],
+        "pending_reboot": [checklist.sentence(verdict) for verdict in verdicts if checklist.waits(verdict)],
         "boot_id": fs.read("/proc/sys/kernel/random/boot_id"),
         "boot_service": next(item.found for item in items if item.name == "boot_service"),
     }
@@ -205,7 +203,7 @@ def main() -> None:
     spec = dict(
         nps=dict(type="int", choices=[0, 1, 2, 4]),
         smt=dict(type="bool"),
-        layers=dict(type="list", elements="str", choices=list(_checklist.LAYERS), default=[]),
+        layers=dict(type="list", elements="str", choices=list(checklist.LAYERS), default=[]),
         units=dict(type="dict", default={}),
         services=dict(type="bool", default=True),
         allow_pending_reboot=dict(type="bool", default=False),

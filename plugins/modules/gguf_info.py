@@ -114,25 +114,26 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _gguf, _gguf_draft
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import pair
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+    from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 
 def read(params: dict[str, Any], dummy_fs: KernelFS) -> dict[str, Any]:
     """Return the facts as the module's result."""
-    model = _gguf.read(params["model"])
+    model = gguf_model.read(params["model"])
     result: dict[str, Any] = {"model": model.to_dict(), "remarks": []}
     if params["draft"]:
-        draft = _gguf.read(params["draft"])
+        draft = gguf_model.read(params["draft"])
         result["draft"] = draft.to_dict()
-        result["draft_refusals"] = _gguf_draft.refusals(model, draft)
-        result["remarks"] = _gguf_draft.remarks(model, draft)
+        result["draft_refusals"] = pair.refusals(model, draft)
+        result["remarks"] = pair.remarks(model, draft)
     return result
 
 

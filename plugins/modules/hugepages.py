@@ -138,7 +138,7 @@ given:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_hugepages import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.hugepages.knob import build
 
 SIZE = dict(type="str", choices=["2MiB", "1GiB"], default="2MiB")
 SPEC = dict(

@@ -148,7 +148,7 @@ irqbalance:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_irq import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq.knob import build
 
 SPEC = dict(
     cpus=dict(type="str"),

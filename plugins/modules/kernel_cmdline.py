@@ -135,7 +135,7 @@ reboot_required:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_cmdline import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot.knob import build
 
 SPEC = dict(
     parameters=dict(type="list", elements="str", default=[]),

@@ -309,28 +309,29 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _llama_instances, _llama_options
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_plain
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import options
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import instances
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
-    from ansible_collections.sovereign.epyc.plugins.module_utils._knob import Knob
-    from ansible_collections.sovereign.epyc.plugins.module_utils._ledger import Ledger
+    from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+    from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
+    from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
 
 
 def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
     """Return the knobs of all instances."""
     asked = [{**one, "binary": one["binary"] or params["binary"]} for one in params["instances"]]
-    return _llama_instances.knobs_of(host, asked, params["purge"])
+    return instances.knobs_of(host, asked, params["purge"])
 
 
 def main() -> None:
     spec = {
-        "instances": dict(type="list", elements="dict", required=True, options=_llama_options.spec()),
+        "instances": dict(type="list", elements="dict", required=True, options=options.spec()),
         "binary": dict(type="path"),
         "purge": dict(type="bool", default=False),
         "intent": dict(type="dict"),

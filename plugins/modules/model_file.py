@@ -139,7 +139,7 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
-from ansible_collections.sovereign.epyc.plugins.module_utils._model_file import ensure
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.fetch import ensure
 
 SPEC = dict(
     path=dict(type="path", required=True),

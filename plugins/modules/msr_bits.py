@@ -191,7 +191,7 @@ tainted_before:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_msr import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr.knob import build
 
 SWITCH = dict(type="str", choices=["enabled", "disabled"])
 SPEC = dict(

@@ -182,7 +182,7 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_resctrl import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import build
 
 MONITORS = dict(
     type="list",

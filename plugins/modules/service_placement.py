@@ -266,14 +266,14 @@ missing:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
-from ansible_collections.sovereign.epyc.plugins.module_utils._host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._placement import prove
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.placement.watch import prove
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+    from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 SPEC = dict(
     service=dict(type="str", required=True),

@@ -118,7 +118,7 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_sysfs import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.sysfs import build
 
 SPEC = dict(
     smt=dict(type="str", choices=["on", "off", "forceoff"]),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._words import natural
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _findings, _origin
-from ansible_collections.sovereign.epyc.plugins.module_utils._findings import (
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import findings as drift_findings
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import origin
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import (
     BOOT,
     LAYERS,
     OTHER,
@@ -21,7 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._findings import (
     STATUSES,
     Finding,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._verdict import DRIFT, OK, UNKNOWN, Verdict
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import DRIFT, OK, UNKNOWN, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,12 +102,12 @@ def _of_addresses(role: str, before: Mapping[str, Any], after: Mapping[str, Any]
     verdicts = []
     for address, wanted in after.items():
         prefix = address.partition(":")[0]
-        known = [one for one, name in _origin.ROLES.items() if name == role and one.startswith(f"{prefix}/")]
+        known = [one for one, name in origin.ROLES.items() if name == role and one.startswith(f"{prefix}/")]
         verdict = Verdict(known[0] if known else "", address, wanted)
         verdict.reason = HALF
         if address.startswith(LASTING) and not (address.startswith(RUN) and address.endswith(RUNNING)):
             verdict.at_boot, verdict.persistent = before.get(address), DRIFT
-            if prefix in _findings.STORED:
+            if prefix in drift_findings.STORED:
                 verdict.found, verdict.live = before.get(address), OK
             elif prefix == "llama":
                 verdict.found, verdict.live = before.get(address), DRIFT
@@ -114,17 +115,17 @@ def _of_addresses(role: str, before: Mapping[str, Any], after: Mapping[str, Any]
             verdict.found, verdict.live = before.get(address), DRIFT
             verdict.at_boot = wanted
         verdicts.append(verdict)
-    findings = _findings.findings(verdicts)
+    findings = drift_findings.findings(verdicts)
     for finding in findings:
         finding.role = finding.role or role
         finding.repair = _repair(role)
-    coverage = _added([{_findings.layer_of(v.address): {_findings.status(v): 1}} for v in verdicts])
+    coverage = _added([{drift_findings.layer_of(v.address): {drift_findings.status(v): 1}} for v in verdicts])
     return [finding.to_dict() for finding in findings], coverage
 
 
 def _repair(role: str) -> str:
     """The tags of site.yml have the names of its roles; of other plays nobody knows here how they are run."""
-    return f"{SITE} --tags {role}" if role in (*_origin.ROLES.values(), "base", "llama", "prerequisites") else ""
+    return f"{SITE} --tags {role}" if role in (*origin.ROLES.values(), "base", "llama", "prerequisites") else ""
 
 
 def _added(counts: list[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:

@@ -14,9 +14,9 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._checklist import LAYERS as TITLES
-from ansible_collections.sovereign.epyc.plugins.module_utils._findings import APPLY, BOOT, LAYERS, OTHER, STATUSES
-from ansible_collections.sovereign.epyc.plugins.module_utils._words import natural
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import APPLY, BOOT, LAYERS, OTHER, STATUSES
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.checklist import LAYERS as TITLES
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._hostnames import fold
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _metrics
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import metrics
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import STATES
 
 if TYPE_CHECKING:
@@ -20,15 +20,15 @@ def render(document: Document) -> str:
     counts = document["summary"]["states"]
     rows = document["hosts"]
     findings = {finding["id"]: finding for finding in document["findings"]}
-    return _metrics.render(
+    return metrics.render(
         {
             "sovereign_epyc_hosts": [({"state": state}, counts[state]) for state in STATES],
             "sovereign_epyc_host_state": [({"host": row["name"], "state": row["state"]}, 1) for row in rows],
-            _metrics.SETTINGS: [
-                sample for row in rows for sample in _metrics.settings(row["coverage"], host=row["name"])
+            metrics.SETTINGS: [
+                sample for row in rows for sample in metrics.settings(row["coverage"], host=row["name"])
             ],
-            _metrics.DRIFT: [
-                _metrics.drift(findings[number], host=row["name"]) for row in rows for number in row["findings"]
+            metrics.DRIFT: [
+                metrics.drift(findings[number], host=row["name"]) for row in rows for number in row["findings"]
             ],
         }
     )

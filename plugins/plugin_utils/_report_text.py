@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._findings import STATUSES
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import STATUSES
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report_words as words
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import CLEAN, FAILED, UNREACHABLE, cell
 

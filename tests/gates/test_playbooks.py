@@ -10,7 +10,7 @@ import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama_options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
 
 from .conftest import ROOT
 

@@ -14,7 +14,7 @@ import subprocess
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _gguf_nothing
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
 from vepyc.llama import ensure_llama
 
 from .conftest import guest_of
@@ -81,9 +81,9 @@ def host(tmp_path_factory):
 def model():
     """The model of one layer whose weights are all zero, with more words than it needs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_gguf_nothing, "TOKENS", [*_gguf_nothing.TOKENS, *(b"%d" % word for word in range(WORDS))])
-        patch.setattr(_gguf_nothing, "KINDS", [*_gguf_nothing.KINDS, *[UNUSED] * WORDS])
-        return _gguf_nothing.contents()
+        patch.setattr(blank, "TOKENS", [*blank.TOKENS, *(b"%d" % word for word in range(WORDS))])
+        patch.setattr(blank, "KINDS", [*blank.KINDS, *[UNUSED] * WORDS])
+        return blank.contents()
 
 
 def put(guest, path, data, mode=644):

@@ -174,11 +174,11 @@ def test_a_cpu_that_leaves_between_reading_and_writing(guest, registers):
     guest.run(
         "sed -i.bak 's/^                self.fs.patch_words/                if cpu == 9: "
         'self.fs.write("\\/sys\\/devices\\/system\\/cpu\\/cpu9\\/online", "0")\\n&/\' '
-        "/run/payload/ansible_collections/sovereign/epyc/plugins/module_utils/_knob_msr.py"
+        "/run/payload/ansible_collections/sovereign/epyc/plugins/module_utils/_knobs/msr/knob.py"
     )
     result = guest.module("msr_bits", settings=[off("8-11", "l1_stream")])
     guest.run(
-        "cd /run/payload/ansible_collections/sovereign/epyc/plugins/module_utils; mv _knob_msr.py.bak _knob_msr.py"
+        "cd /run/payload/ansible_collections/sovereign/epyc/plugins/module_utils/_knobs/msr; mv knob.py.bak knob.py"
     )
     assert "CPU 9 is offline" in result["msg"] and "put back, but for what is out of reach" in result["msg"], result
     guest.run("echo 1 >/sys/devices/system/cpu/cpu9/online")

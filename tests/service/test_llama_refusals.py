@@ -10,7 +10,7 @@ import base64
 
 import pytest
 
-from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils import ggufs
+from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 
 CHAT = {"name": "chat", "port": 8080}
 #: Makes the processor stop with an unknown instruction where the server begins to compute.

@@ -15,15 +15,12 @@ from typing import Any
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import (
-    _ansible,
-    _engine,
-    _engine_units,
-    _units,
-    _verdict,
-)
-from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils import _ansible
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import paths
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine, engine_units
 from ansible_collections.sovereign.epyc.plugins.modules import (
     epyc_engine,
     epyc_plan,
@@ -31,7 +28,7 @@ from ansible_collections.sovereign.epyc.plugins.modules import (
     model_file,
     sysfs_settings,
 )
-from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils import hosts, test_gguf
+from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
 
 BALANCING = "/proc/sys/kernel/numa_balancing"
 ASKED = {"numa_balancing": False, "persistent": True, "intent": {"draft": {"ccds": 1}}}
@@ -117,7 +114,7 @@ def test_a_reader_returns_facts(tree: hosts.Host, run: Run) -> None:
 def test_a_writer_returns_what_it_did(tree: hosts.Host, run: Run, tmp_path: Path) -> None:
     """Of a model file; what becomes of one is tested with a server of its own."""
     file = tmp_path / "model.gguf"
-    file.write_bytes(test_gguf.WHOLE)
+    file.write_bytes(ggufs.WHOLE)
     asked = {"path": str(file), "mode": "0600"}
     checked = run(model_file, check=True, owner="a stranger", **asked)
     assert checked["changed"] is True and file.stat().st_mode & 0o777 != 0o600
@@ -125,7 +122,7 @@ def test_a_writer_returns_what_it_did(tree: hosts.Host, run: Run, tmp_path: Path
     assert checked["remarks"] == ["owner: there is no 'a stranger' on this host yet."]
     assert run(model_file, **asked)["diff"]["after"] == {f"model_file:{file}/mode": "0600"}
     assert run(model_file, **asked)["changed"] is False
-    file.write_bytes(test_gguf.WHOLE[:-1])
+    file.write_bytes(ggufs.WHOLE[:-1])
     failed = run(model_file, **asked)
     assert failed["failed"] is True and "is truncated" in failed["msg"]
     assert run(model_file, url="http://127.0.0.1:1/x", **asked)["msg"].endswith("required by 'url': checksum")
@@ -138,21 +135,21 @@ def test_the_engine_is_installed_replaced_and_removed(
 
     The units are in test_engine_units.py; here none is asked for, and nobody says anything of one.
     """
-    home = tree.root / _verdict.ENGINE.lstrip("/")
-    package, command = tree.root / _engine.PACKAGE.lstrip("/"), tree.root / _engine.COMMAND.lstrip("/")
+    home = tree.root / paths.ENGINE.lstrip("/")
+    package, command = tree.root / engine.PACKAGE.lstrip("/"), tree.root / engine.COMMAND.lstrip("/")
     command.parent.mkdir(parents=True)
     package.mkdir(parents=True)
-    monkeypatch.setattr(_engine, "_sources", lambda: {f"{_engine.PACKAGE}/_knob.py": "new", _engine.COMMAND: "launch"})
-    monkeypatch.setattr(_engine_units, "SERVICES", {})
+    monkeypatch.setattr(engine, "_sources", lambda: {f"{engine.PACKAGE}/_knob.py": "new", engine.COMMAND: "launch"})
+    monkeypatch.setattr(engine_units, "SERVICES", {})
     (package / "_of_an_older_version.py").write_text("")
     assert run(epyc_engine)["changed"] is True
     assert [path.name for path in package.iterdir()] == ["_knob.py"]
     assert (command.read_text(), command.stat().st_mode & 0o777) == ("launch", 0o755)
     assert run(epyc_engine)["changed"] is False
     (package / "_knob.py").write_text("edited")
-    assert list(run(epyc_engine)["diff"]["after"]) == [f"engine:{_engine.PACKAGE}/_knob.py"]
+    assert list(run(epyc_engine)["diff"]["after"]) == [f"engine:{engine.PACKAGE}/_knob.py"]
     assert run(epyc_engine, interval="often")["msg"].startswith("interval is 'often'")
-    monkeypatch.setattr(_units._command, "run", lambda command: "")
+    monkeypatch.setattr(units.command, "run", lambda command: "")
     assert run(epyc_engine, state="absent")["changed"] is True
     assert not home.exists()
     assert not command.exists()

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _cli, _survey
-from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._verdict import ENABLED
-from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils import hosts
+from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import ENABLED
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 BALANCING = "/proc/sys/kernel/numa_balancing"
 DEFAULT = "/proc/irq/default_smp_affinity"
@@ -57,7 +58,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         return Store(str(tmp_path), read_only=read_only)
 
     monkeypatch.setattr(_cli, "KernelFS", tree)
-    for place in (_cli, _survey):
+    for place in (_cli, survey):
         monkeypatch.setattr(place, "Store", store)
     return Machine(tmp_path, capsys)
 
@@ -133,7 +134,7 @@ def test_a_request_that_fails_does_not_keep_the_others_from_being_made(machine: 
 def test_watch_makes_the_requests_for_interrupts_only_and_says_a_failure_once(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_cli._watch, "moments", lambda: iter([None, None]))
+    monkeypatch.setattr(_cli.events, "moments", lambda: iter([None, None]))
     machine.ask({**REQUESTS, "irq/irq": {"cpus": "nowhere"}})
     code, page, errors = machine.run("watch")
     assert (code, page) == (0, "0 settings changed, 1 requests failed\n")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._findings import coverage, findings
-from ansible_collections.sovereign.epyc.plugins.module_utils._verdict import Verdict
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import coverage, findings
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import FAILED, UNREACHABLE, Document, Gathering
 
 BOOT = "sovereign-epyc.service is not enabled; the role sovereign.epyc.base installs it"

@@ -1,0 +1,210 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Verdicts folded for people: what differs in the same way in many places is one finding with one cause and one repair.
+
+A boot service that is not enabled is one finding too, though it takes every setting along at the next boot.
+"""
+
+from __future__ import annotations
+
+from .._io.paths import SERVICE
+from . import origin, words
+from .verdict import DRIFT, OK, UNKNOWN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from .._host.host import Host
+    from .origin import RoleOf
+    from .verdict import Verdict
+
+UNSUPPORTED = "unsupported"
+#: All that may be said of a setting in a count, worst last.
+STATUSES = (OK, UNSUPPORTED, UNKNOWN, DRIFT)
+#: The layers of a report, in its order. The last two are no knobs.
+BOOT, OTHER = "boot", "other"
+LAYERS = ("sysfs", "hugepages", "resctrl", "cpufreq", "msr", "irq", "cmdline", BOOT, OTHER)
+#: Prefixes of what is stored for the boot service.
+STORED = ("desired", "engine")
+SITE, REBOOT = "sovereign.epyc.site", "sovereign.epyc.reboot"
+APPLY = "sovereign-epyc apply"
+
+
+class Finding:
+    """One thing that is not as it shall be on a host, in one place or in many."""
+
+    __slots__ = (
+        "addresses",
+        "at_boot",
+        "found",
+        "layer",
+        "live",
+        "pending_reboot",
+        "persistent",
+        "reason",
+        "repair",
+        "request",
+        "role",
+        "status",
+        "variables",
+        "wanted",
+        "what",
+        "where",
+    )
+
+    def __init__(self, layer: str, what: str, status: str) -> None:
+        self.layer = layer
+        self.what = what
+        self.where = ""
+        self.status = status
+        self.wanted = self.found = self.at_boot = ""
+        self.live = self.persistent = OK
+        self.pending_reboot = False
+        self.reason = ""
+        self.request = ""
+        self.role = ""
+        self.variables: list[str] = []
+        #: A playbook with its options, for ansible-playbook; or a command for the host.
+        self.repair = ""
+        self.addresses: list[str] = []
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def layer_of(address: str) -> str:
+    """Return the layer of an address."""
+    prefix = address.partition(":")[0]
+    if prefix in STORED:
+        return BOOT
+    return prefix if prefix in LAYERS else OTHER
+
+
+def status(verdict: Verdict, boot: str = "") -> str:
+    """Return one word on a setting. That the boot service is off, is not the fault of each of its settings."""
+    if not verdict.supported:
+        return UNSUPPORTED
+    if UNKNOWN in (verdict.live, verdict.persistent):
+        return DRIFT if DRIFT in (verdict.live, verdict.persistent) else UNKNOWN
+    return OK if verdict.clean or (verdict.live == OK and boot and verdict.reason == boot) else DRIFT
+
+
+def coverage(verdicts: Sequence[Verdict], boot: str = "") -> dict[str, dict[str, int]]:
+    """Return by layer how many settings have which status; a layer that nobody asked for is not in it."""
+    counts: dict[str, dict[str, int]] = {}
+    for verdict in verdicts:
+        row = counts.setdefault(layer_of(verdict.address), dict.fromkeys(STATUSES, 0))
+        row[status(verdict, boot)] += 1
+    if counts.keys() - {BOOT}:
+        row = counts.setdefault(BOOT, dict.fromkeys(STATUSES, 0))
+        row[DRIFT if boot else OK] += 1
+    return {layer: counts[layer] for layer in LAYERS if layer in counts}
+
+
+def findings(verdicts: Iterable[Verdict], boot: str = "", host: Host | None = None) -> list[Finding]:
+    """Fold verdicts; ``boot`` is why nothing is made again at boot, and a host tells CCDs and the roles of CPUs."""
+    folded: dict[tuple[object, ...], list[Verdict]] = {}
+    lost = 0
+    for verdict in verdicts:
+        lost += bool(boot) and verdict.reason == boot
+        if status(verdict, boot) != OK:
+            folded.setdefault(_key(verdict), []).append(verdict)
+    teller = _Teller(host)
+    result = [teller.finding(members, boot) for members in folded.values()]
+    if boot:
+        result.append(_boot_finding(boot, lost))
+    return sorted(result, key=lambda one: (LAYERS.index(one.layer), words.natural(f"{one.what} {one.where}")))
+
+
+def _key(verdict: Verdict) -> tuple[object, ...]:
+    what, unit, dummy = words.describe(verdict.address)
+    key = (what, unit, verdict.request, verdict.live, verdict.persistent, verdict.pending_reboot, verdict.reason)
+    # Every boot parameter has a value of its own, and they come and go together; so does what is stored.
+    if verdict.address.startswith(("cmdline:", "engine:", "desired:")):
+        return key
+    return (*key, verdict.wanted, verdict.found, verdict.at_boot)
+
+
+def _boot_finding(boot: str, lost: int) -> Finding:
+    finding = Finding(BOOT, "boot service", DRIFT)
+    finding.where = SERVICE
+    finding.wanted, finding.found, finding.at_boot = "enabled", "not enabled", "not enabled"
+    finding.persistent = DRIFT
+    finding.reason = f"{lost} setting{'' if lost == 1 else 's'} will not be made again at boot"
+    finding.role, finding.variables = "base", ["base_state"]
+    finding.repair = f"{SITE} --tags base"
+    finding.addresses = [f"boot:{SERVICE}"]
+    return finding
+
+
+class _Teller:
+    """Makes findings with what a host knows of its CCDs and of the roles of its CPUs, asked for when first needed."""
+
+    def __init__(self, host: Host | None) -> None:
+        self.host = host
+        self._ccds: Mapping[int, int] | None = None
+        self._role_of: RoleOf | None = None
+
+    def finding(self, members: Sequence[Verdict], boot: str) -> Finding:
+        first = members[0]
+        what, unit, dummy = words.describe(first.address)
+        places = [place for place in (words.describe(one.address)[2] for one in members) if place is not None]
+        finding = Finding(layer_of(first.address), what, status(first, boot))
+        finding.where = words.where(unit, places, self.ccds() if unit == words.L3_DOMAIN else None)
+        finding.wanted = _together(members, "wanted")
+        finding.found = _together(members, "found")
+        finding.at_boot = _together(members, "at_boot")
+        finding.live, finding.persistent = first.live, first.persistent
+        finding.pending_reboot = first.pending_reboot
+        finding.reason = first.reason
+        finding.request = first.request
+        finding.role = origin.role(first.request)
+        names = (origin.variable(one.request, one.address, one.wanted, self.role_of()) for one in members)
+        finding.variables = [name for name in dict.fromkeys(names) if name]
+        finding.addresses = [one.address for one in members]
+        finding.repair = _repair(finding)
+        return finding
+
+    def ccds(self) -> Mapping[int, int]:
+        if self._ccds is None:
+            domains = [] if self.host is None else self.host.topology.l3
+            self._ccds = {domain.id: domain.ccd for domain in domains if domain.id is not None}
+        return self._ccds
+
+    def role_of(self) -> RoleOf | None:
+        if self._role_of is None and self.host is not None:
+            self._role_of = _roles(self.host)
+        return self._role_of
+
+
+def _roles(host: Host) -> RoleOf:
+    from .._errors import TuningError
+    from .._host.host import ROLES
+
+    try:
+        roles = {cpu: role for role in ROLES for cpu in getattr(host.plan, role)}
+    except TuningError:
+        roles = {}  # What does not fit is a finding of its own; this only looks for a name.
+    return roles.get
+
+
+def _together(members: Sequence[Verdict], name: str) -> str:
+    """Return the value of all members; where they differ, each with its place."""
+    texts = {one.address: words.value(one.address, getattr(one, name)) for one in members}
+    if len(set(texts.values())) == 1 or not members:
+        return texts[members[0].address]
+    return ", ".join(f"{words.describe(address)[2]}={text}" for address, text in texts.items())
+
+
+def _repair(finding: Finding) -> str:
+    if finding.status == UNSUPPORTED:
+        return ""
+    if finding.layer == "cmdline" and finding.pending_reboot:
+        return f"{REBOOT} -e epyc_reboot_ok=true"
+    if finding.role:
+        return f"{SITE} --tags {finding.role}"
+    return SITE if finding.layer in (BOOT, OTHER) or not finding.request else APPLY

@@ -1,0 +1,95 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Holds every setting that requests ask for against the host: one verdict for each address."""
+
+from __future__ import annotations
+
+from .._errors import BadRequest, TuningError
+from .._io.paths import ENABLED, SERVICE
+from .._knobs.catalogue import KNOBS, in_order
+from .._knobs.desired import stored
+from .verdict import DRIFT, OK, Verdict, unknown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from .._host.host import Host
+    from .._io.store import Store
+    from .._knobs.knob import Knob
+
+
+def survey(host: Host, store: Store, requests: Mapping[str, Mapping[str, Any]]) -> list[Verdict]:
+    """Return a verdict per address that the requests (by "KNOB/LABEL") want; a later request wins over an earlier."""
+    by_address: dict[str, Verdict] = {}
+    boot = why_not_at_boot(host)
+    kept = stored(store)[1]
+    for name, label, options in in_order(requests):
+        request = f"{name}/{label}"
+        reason = boot
+        if kept.get(request) != dict(options):
+            reason = "the request is not stored on the host, or stored differently; set persistent"
+        for verdict in _of_request(host, name, request, options, reason):
+            by_address[verdict.address] = verdict
+    return list(by_address.values())
+
+
+def why_not_at_boot(host: Host) -> str:
+    """Return why nothing will be made again at the next boot, an empty text where it will."""
+    if host.fs.find(ENABLED) is None:
+        return f"{SERVICE} is not enabled; the role sovereign.epyc.base installs it"
+    return ""
+
+
+def _of_request(host: Host, name: str, request: str, options: Mapping[str, Any], boot: str) -> Iterable[Verdict]:
+    if name not in KNOBS:
+        return [unknown(request, f"{name}:", f"this version of the collection has no knob {name}")]
+    try:
+        knobs = KNOBS[name](host, options)
+    except TuningError as error:
+        return [_not_known(request, f"{name}:", error)]
+    verdicts: list[Verdict] = []
+    for knob in knobs:
+        try:
+            verdicts += _of_knob(knob, request, boot)
+        except TuningError as error:
+            verdicts.append(_not_known(request, f"{name}:", error))
+            if isinstance(error, BadRequest):
+                break
+    return verdicts
+
+
+def _not_known(request: str, address: str, error: TuningError) -> Verdict:
+    verdict = unknown(request, address, str(error))
+    verdict.supported = not isinstance(error, BadRequest)
+    return verdict
+
+
+def _of_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
+    wanted = knob.wanted()
+    live = knob.live(wanted)
+    configured = knob.read(wanted) if knob.lasting else {}
+    verdicts = []
+    for address, value in wanted.items():
+        verdict = Verdict(request, address, value)
+        verdicts.append(verdict)
+        gone = knob.gone(address)
+        if gone:
+            verdict.reason = gone
+            continue
+        verdict.found = live.get(address)
+        # What is configured may be compared more strictly, as a boot parameter with every boot entry.
+        in_force = verdict.found == value if knob.lasting else knob.same(address, value, verdict.found)
+        verdict.live = OK if in_force else DRIFT
+        if knob.lasting:
+            verdict.at_boot = configured.get(address)
+            verdict.persistent = OK if knob.same(address, value, configured.get(address)) else DRIFT
+            verdict.pending_reboot = verdict.persistent == OK and verdict.live == DRIFT
+        else:
+            verdict.at_boot = None if boot else value
+            verdict.persistent = DRIFT if boot else OK
+            verdict.reason = boot
+    return verdicts

@@ -1,0 +1,80 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Metrics in the text format of Prometheus, for the textfile collector of node_exporter.
+
+Source: the page "Exposition formats" of the Prometheus documentation.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .findings import Finding
+
+SETTINGS = "sovereign_epyc_settings"
+DRIFT = "sovereign_epyc_drift"
+HELP = {
+    SETTINGS: "Settings of a layer by what was found out about them.",
+    DRIFT: "Something that is not as it shall be: drift, unknown, or not supported here.",
+    "sovereign_epyc_check_success": "Whether the check could be made.",
+    "sovereign_epyc_hosts": "Hosts by state.",
+    "sovereign_epyc_host_state": "The state of a host: unreachable, failed, drift, unknown or clean.",
+}
+#: Of a finding, what names it. Values stay out: a label that changes makes another series each time.
+LABELS = ("layer", "what", "where", "status", "live", "persistent", "role")
+
+Sample = tuple["Mapping[str, str]", int]
+
+
+def render(families: Mapping[str, Sequence[Sample]]) -> str:
+    """Return metrics by name, each a list of labels and value, in the order given."""
+    lines = []
+    for name, samples in families.items():
+        lines += [f"# HELP {name} {HELP[name]}", f"# TYPE {name} gauge"]
+        lines += [f"{name}{_labels(labels)} {number}" for labels, number in samples]
+    return "\n".join(lines) + "\n"
+
+
+def settings(coverage: Mapping[str, Mapping[str, int]], **more: str) -> list[Sample]:
+    """Return a sample for each layer and status."""
+    return [
+        ({**more, "layer": layer, "status": status}, count)
+        for layer, counts in coverage.items()
+        for status, count in counts.items()
+    ]
+
+
+def drift(finding: Mapping[str, object], **more: str) -> Sample:
+    """Return the sample of a finding."""
+    pending = str(finding["pending_reboot"]).lower()
+    return {**more, **{name: str(finding[name]) for name in LABELS}, "pending_reboot": pending}, 1
+
+
+def of_host(findings: Sequence[Finding], coverage: Mapping[str, Mapping[str, int]]) -> str:
+    """Return the metrics that a host tells of itself."""
+    return render(
+        {
+            "sovereign_epyc_check_success": [({}, 1)],
+            SETTINGS: settings(coverage),
+            DRIFT: [drift(finding.to_dict()) for finding in findings],
+        }
+    )
+
+
+def of_failure() -> str:
+    """Return the metrics of a host whose check could not be made."""
+    return render({"sovereign_epyc_check_success": [({}, 0)]})
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items()) + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The whole-host drift check: the verdicts on all that is stored, and on the store itself."""
+
+from __future__ import annotations
+
+from .._errors import TuningError
+from .._host.host import Host
+from .._io.store import Store
+from .._knobs.desired import INTENT, stored
+from . import findings
+from .judge import survey, why_not_at_boot
+from .verdict import DRIFT, OK, Verdict, unknown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .._io.kernelfs import KernelFS
+
+NOTHING = "nothing is stored on this host: site.yml has never run here, or everything was put back"
+OTHER_INTENT = "the boot service plans with the intent that is stored, and the inventory has another one"
+
+
+class Survey:
+    """What a check found out."""
+
+    def __init__(self, host: Host, verdicts: list[Verdict], boot: str = "") -> None:
+        self.host = host
+        self.verdicts = verdicts
+        #: Why nothing will be made again at the next boot.
+        self.boot = boot
+
+    @property
+    def clean(self) -> bool:
+        """Tell whether nothing is wrong and nothing unknown."""
+        return all(verdict.clean for verdict in self.verdicts)
+
+    def findings(self) -> list[findings.Finding]:
+        """Return what is not as it shall be, folded."""
+        return findings.findings(self.verdicts, self.boot, self.host)
+
+    def coverage(self) -> dict[str, dict[str, int]]:
+        """Return by layer how many settings have which status."""
+        return findings.coverage(self.verdicts, self.boot)
+
+
+def of_host(
+    fs: KernelFS,
+    requests: Mapping[str, Mapping[str, Any]] | None = None,
+    intent: Mapping[str, Any] | None = None,
+    store: Store | None = None,
+) -> Survey:
+    """Check requests under an intent; those that are not given are the stored ones."""
+    store = store or Store(read_only=True)
+    stored_intent, stored_requests = stored(store)
+    host = Host(fs, stored_intent if intent is None else intent)
+    verdicts = survey(host, store, stored_requests if requests is None else requests)
+    if not verdicts:
+        return Survey(host, [unknown("", "desired:", NOTHING)])
+    if intent is not None and not _same(intent, stored_intent):
+        verdicts.append(_other_intent(intent, stored_intent))
+    return Survey(host, verdicts, why_not_at_boot(host))
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Tell whether two intents ask for the same; what one leaves out has its default in the other."""
+    if one == other:
+        return True
+    try:
+        return _asked(one) == _asked(other)
+    except TuningError:
+        return False  # The requests that need the plan tell what is wrong with it.
+
+
+def _asked(raw: Mapping[str, Any]) -> list[object]:
+    from .._host.plan import Intent
+
+    intent = Intent.parse(raw)
+    amounts = [place.l3 for place in (intent.draft, intent.verify)] + [intent.default_l3]
+    places = [(place.unit, place.count) for place in (intent.draft, intent.verify)]
+    shares = [amount and (amount.kind, amount.number) for amount in amounts]
+    return [intent.housekeeping_cores, intent.housekeeping_per, *places, *shares]
+
+
+def _other_intent(intent: Mapping[str, Any], stored_intent: Mapping[str, Any]) -> Verdict:
+    import json
+
+    verdict = Verdict("", INTENT, json.dumps(intent, sort_keys=True))
+    verdict.found = verdict.at_boot = json.dumps(stored_intent, sort_keys=True)
+    verdict.live, verdict.persistent = OK, DRIFT
+    verdict.reason = OTHER_INTENT
+    return verdict

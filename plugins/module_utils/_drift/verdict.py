@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The verdicts on every setting: is it in force now, will it be after a boot, and is a reboot pending.
+
+"unknown" stands where something could not be read or planned, with the reason; it is never counted as fine.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    pass
+
+OK, DRIFT, UNKNOWN = "ok", "drift", "unknown"
+
+
+class Verdict:
+    """What was found out about one address."""
+
+    __slots__ = (
+        "address",
+        "at_boot",
+        "found",
+        "live",
+        "pending_reboot",
+        "persistent",
+        "reason",
+        "request",
+        "supported",
+        "wanted",
+    )
+
+    def __init__(self, request: str, address: str, wanted: str | None) -> None:
+        self.request = request
+        self.address = address
+        self.wanted = wanted
+        self.found: str | None = None
+        #: What the next boot will have, where that is a setting of its own, as with a boot parameter.
+        self.at_boot: str | None = None
+        self.live = UNKNOWN
+        self.persistent = UNKNOWN
+        self.pending_reboot = False
+        self.reason = ""
+        #: False where this host cannot have what is asked, by its hardware, its kernel or its plan.
+        self.supported = True
+
+    @property
+    def clean(self) -> bool:
+        """Tell whether nothing is wrong and nothing unknown."""
+        return self.live == OK and self.persistent == OK
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def unknown(request: str, address: str, reason: str) -> Verdict:
+    """Return the verdict on what could not be looked at."""
+    verdict = Verdict(request, address, None)
+    verdict.reason = reason
+    return verdict

@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The host that knobs are built for: its kernel files, and its topology and plan, each read when first asked for."""
+
+from __future__ import annotations
+
+from .._errors import BadRequest
+from .._notation import cpulist
+from .topology import discover
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .._io.kernelfs import KernelFS
+    from .plan import Plan
+    from .topology import Topology
+
+ROLES = ("housekeeping", "draft", "verify", "idle")
+CPU_GRAMMAR = (
+    "CPUs in the kernel's notation such as 0-7,16, a role of the plan (housekeeping, draft, verify, idle), 'all', or a "
+    "place such as ccd0, l3:5, node1 or socket0"
+)
+
+
+class Host:
+    """One host under one intent; without an intent the plan is that of an empty one."""
+
+    def __init__(self, fs: KernelFS, intent: Mapping[str, Any] | None = None) -> None:
+        self.fs = fs
+        self.intent = intent or {}
+        self._topology: Topology | None = None
+        self._plan: Plan | None = None
+
+    def renew(self) -> None:
+        """Read topology and plan anew, after a write that changed what the kernel can tell of itself."""
+        self._topology = self._plan = None
+
+    @property
+    def topology(self) -> Topology:
+        """The topology, read once."""
+        if self._topology is None:
+            self._topology = discover(self.fs)
+        return self._topology
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the intent. Raises BadRequest when the intent does not fit."""
+        if self._plan is None:
+            # Imported here, as it is large and a request that names CPUs by number needs no plan.
+            from .plan import Intent, plan
+
+            self._plan = plan(Intent.parse(self.intent), self.topology)
+        return self._plan
+
+    def cpus(self, text: str) -> tuple[int, ...]:
+        """Return the online CPUs that a text names: numbers, roles and places, separated by commas."""
+        found: set[int] = set()
+        for word in text.split(","):
+            found.update(self._cpus_of(word.strip()))
+        if not found:
+            raise BadRequest(f"'{text}' names no CPUs; say {CPU_GRAMMAR}.")
+        strange = found - set(self.topology.online)
+        if strange:
+            off = strange & set(self.topology.offline)
+            reason = "offline" if off else "not on this host"
+            raise BadRequest(
+                f"'{text}': CPU {cpulist.render(off or strange)} is {reason}; online are "
+                f"{cpulist.render(self.topology.online)}."
+            )
+        return tuple(sorted(found))
+
+    def _cpus_of(self, word: str) -> tuple[int, ...]:
+        top = self.topology
+        if word in ROLES:
+            members: tuple[int, ...] = getattr(self.plan, word)
+            if not members:
+                raise BadRequest(f"The plan gives the role {word} no CPU on this host.")
+            return members
+        if word == "all":
+            return top.online
+        places: dict[str, dict[int | None, tuple[int, ...]]] = {
+            "ccd": {n: tuple(c for d in ccd for c in d.cpus) for n, ccd in enumerate(top.ccds)},
+            "l3:": {d.id: d.cpus for d in top.l3},
+            "node": {node.id: node.cpus for node in top.nodes},
+            "socket": dict(top.sockets.items()),
+        }
+        for place, members_of in places.items():
+            number = word[len(place) :]
+            if word.startswith(place) and number.isdecimal():
+                if int(number) not in members_of:
+                    there = cpulist.render(n for n in members_of if n is not None)
+                    raise BadRequest(f"There is no {word} on this host, only {there}.")
+                return members_of[int(number)]
+        try:
+            return cpulist.parse(word)
+        except ValueError:
+            raise BadRequest(f"'{word}' names no CPUs; say {CPU_GRAMMAR}.") from None

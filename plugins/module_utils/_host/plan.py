@@ -1,0 +1,339 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who works where on this host: a pure function of what the operator intends and what the host is made of.
+
+The intent speaks of roles and amounts, never of CPU numbers or masks, so that one intent fits every SKU.
+"""
+
+from __future__ import annotations
+
+from .._errors import BadRequest
+from .._notation import cpulist
+from .._notation.masks import Amount, allocate, ways_in
+from .._notation.sizes import size_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .topology import L3Domain, Topology
+
+PER = ("node", "socket", "host")
+UNITS = ("ccds", "l3_domains")
+
+
+class Placement:
+    """What one role asks for: a number of CCDs or L3 domains (None is "the rest") and an L3 amount in each domain."""
+
+    __slots__ = ("count", "l3", "unit")
+
+    def __init__(self, unit: str, count: int | None, l3: Amount | None) -> None:
+        self.unit = unit
+        self.count = count
+        self.l3 = l3
+
+
+class Intent:
+    """What the operator wants of the host.
+
+    ``housekeeping_cores`` cores per ``housekeeping_per`` are left to the operating system. ``draft`` and ``verify`` are
+    placements; ``default_l3`` is what the default resctrl group keeps where a role has a share, None for all the rest.
+    """
+
+    __slots__ = ("default_l3", "draft", "housekeeping_cores", "housekeeping_per", "verify")
+
+    def __init__(
+        self,
+        housekeeping_cores: int = 1,
+        housekeeping_per: str = "node",
+        draft: Placement | None = None,
+        verify: Placement | None = None,
+        default_l3: Amount | None = None,
+    ) -> None:
+        self.housekeeping_cores = housekeeping_cores
+        self.housekeeping_per = housekeeping_per
+        self.draft = draft or Placement("ccds", 0, None)
+        self.verify = verify or Placement("ccds", None, None)
+        self.default_l3 = default_l3
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> Intent:
+        """Read the dictionaries of an inventory. Raises BadRequest, naming the key, for what makes no sense."""
+        housekeeping = _table(raw, "housekeeping", ("cores", "per"))
+        cores = _whole(housekeeping.get("cores", 1), "housekeeping.cores")
+        per = housekeeping.get("per", "node")
+        if per not in PER:
+            raise BadRequest(f"housekeeping.per is '{per}'; say one of {', '.join(PER)}.")
+        default = _table(raw, "default", ("l3",))
+        return cls(
+            cores, per, _placement(raw, "draft", 0), _placement(raw, "verify", None), _amount(default, "default")
+        )
+
+
+def _table(raw: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[str, Any]:
+    table = raw.get(name) or {}
+    if not isinstance(table, dict):
+        raise BadRequest(f"{name} must be a dictionary of {', '.join(keys)}, not '{table}'.")
+    strange = sorted(set(table) - set(keys))
+    if strange:
+        raise BadRequest(f"{name} has no '{strange[0]}'; it takes {', '.join(keys)}.")
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def _whole(value: object, name: str) -> int:
+    if isinstance(value, bool) or not str(value).isdecimal():
+        raise BadRequest(f"{name} must be a whole number from 0 up, not '{value}'.")
+    return int(str(value))
+
+
+def _amount(table: Mapping[str, Any], name: str) -> Amount | None:
+    if "l3" not in table:
+        return None
+    amount = Amount.parse(table["l3"])
+    if amount.kind == "mask":
+        raise BadRequest(
+            f"{name}.l3 is '{amount.text}': a plan speaks of ways, bytes or a share; it chooses the masks."
+        )
+    return amount
+
+
+def _placement(raw: Mapping[str, Any], name: str, default: int | None) -> Placement:
+    table = _table(raw, name, (*UNITS, "l3"))
+    given = [unit for unit in UNITS if unit in table]
+    if len(given) > 1:
+        raise BadRequest(f"{name} has both ccds and l3_domains; give one of them.")
+    if not given:
+        return Placement("ccds", default, _amount(table, name))
+    return Placement(given[0], _whole(table[given[0]], f"{name}.{given[0]}"), _amount(table, name))
+
+
+class Group:
+    """A resctrl group of the plan.
+
+    ``masks`` has every L3 domain by id. It is empty while the width of masks is unknown; then ``amount`` is what its
+    own ``domains`` shall give it.
+    """
+
+    __slots__ = ("amount", "cpus", "domains", "masks", "name")
+
+    def __init__(self, name: str, cpus: tuple[int, ...], domains: Sequence[L3Domain], amount: Amount | None) -> None:
+        self.name = name
+        self.cpus = cpus
+        self.domains = domains
+        self.amount = amount
+        self.masks: dict[int, int] = {}
+
+    def l3(self) -> dict[str, str]:
+        """Return the l3 option for the resctrl_schemata module."""
+        if self.masks or not self.amount:
+            return {str(domain): f"{mask:x}" for domain, mask in sorted(self.masks.items())}
+        return {cpulist.render(domain.id or 0 for domain in self.domains): self.amount.text}
+
+
+class Plan:
+    """The answer: CPUs per role, resctrl groups, remarks, and per layer the reason that it cannot be had here."""
+
+    def __init__(self) -> None:
+        self.housekeeping: tuple[int, ...] = ()
+        self.draft: tuple[int, ...] = ()
+        self.verify: tuple[int, ...] = ()
+        self.idle: tuple[int, ...] = ()
+        self.groups: list[Group] = []
+        self.default = Group("default", (), (), None)
+        self.remarks: list[str] = []
+        self.cannot: dict[str, str] = {}
+
+    def role_of(self, cpu: int) -> str:
+        """Return the role that owns a CPU."""
+        for role in ("housekeeping", "draft", "verify"):
+            if cpu in getattr(self, role):
+                return role
+        return "idle"
+
+    def resctrl(self) -> dict[str, Any]:
+        """Return the groups and the default group as options of the resctrl_schemata module."""
+        return {
+            "masks_known": bool(self.default.masks),
+            "groups": [
+                {"name": group.name, "cpus": cpulist.render(group.cpus), "l3": group.l3()} for group in self.groups
+            ],
+            "default": {"l3": self.default.l3()},
+        }
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for facts."""
+        return {
+            "cpus": {role: cpulist.render(getattr(self, role)) for role in ("housekeeping", "draft", "verify", "idle")},
+            "resctrl": self.resctrl(),
+            "remarks": self.remarks,
+            "cannot": self.cannot,
+        }
+
+
+def plan(intent: Intent, top: Topology) -> Plan:
+    """Return the plan. Raises BadRequest with the reason when the intent does not fit this host."""
+    result = Plan()
+    result.housekeeping = _housekeeping(intent, top)
+    if not result.housekeeping:
+        result.remarks.append("No core is kept for the operating system: interrupts and daemons run among the threads.")
+    draft, rest = _take(intent.draft, "draft", top, top.l3, result.housekeeping)
+    verify, dummy = _take(intent.verify, "verify", top, rest, result.housekeeping)
+    kept = set(result.housekeeping)
+    result.draft = _cpus_of(draft, kept)
+    if top.l3 or intent.verify.count == 0:
+        result.verify = _cpus_of(verify, kept)
+    else:
+        result.verify = tuple(cpu for cpu in top.online if cpu not in kept)
+    result.idle = tuple(sorted(set(top.online) - kept - set(result.draft) - set(result.verify)))
+    for role, placement, domains in (("draft", intent.draft, draft), ("verify", intent.verify, verify)):
+        if placement.count != 0 and not getattr(result, role):
+            raise BadRequest(
+                f"{role}: no CPU is left for it; housekeeping and the other role take all {len(top.online)}."
+            )
+        if placement.l3 and not domains:
+            result.remarks.append(f"{role}.l3 is without effect, because {role} has no L3 domain.")
+    _partition_l3(intent, top, draft, verify, result)
+    return result
+
+
+def _housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:
+    """The first cores of each node, socket or host: CPU 0 is always among them, and it can never be isolated."""
+    places = {
+        "node": [(f"node {node.id}", node.cpus) for node in top.nodes],
+        "socket": [(f"socket {number}", cpus) for number, cpus in top.sockets.items()],
+        "host": [("the host", top.online)],
+    }[intent.housekeeping_per]
+    kept: list[int] = []
+    for name, cpus in places:
+        members = set(cpus)
+        cores = [core for core in top.cores if members.intersection(core)]
+        if cores and intent.housekeeping_cores >= len(cores):
+            raise BadRequest(
+                f"housekeeping takes {intent.housekeeping_cores} cores of {name}, which has only {len(cores)}: none "
+                "would be left to work."
+            )
+        for core in cores[: intent.housekeeping_cores]:
+            kept += core
+    return tuple(sorted(kept))
+
+
+def _take(
+    placement: Placement, role: str, top: Topology, free: Sequence[L3Domain], housekeeping: Sequence[int]
+) -> tuple[list[L3Domain], list[L3Domain]]:
+    """Return the domains that a role gets, and those that are left.
+
+    The domains with the fewest housekeeping cores come first, so that a draft on one CCD has the whole of it where
+    the host has such a CCD.
+    """
+    if placement.count is None:
+        return list(free), []
+    if placement.count == 0:
+        return [], list(free)
+    if not top.l3:
+        raise BadRequest(
+            f"{role}: this host shows no L3 domains ({'; '.join(top.missing)}), so nothing can be placed on one."
+        )
+    pool = set(free)
+    units = [[d] for d in free] if placement.unit == "l3_domains" else [c for c in top.ccds if pool.issuperset(c)]
+    if placement.count > len(units):
+        raise BadRequest(
+            f"{role} asks for {placement.count} {placement.unit}, but only {len(units)} of {_total(placement, top)} "
+            "are left on this host."
+        )
+    busy = set(housekeeping)
+    units.sort(key=lambda unit: _rank([cpu for domain in unit for cpu in domain.cpus], busy))
+    taken = [domain for unit in units[: placement.count] for domain in unit]
+    return taken, [domain for domain in free if domain not in taken]
+
+
+def _rank(cpus: Sequence[int], busy: set[int]) -> tuple[bool, int, int]:
+    """Order units: those with no CPU left to work come last, then by housekeeping CPUs, then by number."""
+    kept = busy.intersection(cpus)
+    return len(kept) == len(cpus), len(kept), min(cpus)
+
+
+def _total(placement: Placement, top: Topology) -> int:
+    return len(top.ccds) if placement.unit == "ccds" else len(top.l3)
+
+
+def _cpus_of(domains: Sequence[L3Domain], without: set[int]) -> tuple[int, ...]:
+    return tuple(sorted(cpu for domain in domains for cpu in domain.cpus if cpu not in without))
+
+
+def _partition_l3(
+    intent: Intent, top: Topology, draft: Sequence[L3Domain], verify: Sequence[L3Domain], result: Plan
+) -> None:
+    """Choose the masks: a role fills the high ways of its own domains, the default group the low ones.
+
+    Where a group has no CPU it gets the default group's ways, so that a thread that strays there does no harm.
+    """
+    asked = [
+        Group(role, getattr(result, role), domains, amount)
+        for role, amount, domains in (("draft", intent.draft.l3, draft), ("verify", intent.verify.l3, verify))
+        if amount and domains
+    ]
+    if intent.default_l3 and not asked:
+        result.remarks.append("default.l3 is without effect, because no role has an L3 amount.")
+    _refuse_what_no_domain_has(asked)
+    able = top.resctrl
+    reason = _why_no_cat(top)
+    if able is None or reason:
+        if asked:
+            result.cannot["cat"] = reason
+        return
+    if able.closids is not None and len(asked) + 1 > able.closids:
+        raise BadRequest(
+            f"The plan needs {len(asked) + 1} resctrl groups with the default one, but this host has {able.closids} "
+            "classes of service" + (" (cdp halves them)." if "cdp" in able.mount_options else ".")
+        )
+    result.groups = asked
+    if able.cbm_mask is None:
+        result.default.amount = intent.default_l3 if asked else None
+        result.default.domains = [domain for group in asked for domain in group.domains]
+        return
+    for domain in top.l3:
+        _divide(domain, able.cbm_mask, intent.default_l3, result)
+
+
+def _divide(domain: L3Domain, full: int, default_l3: Amount | None, result: Plan) -> None:
+    """Give every group its mask in one domain."""
+    here = [(group.name, group.amount) for group in result.groups if group.amount and domain in group.domains]
+    where = f"L3 domain {domain.id}"
+    masks = allocate(full, domain.bytes, here, ("default", default_l3) if default_l3 and here else None, where)
+    default = masks.setdefault("default", full & ~sum(masks.values()))
+    if not default:
+        raise BadRequest(
+            f"{where}: {here[0][0]} takes all {ways_in(full)} ways and leaves none to the default group, in which the "
+            "kernel and every daemon run. Leave it at least 1 way."
+        )
+    for group in [*result.groups, result.default]:
+        group.masks[domain.id or 0] = masks.get(group.name, default)
+    for dummy, amount in here:
+        remark = amount.rounding(ways_in(full), domain.bytes)
+        if remark and remark not in result.remarks:
+            result.remarks.append(remark)
+
+
+def _refuse_what_no_domain_has(asked: Sequence[Group]) -> None:
+    for group in asked:
+        smallest = min(group.domains, key=lambda domain: domain.bytes)
+        if group.amount and group.amount.kind == "bytes" and group.amount.number > smallest.bytes:
+            raise BadRequest(
+                f"{group.name} asks for {size_text(int(group.amount.number))} in each of its L3 domains, but L3 domain "
+                f"{smallest.id} has only {size_text(smallest.bytes)}. An amount counts per domain, and cores fill only "
+                "their own."
+            )
+
+
+def _why_no_cat(top: Topology) -> str:
+    """Return the reason that masks cannot be planned here, empty where they can."""
+    if top.resctrl is None or "cat_l3" not in top.flags:
+        return next(
+            (reason for reason in top.missing if reason.startswith("resctrl")), "resctrl: the CPU flags lack cat_l3."
+        )
+    if any(domain.id is None for domain in top.l3):
+        return next(reason for reason in top.missing if reason.startswith("L3 domain ids"))
+    return ""

@@ -1,0 +1,89 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A plan as a page for people: the CPUs of each role, and a map of the L3 domains with what runs where."""
+
+from __future__ import annotations
+
+from .._notation import cpulist
+from .._notation.masks import ways_in
+from .._notation.sizes import size_text
+from .topology import describe_l3
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .plan import Plan
+    from .topology import L3Domain, Topology
+
+ROLES = ("housekeeping", "draft", "verify", "idle")
+
+
+def render(plan: Plan, top: Topology) -> str:
+    """Return the page, without a newline at its end."""
+    lines = [
+        f"{top.model or 'unknown CPU'}, family {top.family} model {top.model_number}, Linux {top.kernel}",
+        f"{_count(len(top.sockets), 'socket')}, {_count(len(top.nodes), 'node')}, {_count(len(top.cores), 'core')}, "
+        f"SMT {top.smt}, {_count(len(top.ccds), 'CCD')}, L3: {describe_l3(top.l3) or 'unknown'}",
+    ]
+    if top.ccd_source:
+        lines.append(f"CCDs from: {top.ccd_source}")
+    lines.append("")
+    for role in ROLES:
+        cpus = getattr(plan, role)
+        if cpus or role != "idle":
+            lines.append(f"{role:<13} {_count(len(cpus), 'CPU'):>8}   {cpulist.render(cpus) or '-'}")
+    if top.l3:
+        lines += ["", *_map(plan, top)]
+    if plan.remarks or plan.cannot or top.missing:
+        lines.append("")
+    lines += [f"Note: {remark}" for remark in plan.remarks]
+    lines += [f"Cannot do '{layer}' here: {reason}" for layer, reason in plan.cannot.items()]
+    lines += [f"Missing: {item}" for item in top.missing if item not in plan.cannot.values()]
+    return "\n".join(lines)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _map(plan: Plan, top: Topology) -> list[str]:
+    """One row per L3 domain; its ways from the highest down, each as the first letter of the group that fills it."""
+    full = top.resctrl.cbm_mask if top.resctrl else None
+    show_ways = bool(full and plan.groups)
+    legend = ""
+    if full and show_ways:
+        way = size_text(top.l3[0].bytes // ways_in(full))
+        names = ", ".join([*(f"{group.name[0]} {group.name}" for group in plan.groups), ". default"])
+        legend = f"L3 ways of {way} ({names})"
+    width = max(len(cpulist.render(domain.cpus)) for domain in top.l3)
+    ways_width = max(full.bit_length(), len(legend)) if full and show_ways else 0
+    head = f"{'node':>4} {'CCD':>4} {'L3':>4}  {'CPUs':<{width}}  " + (f"{legend:<{ways_width}}  " if show_ways else "")
+    rows = [head + "who"]
+    for domain in top.l3:
+        number = "-" if domain.id is None else domain.id
+        node = "-" if domain.node is None else domain.node
+        row = f"{node:>4} {domain.ccd:>4} {number:>4}  {cpulist.render(domain.cpus):<{width}}  "
+        if full and show_ways:
+            row += f"{_ways(plan, domain, full):<{ways_width}}  "
+        rows.append(row + _who(plan, domain))
+    return rows
+
+
+def _ways(plan: Plan, domain: L3Domain, full: int) -> str:
+    """The group on whose CPUs a way matters: those that have CPUs in this domain, else the default group."""
+    here = [group for group in plan.groups if set(group.cpus) & set(domain.cpus)]
+    letters = ""
+    for bit in reversed(range(full.bit_length())):
+        owners = [group.name[0] for group in here if group.masks[domain.id or 0] >> bit & 1]
+        letters += owners[0] if owners else "."
+    return letters
+
+
+def _who(plan: Plan, domain: L3Domain) -> str:
+    parts = []
+    for role in ROLES:
+        cpus = [cpu for cpu in domain.cpus if plan.role_of(cpu) == role]
+        if cpus:
+            parts.append(f"{role} {cpulist.render(cpus)}")
+    return ", ".join(parts)

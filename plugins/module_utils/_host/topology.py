@@ -1,0 +1,315 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What this host is made of: CPUs, L3 domains, CCDs, nodes and sockets, as its kernel tells it.
+
+Everything is read from sysfs and /proc, nothing is computed from a SKU name. What could not be read is None or empty
+and named in ``missing`` with the reason. Ids have holes and move between boots; never count them.
+Source: Documentation/ABI/testing/sysfs-devices-system-cpu and Documentation/admin-guide/cputopology.rst.
+"""
+
+from __future__ import annotations
+
+from .._kernel import cpuid, resctrl
+from .._kernel.hugepages import NODES
+from .._notation import cpulist
+from .._notation.sizes import UNITS, size_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .._io.kernelfs import KernelFS
+
+CPUS = "/sys/devices/system/cpu"
+
+#: L3 domains (CCX) on one CCD by CPU family and model range, where the kernel gives no die_id.
+#: Source: the tuning guides that SUSE wrote with AMD for EPYC 9004 and 9005, and AMD's model list in LIKWID.
+CCX_PER_CCD = (
+    (23, 0x00, 0x2F, 2, "Zen"),
+    (23, 0x30, 0xFF, 2, "Zen 2"),
+    (25, 0x00, 0x0F, 1, "Zen 3"),
+    (25, 0x10, 0x1F, 1, "Zen 4"),
+    (25, 0xA0, 0xAF, 2, "Zen 4c"),
+    (26, 0x00, 0x1F, 1, "Zen 5"),
+)
+
+
+class L3Domain:
+    """CPUs that share one L3 cache; ``id`` is the kernel's, the one that resctrl uses, None where it gives none."""
+
+    __slots__ = ("bytes", "ccd", "cpus", "id", "node", "socket")
+
+    def __init__(self, domain_id: int | None, size: int, cpus: tuple[int, ...]) -> None:
+        self.id = domain_id
+        self.bytes = size
+        self.cpus = cpus
+        self.socket: int | None = None
+        self.node: int | None = None
+        self.ccd = 0
+
+
+class Node:
+    """A NUMA node; ``hugepages`` maps a page size in kB to (pages, free pages)."""
+
+    __slots__ = ("bytes", "cpus", "hugepages", "id")
+
+    def __init__(self, node_id: int, cpus: tuple[int, ...], size: int, hugepages: dict[int, tuple[int, int]]) -> None:
+        self.id = node_id
+        self.cpus = cpus
+        self.bytes = size
+        self.hugepages = hugepages
+
+
+class Topology:
+    """All that the planner and the knobs know about a host."""
+
+    def __init__(self) -> None:
+        self.vendor = ""
+        self.model = ""
+        self.sku = ""
+        self.family = 0
+        self.model_number = 0
+        self.stepping = 0
+        self.flags: frozenset[str] = frozenset()
+        self.kernel = ""
+        self.online: tuple[int, ...] = ()
+        self.offline: tuple[int, ...] = ()
+        self.smt = ""
+        self.cores: tuple[tuple[int, ...], ...] = ()
+        self.sockets: dict[int, tuple[int, ...]] = {}
+        self.nodes: list[Node] = []
+        self.l3: list[L3Domain] = []
+        self.ccds: list[list[L3Domain]] = []
+        self.ccd_source = ""
+        self.cpufreq_driver: str | None = None
+        self.resctrl: resctrl.Abilities | None = None
+        self.prefetch_control: bool | None = None
+        self.missing: list[str] = []
+
+    @property
+    def is_amd(self) -> bool:
+        """Tell whether AMD's units and rules hold here."""
+        return self.vendor == "AuthenticAMD"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for facts: sizes in bytes, CPUs in the kernel's list notation."""
+        return {
+            "vendor": self.vendor,
+            "model": self.model,
+            "sku": self.sku,
+            "family": self.family,
+            "model_number": self.model_number,
+            "stepping": self.stepping,
+            "kernel": self.kernel,
+            "cpus": {"online": cpulist.render(self.online), "offline": cpulist.render(self.offline)},
+            "smt": self.smt,
+            "cores": len(self.cores),
+            "sockets": {str(number): cpulist.render(cpus) for number, cpus in self.sockets.items()},
+            "nodes": [
+                {
+                    "id": node.id,
+                    "cpus": cpulist.render(node.cpus),
+                    "bytes": node.bytes,
+                    "hugepages": {
+                        f"{size}kB": {"total": total, "free": free} for size, (total, free) in node.hugepages.items()
+                    },
+                }
+                for node in self.nodes
+            ],
+            "l3": [
+                {
+                    "id": domain.id,
+                    "bytes": domain.bytes,
+                    "cpus": cpulist.render(domain.cpus),
+                    "ccd": domain.ccd,
+                    "node": domain.node,
+                    "socket": domain.socket,
+                }
+                for domain in self.l3
+            ],
+            "ccds": [[domain.id for domain in ccd] for ccd in self.ccds],
+            "ccd_source": self.ccd_source,
+            "cpufreq_driver": self.cpufreq_driver,
+            "resctrl": self.resctrl.to_dict() if self.resctrl else None,
+            "prefetch_control": self.prefetch_control,
+            "missing": self.missing,
+        }
+
+
+def discover(fs: KernelFS) -> Topology:
+    """Read the whole topology. Reads a few files per L3 domain and node, not per CPU."""
+    top = Topology()
+    _identity(fs, top)
+    _cpus(fs, top)
+    _sockets(fs, top)
+    _nodes(fs, top)
+    _l3(fs, top)
+    _group_ccds(fs, top)
+    _abilities(fs, top)
+    return top
+
+
+def _identity(fs: KernelFS, top: Topology) -> None:
+    # The first CPU's block is enough, and the whole file costs an interrupt to every CPU on some kernels.
+    block = fs.read("/proc/cpuinfo", limit=4096).split("\n\n")[0]
+    fields = {}
+    for line in block.splitlines():
+        key, dummy, value = line.partition(":")
+        fields[key.strip()] = value.strip()
+    top.vendor = fields.get("vendor_id", "")
+    top.model = fields.get("model name", "")
+    words = top.model.split()
+    if "EPYC" in words[:-1]:
+        top.sku = words[words.index("EPYC") + 1]
+    top.family = int(fields.get("cpu family", 0))
+    top.model_number = int(fields.get("model", 0))
+    stepping = fields.get("stepping", "0")
+    top.stepping = int(stepping) if stepping.isdecimal() else 0
+    top.flags = frozenset(fields.get("flags", "").split())
+    top.kernel = fs.find("/proc/sys/kernel/osrelease") or ""
+    if not top.is_amd:
+        top.missing.append(f"an AMD CPU: this one is {top.vendor or 'unknown'} {top.model}".rstrip())
+    elif not top.sku:
+        top.missing.append(f"an EPYC: the CPU calls itself '{top.model}'")
+    if fs.find("/run/systemd/container") is not None:
+        top.missing.append("a kernel of its own: this is a container, and kernel settings belong to its host")
+
+
+def _cpus(fs: KernelFS, top: Topology) -> None:
+    top.online = cpulist.parse(fs.read(f"{CPUS}/online"))
+    present = cpulist.parse(fs.find(f"{CPUS}/present") or fs.read(f"{CPUS}/online"))
+    top.offline = tuple(sorted(set(present) - set(top.online)))
+    if top.offline:
+        top.missing.append(f"CPUs {cpulist.render(top.offline)}: they are offline")
+    top.smt = fs.find(f"{CPUS}/smt/control") or "unknown"
+    if fs.find(f"{CPUS}/smt/active") == "0":
+        top.cores = tuple((cpu,) for cpu in top.online)
+    else:
+        top.cores = _partition(fs, top.online, "topology/thread_siblings_list")
+
+
+def _partition(fs: KernelFS, cpus: Iterable[int], name: str) -> tuple[tuple[int, ...], ...]:
+    """Split CPUs into the sets that a sysfs list names, reading it once per set."""
+    left = set(cpus)
+    parts = []
+    while left:
+        first = min(left)
+        text = fs.find(f"{CPUS}/cpu{first}/{name}")
+        part = tuple(cpu for cpu in cpulist.parse(text or str(first)) if cpu in left) or (first,)
+        parts.append(part)
+        left.difference_update(part)
+    return tuple(parts)
+
+
+def _number(fs: KernelFS, cpu: int, name: str) -> int | None:
+    """Return a whole number from a CPU's folder; None where it is absent or the kernel's -1 for unknown."""
+    text = fs.find(f"{CPUS}/cpu{cpu}/{name}")
+    return int(text) if text is not None and text.isdecimal() else None
+
+
+def _sockets(fs: KernelFS, top: Topology) -> None:
+    for cpus in _partition(fs, top.online, "topology/package_cpus_list"):
+        number = _number(fs, cpus[0], "topology/physical_package_id") or 0
+        top.sockets[number] = tuple(sorted((*top.sockets.get(number, ()), *cpus)))
+
+
+def _nodes(fs: KernelFS, top: Topology) -> None:
+    names = [name for name in fs.names(NODES) if name.startswith("node") and name[4:].isdecimal()]
+    for number in sorted(int(name[4:]) for name in names):
+        folder = f"{NODES}/node{number}"
+        pages = {}
+        for pool in fs.names(f"{folder}/hugepages"):
+            size = pool[len("hugepages-") : -len("kB")]
+            total = fs.find(f"{folder}/hugepages/{pool}/nr_hugepages")
+            free = fs.find(f"{folder}/hugepages/{pool}/free_hugepages")
+            if size.isdecimal() and total and free:
+                pages[int(size)] = (int(total), int(free))
+        words = (fs.find(f"{folder}/meminfo") or "").split()
+        memory = int(words[words.index("MemTotal:") + 1]) * UNITS["KiB"] if "MemTotal:" in words else 0
+        top.nodes.append(Node(number, cpulist.parse(fs.find(f"{folder}/cpulist") or ""), memory, pages))
+    if not top.nodes:
+        top.missing.append(f"NUMA nodes: the kernel shows none in {NODES}; all memory counts as one node")
+        top.nodes.append(Node(0, top.online, 0, {}))
+
+
+def _l3(fs: KernelFS, top: Topology) -> None:
+    index = _l3_index(fs, top.online[0])
+    if index is None:
+        top.missing.append(f"L3 domains: {CPUS}/cpu{top.online[0]}/cache shows no cache of level 3")
+        return
+    for cpus in _partition(fs, top.online, f"cache/{index}/shared_cpu_list"):
+        size = fs.find(f"{CPUS}/cpu{cpus[0]}/cache/{index}/size") or "0K"
+        domain = L3Domain(_number(fs, cpus[0], f"cache/{index}/id"), int(size.rstrip("K")) * UNITS["KiB"], cpus)
+        domain.socket = next((n for n, members in top.sockets.items() if cpus[0] in members), None)
+        domain.node = next((node.id for node in top.nodes if cpus[0] in node.cpus), None)
+        top.l3.append(domain)
+    if any(domain.id is None for domain in top.l3):
+        top.missing.append("L3 domain ids: the kernel gives none, so resctrl domains cannot be told apart")
+    else:
+        top.l3.sort(key=lambda domain: domain.id or 0)
+
+
+def _l3_index(fs: KernelFS, cpu: int) -> str | None:
+    folder = f"{CPUS}/cpu{cpu}/cache"
+    for name in fs.names(folder):
+        if name.startswith("index") and fs.find(f"{folder}/{name}/level") == "3":
+            return name
+    return None
+
+
+def _group_ccds(fs: KernelFS, top: Topology) -> None:
+    """Put the L3 domains on their CCDs: by die_id, else by what the family is built like, else one each."""
+    dies = {domain: (domain.socket, _number(fs, domain.cpus[0], "topology/die_id")) for domain in top.l3}
+    # One die id for a whole socket says nothing: kernels that do not know the CCD answer 0 everywhere.
+    if len(set(dies.values())) > len(top.sockets):
+        top.ccd_source = "the kernel's die_id"
+        for key in sorted(set(dies.values()), key=str):
+            top.ccds.append([domain for domain in top.l3 if dies[domain] == key])
+        top.ccds.sort(key=lambda ccd: ccd[0].cpus[0])
+    else:
+        per_ccd, top.ccd_source = _ccx_per_ccd(top)
+        for socket in top.sockets:
+            members = [domain for domain in top.l3 if domain.socket == socket]
+            top.ccds += [members[at : at + per_ccd] for at in range(0, len(members), per_ccd)]
+    for number, ccd in enumerate(top.ccds):
+        for domain in ccd:
+            domain.ccd = number
+
+
+def _ccx_per_ccd(top: Topology) -> tuple[int, str]:
+    for family, low, high, per_ccd, name in CCX_PER_CCD:
+        if top.is_amd and top.family == family and low <= top.model_number <= high:
+            if any(sum(d.socket == s for d in top.l3) % per_ccd for s in top.sockets):
+                return 1, f"one per L3 domain: {name} has {per_ccd} on a CCD, but a socket here has an odd number"
+            return per_ccd, f"family {family} model {top.model_number} ({name}) has {per_ccd} L3 domain(s) on a CCD"
+    return 1, "one per L3 domain: the kernel gives no die_id and the family is not in our table"
+
+
+def _abilities(fs: KernelFS, top: Topology) -> None:
+    top.cpufreq_driver = fs.find(f"{CPUS}/cpufreq/policy{top.online[0]}/scaling_driver")
+    if top.cpufreq_driver is None:
+        top.missing.append("cpufreq: no driver is bound (BIOS without P-states, or a guest)")
+    reason = resctrl.why_not(fs, top.flags)
+    if reason:
+        top.missing.append(reason)
+    else:
+        top.resctrl = resctrl.abilities(fs, top.flags)
+        if "cat_l3" in top.flags and top.resctrl.cbm_mask is None:
+            top.missing.append(
+                "the L3 mask's width: resctrl is not mounted and the cpuid driver is not loaded (modprobe cpuid)"
+            )
+    prefetch = cpuid.read(fs, 0x80000021)
+    if prefetch is None:
+        top.missing.append("PrefetchCtl: /dev/cpu/0/cpuid cannot be read (as root, after modprobe cpuid, it can)")
+    else:
+        top.prefetch_control = bool(prefetch[0] >> 13 & 1)
+
+
+def describe_l3(domains: Sequence[L3Domain]) -> str:
+    """Return the sizes of L3 domains in words, as "16 x 16 MiB"."""
+    sizes: dict[int, int] = {}
+    for domain in domains:
+        sizes[domain.bytes] = sizes.get(domain.bytes, 0) + 1
+    return ", ".join(f"{count} x {size_text(size)}" for size, count in sizes.items())

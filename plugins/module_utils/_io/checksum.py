@@ -1,0 +1,48 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Checksums of files as people write them, ``sha256:`` and 64 hexadecimal digits, and as they are taken."""
+
+from __future__ import annotations
+
+import hashlib
+
+from .._errors import BadRequest, TuningError
+
+ALGORITHM = "sha256:"
+CHUNK = 1 << 20
+
+
+def digest_in(text: str | None) -> str | None:
+    """Return the digits of a checksum; None where there is none."""
+    if not text:
+        return None
+    digits = text[len(ALGORITHM) :].lower()
+    if not text.startswith(ALGORITHM) or len(digits) != 64 or not set(digits) <= set("0123456789abcdef"):
+        raise BadRequest(f"checksum: '{text}' is none; say sha256: and 64 hexadecimal digits.")
+    return digits
+
+
+def digest_of(path: str) -> str:
+    """Return the digits of a file's checksum."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb", buffering=0) as file:
+            data = file.read(CHUNK)
+            while data:
+                digest.update(data)
+                data = file.read(CHUNK)
+    except OSError as error:
+        raise TuningError(f"{path} cannot be read: {error.strerror}.") from None
+    return digest.hexdigest()
+
+
+def other(name: str, digest: str, wanted: str) -> str:
+    """Return the sentence on a file that is not the one that was asked for."""
+    return f"{name} has the checksum {ALGORITHM}{digest}, and asked for is {ALGORITHM}{wanted}."
+
+
+def other_on_server(url: str, digest: str, wanted: str) -> str:
+    """Return the sentence on a file of a server that is not the one that was asked for."""
+    return f"{other(url, digest, wanted)} Check both, and whether its makers have put another file there."

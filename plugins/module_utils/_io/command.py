@@ -1,0 +1,68 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Other people's programs, run for what only they can do: systemctl, update-grub, grubby. Never once per CPU or IRQ."""
+
+from __future__ import annotations
+
+import os
+
+from .._errors import Absent, TuningError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Where administrators' programs are; an unprivileged or bare environment may not name all of it.
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Done:
+    """How a command ended. ``code`` is negative where a signal ended it, as subprocess has it."""
+
+    __slots__ = ("code", "err", "out")
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code = code
+        self.out = out
+        self.err = err
+
+
+def run(command: Sequence[str]) -> str:
+    """Run a command to its end and return what it printed; its own words are in the error when it fails."""
+    done = attempt(command)
+    if done.code != 0:
+        words = " ".join((done.err.strip() or done.out.strip()).splitlines()[-5:]) or "nothing"
+        raise TuningError(f"'{_shown(command)}' failed with exit code {done.code}. It says: {words}")
+    return done.out
+
+
+def attempt(command: Sequence[str], seconds: float | None = None) -> Done:
+    """Run a command whose failure is an answer too; it is ended when it takes longer than ``seconds``."""
+    # Imported here because most runs need no other program and it costs several milliseconds.
+    import subprocess
+
+    try:
+        # The engine runs on the host without Ansible too, so it has no run_command to call.
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
+            list(command),
+            env={**os.environ, "PATH": PATH, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=seconds,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise Absent(f"Cannot run '{_shown(command)}': there is no {command[0]} in {PATH}.") from None
+    except OSError as error:
+        raise TuningError(f"Cannot run '{_shown(command)}': {os.strerror(error.errno or 0)}.") from None
+    except subprocess.TimeoutExpired:
+        raise TuningError(f"'{_shown(command)}' had not ended after {seconds:.0f} seconds, and was stopped.") from None
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def _shown(command: Sequence[str]) -> str:
+    return " ".join(word if len(word) < 80 else f"{word[:60]}..." for word in command[:4])

@@ -1,0 +1,328 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One large file from an HTTP server into PATH.part: it goes on where an earlier try ended, and proves nothing itself.
+
+Whether the bytes are the right ones is told by the digest that it returns. A part is continued only as long as the
+server says that its file is still the same one.
+Source: RFC 9110, sections 13.1.5 (If-Range), 14 (Range requests) and 15.5.17 (416).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import http.client
+import os
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+
+from .._errors import BadRequest, TuningError
+from .._notation.sizes import about
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    #: What is to be kept of a part for a later run: the URL, and of the server's file the size and a validator.
+    Facts = dict[str, Any]
+
+#: So many tries in a row may end without a byte, with pauses in between that double up to the longest, in seconds.
+TRIES = 5
+LONGEST_PAUSE = 30
+#: A server that has another file each time it is asked has none to fetch.
+RESTARTS = 3
+CHUNK = 1 << 20
+#: Answers that may be others a moment later: too slow, too many requests, and faults of servers and gateways.
+PASSING = (408, 425, 429, 500, 502, 503, 504)
+
+
+class Remote:
+    """What a server says of its file; a size or a validator that it does not tell is None."""
+
+    def __init__(self, response: Any) -> None:
+        headers = response.headers
+        self.size = _number(headers.get("Content-Length"))
+        # Only a strong validator promises the same bytes; the time of the last change is one by RFC 9110, 8.8.2.2.
+        tag = headers.get("ETag")
+        self.validator: str | None = tag if tag and tag.startswith('"') else headers.get("Last-Modified")
+
+
+def check_url(url: str, option: str = "url") -> None:
+    """Refuse what is fetched by another protocol."""
+    if not url.startswith(("http://", "https://")) or len(url.split()) != 1:
+        raise BadRequest(f"{option}: '{url}' cannot be fetched; say one that begins with https:// or http://.")
+
+
+def check_room(path: str, missing: int, reserve: int) -> None:
+    """Refuse what the disk does not hold."""
+    folder = os.path.dirname(path)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    there = os.statvfs(folder)
+    free = there.f_bavail * there.f_frsize
+    if missing + reserve > free:
+        raise BadRequest(
+            f"{path} does not fit: {about(missing)} are to come and {about(reserve)} shall stay free "
+            f"(reserve), but the file system of {folder} has only {about(free)}. Make room, or choose another path."
+        )
+
+
+def head(url: str, timeout: float) -> Remote:
+    """Ask what there is without fetching it."""
+    try:
+        with _open(url, timeout, {}, method="HEAD") as response:
+            return Remote(response)
+    except (OSError, http.client.HTTPException) as error:
+        raise TuningError(f"{url} cannot be fetched: {_words(error)}.") from None
+
+
+class Download:
+    """One file on its way.
+
+    ``known`` is what an earlier run kept of the part that it left, and ``keep`` is called with what to keep of this one
+    before its first byte is written; before that, ``room`` may refuse the number of bytes to come. ``begun`` may
+    refuse the part by its begin. ``tell`` is called now and then with the bytes that are there and those that shall be.
+    """
+
+    def __init__(self, url: str, part: str, known: Facts | None = None, timeout: float = 60) -> None:
+        self.url = url
+        self.part = part
+        self.timeout = timeout
+        self.room: Callable[[int | None], None] = lambda dummy: None
+        self.keep: Callable[[Facts], None] = lambda dummy: None
+        self.begun: Callable[[], None] = lambda: None
+        self.tell: Callable[[int, int | None], None] = lambda dummy, more: None
+        self.pause: Callable[[float], None] = time.sleep
+        known = known if known and known.get("url") == url else {}
+        self.total: int | None = known.get("size")
+        self.validator: str | None = known.get("validator")
+        self.remarks: list[str] = []
+        #: How many bytes of the part are there, how many of them an earlier run had left, and their digest.
+        self.have = self.resumed = 0
+        self.digest = hashlib.sha256()
+        self._restarts = 0
+        self._fd = -1
+
+    def run(self) -> str:
+        """Fetch what is missing and return the digest of all; the part is on the disk, under its own name."""
+        with self._held():
+            self._look()
+            tries = 0
+            while not self._complete():
+                before = self.have
+                try:
+                    self._ask()
+                    reason = f"the connection ended after {self.have} bytes"
+                except (OSError, http.client.HTTPException) as error:
+                    reason = self._passing(error)
+                if self._complete():
+                    break
+                tries = 0 if self.have > before else tries + 1
+                if tries == TRIES:
+                    raise TuningError(
+                        f"{self.url} cannot be fetched: {reason}. {TRIES} tries in a row brought nothing. "
+                        f"{self.have} bytes stay in {self.part}; the next run goes on there."
+                    )
+                self.pause(min(2**tries, LONGEST_PAUSE))
+            os.fsync(self._fd)
+        return self.digest.hexdigest()
+
+    def run_for(self, wanted: str) -> str:
+        """Do so, and all anew where what an earlier run left does not lead to the digest that is wanted."""
+        digest = self.run()
+        if digest != wanted and self.resumed:
+            digest = self.restart("what an earlier run left belongs to another file")
+        return digest
+
+    def _complete(self) -> bool:
+        return self.total is not None and self.have == self.total
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Hold the part, so that no two runs write into it."""
+        try:
+            self._fd = os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise TuningError(f"{self.part} cannot be written: {os.strerror(error.errno or 0)}.") from None
+        try:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                other = not os.path.samestat(os.fstat(self._fd), os.stat(self.part))
+            except (BlockingIOError, FileNotFoundError):
+                other = True
+            if other:
+                raise TuningError(
+                    f"Another run is fetching {self.part}; nothing was changed. 'fuser -v {self.part}' names it."
+                )
+            try:
+                yield
+            finally:
+                if not os.fstat(self._fd).st_size:
+                    os.unlink(self.part)
+        finally:
+            os.close(self._fd)
+
+    def _look(self) -> None:
+        """Take in what an earlier run left."""
+        size = os.fstat(self._fd).st_size
+        if self.total is not None and size > self.total:
+            self.have = size
+            self._anew("what an earlier run left is larger than the file")
+            return
+        while True:
+            data = os.read(self._fd, CHUNK)
+            if not data:
+                break
+            self.digest.update(data)
+        self.have = self.resumed = size
+
+    def _anew(self, reason: str = "") -> None:
+        """Throw away what is there."""
+        if self.have and reason:
+            self.remarks.append(f"{self.url} is fetched from its begin again: {reason}.")
+            self._restarts += 1
+        if self._restarts > RESTARTS:
+            raise TuningError(f"{self.url} cannot be fetched: it was begun {RESTARTS + 1} times, because {reason}.")
+        os.ftruncate(self._fd, 0)
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        self.have = self.resumed = 0
+        self.digest = hashlib.sha256()
+        self.total = self.validator = None
+
+    def restart(self, reason: str) -> str:
+        """Fetch all of it, whatever is there, and return the digest."""
+        with self._held():
+            self.have = os.fstat(self._fd).st_size
+            self._anew(reason)
+        return self.run()
+
+    def _ask(self) -> None:
+        """Make one request for what is missing, and write what comes."""
+        headers = {}
+        if self.have:
+            headers["Range"] = f"bytes={self.have}-"
+            if self.validator:
+                headers["If-Range"] = self.validator
+        try:
+            response = _open(self.url, self.timeout, headers)
+        except urllib.error.HTTPError as error:
+            if error.code != 416 or not self.have:
+                raise
+            total = _number((error.headers.get("Content-Range") or "").rpartition("/")[2])
+            if total == self.have:
+                self.total = total
+            else:
+                self._anew("the server has no such range of it")
+            return
+        with response:
+            if self._fits(response):
+                self._take(response)
+
+    def _fits(self, response: Any) -> bool:
+        """Prepare for an answer, which is the rest or the whole; tell whether its bytes are to be taken."""
+        remote = Remote(response)
+        if response.status == 206:
+            begin, total = _range(response.headers.get("Content-Range") or "")
+            if begin != self.have or total is None or total != (self.total or total):
+                self._anew("the server answered with another range than it was asked for")
+                return False
+            if self.validator and remote.validator not in (None, self.validator):
+                self._anew("the file on the server has changed")
+                return False
+            self.total = total
+            self.validator = self.validator or remote.validator
+        else:
+            changed = self.validator and remote.validator != self.validator
+            why = "the file on the server has changed" if changed else "the server sends no parts of it"
+            self._anew(why)
+            self.total, self.validator = remote.size, remote.validator
+        self.room(None if self.total is None else self.total - self.have)
+        self.keep({"url": self.url, "size": self.total, "validator": self.validator})
+        return True
+
+    def _take(self, response: Any) -> None:
+        """Write what comes, to the end of it or of the connection."""
+        checked = False
+        os.lseek(self._fd, self.have, os.SEEK_SET)
+        while True:
+            data = response.read1(CHUNK)
+            if not data:
+                break
+            self._write(data)
+            if not checked and self.have >= 64:
+                self.begun()
+                checked = True
+            self.tell(self.have, self.total)
+        if self.total is None:
+            self.total = self.have
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                count = os.write(self._fd, view)
+            except OSError as error:
+                # What fills a disk harms all that is on it, and so this part does not stay.
+                os.ftruncate(self._fd, 0)
+                raise TuningError(
+                    f"{self.part} cannot be written: {os.strerror(error.errno or 0)}. What was there of it is removed."
+                ) from None
+            self.digest.update(view[:count])
+            self.have += count
+            view = view[count:]
+
+    def _passing(self, error: Exception) -> str:
+        """Return the words for an error that may pass; raise one that will not."""
+        if isinstance(error, urllib.error.HTTPError) and error.code not in PASSING:
+            ways = {401: "it asks for a key", 403: "it is forbidden", 404: "it has no such file", 410: "it is gone"}
+            way = f": {ways[error.code]}" if error.code in ways else ""
+            raise TuningError(
+                f"{self.url} cannot be fetched: the server answers {error.code} {error.reason}{way}. Check the URL."
+            ) from None
+        if type(getattr(error, "reason", None)).__name__ == "SSLCertVerificationError":
+            raise TuningError(f"{self.url} cannot be fetched: its certificate is not trusted here: {_words(error)}.")
+        return _words(error)
+
+
+def _open(url: str, timeout: float, headers: dict[str, str], method: str = "GET") -> Any:
+    """Send a request, through the proxy that the environment names, and follow redirections within HTTP."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler,
+        urllib.request.HTTPHandler,
+        urllib.request.HTTPSHandler,
+        urllib.request.HTTPRedirectHandler,
+        urllib.request.HTTPDefaultErrorHandler,
+        urllib.request.HTTPErrorProcessor,
+        urllib.request.UnknownHandler,
+    ):
+        opener.add_handler(handler())
+    # Servers of models refuse the name that Python gives itself.
+    headers = {"User-Agent": "sovereign.epyc", "Accept-Encoding": "identity", **headers}
+    return opener.open(urllib.request.Request(url, headers=headers, method=method), timeout=timeout)
+
+
+def _words(error: Exception) -> str:
+    reason = getattr(error, "reason", None)
+    if isinstance(error, urllib.error.HTTPError):
+        return f"the server answers {error.code} {error.reason}"
+    if isinstance(reason, OSError):
+        return reason.strerror or str(reason)
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None
+
+
+def _range(text: str) -> tuple[int | None, int | None]:
+    """Return begin and total of a Content-Range such as 'bytes 100-199/200'."""
+    unit, dummy, rest = text.partition(" ")
+    span, dummy, total = rest.partition("/")
+    begin = span.partition("-")[0]
+    return (_number(begin) if unit == "bytes" else None), _number(total)

@@ -1,0 +1,15 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where the engine, its command and its boot service are on a host."""
+
+from __future__ import annotations
+
+SERVICE = "sovereign-epyc.service"
+#: The engine on a host: its command, and the folder with all else of it.
+COMMAND = "/usr/sbin/sovereign-epyc"
+ENGINE = "/usr/lib/sovereign-epyc"
+#: Where units are that people and programs like ours write.
+UNIT_FOLDER = "/etc/systemd/system"
+ENABLED = f"{UNIT_FOLDER}/multi-user.target.wants/{SERVICE}"

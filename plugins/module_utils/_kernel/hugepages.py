@@ -1,0 +1,119 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Pools of huge pages, and the nodes that can have them, as the kernel shows them.
+
+Source: Documentation/admin-guide/mm/hugetlbpage.rst and Documentation/ABI/testing/sysfs-devices-node.
+"""
+
+from __future__ import annotations
+
+from .._errors import BadRequest
+from .._notation import cpulist
+from .._notation.sizes import UNITS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._io.kernelfs import KernelFS
+
+    Table = dict[tuple[int, int], int]
+
+NODES = "/sys/devices/system/node"
+SIZES = "/sys/kernel/mm/hugepages"
+#: The sizes of x86-64, in kB, as people write them.
+GIGANTIC = 1 << 20
+#: The kernel's smallest page, of which /proc/buddyinfo counts blocks of 1, 2, 4 and so on.
+SMALL = 4096
+
+
+def offered(fs: KernelFS) -> list[int]:
+    """Return the page sizes of this kernel on this CPU, in kB."""
+    return sorted(int(name[len("hugepages-") : -len("kB")]) for name in fs.names(SIZES))
+
+
+def nodes_with_memory(fs: KernelFS) -> tuple[int, ...]:
+    """Return the nodes that can have pools."""
+    return cpulist.parse(fs.find(f"{NODES}/has_memory") or "")
+
+
+def pool_file(node: int, kb: int, name: str) -> str:
+    """Return the path of a file of a node's pool."""
+    return f"{NODES}/node{node}/hugepages/hugepages-{kb}kB/{name}"
+
+
+def pool(fs: KernelFS, node: int, kb: int) -> tuple[int, int] | None:
+    """Return a pool's pages and how many pages of the node are in use, None where there is no such pool.
+
+    Surplus pages, which the kernel made beyond the pool and takes back when they are freed, are no part of it: a number
+    that is written and the number of all pages differ by them.
+    """
+    numbers = []
+    for name in ("nr_hugepages", "surplus_hugepages", "free_hugepages"):
+        text = fs.find(pool_file(node, kb, name))
+        if text is None:
+            return None
+        numbers.append(int(text))
+    total, surplus, free = numbers
+    return total - surplus, total - free
+
+
+def free_pages(fs: KernelFS, node: int, kb: int) -> int:
+    """Return the pages of a node's pool that nobody uses, 0 where there is no such pool."""
+    return int(fs.find(pool_file(node, kb, "free_hugepages")) or 0)
+
+
+def promised(fs: KernelFS, kb: int) -> tuple[int, int]:
+    """Return the free pages of a size on all nodes, and how many of them are promised to somebody who mapped them."""
+    numbers = [int(fs.find(f"{SIZES}/hugepages-{kb}kB/{name}_hugepages") or 0) for name in ("free", "resv")]
+    return numbers[0], numbers[1]
+
+
+def memory(fs: KernelFS, node: int) -> tuple[int, int]:
+    """Return the bytes of a node, all and free."""
+    words = fs.read(f"{NODES}/node{node}/meminfo").split()
+    total, free = (int(words[words.index(key) + 1]) * UNITS["KiB"] for key in ("MemTotal:", "MemFree:"))
+    return total, free
+
+
+def in_blocks(buddyinfo: str, node: int, kb: int) -> tuple[int, int]:
+    """Return the free bytes of a node in blocks that hold a page of this size, and the size of such a block.
+
+    Blocks end at a few MiB. For pages beyond that the largest ones are counted, of which the kernel must find many in a
+    row.
+    """
+    found = block = 0
+    for line in buddyinfo.splitlines():
+        words = line.replace(",", " ").split()
+        if words[:2] != ["Node", str(node)]:
+            continue
+        counts = [int(word) for word in words[4:]]
+        order = min((kb * UNITS["KiB"] // SMALL).bit_length(), len(counts)) - 1
+        block = SMALL << order
+        found += sum(count * (SMALL << at) for at, count in enumerate(counts) if at >= order)
+    return found, block
+
+
+# What was asked
+
+
+def nodes_of(fs: KernelFS, text: object, what: str) -> tuple[int, ...]:
+    """Return the nodes that a text names, all of which have memory."""
+    there = nodes_with_memory(fs)
+    if not there:
+        raise BadRequest(f"{NODES}/has_memory names no node with memory: this kernel knows of no nodes.")
+    if str(text) == "all":
+        return there
+    try:
+        nodes = cpulist.parse(str(text))
+    except ValueError:
+        nodes = ()
+    if not nodes:
+        raise BadRequest(f"{what}: '{text}' names no node; say a number, a list such as 0,2-3, or 'all'.")
+    strange = sorted(set(nodes) - set(there))
+    if strange:
+        raise BadRequest(
+            f"{what}: there is no node {strange[0]} with memory on this host, only {cpulist.render(there)}. How many "
+            "there are is set in the BIOS (nodes per socket, NPS)."
+        )
+    return nodes

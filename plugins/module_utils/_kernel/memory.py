@@ -1,0 +1,109 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""System calls on memory that Python does not have: mappings by address, residency, nodes of pages, memory policy.
+
+Source: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/linux/mempolicy.h of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from contextlib import contextmanager
+
+from .._errors import TuningError
+from .hugepages import SMALL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+#: Numbers of system calls on x86-64.
+SET_MEMPOLICY, MOVE_PAGES = 238, 279
+DEFAULT = 0
+POLICIES = {"bind": 2, "interleave": 3}
+READ, SHARED, RANDOM = 1, 1, 1
+FAILED = ctypes.c_void_p(-1).value
+#: A mask must have room for as many nodes as any kernel is built for.
+MOST_NODES = 1024
+HUGETLBFS_MAGIC = 0x958458F6
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+_libc.statfs.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
+_libc.syscall.restype = ctypes.c_long
+
+
+def _failed(what: str) -> TuningError:
+    return TuningError(f"{what} failed: {os.strerror(ctypes.get_errno())}.")
+
+
+@contextmanager
+def mapped(fd: int, size: int) -> Iterator[int]:
+    """Map a file to be read, for as long as the block lasts, and yield the address."""
+    address = _libc.mmap(None, size, READ, SHARED, fd, 0)
+    if address in (None, FAILED):
+        raise _failed("mmap")
+    try:
+        _libc.madvise(address, size, RANDOM)
+        yield int(address)
+    finally:
+        _libc.munmap(address, size)
+
+
+def is_cached(address: int) -> bool:
+    """Tell whether the mapped page is in the page cache.
+
+    The kernel tells it to whoever may write to the file, and calls all pages cached for anybody else.
+    """
+    told = ctypes.c_ubyte()
+    if _libc.mincore(address, SMALL, ctypes.byref(told)):
+        raise _failed("mincore")
+    return bool(told.value & 1)
+
+
+def nodes_of(addresses: Iterable[int]) -> list[int | None]:
+    """Return the node of each mapped page, which is read for that; None where the kernel does not tell."""
+    places = list(addresses)
+    if not places:
+        return []
+    for place in places:
+        ctypes.c_ubyte.from_address(place).value  # noqa: B018 - the read makes the page one of this process
+    count = ctypes.c_ulong(len(places))
+    status = (ctypes.c_int * len(places))()
+    pages = (ctypes.c_void_p * len(places))(*places)
+    if _libc.syscall(ctypes.c_long(MOVE_PAGES), ctypes.c_long(0), count, pages, None, status, ctypes.c_long(0)):
+        raise _failed("move_pages")
+    return [node if node >= 0 else None for node in status]
+
+
+@contextmanager
+def policy(kind: str | None, nodes: Sequence[int]) -> Iterator[None]:
+    """Take memory from nodes, for as long as the block lasts; without a kind, as it comes."""
+    if kind is not None:
+        mask = (ctypes.c_ulong * (MOST_NODES // 64))()
+        for node in nodes:
+            mask[node // 64] |= 1 << node % 64
+        # The kernel takes one bit less than it is told.
+        count = ctypes.c_ulong(MOST_NODES)
+        if _libc.syscall(ctypes.c_long(SET_MEMPOLICY), ctypes.c_long(POLICIES[kind]), mask, count):
+            raise _failed(f"set_mempolicy to {kind}")
+    try:
+        yield
+    finally:
+        if kind is not None:
+            _libc.syscall(ctypes.c_long(SET_MEMPOLICY), ctypes.c_long(DEFAULT), None, ctypes.c_ulong(0))
+
+
+def hugetlbfs_page(folder: str) -> int | None:
+    """Return the page size in bytes of the hugetlbfs that a folder is on, None where it is on no hugetlbfs."""
+    answer = (ctypes.c_ulong * 32)()
+    if _libc.statfs(os.fsencode(folder), answer):
+        raise TuningError(f"{folder} cannot be looked at: {os.strerror(ctypes.get_errno())}.")
+    return int(answer[1]) if answer[0] == HUGETLBFS_MAGIC else None

@@ -1,0 +1,200 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The threads of a running service: which there are, where each may run, and how much it ran, waited and switched.
+
+A service is found through its control group. What a thread does takes three small files, read once, or twice around a
+window of time.
+Source: Documentation/admin-guide/cgroup-v2.rst (cgroup.threads, cgroup.procs), Documentation/filesystems/proc.rst and
+Documentation/scheduler/sched-stats.rst of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+from .._errors import Absent, BadRequest
+from .._notation import cpulist
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .._io.kernelfs import KernelFS
+
+CGROUPS = "/sys/fs/cgroup"
+TICKS_PER_SECOND = 100
+NANOSECONDS = 1_000_000_000
+#: The share of a window that a busy thread ran or waited to run. Threads that compute come close to 1, even where a
+#: hundred of them are crowded on one CPU and each runs for a hundredth.
+BUSY = 0.5
+#: The share of a window that the busiest thread must have worked for the others to be held against it.
+IDLE = 0.01
+
+
+def threads_of(fs: KernelFS, who: str) -> set[int]:
+    """Return the thread ids of a systemd unit or, for a number, of a process; BadRequest where it does not run."""
+    if who.isdecimal():
+        names = fs.names(f"/proc/{who}/task")
+        if not names:
+            raise BadRequest(f"There is no process {who}: it has ended, or the number is wrong.")
+        return {int(name) for name in names}
+    return _ids_below(fs, _folder_of(fs, who), "cgroup.threads")
+
+
+def processes_of(fs: KernelFS, who: str) -> list[int]:
+    """Return the processes of a systemd unit, or just the one that a number names, as threads_of does."""
+    if who.isdecimal():
+        threads_of(fs, who)
+        return [int(who)]
+    return sorted(_ids_below(fs, _folder_of(fs, who), "cgroup.procs"))
+
+
+def _folder_of(fs: KernelFS, unit: str) -> str:
+    folder = _find_unit(fs, unit, CGROUPS)
+    if folder is None:
+        raise BadRequest(
+            f"The unit {unit} has no control group below {CGROUPS}: it does not run. Start it first, or check its name."
+        )
+    return folder
+
+
+def _find_unit(fs: KernelFS, unit: str, folder: str) -> str | None:
+    """Look for a unit's folder; units are direct children of slices."""
+    for name in fs.names(folder):
+        if name == unit:
+            return f"{folder}/{name}"
+        if name.endswith(".slice"):
+            found = _find_unit(fs, unit, f"{folder}/{name}")
+            if found:
+                return found
+    return None
+
+
+def _ids_below(fs: KernelFS, folder: str, file: str) -> set[int]:
+    try:
+        ids = {int(line) for line in fs.read(f"{folder}/{file}").split()}
+    except Absent:
+        return set()
+    for name in fs.names(folder):
+        if fs.is_dir(f"{folder}/{name}"):
+            ids |= _ids_below(fs, f"{folder}/{name}", file)
+    return ids
+
+
+class Thread:
+    """One thread. What is measured over a window is None without one, or where the kernel does not count it."""
+
+    __slots__ = (
+        "allowed",
+        "busy",
+        "cpu",
+        "earlier_cpu",
+        "involuntary",
+        "name",
+        "process",
+        "started",
+        "tid",
+        "voluntary",
+        "waited",
+        "worked",
+    )
+
+    def __init__(self, process: int, tid: int) -> None:
+        self.process = process
+        self.tid = tid
+        self.name = ""
+        self.started = ""
+        self.allowed: tuple[int, ...] = ()
+        self.cpu = 0
+        self.earlier_cpu: int | None = None
+        self.worked: float | None = None
+        self.waited: float | None = None
+        self.busy: float | None = None
+        self.voluntary: int | None = None
+        self.involuntary: int | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether the thread wanted a CPU for most of the window."""
+        return self.busy is not None and self.busy >= BUSY
+
+    def __str__(self) -> str:
+        return f"thread {self.tid} ({self.name})"
+
+
+def sample(fs: KernelFS, processes: Iterable[int]) -> dict[tuple[int, str], Thread]:
+    """Return the threads of processes now, their times and switches counted from their start.
+
+    The key holds the time of the start too, because a number may be given to another thread. A thread that ends while
+    it is read is left out.
+    """
+    found = {}
+    for process in processes:
+        for name in fs.names(f"/proc/{process}/task"):
+            try:
+                thread = _read(fs, process, int(name))
+            except Absent:
+                continue
+            found[thread.tid, thread.started] = thread
+    return found
+
+
+def status(fs: KernelFS, process: int, tid: int) -> dict[str, str]:
+    """Return what the kernel tells of a thread, by its own words. Raises Absent when the thread has ended."""
+    rows = [line.partition(":") for line in fs.read(f"/proc/{process}/task/{tid}/status").splitlines()]
+    return {key: value.strip() for key, dummy, value in rows}
+
+
+def _read(fs: KernelFS, process: int, tid: int) -> Thread:
+    folder = f"/proc/{process}/task/{tid}"
+    thread = Thread(process, tid)
+    found = status(fs, process, tid)
+    thread.name = found.get("Name", "")
+    thread.allowed = cpulist.parse(found["Cpus_allowed_list"])
+    thread.voluntary = int(found["voluntary_ctxt_switches"])
+    thread.involuntary = int(found["nonvoluntary_ctxt_switches"])
+    # The name, in parentheses, may hold anything. After it comes the third field of proc.rst's table.
+    fields = fs.read(f"{folder}/stat").rpartition(")")[2].split()
+    thread.started = fields[22 - 3]
+    thread.cpu = int(fields[39 - 3])
+    thread.worked = (int(fields[14 - 3]) + int(fields[15 - 3])) / TICKS_PER_SECOND
+    words = (fs.find(f"{folder}/schedstat") or "").split()
+    if len(words) == 3 and words[2] != "0":
+        # On a CPU without a tick one of the two clocks may stand still for a second: the one that went on is right.
+        thread.worked = max(thread.worked, int(words[0]) / NANOSECONDS)
+        thread.waited = int(words[1]) / NANOSECONDS
+    return thread
+
+
+def over(before: dict[tuple[int, str], Thread], after: dict[tuple[int, str], Thread], seconds: float) -> list[Thread]:
+    """Return the threads of the second sample, with what each did between the two; a new one is not measured."""
+    for key, thread in after.items():
+        first = before.get(key)
+        if first is None:
+            thread.worked = thread.waited = thread.voluntary = thread.involuntary = None
+            continue
+        thread.earlier_cpu = first.cpu
+        thread.worked = _since(first.worked, thread.worked)
+        thread.waited = _since(first.waited, thread.waited)
+        thread.voluntary = (thread.voluntary or 0) - (first.voluntary or 0)
+        thread.involuntary = (thread.involuntary or 0) - (first.involuntary or 0)
+        if thread.worked is not None and thread.waited is not None:
+            thread.busy = min(1.0, (thread.worked + thread.waited) / seconds)
+    return list(after.values())
+
+
+def by_busiest(threads: Iterable[Thread]) -> None:
+    """Make the time that the busiest thread was busy the whole that each is a share of, if it was busy at all."""
+    measured = [thread for thread in threads if thread.busy is not None]
+    most = max((thread.busy or 0 for thread in measured), default=0)
+    for thread in measured if most >= IDLE else ():
+        thread.busy = (thread.busy or 0) / most
+
+
+def unmeasured(threads: Iterable[Thread]) -> list[Thread]:
+    """Return the threads of a single sample: counts since their start say nothing about now."""
+    return over({}, {(thread.tid, thread.started): thread for thread in threads}, 0)
+
+
+def _since(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else max(0.0, second - first)

@@ -1,0 +1,48 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which boot loader this host has, and who edits its parameters; a host that we cannot serve is refused by name."""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from .grub import MAIN, RESULT, UPDATE, Grub
+from .grubby import Grubby
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..._io.kernelfs import KernelFS
+
+#: Where a boot loader that knows the Boot Loader Interface leaves its name.
+LOADER_INFO = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
+INSTEAD = "Set the parameters there by hand; sovereign.epyc changes GRUB by update-grub or grubby only."
+
+
+def find(fs: KernelFS) -> Grub | Grubby:
+    """Return how boot parameters are set here. Raises BadRequest where no way of ours would have an effect."""
+    if fs.status("/run/ostree-booted") is not None:
+        raise BadRequest(f"This host boots by ostree, which keeps parameters itself: use 'rpm-ostree kargs'. {INSTEAD}")
+    if fs.status("/etc/kernel/proxmox-boot-uuids") is not None:
+        raise BadRequest(
+            "This host boots by proxmox-boot-tool: edit /etc/kernel/cmdline and run 'proxmox-boot-tool refresh'. "
+            f"{INSTEAD}"
+        )
+    loader = (fs.find(LOADER_INFO) or "").replace("\0", "")
+    if "systemd-boot" in loader:
+        raise BadRequest(f"This host was booted by systemd-boot, which reads /etc/kernel/cmdline. {INSTEAD}")
+    if fs.status(UPDATE) is not None and fs.status(MAIN) is not None:
+        if fs.status(RESULT) is None:
+            raise BadRequest(f"There is no {RESULT}, so GRUB does not boot this host: a container, or another loader.")
+        return Grub(fs.root)
+    if fs.status("/usr/sbin/grubby") is not None or fs.status("/sbin/grubby") is not None:
+        return Grubby()
+    raise BadRequest(
+        f"{_system(fs)} has neither {UPDATE} nor grubby, so how it boots is not known to sovereign.epyc. {INSTEAD}"
+    )
+
+
+def _system(fs: KernelFS) -> str:
+    rows = (fs.find("/etc/os-release") or "").splitlines()
+    names = [row.partition("=")[2].strip('"') for row in rows if row.startswith("PRETTY_NAME=")]
+    return names[0] if names else "This host"

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Boot parameters on the RHEL family: grubby, which edits every boot entry and what later kernels inherit.
+
+Written after recorded output of grubby on RHEL 8 and 9 and its manual page; not run on such a host yet.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest, NotApplied
+from ..._io import command as host_command
+from ..._notation import cmdline
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+class Grubby:
+    """The parameters of all boot entries, through grubby."""
+
+    name = "grubby"
+    quotes = False
+
+    def __init__(self, run: Callable[[Sequence[str]], str] = host_command.run) -> None:
+        self.run = run
+
+    def configured(self) -> dict[str, str]:
+        """Return the settings of the entry that boots next."""
+        entries = arguments(self.run(["grubby", "--info=DEFAULT"]))
+        return cmdline.settings(entries[0]) if entries else {}
+
+    def entries(self) -> list[list[str]]:
+        """Return the words of each entry, those for rescue too: grubby changes all of them."""
+        return arguments(self.run(["grubby", "--info=ALL"]))
+
+    def change(self, wanted: Mapping[str, str | None]) -> list[str]:
+        """Make settings, by name, in all entries."""
+        for command in commands(wanted, self.configured()):
+            self.run(command)
+        lines = [cmdline.settings(words) for words in self.entries()]
+        for name, text in wanted.items():
+            if not lines or any(line.get(cmdline.canonical(name)) != text for line in lines):
+                raise NotApplied(
+                    f"cmdline:{name}: grubby ended well, but not every boot entry carries it. See what 'grubby "
+                    "--info=ALL' shows."
+                )
+        return []
+
+
+def commands(wanted: Mapping[str, str | None], found: Mapping[str, str]) -> list[list[str]]:
+    """Return the calls of grubby: one to take out every old parameter of the names, one to add the new ones in order.
+
+    They are two, because grubby replaces a parameter that is there already, and would do so with the first of a pair
+    such as hugepagesz too.
+    """
+    old = [member for name in wanted for member in cmdline.members(cmdline.canonical(name))]
+    new = [word for name, text in wanted.items() if text is not None for word in cmdline.words_of(name, text)]
+    if any('"' in word for word in new):
+        raise BadRequest("grubby cannot set a value with spaces, so this host cannot have it.")
+    calls = []
+    if any(cmdline.canonical(name) in found for name in wanted):
+        spellings = dict.fromkeys([*old, *(name for name in wanted if name not in cmdline.FAMILIES)])
+        calls.append(["grubby", "--update-kernel=ALL", f"--remove-args={' '.join(spellings)}"])
+    if new:
+        calls.append(["grubby", "--update-kernel=ALL", f"--args={' '.join(new)}"])
+    return calls
+
+
+def arguments(text: str) -> list[list[str]]:
+    """Return the words of each entry that ``grubby --info`` shows; quotes around the whole are not its own."""
+    lines = []
+    for row in text.splitlines():
+        if row.startswith("args="):
+            value = row[len("args=") :].strip()
+            lines.append(cmdline.split(value[1:-1] if value[:1] == '"' == value[-1:] else value))
+    return lines

@@ -1,0 +1,139 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The knob of boot parameters: what the kernel will be started with, merged with what others have it started with.
+
+Addresses: ``cmdline:isolcpus``; _notation/cmdline.py tells what the values look like. They outlive a reboot, and
+need one.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..._notation import cmdline
+from ..knob import Knob
+from . import bootloader
+from .request import Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, Union
+
+    from ..._host.host import Host
+    from ..._io.kernelfs import KernelFS
+    from ..knob import Change, Settings
+    from .grub import Grub
+    from .grubby import Grubby
+
+    Loader = Union[Grub, Grubby]
+
+PREFIX = "cmdline:"
+#: COMMAND_LINE_SIZE on x86, with the zero at its end: the kernel cuts off what is longer, without a word.
+LONGEST = 2047
+
+
+def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+    """Return the command line as a knob."""
+    return [CommandLine(host, options)]
+
+
+class CommandLine(Knob):
+    """The parameters of the next boot."""
+
+    prefix = "cmdline"
+    lasting = True
+
+    def __init__(
+        self, host: Host, options: Mapping[str, Any], find: Callable[[KernelFS], Loader] = bootloader.find
+    ) -> None:
+        self.host = host
+        self.fs = host.fs
+        self.options = options
+        self._find = find
+        self._loader: Loader | None = None
+        self._remarks: list[str] = []
+        self._entries: list[dict[str, str]] = []
+        self._seen: Settings = {}
+        self._wanted: Settings | None = None
+
+    @property
+    def loader(self) -> Loader:
+        """The boot loader, looked for when it is first needed."""
+        if self._loader is None:
+            self._loader = self._find(self.fs)
+        return self._loader
+
+    def wanted(self) -> Settings:
+        """Return the settings asked for, with CPUs for roles."""
+        parameters, absent = self.options.get("parameters", []), self.options.get("absent", [])
+        if not parameters and not absent:
+            raise BadRequest("Nothing is asked for. Say parameters to have, or absent ones.")
+        request = Request(self.host, parameters, absent)
+        self._remarks = request.remarks
+        self._wanted = {PREFIX + name: text for name, text in request.settings.items()}
+        self._check_length(request.settings)
+        return dict(self._wanted)
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return what is configured for the next boot."""
+        addresses = list(addresses)
+        # An undo that has nothing to undo shall not fail on a host whose boot loader is unknown to us.
+        if not addresses:
+            return {}
+        configured = self.loader.configured()
+        self._entries = [cmdline.settings(words) for words in self.loader.entries()]
+        self._seen = {address: configured.get(_key(address)) for address in addresses}
+        return dict(self._seen)
+
+    def live(self, addresses: Iterable[str]) -> Settings:
+        """Return what the running kernel was started with."""
+        running = cmdline.settings(cmdline.split(self.fs.read("/proc/cmdline")))
+        return {address: running.get(_key(address)) for address in addresses}
+
+    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """A setting holds only when the boot entries carry it too, not just the files that they are made from."""
+        carried = [entry.get(_key(address)) == wanted for entry in self._entries]
+        return wanted == found and bool(carried) and all(carried)
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Make all of them at once."""
+        self._remarks += self.loader.change({change.address[len(PREFIX) :]: change.after for change in changes})
+
+    def remarks(self) -> list[str]:
+        """Return hazards of what was asked, and whose settings were overridden."""
+        return self._remarks
+
+    def facts(self) -> dict[str, object]:
+        """Return what runs, what is configured and what waits for a reboot."""
+        target = self._seen if self._wanted is None else self._wanted
+        running = self.live(target)
+        pending = [_name(address) for address in target if running[address] != target[address]]
+        return {
+            "running": {_name(address): text for address, text in running.items()},
+            "configured": {_name(address): text for address, text in target.items()},
+            "pending": pending,
+            "reboot_required": bool(pending),
+        }
+
+    def _check_length(self, settings: Settings) -> None:
+        """Refuse a line that the kernel would cut off at its end."""
+        mine = [word for name, text in settings.items() if text is not None for word in cmdline.words_of(name, text)]
+        keys = {cmdline.canonical(name) for name in settings}
+        for words in self.loader.entries():
+            others = [word for word in words if cmdline.setting_of(cmdline.parse(word)[0]) not in keys]
+            length = len(" ".join(["BOOT_IMAGE=" + "-" * 64, *others, *mine]))
+            if length > LONGEST:
+                raise BadRequest(
+                    f"The command line would have about {length} characters, and the kernel takes {LONGEST}: it would "
+                    "cut off the rest without a word. Ask for less."
+                )
+
+
+def _name(address: str) -> str:
+    return address[len(PREFIX) :]
+
+
+def _key(address: str) -> str:
+    return cmdline.canonical(_name(address))

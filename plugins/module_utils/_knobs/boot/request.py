@@ -1,0 +1,190 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is asked of the kernel's command line: roles expanded, and what would not boot or not mean anything refused.
+
+Source: Documentation/admin-guide/kernel-parameters.txt of the Linux kernel; grub-core/script/lexer.c of GRUB.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..._notation import cmdline, cpulist
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..._host.host import Host
+    from ..knob import Settings
+
+#: Parameters whose value is, or ends with, a list of CPUs; True for those that must leave CPU 0 to everybody else.
+CPU_LISTS = {"isolcpus": True, "nohz_full": True, "rcu_nocbs": False, "irqaffinity": False, "kthread_cpus": False}
+ISOLCPUS_FLAGS = ("domain", "managed_irq", "nohz")
+#: Boot loaders write these themselves, so a second one would be a second opinion on where the system is.
+NOT_OURS = ("root", "ro", "rw", "initrd", "BOOT_IMAGE", "__")
+#: What a shell or a boot loader on the way would take for its own.
+EATEN = "'\\$`\""
+#: The same, but for a value that stands in quotes because of its spaces.
+EATEN_BARE = "|&;<>"
+BRACES = "CPUs stand in braces, such as {draft,verify}."
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+ISOLATED = (
+    "isolcpus takes CPUs out of load balancing (its flag domain, which holds when no flag is given): a program with "
+    "many threads that is started on several of them runs all its threads on one. Pin every thread by itself, or leave "
+    "isolcpus out and keep others away by systemd's AllowedCPUs."
+)
+
+
+class Request:
+    """The wanted settings by address name, as the user spelled it, and what the person should know about them."""
+
+    def __init__(self, host: Host, parameters: Sequence[str], absent: Sequence[str]) -> None:
+        self.host = host
+        words = [self._expand(text) for text in parameters]
+        pairs = [cmdline.parse(word) for word in words]
+        for word, (name, value) in zip(words, pairs):
+            _check_spelling(word, name, value)
+        self.remarks: list[str] = []
+        texts = cmdline.settings(words)
+        self.settings: Settings = {}
+        for name, dummy in pairs:
+            setting = cmdline.setting_of(name)
+            self.settings[setting if setting in cmdline.FAMILIES else name] = texts[setting]
+        for name in absent:
+            self._remove(name, texts)
+        self._check_cpus(pairs)
+        if cmdline.HUGEPAGES in texts:
+            self._check_hugepages(pairs)
+
+    def _expand(self, text: str) -> str:
+        """Replace CPUs in braces, such as {draft,verify}, by their numbers in the kernel's notation."""
+        done = ""
+        rest = text.strip()
+        while rest:
+            before, brace, rest = rest.partition("{")
+            done += before
+            if brace:
+                inside, closed, rest = rest.partition("}")
+                if not closed:
+                    raise BadRequest(f"'{text}': a brace is not closed. {BRACES}")
+                done += cpulist.render(self.host.cpus(inside))
+        if "}" in done:
+            raise BadRequest(f"'{text}': a brace is not opened. {BRACES}")
+        return done
+
+    def _remove(self, name: str, texts: dict[str, str]) -> None:
+        _check_spelling(name, *cmdline.parse(name))
+        if "=" in name:
+            raise BadRequest(f"absent: '{name}' shall be a name without a value; all parameters of a name go.")
+        setting = cmdline.setting_of(name)
+        if setting in texts:
+            raise BadRequest(f"{name} is in parameters and in absent. Take it out of one of them.")
+        self.settings[setting if setting in cmdline.FAMILIES else name] = None
+
+    def _check_cpus(self, pairs: Sequence[tuple[str, str | None]]) -> None:
+        for name, value in pairs:
+            spelled = cmdline.canonical(name)
+            if spelled not in CPU_LISTS or (spelled == "rcu_nocbs" and value is None):
+                continue
+            if [cmdline.canonical(other) for other, dummy in pairs].count(spelled) > 1:
+                raise BadRequest(f"{name} is given more than once; the kernel heeds only one of them.")
+            items = (value or "").split(",")
+            flags: list[str] = []
+            while spelled == "isolcpus" and items and items[0] in ISOLCPUS_FLAGS:
+                flags.append(items.pop(0))
+            self._check_list(name, ",".join(items), leave_first=CPU_LISTS[spelled])
+            if spelled == "isolcpus" and (not flags or "domain" in flags):
+                self.remarks.append(ISOLATED)
+
+    def _check_list(self, name: str, text: str, leave_first: bool) -> None:
+        try:
+            cpus = cpulist.parse(text)
+        except ValueError as error:
+            raise BadRequest(
+                f"{name}: {error}. Say CPU numbers, or roles and places in braces, such as {name}={{draft,verify}}."
+            ) from None
+        if not cpus:
+            raise BadRequest(f"{name} names no CPU. Say {name}={{draft,verify}} or the like.")
+        self.host.cpus(text)  # Refuses what is offline or not there.
+        if leave_first and 0 in cpus:
+            raise BadRequest(
+                f"{name}={text} takes CPU 0 away from the system, which boots on it and keeps time there. Leave it out."
+            )
+
+    def _check_hugepages(self, pairs: Sequence[tuple[str, str | None]]) -> None:
+        """Refuse sizes that the CPU lacks, and more memory than there is: such a kernel boots into nothing."""
+        fs = self.host.fs
+        sizes = {int(name[len("hugepages-") : -len("kB")]) << 10 for name in fs.names("/sys/kernel/mm/hugepages")}
+        defaults = [value for name, value in pairs if cmdline.canonical(name) == "default_hugepagesz"]
+        size = _size(defaults[0]) if defaults else 2 << 20
+        seen: list[int] = []
+        total = 0
+        for name, value in pairs:
+            spelled = cmdline.canonical(name)
+            if spelled in ("default_hugepagesz", "hugepagesz"):
+                if _size(value) not in sizes:
+                    there = ", ".join(f"{number >> 20}M" for number in sorted(sizes)) or "none"
+                    raise BadRequest(f"{name}={value}: this host has no pages of that size; it has {there}.")
+                size = _size(value)
+                if spelled == "hugepagesz" and size in seen:
+                    raise BadRequest(f"hugepagesz={value} is given twice; the kernel ignores the second.")
+                seen += [size] if spelled == "hugepagesz" else []
+            elif spelled == "hugepages":
+                total += self._bytes(value or "", size)
+        memory = _memory(fs.read("/proc/meminfo"))
+        keep = max(512 << 20, memory >> 5)
+        if total > memory - keep:
+            raise BadRequest(
+                f"The huge pages would take {total >> 20} MiB of the {memory >> 20} MiB of this host, and less than "
+                f"{keep >> 20} MiB would be left to boot with. Ask for fewer."
+            )
+
+    def _bytes(self, value: str, size: int) -> int:
+        """Return what a hugepages= takes: a count, or counts by node such as 0:4,1:4, each within its node."""
+        total = 0
+        for item in value.split(","):
+            node, colon, count = item.rpartition(":")
+            if not count.isdecimal() or (colon and not node.isdecimal()) or (not colon and "," in value):
+                raise BadRequest(f"hugepages={value}: say a count, or counts by node such as 0:4,1:4.")
+            total += int(count) * size
+            if colon:
+                text = self.host.fs.find(f"/sys/devices/system/node/node{node}/meminfo")
+                if text is None:
+                    raise BadRequest(f"hugepages={value}: this host has no node {node}.")
+                if int(count) * size > _memory(text):
+                    raise BadRequest(
+                        f"hugepages={value}: node {node} has {_memory(text) >> 20} MiB, and {int(count) * size >> 20} "
+                        "MiB of it were asked for."
+                    )
+        return total
+
+
+def _check_spelling(word: str, name: str, value: str | None) -> None:
+    """Refuse what would not arrive at the kernel as it is written here."""
+    if not name or not all(c.isascii() and (c.isalnum() or c in "_-.") for c in name):
+        raise BadRequest(f"{word!r} is no kernel parameter: say NAME or NAME=VALUE, one parameter in each text.")
+    if cmdline.canonical(name) in NOT_OURS or name in NOT_OURS:
+        raise BadRequest(f"{name} is written by the boot loader itself, so it is left to its own configuration.")
+    if len(cmdline.split(word)) != 1:
+        raise BadRequest(f"{word!r} is more than one parameter. Give each its own text, or put its value in quotes.")
+    bare = EATEN_BARE if " " not in (value or "") else ""
+    bad = [c for c in value or "" if c in EATEN + bare or not c.isprintable() or not c.isascii()]
+    if bad:
+        raise BadRequest(
+            f"{word!r} holds {bad[0]!r}, which a shell or the boot loader on the way takes for its own; it would not "
+            "arrive at the kernel as written."
+        )
+
+
+def _size(value: str | None) -> int:
+    """Return a size such as 1G in bytes, 0 for what is none."""
+    number, unit = (value or "")[:-1], (value or "")[-1:].upper()
+    return int(number) * UNITS[unit] if number.isdecimal() and unit in UNITS else 0
+
+
+def _memory(text: str) -> int:
+    """Return MemTotal of a meminfo file in bytes."""
+    row = next(row for row in text.splitlines() if "MemTotal:" in row)
+    return int(row.split()[-2]) << 10

@@ -1,0 +1,122 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Brings knobs to what they want, all or nothing: difference, check mode, read-back, and the way back on a failure."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+from .._errors import NotApplied, TuningError, Unrestored
+from .knob import Change
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .knob import Knob, Settings
+    from .ledger import Ledger
+
+
+class Outcome:
+    """What a run did, or would do."""
+
+    def __init__(self, changes: list[Change], remarks: list[str]) -> None:
+        self.changes = changes
+        self.remarks = remarks
+
+    def diff(self) -> dict[str, Settings]:
+        """Return before and after by address, only of what differs; of an address changed in two steps, both ends."""
+        before: Settings = {}
+        for change in self.changes:
+            before.setdefault(change.address, change.before)
+        return {
+            "before": before,
+            "after": {change.address: change.after for change in self.changes},
+        }
+
+
+def differences(knob: Knob, wanted: Settings, found: Settings) -> list[Change]:
+    """Return what must change for found to become wanted; addresses that are not wanted stay out of it."""
+    return [
+        Change(address, found.get(address), value)
+        for address, value in wanted.items()
+        if not knob.same(address, value, found.get(address))
+    ]
+
+
+def converge(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -> Outcome:
+    """Bring every knob to what it wants, all or nothing; with check, only say what would change.
+
+    The original of each address is in the ledger, on disk, before the first write to it. Each write is proven by
+    reading back. When a knob fails, what this run changed is put back, latest first, and the error is raised again
+    with a sentence on how the host was left.
+    """
+    changes: list[Change] = []
+    remarks: list[str] = []
+    done: list[tuple[Knob, list[Change]]] = []
+    with nullcontext() if check else ledger.lock():
+        try:
+            for knob in knobs:
+                with nullcontext() if check else knob.lock():
+                    wanted = knob.wanted()
+                    todo = differences(knob, wanted, knob.read(wanted))
+                    if todo and not check:
+                        if knob.remembered:
+                            ledger.remember(knob, todo)
+                        done.append((knob, todo))
+                        knob.write(todo)
+                        _prove(knob, wanted)
+                changes += todo
+                remarks += knob.remarks()
+        except BaseException as error:
+            # A fault of ours, or a signal, leaves a host no less half done than a refusal of the kernel.
+            _put_back(done, error)
+            raise
+        if not check:
+            for knob in knobs:
+                knob.settled()
+    return Outcome(changes, remarks)
+
+
+def _prove(knob: Knob, wanted: Settings) -> None:
+    """Read back. A write that "succeeded" and had no effect is a failure that names the first such address."""
+    left = differences(knob, wanted, knob.read(wanted))
+    if left:
+        first = left[0]
+        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        raise NotApplied(
+            f"{first.address}{more}: the write succeeded without effect; wanted {_shown(first.after)}, found "
+            f"{_shown(first.before)}.",
+            address=first.address,
+            wanted=first.after,
+            found=first.before,
+        )
+
+
+def _shown(value: str | None) -> str:
+    return "nothing" if value is None else f"'{value}'"
+
+
+def _put_back(done: Sequence[tuple[Knob, list[Change]]], error: BaseException) -> None:
+    """Write what was found before, for every address that this run touched, and say in the error how it went."""
+    lost: list[str] = []
+    for knob, todo in reversed(done):
+        away = {change.address: knob.gone(change.address) for change in todo}
+        lost += dict.fromkeys(reason for reason in away.values() if reason)
+        before = {change.address: change.before for change in todo if not away[change.address]}
+        try:
+            with knob.lock():
+                back = differences(knob, before, knob.read(before))
+                if back:
+                    knob.write(back)
+                _prove(knob, before)
+        except TuningError as second:
+            raise Unrestored(
+                f"{error} Putting back what was there before failed too: {second} This host is now between two states.",
+                **getattr(error, "details", {}),
+            ) from error
+    if done and isinstance(error, TuningError):
+        but = f", but for what is out of reach: {', '.join(lost)}" if lost else ""
+        error.args = (f"{error} What this run had changed was put back{but}.",)

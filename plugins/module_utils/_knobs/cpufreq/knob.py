@@ -1,0 +1,275 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The knob for governors, frequency limits, fixed speeds, boost and energy preference, per cpufreq policy.
+
+Addresses: ``cpufreq:boost``, ``cpufreq:policy0/scaling_governor``, ``cpufreq:policy0/boost`` and so on, by the kernel's
+file names; frequencies are in kHz. A policy's boost is one address whether the kernel calls its file boost or cpb.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..._errors import BadRequest
+from ..._notation.cpulist import render
+from .. import owners
+from ..knob import Knob
+from . import policy as cpufreq_policy
+from . import rules
+from .policy import BOOST, EPP, GOVERNOR, HOME, MAX, MIN, SPEED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..knob import Change, Settings
+    from .policy import Policy
+
+MACHINE_BOOST = "cpufreq:boost"
+KEYS = ("governor", "min", "max", "speed", "boost", "epp")
+FREQUENCIES = ("min", "max", "speed")
+#: The kernel keeps kHz, but reaches some through performance levels; what differs by less is the same.
+TOLERANCE = 1000
+#: How long, in seconds, new limits may take to show, on a busy host too, and how often to look.
+PATIENCE = 5.0
+GLANCE = 0.01
+
+
+def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+    """Return the policies as a knob."""
+    return [CpuFreq(host, options.get("settings") or [])]
+
+
+def split(address: str) -> tuple[str, str]:
+    """Return the policy and the file of an address; no policy for the switch of the whole machine."""
+    policy, dummy, file = address[len("cpufreq:") :].rpartition("/")
+    return policy, file
+
+
+class Asked:
+    """One value that an entry asks for; ``what`` is how the user said it."""
+
+    __slots__ = ("value", "what")
+
+    def __init__(self, value: Any, what: str) -> None:
+        self.value = value
+        self.what = what
+
+
+class CpuFreq(Knob):
+    """All policies of a host."""
+
+    prefix = "cpufreq"
+
+    def __init__(self, host: Host, settings: Sequence[Mapping[str, Any]]) -> None:
+        self.host = host
+        self.fs = host.fs
+        self.settings = settings
+        self._remarks: list[str] = []
+
+    # The protocol
+
+    def wanted(self) -> Settings:
+        """Expand the request to files of policies, refusing what driver and kernel cannot express."""
+        self._remarks = []
+        if not self.settings:
+            return {}
+        by_policy = self._per_policy(self._per_cpu())
+        policies = [cpufreq_policy.read(self.fs, name) for name in by_policy]
+        wanted: Settings = {}
+        for policy in policies:
+            ask = by_policy[policy.name]
+            files = rules.plan(policy, ask, self._remarks)
+            wanted.update({f"cpufreq:{policy.name}/{file}": text for file, text in files.items()})
+        wanted.update(self._boosts(policies, by_policy))
+        self._remarks = list(dict.fromkeys(self._remarks))
+        self._remarks += owners.tuned(self.fs, "governors and frequencies")
+        self._remarks += _power_profiles(self.fs)
+        return wanted
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return what the files hold; None where one is absent, or all CPUs of its policy are offline."""
+        return {address: self._read(*split(address)) for address in addresses}
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Boost first because it moves the limits, then governors, then what depends on them, and speeds last."""
+        by_policy: dict[str, dict[str, Change]] = {}
+        for change in changes:
+            policy, file = split(change.address)
+            by_policy.setdefault(policy, {})[file] = change
+        boosts = {policy: files[BOOST].after for policy, files in by_policy.items() if policy and BOOST in files}
+        machine = by_policy.pop("", {}).get(BOOST)
+        if machine is not None and machine.after is not None:
+            # It switches every policy; those that were off and are not asked for go back to that.
+            off = [name for name in cpufreq_policy.names(self.fs) if self._read(name, BOOST) == "0"]
+            self.fs.write(cpufreq_policy.GLOBAL_BOOST, machine.after)
+            boosts = {**dict.fromkeys(off, "0"), **boosts}
+        for policy, after in boosts.items():
+            self._write_boost(policy, after)
+        for file in (GOVERNOR, EPP):
+            for policy, files in by_policy.items():
+                self._write(policy, file, files.get(file))
+        written: list[Change] = []
+        try:
+            for policy, files in by_policy.items():
+                for change in self._limits_in_order(policy, files):
+                    self._write(*split(change.address), change)
+                    written.append(change)
+                self._write(policy, SPEED, files.get(SPEED))
+        finally:
+            self._wait_for(written)
+
+    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """Frequencies that differ by less than a thousandth are the same."""
+        if split(address)[1] in (MIN, MAX, SPEED) and wanted and found and wanted.isdecimal() and found.isdecimal():
+            return abs(int(wanted) - int(found)) * TOLERANCE < int(wanted)
+        return wanted == found
+
+    def gone(self, address: str) -> str | None:
+        """A policy sleeps while all its CPUs are offline, and vanishes with its driver."""
+        policy, dummy = split(address)
+        if not policy:
+            return None
+        if not self.fs.is_dir(f"{HOME}/{policy}"):
+            return f"there is no {policy} any more; the cpufreq driver was changed or unloaded"
+        return None if cpufreq_policy.cpus_of(self.fs, policy) else f"the CPUs of {policy} are offline"
+
+    def remarks(self) -> list[str]:
+        """Return what a person should know though nothing failed."""
+        return self._remarks
+
+    def facts(self) -> dict[str, object]:
+        """Return the driver, and the mode of amd-pstate."""
+        return {"driver": self.host.topology.cpufreq_driver, "amd_pstate": self.fs.find(cpufreq_policy.PSTATE_STATUS)}
+
+    # What is asked
+
+    def _per_cpu(self) -> dict[int, dict[str, Asked]]:
+        asked: dict[int, dict[str, Asked]] = {}
+        for setting in self.settings:
+            values = {key: setting[key] for key in KEYS if setting.get(key) is not None}
+            text = str(setting["cpus"])
+            if not values:
+                raise BadRequest(f"The entry for cpus '{text}' asks for nothing; say one of {', '.join(KEYS)}.")
+            for key, value in values.items():
+                if key in FREQUENCIES:
+                    value = cpufreq_policy.parse_frequency(value, key)
+                item = Asked(value, f"{key}={values[key]} for {text}")
+                for cpu in self.host.cpus(text):
+                    other = asked.setdefault(cpu, {}).setdefault(key, item)
+                    if other.value != value:
+                        raise BadRequest(
+                            f"CPU {cpu} is asked for two values: {other.what}, and {item.what}. Let the sets of CPUs "
+                            "not overlap."
+                        )
+        return asked
+
+    def _per_policy(self, asked: Mapping[int, Mapping[str, Asked]]) -> dict[str, dict[str, Any]]:
+        """Return what is asked of each policy, refusing one whose CPUs are asked for different things."""
+        by_policy: dict[str, dict[str, Any]] = {}
+        left = set(asked)
+        for name in cpufreq_policy.names(self.fs):
+            cpus = cpufreq_policy.cpus_of(self.fs, name)
+            if left.isdisjoint(cpus):
+                continue
+            left.difference_update(cpus)
+            mine = asked[next(cpu for cpu in cpus if cpu in asked)]
+            for cpu in cpus:
+                _refuse_split_policy(name, cpus, cpu, mine, asked.get(cpu, {}))
+            by_policy[name] = {key: item.value for key, item in mine.items()}
+        if left:
+            raise BadRequest(self._why_no_policy(left))
+        return by_policy
+
+    def _why_no_policy(self, cpus: Iterable[int]) -> str:
+        reason = "no cpufreq driver is bound to them"
+        if self.fs.find(cpufreq_policy.PSTATE_STATUS) == "disable":
+            reason = f"amd-pstate is switched off; write 'active' to {cpufreq_policy.PSTATE_STATUS}"
+        return (
+            f"CPUs {render(cpus)} have no cpufreq policy in {HOME}: {reason}. Enable P-states and CPPC in the BIOS; a "
+            "virtual machine usually has none, because the frequency belongs to its host."
+        )
+
+    def _boosts(self, policies: Sequence[Policy], by_policy: Mapping[str, Mapping[str, Any]]) -> Settings:
+        asked = {name: ask["boost"] for name, ask in by_policy.items() if "boost" in ask}
+        if not asked:
+            return {}
+        others = [name for name in cpufreq_policy.names(self.fs) if name not in by_policy]
+        online = [name for name in others if cpufreq_policy.cpus_of(self.fs, name)]
+        everyone = [*policies, *(cpufreq_policy.read(self.fs, name) for name in online)]
+        machine = self.fs.find(cpufreq_policy.GLOBAL_BOOST)
+        wanted = rules.plan_boost(everyone, asked, machine)
+        return {MACHINE_BOOST if name == BOOST else f"cpufreq:{name}/{BOOST}": text for name, text in wanted.items()}
+
+    # Files
+
+    def _read(self, policy: str, file: str) -> str | None:
+        if not policy:
+            return self.fs.find(cpufreq_policy.GLOBAL_BOOST)
+        if file == BOOST:
+            return cpufreq_policy.boost_of(self.fs, policy, cpufreq_policy.cpus_of(self.fs, policy))
+        return cpufreq_policy.find(self.fs, policy, file)
+
+    def _write(self, policy: str, file: str, change: Change | None) -> None:
+        # None is for a speed under a governor that has none: the governor took it away.
+        if change is not None and change.after is not None:
+            self.fs.write(f"{HOME}/{policy}/{file}", change.after)
+
+    def _limits_in_order(self, policy: str, files: Mapping[str, Change]) -> list[Change]:
+        """On the way up the upper limit goes first, on the way down the lower one, so that they never cross."""
+        now = cpufreq_policy.number(self.fs, policy, MAX)
+        high = files.get(MAX)
+        upwards = high is None or high.after is None or now is None or int(high.after) >= now
+        return [files[file] for file in ((MAX, MIN) if upwards else (MIN, MAX)) if file in files]
+
+    def _wait_for(self, limits: Sequence[Change]) -> None:
+        """Wait until limits show, because the kernel takes a new one over in a work queue, after the write returned.
+
+        Also when a later write failed: what to put back is found by reading, which must not read what is about to
+        change. A limit that the kernel clamps never shows; that is for the proof to say.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline and any(
+            not self.same(change.address, change.after, self._read(*split(change.address))) for change in limits
+        ):
+            time.sleep(GLANCE)
+
+    def _write_boost(self, policy: str, after: str | None) -> None:
+        """Write to the files that there are until it is so.
+
+        The kernel ignores a write to ``boost`` of what that file shows, also when ``cpb`` was written since; and it
+        refuses both where the switch of the whole machine, which was written before, already did it.
+        """
+        for file in (BOOST, "cpb"):
+            if self._read(policy, BOOST) != after and after is not None and self._has(policy, file):
+                self.fs.write(f"{HOME}/{policy}/{file}", after)
+
+    def _has(self, policy: str, file: str) -> bool:
+        return cpufreq_policy.find(self.fs, policy, file) is not None
+
+
+def _refuse_split_policy(
+    name: str, cpus: Sequence[int], cpu: int, mine: Mapping[str, Asked], other: Mapping[str, Asked]
+) -> None:
+    for key in KEYS:
+        one, two = mine.get(key), other.get(key)
+        if (one and one.value) != (two and two.value):
+            said = [item.what for item in (one, two) if item is not None]
+            raise BadRequest(
+                f"CPUs {render(cpus)} change their frequency together ({name}), but CPU {cpu} is asked for another "
+                f"{key} than the rest: {' against '.join(said)}{'' if len(said) > 1 else ' against nothing'}. Ask the "
+                "same of all of them."
+            )
+
+
+def _power_profiles(fs: Any) -> list[str]:
+    if not fs.is_dir("/sys/fs/cgroup/system.slice/power-profiles-daemon.service"):
+        return []
+    return [
+        "power-profiles-daemon runs here too and sets governors and energy preferences again when its profile changes. "
+        "Stop it with 'systemctl disable --now power-profiles-daemon'."
+    ]

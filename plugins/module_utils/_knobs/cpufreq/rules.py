@@ -1,0 +1,231 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What each cpufreq driver can express of what is asked, as pure functions of policies that were read before.
+
+The kernel takes much that it cannot do and does something else in silence: a speed above the highest P-state becomes
+that P-state, a limit between two P-states becomes the lower one. All of that is refused here, with the nearest thing
+that works.
+Sources: drivers/cpufreq/cpufreq.c, cpufreq_userspace.c, acpi-cpufreq.c and amd-pstate.c of the Linux kernel, and what
+the real acpi-cpufreq answered in the lab.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from .policy import BASE, BOOST, EPP, GOVERNOR, HIGHEST, LOWEST, MAX, MIN, SPEED, show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Optional
+
+    from .policy import Policy
+
+    #: File name below the policy -> text.
+    Files = dict[str, Optional[str]]
+
+ACPI, ACTIVE, PASSIVE = "acpi-cpufreq", "amd-pstate-epp", "amd-pstate"
+USERSPACE, PERFORMANCE, POWERSAVE = "userspace", "performance", "powersave"
+
+
+def plan(policy: Policy, ask: Mapping[str, Any], remarks: list[str]) -> Files:
+    """Return the files of one policy as they shall be, boost excepted. Raises BadRequest for what cannot be had."""
+    files: Files = {}
+    governor = ask.get("governor") or (USERSPACE if ask.get("speed") else None)
+    if governor:
+        _check_governor(policy, governor, ask.get("speed"))
+        files[GOVERNOR] = governor
+        if policy.speed is not None and governor != USERSPACE:
+            files[SPEED] = None  # It goes with the governor; wanted, so that the ledger remembers it.
+    _plan_limits(policy, ask, files, remarks)
+    if ask.get("speed"):
+        _plan_speed(policy, ask, files, remarks)
+    _plan_preference(policy, governor or policy.governor, ask, files)
+    return files
+
+
+def _check_governor(policy: Policy, governor: str, speed: object) -> None:
+    if speed and policy.driver == ACTIVE:
+        raise BadRequest(
+            f"{policy}: {ACTIVE}, which is amd-pstate in active mode, has no fixed speed. Set min and max to the same "
+            "frequency, with governor performance."
+        )
+    if speed and governor != USERSPACE:
+        raise BadRequest(
+            f"{policy}: a fixed speed needs the governor {USERSPACE}, and {governor} is asked for. Leave the governor "
+            "out, or set min and max instead of speed."
+        )
+    if governor in policy.governors:
+        return
+    if policy.driver == ACTIVE:
+        near = "set min and max to the same frequency with governor performance"
+        if governor != USERSPACE:
+            near = "the nearest is powersave with epp balance_performance"
+        raise BadRequest(
+            f"{policy}: {ACTIVE}, which is amd-pstate in active mode, has the governors performance and powersave "
+            f"only, not {governor}; {near}."
+        )
+    raise BadRequest(
+        f"{policy}: there is no governor {governor}; the kernel offers {', '.join(policy.governors) or 'none'}. Others "
+        f"come as kernel modules ('modprobe cpufreq_{governor}')."
+    )
+
+
+def _plan_limits(policy: Policy, ask: Mapping[str, Any], files: Files, remarks: list[str]) -> None:
+    low, high = policy.min, policy.max
+    if ask.get("max"):
+        high = _frequency(policy, "max", ask["max"], ask.get("boost"))
+        if policy.firmware_limit and policy.driver == ACPI and high > policy.firmware_limit:
+            raise BadRequest(
+                f"{policy}: max {show(high)} is above the {show(policy.firmware_limit)} to which the firmware limits "
+                "this CPU now (bios_limit). Look for a limit of power or temperature in the BIOS or its management "
+                "controller."
+            )
+        files[MAX] = str(high)
+        _tell_of_boost(policy, "max", ask, high, remarks)
+    elif ask.get("boost") is False and policy.driver in (ACTIVE, PASSIVE) and policy.base and high > policy.base:
+        # The driver lowers the limit with the boost; wanted, so that the ledger remembers it.
+        high = policy.base
+        files[MAX] = str(high)
+    if ask.get("min"):
+        low = _frequency(policy, "min", ask["min"], ask.get("boost"))
+        files[MIN] = str(low)
+    if (MIN in files or MAX in files) and low > high:
+        said = [f"{name} is {show(value)}" for name, value in (("min", low), ("max", high))]
+        given = [f"{word} ({'asked for' if word[:3] in ask else 'as it is now'})" for word in said]
+        raise BadRequest(f"{policy}: {' and '.join(given)}; the kernel keeps min at or below max. Give both.")
+
+
+def _frequency(policy: Policy, what: str, asked: int | str, boost: bool | None) -> int:
+    """Return kHz that the driver would keep as they are."""
+    table = policy.states if policy.driver == ACPI else ()
+    highest = table[0] if table else policy.highest
+    if boost is False and policy.driver in (ACTIVE, PASSIVE) and policy.base:
+        highest = min(highest, policy.base)
+    if asked == BASE:
+        if policy.base is None:
+            raise BadRequest(
+                f"{policy}: the kernel does not tell the base frequency (no acpi_cppc/nominal_freq); give {what} in "
+                "MHz."
+            )
+        return policy.base
+    if isinstance(asked, str):
+        return {LOWEST: table[-1] if table else policy.lowest, HIGHEST: highest}[asked]
+    if table and asked > table[0]:
+        raise BadRequest(
+            f"{policy}: {what} {show(asked)} cannot be had. {policy.driver} has the P-states {_list(table)}, of which "
+            f"the highest is the base frequency; the kernel would take {show(asked)} and make it {show(table[0])} in "
+            "silence. Above that the hardware boosts by itself: set boost to true here, with governor performance, and "
+            f"to false where {show(table[0])} shall be the limit."
+        )
+    if table and asked not in table:
+        near = min(table, key=lambda state: abs(state - asked))
+        raise BadRequest(
+            f"{policy}: {what} {show(asked)} is no P-state of {policy.driver}, which has {_list(table)}; the kernel "
+            f"would round it in silence. The nearest is {show(near)}."
+        )
+    if not policy.lowest <= asked <= highest:
+        off = " while boost is off" if boost is False else ""
+        raise BadRequest(
+            f"{policy}: {what} {show(asked)} is outside of what {policy.driver} offers{off}, {show(policy.lowest)} to "
+            f"{show(highest)}; the kernel would clamp it in silence."
+        )
+    return asked
+
+
+def _list(table: Sequence[int]) -> str:
+    return ", ".join(show(state) for state in table)
+
+
+def _tell_of_boost(policy: Policy, what: str, ask: Mapping[str, Any], khz: int, remarks: list[str]) -> None:
+    """Under acpi-cpufreq the highest P-state is no limit: the hardware boosts from it."""
+    boosts = policy.boost != "0" if ask.get("boost") is None else ask["boost"]
+    if policy.driver == ACPI and policy.own_boost and boosts and khz == policy.base and ask[what] != HIGHEST:
+        remarks.append(
+            f"{what} {show(khz)} is the highest P-state, from which the hardware boosts while boost is on. Set boost "
+            "to false where that shall be the limit."
+        )
+
+
+def _plan_speed(policy: Policy, ask: Mapping[str, Any], files: Files, remarks: list[str]) -> None:
+    speed = _frequency(policy, "speed", ask["speed"], ask.get("boost"))
+    low, high = int(files.get(MIN) or policy.min), int(files.get(MAX) or policy.max)
+    if not low <= speed <= high:
+        raise BadRequest(
+            f"{policy}: speed {show(speed)} is outside of the limits there, {show(low)} to {show(high)}; the kernel "
+            "would clamp it in silence. Give min and max as well."
+        )
+    files[SPEED] = str(speed)
+    _tell_of_boost(policy, "speed", ask, speed, remarks)
+
+
+def _plan_preference(policy: Policy, governor: str | None, ask: Mapping[str, Any], files: Files) -> None:
+    epp = ask.get("epp")
+    if policy.driver != ACTIVE:
+        if epp:
+            raise BadRequest(
+                f"{policy}: {policy.driver} has no energy performance preference; only {ACTIVE} has (amd_pstate=active "
+                "on the kernel's command line). The nearest here is a governor: performance, schedutil or powersave."
+            )
+        return
+    if epp and governor == PERFORMANCE and epp != PERFORMANCE:
+        raise BadRequest(
+            f"{policy}: under the governor {PERFORMANCE} the kernel refuses every epp but {PERFORMANCE} (EBUSY). Set "
+            f"governor to {POWERSAVE}, which with epp {epp} is not slow: the hardware chooses the frequency."
+        )
+    # While the governor is performance, the list holds nothing else and says nothing about later.
+    if epp and policy.governor != PERFORMANCE and policy.preferences and epp not in policy.preferences:
+        raise BadRequest(f"{policy}: there is no epp {epp}; the kernel offers {', '.join(policy.preferences)}.")
+    if GOVERNOR in files and governor == PERFORMANCE and policy.preference is not None:
+        files[EPP] = PERFORMANCE  # It comes with the governor; wanted, so that the ledger remembers what was before.
+    elif epp:
+        files[EPP] = epp
+
+
+def plan_boost(policies: Sequence[Policy], asked: Mapping[str, bool], machine: str | None) -> dict[str, str]:
+    """Return boost switches as they shall be: by policy name, and as ``boost`` that of the whole machine.
+
+    ``policies`` are all of the host, ``machine`` is what the global switch shows, None where there is none.
+    """
+    if not asked:
+        return {}
+    mine = [policy for policy in policies if policy.name in asked]
+    values = set(asked.values())
+    uniform = len(mine) == len(policies) and len(values) == 1
+    text = {True: "1", False: "0"}
+    whole = {BOOST: text[next(iter(values))]} if uniform and machine is not None else {}
+    driver = mine[0].driver
+    if machine is None and not any(policy.own_boost for policy in mine):
+        near = (
+            "set max to base instead"
+            if driver in (ACTIVE, PASSIVE)
+            else "switch boost in the BIOS, or by msr_bits (hwcr)"
+        )
+        raise BadRequest(
+            f"{mine[0]}: {driver} shows no boost switch here: this CPU or BIOS has no boost, or the kernel is too old. "
+            f"The nearest is to {near}."
+        )
+    if not all(policy.own_boost for policy in mine):
+        if whole or {text[value] for value in values} == {machine}:
+            return whole or {BOOST: text[next(iter(values))]}
+        near = "update the kernel" if driver == ACPI else "set max to base where boost is not wanted"
+        raise BadRequest(
+            f"{mine[0]}: {driver} of this kernel has one boost switch for the whole machine (now "
+            f"{'on' if machine == '1' else 'off'}), so CPUs cannot differ. Ask the same of all, or {near}."
+        )
+    if any(policy.boost is None for policy in mine):
+        if whole:
+            return whole
+        raise BadRequest(
+            f"{mine[0]}: this kernel takes boost per policy (cpb), but shows only the switch of the whole machine, so "
+            "nothing would prove it. Load the kernel module msr ('modprobe msr'), through which the register is read, "
+            "or ask the same of all CPUs."
+        )
+    wanted = {name: text[value] for name, value in asked.items()}
+    if machine == "0" and True in values and not whole:
+        # Boost of one policy needs the global switch, which switches all: the others get back what they had.
+        whole = {BOOST: "1"}
+        wanted.update({policy.name: "0" for policy in policies if policy.name not in asked and policy.boost == "0"})
+    return {**whole, **wanted}

@@ -1,0 +1,75 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What shall hold after every boot: the stored requests that the boot service applies again.
+
+A request is stored as it was asked, in roles and amounts, and planned anew at each boot, because ids move. It is kept
+under the name of its knob and a label, so that a later request with the same label replaces it.
+"""
+
+from __future__ import annotations
+
+from .knob import Knob
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from .._io.store import Store
+    from .knob import Change, Settings
+
+FILE = "desired.json"
+INTENT = "desired:intent"
+
+
+def stored(store: Store) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return the stored intent, and the stored options by "KNOB/LABEL"."""
+    data = store.load(FILE)
+    return data.get("intent", {}), data.get("requests", {})
+
+
+class Desired(Knob):
+    """The stored requests, as a knob: so storing has a check, a diff and an undo like any other setting."""
+
+    prefix = "desired"
+    remembered = False
+
+    def __init__(self, store: Store, wanted: dict[str, Any]) -> None:
+        """``wanted`` maps "intent" or "KNOB/LABEL" to plain data, or to None for "shall not be stored"."""
+        self.store = store
+        self._wanted = {f"desired:{name}": _text(value) for name, value in wanted.items()}
+
+    def wanted(self) -> Settings:
+        """Return what shall be stored."""
+        return dict(self._wanted)
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return what is stored."""
+        intent, requests = stored(self.store)
+        found = {f"desired:{name}": _text(options) for name, options in requests.items()}
+        found[INTENT] = _text(intent or None)
+        return {address: found.get(address) for address in addresses}
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Store all changes at once."""
+        import json
+
+        intent, requests = stored(self.store)
+        for change in changes:
+            value = None if change.after is None else json.loads(change.after)
+            if change.address == INTENT:
+                intent = value or {}
+            elif value is None:
+                requests.pop(change.address[len("desired:") :], None)
+            else:
+                requests[change.address[len("desired:") :]] = value
+        self.store.save(FILE, {"intent": intent, "requests": requests})
+
+
+def _text(value: object) -> str | None:
+    # Imported here, as in the store, because it takes longer than most of the engine.
+    import json
+
+    return None if value is None else json.dumps(value, sort_keys=True)

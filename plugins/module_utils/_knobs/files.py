@@ -1,0 +1,94 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whole files of ours on a host, as a knob: their text, mode and owner.
+
+Addresses: ``PREFIX:/FILE``; a value is the digest of the file's text, with mode and owner where those are not ours, or
+where a link leads that somebody put there instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+
+from .._errors import TuningError
+from .._io import textfile
+from .knob import Knob
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from .knob import Change, Settings
+
+LINK = "link to "
+
+
+class Files(Knob):
+    """Files to have, by path. None of them has an original to go back to, but a run that fails puts back what was."""
+
+    remembered = False
+    #: Those that are started as programs.
+    programs: tuple[str, ...] = ()
+
+    def __init__(self, files: Mapping[str, str], root: str = "/") -> None:
+        self.root = root
+        self.files = files
+        #: By digest: what shall be there, and what was there before, for the way back.
+        self._texts = {_digest(text): text for text in files.values()}
+
+    def wanted(self) -> Settings:
+        """Return a digest for each file to have."""
+        return {f"{self.prefix}:{path}": _digest(text) for path, text in self.files.items()}
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return the digest of each file that is there."""
+        return {address: self._value(address[len(self.prefix) + 1 :]) for address in addresses}
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Write and remove files."""
+        for change in changes:
+            self._put(change.address[len(self.prefix) + 1 :], change.after)
+
+    def _value(self, path: str) -> str | None:
+        path, mode = textfile.under(self.root, path), self._mode_of(path)
+        if os.path.islink(path):
+            return f"{LINK}{os.readlink(path)}"
+        text = textfile.read(path)
+        if text is None:
+            return None
+        digest = _digest(text)
+        self._texts[digest] = text
+        there = os.stat(path)
+        mine = (stat.S_IMODE(there.st_mode), there.st_uid) == (mode, os.geteuid())
+        return digest if mine else f"{digest} {stat.S_IMODE(there.st_mode):04o} {there.st_uid}"
+
+    def _put(self, path: str, value: str | None) -> None:
+        path, mode, owner = textfile.under(self.root, path), self._mode_of(path), os.geteuid()
+        # A link is never followed: that of a masked unit leads to a device that everybody may write.
+        if value is None or os.path.islink(path) or value.startswith(LINK):
+            textfile.remove(path)
+        if value is None:
+            return
+        try:
+            if value.startswith(LINK):
+                os.symlink(value[len(LINK) :], path)
+                return
+            digest, *odd = value.split(" ")
+            if odd:
+                mode, owner = int(odd[0], 8), int(odd[1])
+            textfile.replace(path, self._texts[digest], mode)
+            os.chown(path, owner, -1)
+            os.chmod(path, mode)
+        except OSError as error:
+            raise TuningError(f"{path} cannot be written: {os.strerror(error.errno or 0)}.") from None
+
+    def _mode_of(self, path: str) -> int:
+        return 0o755 if path in self.programs else 0o644
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]

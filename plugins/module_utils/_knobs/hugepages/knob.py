@@ -1,0 +1,249 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The hugepages knob: how many huge pages of a size the kernel keeps on a node, as ``hugepages:node2/2048kB``.
+
+The kernel accepts any number and gives what it can. So every write is counted, helped by compaction and repeated; what
+is short after that is a failure, and the engine gives the pages back.
+Source: mm/hugetlb.c and Documentation/admin-guide/mm/hugetlbpage.rst of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..._errors import BadRequest, NotApplied, Refused
+from ..._kernel import hugepages
+from ..._kernel.hugepages import GIGANTIC, pool, pool_file
+from ..._notation import sizes
+from ..._notation.sizes import UNITS, about, pages_text, size_text
+from ..knob import Knob
+from . import request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..._kernel.hugepages import Table
+    from ..knob import Change, Settings
+
+#: Seconds to wait before each new attempt: others free memory in time, and compaction goes on in the background.
+WAITS = (0.1, 0.3, 0.9, 2.7)
+#: Percent of a node's memory that no pool may take, where nothing else is asked for.
+RESERVE = 5
+
+
+def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+    """Return the pools as a knob."""
+    return [HugePages(host, options)]
+
+
+def address(node: int, kb: int) -> str:
+    """Return the address of a pool."""
+    return f"hugepages:node{node}/{kb}kB"
+
+
+def split(name: str) -> tuple[int, int]:
+    """Return node and page size in kB of an address."""
+    node, dummy, size = name[len("hugepages:node") :].partition("/")
+    return int(node), int(size[: -len("kB")])
+
+
+class HugePages(Knob):
+    """The pools of all nodes and sizes."""
+
+    prefix = "hugepages"
+
+    def __init__(self, host: Host, options: Mapping[str, Any]) -> None:
+        self.fs = host.fs
+        self.options = options
+        self._remarks: list[str] = []
+
+    def wanted(self) -> Settings:
+        """Return the pages per pool, refusing what a node cannot hold and what would take pages in use."""
+        table, self._remarks = request.expand(self.fs, self.options)
+        self._refuse_more_than_memory(table)
+        self._refuse_taking_used(table)
+        return {address(node, kb): str(pages) for (node, kb), pages in table.items()}
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return the pages of each pool, without the surplus ones that the kernel takes back."""
+        found: Settings = {}
+        for name in addresses:
+            here = pool(self.fs, *split(name))
+            found[name] = None if here is None else str(here[0])
+        return found
+
+    def gone(self, name: str) -> str | None:
+        """Tell of nodes and page sizes that are no longer there."""
+        node, kb = split(name)
+        if pool(self.fs, node, kb) is None:
+            return f"node {node} has no memory now, or the kernel has lost pages of {kb} kB"
+        return None
+
+    def kept(self, originals: Settings) -> dict[str, str]:
+        """Pools whose pages are in use stay as they are until these are free."""
+        kept = super().kept(originals)
+        table: Table = {}
+        for name, pages in originals.items():
+            if name in kept:
+                continue
+            one = {split(name): int(pages or 0)}
+            try:
+                self._refuse_taking_used({**table, **one})
+            except BadRequest as error:
+                kept[name] = str(error)
+            else:
+                table.update(one)
+        return kept
+
+    def remarks(self) -> list[str]:
+        """Return what was rounded."""
+        return self._remarks
+
+    # Refusals
+
+    def _refuse_more_than_memory(self, table: Table) -> None:
+        reserve = sizes.whole(self.options.get("reserve", RESERVE), "reserve")
+        for node in sorted({node for node, dummy in table}):
+            total = hugepages.memory(self.fs, node)[0]
+            limit = total * max(100 - reserve, 0) // 100
+            now = {kb: (pool(self.fs, node, kb) or (0, 0))[0] for kb in hugepages.offered(self.fs)}
+            then = {kb: table.get((node, kb), pages) for kb, pages in now.items()}
+            asked = sum(kb * UNITS["KiB"] * pages for kb, pages in then.items())
+            if asked > limit and any(then[kb] > now[kb] for kb in now):
+                pools = " and ".join(pages_text(pages, kb) for kb, pages in then.items() if pages)
+                raise BadRequest(
+                    f"Node {node} has {about(total)} of memory, of which {reserve} % are left to the system (option "
+                    f"reserve): {about(limit)} can be huge pages. {pools} would take {about(asked)}. Ask for less on "
+                    "this node, or spread it over more nodes."
+                )
+
+    def _refuse_taking_used(self, table: Table) -> None:
+        """Refuse to shrink a pool below what is in use, which would leave pages that belong to no pool."""
+        taken: dict[int, int] = {}
+        for (node, kb), pages in table.items():
+            have, used = pool(self.fs, node, kb) or (0, 0)
+            if pages < have:
+                taken[kb] = taken.get(kb, 0) + have - pages
+                if pages < used:
+                    raise BadRequest(
+                        f"Node {node} has {pages_text(have, kb)}, of which {used} are in use, so it cannot shrink "
+                        f"to {pages}. {_who(kb)}"
+                    )
+        for kb, count in taken.items():
+            free, reserved = hugepages.promised(self.fs, kb)
+            if free - count < reserved:
+                raise BadRequest(
+                    f"{pages_text(count, kb)} cannot be taken away: {free} are free, and {reserved} of these are "
+                    f"promised to a program that has mapped them and not touched them yet. {_who(kb)}"
+                )
+
+    # Writing
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Shrink first, because that frees memory; then grow, the largest pages first, with compaction and patience."""
+        table = {split(change.address): int(change.after or 0) for change in changes}
+        self._refuse_taking_used(table)
+        before = {key: (pool(self.fs, *key) or (0, 0))[0] for key in table}
+        for key in sorted(table, key=lambda key: (table[key] > before[key], -key[1])):
+            self._ask(key, table[key])
+        short = self._short(table)
+        for attempt, wait in enumerate(WAITS):
+            if not short:
+                return
+            if attempt == 0 and self.options.get("drop_caches"):
+                self.fs.write("/proc/sys/vm/drop_caches", "3")
+            for node in sorted({node for node, dummy in short}):
+                self._compact(node)
+            time.sleep(wait)
+            for key in short:
+                self._ask(key, table[key])
+            short = self._short(table)
+        if short:
+            raise self._too_few(table, short)
+
+    def _ask(self, key: tuple[int, int], pages: int) -> None:
+        path = pool_file(*key, "nr_hugepages")
+        try:
+            self.fs.write(path, str(pages))
+        except Refused as error:
+            if key[1] != GIGANTIC:
+                raise
+            raise Refused(f"{error} {self._at_boot({key: pages})}", error.errno, path) from None
+
+    def _short(self, table: Table) -> Table:
+        """Return how many pages each pool lacks."""
+        lacks = {key: pages - (pool(self.fs, *key) or (0, 0))[0] for key, pages in table.items()}
+        return {key: count for key, count in lacks.items() if count > 0}
+
+    def _compact(self, node: int) -> None:
+        """Have the kernel move pages together, on this node where the kernel can do it for one alone."""
+        path = f"{hugepages.NODES}/node{node}/compact"
+        if self.fs.status(path) is None:
+            path = "/proc/sys/vm/compact_memory"
+        if self.fs.status(path) is not None:
+            self.fs.write(path, "1")
+
+    def _too_few(self, table: Table, short: Table) -> NotApplied:
+        """Return the failure that says what every node gave and why it gave no more."""
+        given = {key: pages - short.get(key, 0) for key, pages in table.items()}
+        buddyinfo = self.fs.find("/proc/buddyinfo") or ""
+        sentences = []
+        for node, kb in sorted(short):
+            total, free = hugepages.memory(self.fs, node)
+            large, block = hugepages.in_blocks(buddyinfo, node, kb)
+            missing = short[node, kb] * kb * UNITS["KiB"]
+            if free < missing:
+                reason = "its memory is in use"
+            elif block < kb * UNITS["KiB"]:
+                reason = f"no more of its free memory lies in one piece of {size_text(kb * UNITS['KiB'])}"
+            elif large < missing:
+                reason = "its free memory is fragmented"
+            else:
+                reason = "the kernel keeps the rest for itself, see vm.min_free_kbytes"
+            sentences.append(
+                f"Node {node} gave {given[node, kb]} of {pages_text(table[node, kb], kb)}: {reason} ({about(free)} of "
+                f"{about(total)} free, {about(large)} of that in blocks of {about(block)} or more)."
+            )
+        full = [key for key in sorted(table) if key not in short]
+        sentences += [f"Node {node} gave all {pages_text(given[node, kb], kb)}." for node, kb in full]
+        sentences.append(f"The kernel was asked {len(WAITS) + 1} times, with compaction between.")
+        gigantic = {key: pages for key, pages in table.items() if key[1] == GIGANTIC}
+        if any(key in short for key in gigantic):
+            sentences.append(self._at_boot(gigantic))
+        else:
+            sentences.append(
+                "Ask for less, stop what uses the memory, or set drop_caches to true; memory is least fragmented soon "
+                "after a boot."
+            )
+        first = min(short)
+        return NotApplied(
+            " ".join(sentences),
+            address=address(*first),
+            wanted=str(table[first]),
+            found=str(given[first]),
+            given={address(*key): pages for key, pages in given.items()},
+        )
+
+    def _at_boot(self, asked: Table) -> str:
+        """Return the way out for 1 GiB pages: the boot parameters that make the pools of all nodes."""
+        table = {node: (pool(self.fs, node, GIGANTIC) or (0, 0))[0] for node in hugepages.nodes_with_memory(self.fs)}
+        table.update({node: pages for (node, dummy), pages in asked.items()})
+        counts = ",".join(f"{node}:{pages}" for node, pages in table.items() if pages)
+        return (
+            "Pages of 1 GiB can be relied on only at boot, while memory is still whole: give the kernel the boot "
+            f"parameters 'hugepagesz=1G hugepages={counts}' in this order with the module kernel_cmdline, and reboot "
+            "(kernels before 5.16 know only a total for all nodes, hugepages=N)."
+        )
+
+
+def _who(kb: int) -> str:
+    return (
+        "The kernel does not tell who uses a page; 'grep -lsE \"_Hugetlb: +[1-9]\" /proc/*/smaps_rollup' names the "
+        f"processes that map some, and a file on a hugetlbfs of {kb} kB pages holds them without any process. Stop or "
+        "remove these first."
+    )

@@ -1,0 +1,143 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The interrupts (IRQs) of a host: which there are, whose they are, and which of them the kernel lets a user move.
+
+Source: kernel/irq/proc.c and kernel/irq/irqdesc.c of the Linux kernel, Documentation/core-api/irq/irq-affinity.rst.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from ..._errors import Absent
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..._io.kernelfs import KernelFS
+
+PROC = "/proc/irq"
+SYS = "/sys/kernel/irq"
+PCI = "/sys/bus/pci"
+#: How the kernel refuses to move an interrupt that is its own to place: EIO before Linux 6.12, EPERM since.
+NOT_MOVABLE = (errno.EIO, errno.EPERM)
+
+
+class Irq:
+    """One interrupt that a driver has requested; ``actions`` are the driver's names for it."""
+
+    __slots__ = ("actions", "number")
+
+    def __init__(self, number: int, actions: Sequence[str]) -> None:
+        self.number = number
+        self.actions = tuple(actions)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data."""
+        return {"irq": self.number, "actions": list(self.actions)}
+
+
+def requested(fs: KernelFS) -> list[Irq]:
+    """Return the interrupts that some driver handles. One that nobody handles never comes and is nobody's concern."""
+    irqs = []
+    for number in sorted(int(name) for name in fs.names(SYS) if name.isdecimal()):
+        actions = (fs.find(f"{SYS}/{number}/actions") or "").strip()
+        if actions:
+            irqs.append(Irq(number, actions.split(",")))
+    return irqs
+
+
+def movable(fs: KernelFS, number: int) -> bool | None:
+    """Tell whether the kernel lets a user move an interrupt; None where it has vanished.
+
+    The mode of the file tells, since Linux 6.12. Older kernels let anybody try and ask whether the interrupt may be
+    moved before they read the text, so a text that names no CPUs gets a true answer and can have no effect: EINVAL for
+    one that may be moved.
+    """
+    path = f"{PROC}/{number}/smp_affinity_list"
+    status = fs.status(path)
+    if status is None:
+        return None
+    if not status.st_mode & 0o222:
+        return False
+    try:
+        return modes_tell(fs) or fs.refusal(path, "?\n") not in NOT_MOVABLE
+    except Absent:
+        return None
+
+
+def modes_tell(fs: KernelFS) -> bool:
+    """Tell whether this kernel makes the files of interrupts that are its own to place read-only.
+
+    It has some of these among the first 16, such as that of the cascade.
+    """
+    first = (fs.status(f"{PROC}/{number}/smp_affinity_list") for number in range(16))
+    return any(status is not None and not status.st_mode & 0o222 for status in first)
+
+
+def select(fs: KernelFS, irqs: Sequence[Irq], which: Sequence[str]) -> tuple[list[Irq], list[str]]:
+    """Return the interrupts that the words name, in their order of number, and the words that name none.
+
+    A word is "all", a number, a PCI address such as 0000:41:00.0, "driver:" and the name of a PCI driver, or a pattern
+    (* and ?) for the driver's names.
+    """
+    chosen: set[int] = set()
+    unmet = []
+    for word in which:
+        numbers = _numbers(fs, irqs, word)
+        if not numbers and word != "all":
+            unmet.append(word)
+        chosen |= numbers
+    return [irq for irq in irqs if irq.number in chosen], unmet
+
+
+def _numbers(fs: KernelFS, irqs: Sequence[Irq], word: str) -> set[int]:
+    # Imported here because it brings re along.
+    from fnmatch import fnmatchcase
+
+    there = {irq.number for irq in irqs}
+    if word == "all":
+        return there
+    if word.isdecimal():
+        return {int(word)} & there
+    if word.startswith("driver:"):
+        addresses = [name for name in fs.names(f"{PCI}/drivers/{word[len('driver:') :]}") if ":" in name]
+        return set().union(*(_of_device(fs, address) for address in addresses)) & there
+    if fs.is_dir(f"{PCI}/devices/{word}"):
+        return _of_device(fs, word) & there
+    return {irq.number for irq in irqs if any(fnmatchcase(action, word) for action in irq.actions)}
+
+
+def _of_device(fs: KernelFS, address: str) -> set[int]:
+    """Return a PCI device's interrupts: its messages, or the line it has without them."""
+    messages = {int(name) for name in fs.names(f"{PCI}/devices/{address}/msi_irqs")}
+    line = fs.find(f"{PCI}/devices/{address}/irq") or ""
+    return messages or ({int(line)} if line.strip().isdecimal() else set())
+
+
+def spread(found: Mapping[int, Sequence[int]], cpus: Sequence[int]) -> dict[int, int]:
+    """Return one CPU for each interrupt, evenly; ``found`` holds the CPUs that each has now.
+
+    One that already sits alone on one of the CPUs stays there as long as that is even, so that an interrupt that comes
+    or goes does not move all others.
+    """
+    most = -(-len(found) // len(cpus))
+    load = dict.fromkeys(cpus, 0)
+    placed = {}
+    for number, now in sorted(found.items()):
+        if len(now) == 1 and load.get(now[0], most) < most:
+            placed[number] = now[0]
+            load[now[0]] += 1
+    for number in sorted(set(found) - set(placed)):
+        placed[number] = min(load, key=lambda cpu: (load[cpu], cpu))
+        load[placed[number]] += 1
+    return dict(sorted(placed.items()))
+
+
+def named(irqs: Iterable[Irq]) -> str:
+    """Return interrupts for a sentence, at most a few of them."""
+    rows = [f"{irq.number} ({', '.join(irq.actions)})" for irq in irqs]
+    return ", ".join(rows[:4]) + (f" and {len(rows) - 4} more" if len(rows) > 4 else "")

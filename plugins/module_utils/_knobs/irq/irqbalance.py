@@ -1,0 +1,233 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""irqbalance, the daemon that places interrupts anew every ten seconds, as a knob: kept off CPUs, or stopped.
+
+Addresses: ``irq:irqbalance/banned_cpus``, the raw value of its variable IRQBALANCE_BANNED_CPULIST, and
+``irq:irqbalance/service``, systemd's words on it such as "enabled active". Both outlive a reboot.
+Source: cputree.c and the manual page of irqbalance. The file is the one that its unit names.
+"""
+
+from __future__ import annotations
+
+from ..._errors import Absent, BadRequest
+from ..._io import command, textfile
+from ..._notation import cpulist
+from ..knob import Knob
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ..._host.host import Host
+    from ..knob import Change, Settings
+
+BANNED = "irq:irqbalance/banned_cpus"
+SERVICE = "irq:irqbalance/service"
+PROGRAM = "/usr/sbin/irqbalance"
+UNIT = "irqbalance.service"
+VARIABLE = "IRQBALANCE_BANNED_CPULIST"
+#: The older variable; where it is not empty, irqbalance does not look at the newer one.
+OLD_VARIABLE = "IRQBALANCE_BANNED_CPUS"
+STOPPED = "disabled inactive"
+PROPERTIES = "LoadState,ActiveState,UnitFileState,EnvironmentFiles,MainPID"
+
+
+class Irqbalance(Knob):
+    """What irqbalance shall do: ``mode`` is ban, stop or ignore; ``cpus`` are those that interrupts may use.
+
+    ``spread`` tells that each interrupt shall have a CPU of its own, which is not compatible with a running irqbalance.
+    """
+
+    prefix = "irq"
+    lasting = True
+
+    def __init__(
+        self,
+        host: Host,
+        mode: str,
+        cpus: Callable[[], Sequence[int]],
+        spread: bool = False,
+        run: Callable[[Sequence[str]], str] = command.run,
+    ) -> None:
+        self.host = host
+        self.fs = host.fs
+        self.mode = mode
+        self.cpus = cpus
+        self.spread = spread
+        self.run = run
+        self._remarks: list[str] = []
+        self._unit: dict[str, str] | None = None
+
+    def owns(self, address: str) -> bool:
+        """The two addresses of irqbalance."""
+        return address in (BANNED, SERVICE)
+
+    def wanted(self) -> Settings:
+        """Return what irqbalance shall be told; nothing where there is none."""
+        self._remarks = []
+        if not self.installed:
+            return {}
+        if self.mode == "stop":
+            return {SERVICE: STOPPED}
+        if self.mode == "ban":
+            if self.spread and self.running:
+                raise BadRequest(
+                    "irqbalance runs here and spreads interrupts over the CPUs that it may use by itself, so spread "
+                    "cannot hold beside irqbalance=ban. Leave spread out, or set irqbalance to stop."
+                )
+            old = variable(self._text(), OLD_VARIABLE)
+            if old and unquoted(old):
+                raise BadRequest(
+                    f"{self._path()} sets {OLD_VARIABLE}, and irqbalance then does not look at {VARIABLE}. Remove that "
+                    "old line, or set irqbalance to stop."
+                )
+            top = self.host.topology
+            banned = {*top.online, *top.offline} - set(self.cpus())
+            return {BANNED: cpulist.render(banned)}
+        if self.running:
+            self._remarks = [
+                "irqbalance runs here and will place interrupts anew within ten seconds, wherever it likes. Set "
+                "irqbalance to ban, so that it keeps to the same CPUs, or to stop."
+            ]
+        return {}
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return what its file and systemd say."""
+        found: Settings = {}
+        for address in addresses:
+            if not self.installed:
+                found[address] = None
+            elif address == BANNED:
+                found[address] = variable(self._text(), VARIABLE)
+            else:
+                found[address] = f"{self._property('UnitFileState')} {'active' if self.running else 'inactive'}"
+        return found
+
+    def live(self, addresses: Iterable[str]) -> Settings:
+        """Return what the running process was told, which is its file as it was when it started."""
+        found = self.read(addresses)
+        if BANNED in found:
+            found[BANNED] = self._told(found[BANNED])
+        return found
+
+    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """Compare CPUs, not their spelling. A daemon that was started before the file changed has not heard of it."""
+        if address == SERVICE and wanted == STOPPED and found is not None:
+            return found.endswith(" inactive") and not found.startswith("enabled")
+        if address == BANNED:
+            return _cpus(wanted) == _cpus(found) == _cpus(self._told(found))
+        return wanted == found
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Change one line of its file and restart it when it runs; or change the service, in at most two calls."""
+        for change in changes:
+            if change.address == BANNED:
+                text = with_variable(self._text(), VARIABLE, change.after)
+                path = textfile.under(self.fs.root, self._path())
+                if text:
+                    textfile.replace(path, text)
+                else:
+                    textfile.remove(path)  # There was no file before us.
+                self.run(["systemctl", "try-restart", UNIT])
+            elif change.after is not None:
+                self._set_service(change.after)
+        self._unit = None
+
+    def remarks(self) -> list[str]:
+        """Return a warning when it runs and nobody told it anything."""
+        return self._remarks
+
+    def facts(self) -> dict[str, object]:
+        """Return whether it is there, and runs."""
+        return {"irqbalance": "running" if self.running else "stopped" if self.installed else "not installed"}
+
+    # What systemd tells
+
+    @property
+    def installed(self) -> bool:
+        """Tell whether there is an irqbalance that systemd knows."""
+        return self._property("LoadState") in ("loaded", "masked")
+
+    @property
+    def running(self) -> bool:
+        """Tell whether it runs or is about to."""
+        return self._property("ActiveState") in ("active", "activating", "reloading")
+
+    def _property(self, name: str) -> str:
+        if self._unit is None:
+            self._unit = {}
+            # Looked at first, because most tuned hosts have none and asking systemd costs a process.
+            if self.fs.status(PROGRAM) is not None:
+                try:
+                    said = self.run(["systemctl", "show", f"--property={PROPERTIES}", UNIT])
+                except Absent:
+                    said = ""
+                # EnvironmentFiles may have several rows; the last is read last and wins.
+                self._unit = {row.partition("=")[0]: row.partition("=")[2] for row in said.splitlines()}
+        return self._unit.get(name, "")
+
+    def _path(self) -> str:
+        """Return the file that the unit reads its variables from: /etc/default on Debian, /etc/sysconfig on RHEL."""
+        path = self._property("EnvironmentFiles").partition(" ")[0]
+        if not path.startswith("/"):
+            raise BadRequest(
+                f"The unit {UNIT} names no EnvironmentFile, so irqbalance cannot be told which CPUs to leave alone. "
+                "Set irqbalance to stop, or give the unit one by a drop-in."
+            )
+        return path
+
+    def _text(self) -> str:
+        return textfile.read(textfile.under(self.fs.root, self._path())) or ""
+
+    def _told(self, configured: str | None) -> str | None:
+        """Return what the running process was told; what is configured, where it is still to read that."""
+        process = f"/proc/{self._property('MainPID')}"
+        # Until systemd has started the program itself, the process bears another name.
+        if (self.fs.find(f"{process}/comm") or "").strip() != "irqbalance":
+            return configured
+        environment = (self.fs.find(f"{process}/environ") or "").split("\0")
+        values = [row.partition("=")[2] for row in environment if row.startswith(f"{VARIABLE}=")]
+        return values[-1] if values else None
+
+    def _set_service(self, words: str) -> None:
+        enablement, dummy, activity = words.partition(" ")
+        verb = {"enabled": "enable", "masked": "mask"}.get(enablement, "disable")
+        self.run(["systemctl", "--quiet", verb, UNIT])
+        self.run(["systemctl", "start" if activity == "active" else "stop", UNIT])
+
+
+def variable(text: str, name: str) -> str | None:
+    """Return the raw value of a variable in a file of settings, the last where there are several; None for none."""
+    values = [row.strip()[len(name) + 1 :] for row in text.split("\n") if row.strip().startswith(f"{name}=")]
+    return values[-1] if values else None
+
+
+def with_variable(text: str, name: str, value: str | None) -> str:
+    """Return the text with a variable set in place, or as a new first line, or without it; all else byte for byte."""
+    rows = text.split("\n")
+    mine = [number for number, row in enumerate(rows) if row.strip().startswith(f"{name}=")]
+    if value is None:
+        return "\n".join(row for number, row in enumerate(rows) if number not in mine)
+    if mine:
+        rows[mine[-1]] = f"{name}={value}"
+        return "\n".join(rows)
+    # In front, because a file may lack its last newline: taking the line out again gives back every byte.
+    return f"{name}={value}\n{text}"
+
+
+def unquoted(value: str) -> str:
+    """Return a value as systemd reads it."""
+    value = value.strip()
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
+
+
+def _cpus(value: str | None) -> object:
+    """Return the CPUs of a raw value, or the text itself where it is no list."""
+    if value is None:
+        return None
+    try:
+        return cpulist.parse(unquoted(value))
+    except ValueError:
+        return value

@@ -1,0 +1,203 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The knob of interrupts: which CPUs may be interrupted by which device.
+
+Addresses: ``irq:41/affinity`` (a CPU list) and ``irq:default`` (the mask for interrupts that are requested later).
+irqbalance, which sets the same, is a knob of its own beside this one.
+Source: Documentation/core-api/irq/irq-affinity.rst and kernel/irq/proc.c of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from ..._errors import Absent, BadRequest, Refused
+from ..._notation import cpulist
+from ..knob import Knob
+from . import interrupts
+from .irqbalance import Irqbalance
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..knob import Change, Settings
+    from .interrupts import Irq
+
+DEFAULT = "irq:default"
+DEFAULT_FILE = f"{interrupts.PROC}/default_smp_affinity"
+
+
+def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+    """Return irqbalance and the interrupts as knobs; irqbalance is told first, so that it does not undo the rest."""
+
+    def cpus() -> tuple[int, ...]:
+        if not options.get("cpus"):
+            raise BadRequest("Say which CPUs may be interrupted: cpus, such as housekeeping or 0-3.")
+        found = host.cpus(options["cpus"])
+        if not found:
+            raise BadRequest("cpus names no CPU, and the kernel leaves no interrupt without one.")
+        return found
+
+    balance = Irqbalance(host, options.get("irqbalance", "ignore"), cpus, bool(options.get("spread")))
+    return [balance, IrqAffinity(host, options, balance)]
+
+
+class IrqAffinity(Knob):
+    """Where each movable interrupt goes, and where those of drivers yet to come will go."""
+
+    prefix = "irq"
+
+    def __init__(self, host: Host, options: Mapping[str, Any], balance: Irqbalance) -> None:
+        self.host = host
+        self.fs = host.fs
+        self.options = options
+        self.balance = balance
+        self._irqs: list[Irq] = []
+        self._managed: list[Irq] = []
+        self._unmet: list[str] = []
+        #: Vanished, or found to be managed, only when they were written.
+        self._left: set[str] = set()
+        self._wrote = False
+        self._wanted: Settings = {}
+
+    def owns(self, address: str) -> bool:
+        """All but what is irqbalance's."""
+        return super().owns(address) and not self.balance.owns(address)
+
+    def wanted(self) -> Settings:
+        """Return where each movable interrupt of the request shall go."""
+        cpus = self.balance.cpus()
+        which = self.options.get("which", ["all"])
+        matched, self._unmet = interrupts.select(self.fs, interrupts.requested(self.fs), which)
+        may_move = {irq.number: interrupts.movable(self.fs, irq.number) for irq in matched}
+        self._managed = [irq for irq in matched if may_move[irq.number] is False]
+        self._irqs = [irq for irq in matched if may_move[irq.number]]
+        if self.options.get("spread"):
+            found = {irq.number: self._cpus_of(irq.number, "smp_affinity_list") for irq in self._irqs}
+            places = {number: str(cpu) for number, cpu in interrupts.spread(found, cpus).items()}
+        else:
+            places = dict.fromkeys((irq.number for irq in self._irqs), cpulist.render(cpus))
+        self._wanted = {f"irq:{number}/affinity": place for number, place in places.items()}
+        if self.options.get("default"):
+            possible = cpulist.parse(self.fs.read("/sys/devices/system/cpu/possible"))
+            self._wanted[DEFAULT] = cpulist.to_mask(cpus, possible[-1] + 1)
+        return dict(self._wanted)
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return what was asked of the kernel last; where an interrupt really goes is in effective_affinity_list."""
+        return {address: self.fs.find(_file_of(address)) for address in addresses}
+
+    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """Compare CPUs. A running irqbalance that was told the CPUs may choose among them."""
+        if address in self._left:
+            return True
+        if wanted is None or found is None:
+            # An interrupt that vanished needs no place.
+            return wanted == found or address != DEFAULT
+        if address == DEFAULT:
+            return cpulist.from_mask(wanted) == cpulist.from_mask(found)
+        have, want = cpulist.parse(found), cpulist.parse(wanted)
+        return have == want or (self._is_balanced() and bool(have) and set(have) <= set(want))
+
+    def gone(self, address: str) -> str | None:
+        """Return why an interrupt cannot be moved: it has vanished, or its number has passed to a managed one."""
+        if address == DEFAULT:
+            return None
+        may_move = interrupts.movable(self.fs, _number_of(address))
+        if may_move is None:
+            return f"interrupt {_number_of(address)} is not there any more"
+        return None if may_move else f"interrupt {_number_of(address)} is the kernel's own to place"
+
+    def kept(self, originals: Settings) -> dict[str, str]:
+        """Keep nothing for later: an interrupt that has vanished has no place to go back to."""
+        return {}
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Move each; the default first, which holds for interrupts that come while we work."""
+        self._wrote = True
+        for change in sorted(changes, key=lambda change: change.address != DEFAULT):
+            if change.after is None:
+                continue
+            try:
+                self.fs.write(_file_of(change.address), f"{change.after}\n")
+            except Absent:
+                self._left.add(change.address)
+            except Refused as error:
+                self._explain(change, error)
+
+    def remarks(self) -> list[str]:
+        """Return what was asked for and cannot be done, and what is still on its way."""
+        remarks = [
+            f"'{word}' names no interrupt of this host now; a driver may request one later." for word in self._unmet
+        ]
+        if self._managed and not self._irqs:
+            remarks.append(
+                f"Every interrupt that was named is the kernel's own to place: {interrupts.named(self._managed)}. Only "
+                "the boot parameter isolcpus=managed_irq keeps those off CPUs."
+            )
+        pending = self._pending()
+        if self._wrote and pending:
+            remarks.append(
+                f"Still at their old place, which is usual until the next interrupt comes: {interrupts.named(pending)}."
+                " One that stays there though it comes found no free vector on the CPUs that were asked for."
+            )
+        return remarks
+
+    def facts(self) -> dict[str, object]:
+        """Return each interrupt of the request by what can be done with it."""
+        return {
+            "movable": [{**irq.to_dict(), "cpus": self._wanted[f"irq:{irq.number}/affinity"]} for irq in self._irqs],
+            "managed": [{**irq.to_dict(), "cpus": self._shown(irq.number)} for irq in self._managed],
+            "pending": [irq.number for irq in self._pending()],
+        }
+
+    def _is_balanced(self) -> bool:
+        return self.balance.mode == "ban" and self.balance.running
+
+    def _cpus_of(self, number: int, file: str) -> tuple[int, ...]:
+        return cpulist.parse(self.fs.find(f"{interrupts.PROC}/{number}/{file}") or "")
+
+    def _shown(self, number: int) -> str:
+        return cpulist.render(self._cpus_of(number, "smp_affinity_list"))
+
+    def _pending(self) -> list[Irq]:
+        """Return interrupts that go where the request does not allow, though the kernel took it."""
+        pending = []
+        for irq in self._irqs:
+            asked = set(self._cpus_of(irq.number, "smp_affinity_list"))
+            wanted = set(cpulist.parse(self._wanted[f"irq:{irq.number}/affinity"] or ""))
+            really = set(self._cpus_of(irq.number, "effective_affinity_list"))
+            # In check mode nothing was asked yet.
+            if asked <= wanted and not really <= wanted:
+                pending.append(irq)
+        return pending
+
+    def _explain(self, change: Change, error: Refused) -> None:
+        """Say what a refusal means. One that turns out to be managed is left where it is."""
+        if change.address != DEFAULT and error.errno in interrupts.NOT_MOVABLE:
+            self._left.add(change.address)
+            number = _number_of(change.address)
+            self._managed += [irq for irq in self._irqs if irq.number == number]
+            self._irqs = [irq for irq in self._irqs if irq.number != number]
+            return
+        if error.errno == errno.ENOSPC:
+            raise Refused(
+                f"Interrupt {_number_of(change.address)} does not fit on CPU {change.after}: a CPU has about 200 "
+                "vectors for interrupts, and those are all taken. Name more CPUs, or have drivers use fewer queues.",
+                error.errno,
+                error.path,
+            ) from None
+        raise error
+
+
+def _number_of(address: str) -> int:
+    return int(address[len("irq:") :].partition("/")[0])
+
+
+def _file_of(address: str) -> str:
+    return DEFAULT_FILE if address == DEFAULT else f"{interrupts.PROC}/{_number_of(address)}/smp_affinity_list"

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A knob is a mapping that the kernel owns: every setting has an address and a value.
+
+A knob knows how to expand what was asked into a wanted mapping, how to read any of its addresses, and in which order to
+write differences. All else is written once for all knobs: difference, check mode, read-back and the way back in
+converge.py, originals in ledger.py, what holds after a boot in desired.py.
+
+An address is a text such as ``resctrl:draft/L3/0``; a value is the text the kernel would show, None for "is not there".
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Optional
+
+    Settings = dict[str, Optional[str]]
+
+
+class Change:
+    """One difference between the wanted and the found mapping."""
+
+    __slots__ = ("address", "after", "before")
+
+    def __init__(self, address: str, before: str | None, after: str | None) -> None:
+        self.address = address
+        self.before = before
+        self.after = after
+
+
+class Knob:
+    """The protocol. A knob of its own overrides wanted, read and write; the rest has defaults that suit most.
+
+    ``prefix`` begins its addresses. ``lasting`` says that a setting outlives a reboot, as a boot parameter does; the
+    ledger keeps the original of such a one for longer. ``remembered`` is False for what has no original to go back to.
+    """
+
+    prefix = ""
+    lasting = False
+    remembered = True
+
+    def wanted(self) -> Settings:
+        """Return the mapping to have. Raises BadRequest before anything is written when this host cannot have it."""
+        raise TypeError("a knob must want")
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return the present value of each address, None for one that is not there. Works for every own address."""
+        raise TypeError("a knob must read")
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Make changes, in an order that the kernel accepts."""
+        raise TypeError("a knob must write")
+
+    def live(self, addresses: Iterable[str]) -> Settings:
+        """Return the values in force, where those differ from the configured ones that read returns."""
+        return self.read(addresses)
+
+    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """Tell whether two values mean the same; for values that the kernel rounds."""
+        return wanted == found
+
+    def owns(self, address: str) -> bool:
+        """Tell whether an address is this knob's."""
+        return address.startswith(f"{self.prefix}:")
+
+    def parent(self, address: str) -> str | None:
+        """Return the address of the thing that holds this setting and takes it along when it goes."""
+        return None
+
+    def gone(self, address: str) -> str | None:
+        """Return why a setting can be neither read nor written now, as with an offline CPU; None where it can."""
+        return None
+
+    def kept(self, originals: Settings) -> dict[str, str]:
+        """Return the originals that cannot be put back now, each with the reason."""
+        reasons = {address: self.gone(address) for address in originals}
+        return {address: reason for address, reason in reasons.items() if reason}
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other programs that follow the kernel's locking rules away from the first read to the last."""
+        yield
+
+    def remarks(self) -> list[str]:
+        """Return sentences that the person should read though nothing failed."""
+        return []
+
+    def facts(self) -> dict[str, object]:
+        """Return what else a module should return, such as whether a reboot is required."""
+        return {}
+
+    def settled(self) -> None:
+        """Called when every knob of the run is proven, with the ledger still locked."""

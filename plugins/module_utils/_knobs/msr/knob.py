@@ -1,0 +1,275 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The knob for single bits of model-specific registers (MSRs).
+
+Addresses: ``msr:0xc0000108[1]/cpu16`` with the values 0 and 1. Each bit has its own, so that requests for fields that
+overlap cannot spoil each other's originals. The kernel module that shows registers has ``msr:module/msr``.
+Source: arch/x86/kernel/msr.c of the Linux kernel: the file offset is the register's number, a write taints the kernel.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from ..._errors import Absent, BadRequest, Refused
+from ..._notation.cpulist import render
+from ..converge import differences
+from ..knob import Knob
+from . import registers
+from .modules import MODULE, MsrModules, first_cpu, has_device, online
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..knob import Change, Settings
+
+LOCKDOWN = "/sys/kernel/security/lockdown"
+ALLOW_WRITES = "/sys/module/msr/parameters/allow_writes"
+TAINTED = "/proc/sys/kernel/tainted"
+#: TAINT_CPU_OUT_OF_SPEC.
+TAINT_BIT = 2
+
+
+def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+    """Return the kernel modules and the bits as knobs."""
+    settings = options.get("settings") or []
+    return [
+        MsrModules(host, bool(options.get("load_module")), lambda: _guarded(settings)),
+        Msr(host, settings, bool(options.get("load_module")), bool(options.get("allow_undocumented"))),
+    ]
+
+
+def _guarded(settings: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether CPUID has a word in this."""
+    return any(item.register == registers.PREFETCH_CONTROL for setting in settings for item in registers.parse(setting))
+
+
+def address(register: int, bit: int, cpu: int) -> str:
+    """Return the address of a bit."""
+    return f"msr:{register:#x}[{bit}]/cpu{cpu}"
+
+
+def split(name: str) -> tuple[int, int, int]:
+    """Return the register, the bit and the CPU of an address."""
+    field, dummy, cpu = name[len("msr:") :].partition("]/cpu")
+    register, dummy, bit = field.partition("[")
+    return int(register, 16), int(bit), int(cpu)
+
+
+class Msr(Knob):
+    """The bits."""
+
+    prefix = "msr"
+
+    def __init__(self, host: Host, settings: Sequence[Mapping[str, Any]], load: bool, allow_undocumented: bool) -> None:
+        self.host = host
+        self.fs = host.fs
+        self.settings = settings
+        self.load = load
+        self.allow_undocumented = allow_undocumented
+        self._remarks: list[str] = []
+        self._tainted_before: bool | None = None
+
+    # The protocol
+
+    def owns(self, name: str) -> bool:
+        """All but the kernel modules."""
+        return super().owns(name) and not name.startswith(MODULE)
+
+    def wanted(self) -> Settings:
+        """Expand the request to bits of CPUs, refusing what this host, its kernel or the allow-list do not let pass."""
+        self._remarks = []
+        items = [item for setting in self.settings for item in registers.parse(setting)]
+        for register, bit in dict.fromkeys((item.register, item.bit) for item in items):
+            registers.refuse_strangers(register, bit, self.host.topology, self.allow_undocumented)
+        asked = self._per_cpu(items)
+        self._refuse_split_cores(asked)
+        if registers.HWCR in {item.register for item in items} and self.host.topology.cpufreq_driver == "acpi-cpufreq":
+            self._remarks.append(
+                "The driver acpi-cpufreq writes the boost bit too, and would undo this in silence. Prefer the boost of "
+                "cpufreq_per_ccd, and never use both: each remembers for itself what was before."
+            )
+        wanted: Settings = {address(*key): str(item.value) for key, item in sorted(asked.items(), key=_by_cpu)}
+        if wanted and self._ready(asked):
+            todo = differences(self, wanted, self.read(wanted))
+            if todo:
+                self._refuse_locked()
+                if not self._tainted():
+                    self._remarks.append(
+                        "Writing a register sets the kernel's taint flag 4 (CPU out of specification) until the next "
+                        "boot. It changes nothing but what the kernel says of itself in error reports."
+                    )
+        return wanted
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return bits, with one open per CPU and one read per register; None where the CPU or the module is away."""
+        addresses = list(addresses)
+        self._tainted()
+        found: Settings = dict.fromkeys(addresses)
+        for cpu, by_register in _grouped(addresses).items():
+            path = f"/dev/cpu/{cpu}/msr"
+            try:
+                words = self.fs.read_words(path, by_register)
+            except Absent:
+                continue
+            except Refused as error:
+                raise Refused(self._why(error, cpu), error.errno, path) from None
+            for word, bits in zip(words, by_register.values()):
+                found.update({name: str(word >> bit & 1) for bit, name in bits.items()})
+        return found
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Set bits, with one open per CPU and one read and write per register, leaving all other bits as they are."""
+        self._tainted()
+        after = {change.address: change.after for change in changes}
+        for cpu, by_register in _grouped(after).items():
+            path = f"/dev/cpu/{cpu}/msr"
+            edits = []
+            for register, bits in by_register.items():
+                mask = sum(1 << bit for bit in bits)
+                value = sum(1 << bit for bit, name in bits.items() if after[name] == "1")
+                edits.append((register, mask, value))
+            try:
+                self.fs.patch_words(path, edits)
+            except Absent as error:
+                reason = self.gone(next(iter(next(iter(by_register.values())).values())))
+                raise Absent(f"{error} {_capital(reason or 'it came back meanwhile')}.", **error.details) from None
+            except Refused as error:
+                raise Refused(self._why(error, cpu), error.errno, path) from None
+
+    def gone(self, name: str) -> str | None:
+        """An offline CPU has no registers, and without the kernel module nobody sees them."""
+        cpu = split(name)[2]
+        if has_device(self.fs, cpu, "msr"):
+            return None
+        if cpu not in online(self.fs):
+            return f"CPU {cpu} is offline"
+        return "the kernel module msr is not loaded (modprobe msr)"
+
+    def remarks(self) -> list[str]:
+        """Return what a person should know of the consequences."""
+        return self._remarks
+
+    def facts(self) -> dict[str, object]:
+        """Return whether the kernel is tainted by register writes, ours or others', before the run and now."""
+        before = self._tainted()
+        return {"tainted_before": before, "tainted": self._taint_now()}
+
+    # What stands in the way
+
+    def _per_cpu(self, items: Sequence[registers.Item]) -> dict[tuple[int, int, int], registers.Item]:
+        asked: dict[tuple[int, int, int], registers.Item] = {}
+        for item in items:
+            for cpu in self.host.cpus(item.cpus):
+                other = asked.setdefault((item.register, item.bit, cpu), item)
+                if other.value != item.value:
+                    raise BadRequest(
+                        f"CPU {cpu} is asked for two values of bit {item.bit} in register {item.register:#x}: "
+                        f"{other.what}, and {item.what}. Let the sets of CPUs not overlap."
+                    )
+        return asked
+
+    def _refuse_split_cores(self, asked: Mapping[tuple[int, int, int], registers.Item]) -> None:
+        """The threads of a core share the registers that we know."""
+        core_of = {cpu: core for core in self.host.topology.cores for cpu in core}
+        along: dict[int, set[int]] = {}
+        for (register, bit, cpu), item in asked.items():
+            if bit not in registers.KNOWN.get(register, ()):
+                continue
+            for sibling in core_of.get(cpu, ()):
+                other = asked.get((register, bit, sibling))
+                if other is None:
+                    along.setdefault(register, set()).add(sibling)
+                elif other.value != item.value:
+                    raise BadRequest(
+                        f"CPUs {cpu} and {sibling} are threads of one core and share register {register:#x}, but "
+                        f"{item.what}, and {other.what}. Ask the same of both, or switch SMT off."
+                    )
+        for register, cpus in along.items():
+            self._remarks.append(
+                f"CPUs {render(cpus)} were not asked for, but share register {register:#x} with threads of the same "
+                "cores that were: they change along."
+            )
+
+    def _ready(self, asked: Iterable[tuple[int, int, int]]) -> bool:
+        """Tell whether registers can be read now; a check that would load the kernel modules first cannot know more."""
+        guarded = registers.PREFETCH_CONTROL in {register for register, dummy, dummy in asked}
+        guard_unknown = guarded and self.host.topology.prefetch_control is None
+        there = has_device(self.fs, first_cpu(self.fs), "msr")
+        if there and not guard_unknown:
+            return True
+        names = [*([] if there else ["msr"]), *(["cpuid"] if guard_unknown else [])]
+        missing = f"The kernel module{'s' * (len(names) > 1)} {' and '.join(names)} {'are' if len(names) > 1 else 'is'}"
+        if not self.load:
+            raise BadRequest(
+                f"{missing} not loaded, so {'it is unknown which' if there else 'no'} registers can be reached. Set "
+                "load_module, or name them in a file in /etc/modules-load.d."
+            )
+        if not self.fs.read_only:
+            raise BadRequest(f"{missing} loaded, yet /dev/cpu/{first_cpu(self.fs)} has no device of that name.")
+        self._remarks.append(f"{missing} not loaded: what the registers hold is not known yet.")
+        return False
+
+    def _refuse_locked(self) -> None:
+        """Say before the first write what the kernel would answer to it with a bare EPERM."""
+        reason = self._lock()
+        if reason:
+            raise BadRequest(f"Registers of this host can be read but not written: {reason}")
+
+    def _lock(self) -> str:
+        mode = self.fs.find(LOCKDOWN) or ""
+        if "[integrity]" in mode or "[confidentiality]" in mode:
+            return (
+                f"the kernel is locked down, as {LOCKDOWN} shows ({mode}); Secure Boot does that on most "
+                "distributions. Switch the prefetchers and boost in the BIOS, which has the same switches for the "
+                "whole machine; or boot without Secure Boot and without lockdown= on the kernel's command line."
+            )
+        if self.fs.find(ALLOW_WRITES) == "off":
+            return (
+                f"{ALLOW_WRITES} is off. Somebody set msr.allow_writes=off; write 'on' into that file, or remove the "
+                "boot parameter or the line in /etc/modprobe.d that sets it."
+            )
+        return ""
+
+    def _why(self, error: Refused, cpu: int) -> str:
+        if error.errno == errno.EIO:
+            return (
+                f"{error} The hardware of CPU {cpu} does not know this register, or refuses this value because of bits "
+                "that are reserved."
+            )
+        if error.errno in (errno.EPERM, errno.EACCES):
+            reason = self._lock() or "this needs root with CAP_SYS_RAWIO, which containers usually lack."
+            return f"{error} {_capital(reason)}"
+        return str(error)
+
+    def _tainted(self) -> bool:
+        """Tell whether the kernel was tainted when this run began."""
+        if self._tainted_before is None:
+            self._tainted_before = self._taint_now()
+        return self._tainted_before
+
+    def _taint_now(self) -> bool:
+        return bool(int(self.fs.find(TAINTED) or 0) >> TAINT_BIT & 1)
+
+
+def _by_cpu(entry: tuple[tuple[int, int, int], object]) -> tuple[int, int, int]:
+    register, bit, cpu = entry[0]
+    return cpu, register, bit
+
+
+def _grouped(addresses: Iterable[str]) -> dict[int, dict[int, dict[int, str]]]:
+    """Return the addresses as CPU -> register -> bit."""
+    groups: dict[int, dict[int, dict[int, str]]] = {}
+    for name in addresses:
+        register, bit, cpu = split(name)
+        groups.setdefault(cpu, {}).setdefault(register, {})[bit] = name
+    return groups
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]

@@ -1,0 +1,23 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Other programs that set the same things, and set them again when nobody looks."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._io.kernelfs import KernelFS
+
+
+def tuned(fs: KernelFS, what: str) -> list[str]:
+    """Return a sentence when TuneD runs, which sets ``what`` at its start and whenever its profile changes."""
+    pid = (fs.find("/run/tuned/tuned.pid") or "").strip()
+    if not pid.isdecimal() or not fs.is_dir(f"/proc/{pid}"):
+        return []
+    profile = fs.find("/etc/tuned/active_profile") or "unknown"
+    return [
+        f"TuneD runs here too (process {pid}, profile {profile.strip()}) and may set {what} again at its next start or "
+        "change of profile. Set the same in its profile, or stop it with 'systemctl disable --now tuned'."
+    ]

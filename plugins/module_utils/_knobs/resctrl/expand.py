@@ -1,0 +1,257 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""From what was asked of resctrl to the mapping this host shall have: the rules, without touching a file.
+
+Everything that a host cannot give is refused here, before the first write: CPUs that are offline or somebody else's,
+domains that are not there, more groups than classes of service, more ways than a domain has.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..._kernel.resctrl import STEPS_PER_GBPS, address, split
+from ..._notation import cpulist
+from ..._notation.masks import allocate, overlaps, parse_mask, ways_in
+from .request import L3_OPTIONS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..._host.topology import Topology
+    from ..._kernel.resctrl import Abilities
+    from ..._notation.masks import Amount
+    from ..knob import Settings
+    from .request import GroupRequest, Request
+
+PRESENT = "present"
+#: The value of a tasks_of address when no thread is anywhere else.
+ALL_THREADS = "all"
+
+
+class Expansion:
+    """One request, held against one host: its topology, its abilities and the mapping found there."""
+
+    def __init__(self, request: Request, top: Topology, able: Abilities, found: Settings, gone: set[str]) -> None:
+        self.request = request
+        self.top = top
+        self.able = able
+        self.found = found
+        self.gone = gone
+        self.there = {split(name)[0] for name in found}
+        self.groups = [group for group in request.groups if group.present]
+        self.remarks: list[str] = []
+
+    def wanted(self) -> Settings:
+        """Return the wanted mapping. Raises BadRequest for what this host cannot give."""
+        self._check_cpus()
+        self._check_closids()
+        wanted: Settings = {name: None for name in self.found if split(name)[0] in self.gone}
+        for group in self.groups:
+            wanted[address(group.name)] = PRESENT
+            if group.cpus is not None:
+                wanted[address(group.name, "cpus")] = cpulist.render(group.cpus)
+            if group.mode:
+                wanted[address(group.name, "mode")] = group.mode
+        for group in [*self.groups, self.request.default]:
+            wanted.update({address(group.name, "tasks_of", unit): ALL_THREADS for unit in group.tasks_of})
+            for name, cpus in group.monitors.items():
+                wanted[address(group.name, "mon", name)] = PRESENT
+                if cpus is not None:
+                    wanted[address(group.name, "mon", name, "cpus")] = cpulist.render(cpus)
+            wanted.update(self._throttle(group))
+        for resource in self._l3_resources():
+            wanted.update(self._l3(resource))
+        self._remark_overlaps({**self.found, **wanted})
+        return wanted
+
+    # CPUs and groups
+
+    def _check_cpus(self) -> None:
+        holder: dict[int, str] = {}
+        giving = {"default", *self.gone, *(group.name for group in self.groups if group.cpus is not None)}
+        for name, value in self.found.items():
+            group, kind, dummy = split(name)
+            if kind == "cpus" and group not in giving:
+                holder.update(dict.fromkeys(cpulist.parse(value or ""), group))
+        for group_request in self.groups:
+            what = f"Group {group_request.name}"
+            for cpu in group_request.cpus or ():
+                if cpu in self.top.offline:
+                    raise BadRequest(
+                        f"{what}: CPU {cpu} is offline, and the kernel assigns online CPUs only. Bring it online or "
+                        "leave it out."
+                    )
+                if cpu not in self.top.online:
+                    raise BadRequest(
+                        f"{what}: there is no CPU {cpu} on this host, only {cpulist.render(self.top.online)}."
+                    )
+                if cpu in holder:
+                    raise BadRequest(
+                        f"{what}: CPU {cpu} belongs to the group {holder[cpu]}, whose CPUs this task does not give. "
+                        f"Give the cpus of {holder[cpu]} too, or remove that group."
+                    )
+
+    def _check_closids(self) -> None:
+        after = (self.there | {"default"}) - self.gone | self.request.named()
+        limit = self.able.closids
+        if limit is not None and len(after) > limit:
+            raise BadRequest(
+                f"{len(after)} groups with the default one are more than the {limit} classes of service (CLOSIDs) of "
+                f"this host: {', '.join(sorted(after))}. Name fewer, or purge what is not needed."
+            )
+
+    def _ids(self) -> list[int]:
+        ids = [domain.id for domain in self.top.l3 if domain.id is not None]
+        if len(ids) != len(self.top.l3) or not ids:
+            raise BadRequest("The kernel gives no L3 domain ids on this host, so resctrl domains cannot be named.")
+        return ids
+
+    # L3 masks
+
+    def _l3_resources(self) -> tuple[str, ...]:
+        asked = any(group.l3 for group in [*self.groups, self.request.default])
+        resources = L3_OPTIONS["l3"]["cdp" in self.able.mount_options]
+        if "cat_l3" in self.top.flags and all(self._offered(resource) for resource in resources):
+            return resources if asked or self.groups else ()
+        if asked and "cat_l3" in self.top.flags:
+            raise BadRequest(
+                f"This kernel offers no L3 allocation (no {resources[0]} in schemata), so l3 cannot be set. The boot "
+                "parameter rdt=!l3cat hides it."
+            )
+        if asked:
+            raise BadRequest("This CPU has no L3 allocation (no cat_l3 in /proc/cpuinfo), so l3 cannot be set.")
+        return ()
+
+    def _offered(self, resource: str) -> bool:
+        """Tell whether the kernel takes a resource. CPUID may show what the kernel is too old for or told to hide."""
+        return not self.able.mount_point or any(split(name)[1] == resource for name in self.found)
+
+    def _l3(self, resource: str) -> Settings:
+        """Return the masks of one L3 resource; a new group gets every domain named, asked for or not."""
+        tables = {group.name: self._l3_table(group, resource) for group in [*self.groups, self.request.default]}
+        wanted: Settings = {}
+        for domain in self.top.l3:
+            number = domain.id or 0
+            asked = [(group.name, tables[group.name][number]) for group in self.groups if number in tables[group.name]]
+            floor = ("default", tables["default"][number]) if number in tables["default"] else None
+            every = [*asked, *([floor] if floor else [])]
+            full = self.able.cbm_mask
+            if full is None:
+                # A check on a host where resctrl is not mounted yet: the width of masks cannot be known.
+                wanted.update({address(name, resource, str(number)): amount.text for name, amount in every})
+                continue
+            masks = allocate(full, domain.bytes, asked, floor, f"L3 domain {number}")
+            for dummy, amount in every:
+                self._remark(amount.rounding(ways_in(full), domain.bytes))
+            for group in self.groups:
+                if group.name not in self.there and group.name not in masks:
+                    masks[group.name] = full & ~self._claimed(resource, number, masks)
+                    if not masks[group.name]:
+                        raise BadRequest(
+                            f"Group {group.name}: exclusive groups own every way of L3 domain {number}, so that a new "
+                            "group can have none. Make them smaller or shareable."
+                        )
+            wanted.update({address(name, resource, str(number)): f"{mask:x}" for name, mask in masks.items()})
+        return wanted
+
+    def _l3_table(self, group: GroupRequest, resource: str) -> dict[int, Amount]:
+        table: dict[int, Amount] = {}
+        cdp = resource != "L3"
+        for option, request in group.l3.items():
+            if not L3_OPTIONS[option][cdp]:
+                raise BadRequest(f"Group {group.name}: {option} needs resctrl mounted with the option cdp; use l3.")
+            if resource in L3_OPTIONS[option][cdp]:
+                table.update(request.expand(self._ids(), f"group {group.name}: {option}"))
+        return table
+
+    def _claimed(self, resource: str, domain: int, masks: dict[str, int]) -> int:
+        """The ways of a domain that exclusive groups own after this run, so that no new group may have them."""
+        modes = {split(name)[0]: value for name, value in self.found.items() if split(name)[1] == "mode"}
+        modes.update({group.name: group.mode for group in self.groups if group.mode})
+        claimed = 0
+        for name, mode in modes.items():
+            if mode == "exclusive" and name not in self.gone:
+                now = parse_mask(self.found.get(address(name, resource, str(domain))) or "0")
+                claimed |= masks.get(name, now)
+        return claimed
+
+    # Bandwidth
+
+    def _throttle(self, group: GroupRequest) -> Settings:
+        wanted: Settings = {}
+        if group.name not in self.there | {"default"}:
+            offered = {name: limit for name, limit in self.able.throttle_max.items() if self._offered(name)}
+            for resource, limit in offered.items():
+                wanted.update({address(group.name, resource, str(domain)): str(limit) for domain in self._ids()})
+        for resource, table in group.throttle.items():
+            what = f"Group {group.name}: {resource.lower()}"
+            if not self.top.is_amd:
+                raise BadRequest(f"{what} in GB/s is AMD's; this CPU is {self.top.vendor}.")
+            if not self._offered(resource):
+                raise BadRequest(f"{what}: this host has no {resource} allocation (no {resource} in schemata).")
+            for domain, steps in table.expand(self._ids(), what).items():
+                wanted[address(group.name, resource, str(domain))] = self._limit(resource, steps, what)
+        return wanted
+
+    def _limit(self, resource: str, steps: int, what: str) -> str:
+        largest = self.able.throttle_max.get(resource) or self._untouched(resource)
+        if largest is None:
+            if steps < 0:
+                if not self.able.mount_point:
+                    return "max"  # A check before the mount, which will tell.
+                raise BadRequest(
+                    f"{what}: what 'max' stands for cannot be read here; load the cpuid driver (modprobe cpuid) or "
+                    "give a number of GB/s."
+                )
+            return str(steps)
+        if steps > largest:
+            asked, most = steps / STEPS_PER_GBPS, largest / STEPS_PER_GBPS
+            raise BadRequest(
+                f"{what}: {asked:g} GB/s is more than this host can express, {most:g} GB/s, which already means no "
+                "limit; say 'max'."
+            )
+        return str(largest if steps < 0 else steps)
+
+    def _untouched(self, resource: str) -> int | None:
+        """The limit of a default group that nobody limited: the same power of two in every domain, and a large one.
+
+        2048, 256 GB/s, is the least that any generation has; 128 everywhere is somebody's limit of 16 GB/s.
+        """
+        values = {int(value or 0) for name, value in self.found.items() if split(name)[:2] == ("default", resource)}
+        largest = values.pop() if len(values) == 1 else 0
+        return largest if largest >= 2048 and ways_in(largest) == 1 else None
+
+    # Remarks
+
+    def _remark(self, sentence: str | None) -> None:
+        if sentence and sentence not in self.remarks:
+            self.remarks.append(sentence)
+
+    def _remark_overlaps(self, after: Settings) -> None:
+        """Say where a group whose masks nobody chose may fill a named group's ways, so that nothing is reserved."""
+        chosen = {group.name for group in self.groups if group.l3}
+        others = ["default", *sorted((self.there | self.request.named()) - self.gone - chosen - {"default"})]
+        for group in self.groups:
+            for other in others if group.l3 and self.able.cbm_mask else ():
+                shared = [
+                    domain.id
+                    for domain in self.top.l3
+                    if domain.id is not None
+                    and (not group.cpus or set(group.cpus) & set(domain.cpus))
+                    and self._overlap(after, (group.name, other), domain.id)
+                ]
+                if shared:
+                    who = "default group" if other == "default" else f"group {other}"
+                    self._remark(
+                        f"The {who} may fill ways of {group.name} in the L3 domains {cpulist.render(shared)}, so "
+                        f"nothing is reserved for {group.name} there; give the {who} an l3 of its own."
+                    )
+
+    def _overlap(self, after: Settings, names: tuple[str, str], domain: int) -> bool:
+        """Tell whether two groups share a way of a domain, in any of the L3 resources."""
+        for resource in self._l3_resources():
+            masks = {name: parse_mask(after.get(address(name, resource, str(domain))) or "0") for name in names}
+            if overlaps(masks):
+                return True
+        return False

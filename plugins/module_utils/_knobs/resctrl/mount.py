@@ -1,0 +1,89 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The knob of the resctrl mount, as ``resctrl:mount``; its value is the mount options.
+
+Source: Documentation/filesystems/resctrl.rst and fs/resctrl/rdtgroup.c of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..._kernel import resctrl
+from ..knob import Knob
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..._host.host import Host
+    from ..knob import Change, Settings
+
+MOUNT = "resctrl:mount"
+NO_OPTIONS = "no options"
+
+
+class ResctrlMount(Knob):
+    """Whether resctrl is mounted, and with which options. Never mounts it anew: that would reset everybody's groups."""
+
+    prefix = "resctrl"
+
+    def __init__(self, host: Host, mount: bool, options: Sequence[str] | None) -> None:
+        self.host = host
+        self.fs = host.fs
+        self.mount = mount
+        #: In the kernel's spelling.
+        self.options = ["mba_MBps" if option == "mba_mbps" else option for option in options or ()]
+        self._asked = None if options is None else _options_text(self.options)
+
+    def owns(self, name: str) -> bool:
+        """Only the mount itself."""
+        return name == MOUNT
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return the options of the mount, None where there is no mount."""
+        mount = resctrl.find_mount(self.fs)
+        return dict.fromkeys(addresses, None if mount is None else _options_text(mount[1]))
+
+    def wanted(self) -> Settings:
+        """Refuse what this host or an existing mount does not allow."""
+        top = self.host.topology
+        if top.resctrl is None:
+            raise BadRequest(next(reason for reason in top.missing if reason.startswith("resctrl")))
+        if "mba_MBps" in self.options and top.is_amd:
+            raise BadRequest(
+                "The mount option mba_mbps needs a linear bandwidth scale, which AMD does not have: the kernel "
+                "refuses it. Limits on AMD are in GB/s anyway; use mb."
+            )
+        if "cdp" in self.options and "cdp_l3" not in top.flags:
+            raise BadRequest(
+                "The mount option cdp needs a CPU that tells code from data in L3, which this one does not (no cdp_l3 "
+                "in /proc/cpuinfo). Leave it out."
+            )
+        have = self.read([MOUNT])[MOUNT]
+        if have is None:
+            if not self.mount:
+                raise BadRequest(f"resctrl is not mounted. Set mount to true, or mount it on {resctrl.HOME} yourself.")
+            return {MOUNT: self._asked or NO_OPTIONS}
+        if self._asked not in (None, have):
+            raise BadRequest(
+                f"resctrl is already mounted with {have}, and {self._asked} was asked for. Changing that means "
+                "unmounting, which resets every group on this host, whoever made it. Unmount it yourself when that is "
+                "right, or leave mount_options out."
+            )
+        return {MOUNT: have}
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Mount, or unmount again when a run is undone."""
+        for change in changes:
+            if change.after is None:
+                self.fs.unmount(resctrl.HOME)
+            else:
+                self.fs.mount("resctrl", resctrl.HOME, "" if change.after == NO_OPTIONS else change.after)
+        # The mounted file system tells what could not be known before, such as how wide a mask is.
+        self.host.renew()
+
+
+def _options_text(options: Sequence[str]) -> str:
+    return ",".join(sorted(options)) or NO_OPTIONS

@@ -1,0 +1,184 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What somebody asks of resctrl, checked as far as that can be done without looking at a host.
+
+Everything that is wrong in itself is refused here: names, numbers, a CPU in two groups, a domain named twice.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..._kernel.resctrl import FIXED, STEPS_PER_GBPS
+from ..._notation import cpulist
+from ..._notation.masks import Amount
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+ALL = "all"
+#: Option name -> the resources it stands for, without and with code and data prioritisation (CDP).
+L3_OPTIONS = {
+    "l3": {False: ("L3",), True: ("L3CODE", "L3DATA")},
+    "l3_code": {False: (), True: ("L3CODE",)},
+    "l3_data": {False: (), True: ("L3DATA",)},
+}
+THROTTLE_OPTIONS = {"mb": "MB", "smba": "SMBA"}
+
+
+class DomainTable:
+    """A value per L3 domain: for single ids, and for ``all`` the others (None where the others are not touched)."""
+
+    __slots__ = ("by_id", "rest")
+
+    def __init__(self, by_id: dict[int, Any], rest: Any) -> None:
+        self.by_id = by_id
+        self.rest = rest
+
+    def expand(self, ids: Sequence[int], what: str) -> dict[int, Any]:
+        """Return the value of each domain that has one. Raises BadRequest for an id this host does not have."""
+        strange = sorted(set(self.by_id) - set(ids))
+        if strange:
+            raise BadRequest(
+                f"{what}: there is no L3 domain {strange[0]} on this host, only {cpulist.render(ids)}; ids have holes "
+                "on some machines."
+            )
+        table = {} if self.rest is None else dict.fromkeys(ids, self.rest)
+        table.update(self.by_id)
+        return table
+
+
+class GroupRequest:
+    """What is asked of one group; None is "leave as it is"."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.present = True
+        self.cpus: tuple[int, ...] | None = None
+        self.mode: str | None = None
+        self.l3: dict[str, DomainTable] = {}
+        self.throttle: dict[str, DomainTable] = {}
+        self.tasks_of: tuple[str, ...] = ()
+        self.monitors: dict[str, tuple[int, ...] | None] = {}
+
+
+class Request:
+    """What is asked of resctrl as a whole."""
+
+    def __init__(self, groups: list[GroupRequest], default: GroupRequest, purge: str) -> None:
+        self.groups = groups
+        self.default = default
+        self.purge = purge
+
+    def named(self) -> set[str]:
+        """Return the names of the groups that shall be there."""
+        return {group.name for group in self.groups if group.present}
+
+
+def parse(groups: Sequence[Mapping[str, Any]], default: Mapping[str, Any] | None, purge: str) -> Request:
+    """Read module options. Raises BadRequest for what no host could satisfy."""
+    parsed = [_group(raw, check_name(raw["name"])) for raw in groups]
+    seen: set[str] = set()
+    for group in parsed:
+        if group.name in seen:
+            raise BadRequest(f"The group {group.name} is named twice; give it once, with all its settings.")
+        seen.add(group.name)
+    request = Request(parsed, _group(default or {}, "default"), purge)
+    present = [group for group in parsed if group.present]
+    _refuse_shared({group.name: group.cpus or () for group in present}, "CPU", "groups")
+    _refuse_shared({group.name: group.tasks_of for group in present}, "unit or process", "groups")
+    for group in [*present, request.default]:
+        _refuse_shared({name: cpus or () for name, cpus in group.monitors.items()}, "CPU", "monitor groups")
+    return request
+
+
+def _refuse_shared(members: Mapping[str, Sequence[object]], noun: str, holders: str) -> None:
+    """Refuse what is given to two: the kernel would move it to the latter in silence."""
+    owner: dict[object, str] = {}
+    for name, items in members.items():
+        for item in items:
+            if owner.setdefault(item, name) != name:
+                raise BadRequest(
+                    f"The {noun} {item} is in the {holders} {owner[item]} and {name}; it can be in only one."
+                )
+
+
+def check_name(name: str) -> str:
+    """Return a group's name when the kernel would take it and our addresses can hold it."""
+    reserved = (*FIXED, "default", "mount", ".", "..", "")
+    if name in reserved or "/" in name or not name.isprintable() or name != name.strip() or len(name) > 200:
+        raise BadRequest(
+            f"'{name}' is no name for a resctrl group: it must be one plain word of at most 200 characters without a "
+            "slash, and none of info, mon_data, mon_groups, default and mount."
+        )
+    return name
+
+
+def _group(raw: Mapping[str, Any], name: str) -> GroupRequest:
+    group = GroupRequest(name)
+    group.present = (raw.get("state") or "present") == "present"
+    group.mode = raw.get("mode")
+    group.cpus = _cpus(raw.get("cpus"), f"group {name}: cpus")
+    for option in L3_OPTIONS:
+        if raw.get(option):
+            group.l3[option] = _table(raw[option], f"group {name}: {option}", Amount.parse)
+    for option, resource in THROTTLE_OPTIONS.items():
+        if raw.get(option):
+            group.throttle[resource] = _table(raw[option], f"group {name}: {option}", _steps)
+    group.tasks_of = tuple(str(item) for item in raw.get("tasks_of") or ())
+    for monitor in raw.get("monitors") or ():
+        if monitor["name"] in group.monitors:
+            raise BadRequest(f"Group {name}: the monitor group {monitor['name']} is named twice.")
+        what = f"group {name}: monitor {monitor['name']}: cpus"
+        group.monitors[check_name(monitor["name"])] = _cpus(monitor.get("cpus"), what)
+    return group
+
+
+def _cpus(text: str | None, what: str) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return cpulist.parse(text)
+    except ValueError as error:
+        raise BadRequest(f"{what}: {error}.") from None
+
+
+def _table(raw: Mapping[object, object], what: str, parse_value: Any) -> DomainTable:
+    by_id: dict[int, Any] = {}
+    key_of: dict[int, str] = {}
+    rest = None
+    for key, value in raw.items():
+        try:
+            parsed = parse_value(value)
+            if key == ALL:
+                rest = parsed
+                continue
+            ids = cpulist.parse(str(key))
+            if not ids:
+                raise ValueError("an empty list")
+        except ValueError:
+            raise BadRequest(f"{what}: '{key}' names no L3 domain; say 'all', an id, or ids such as '0-3,8'.") from None
+        except BadRequest as error:
+            raise BadRequest(f"{what}: {error}") from None
+        for domain in ids:
+            if domain in key_of:
+                raise BadRequest(f"{what}: L3 domain {domain} is named twice, by '{key_of[domain]}' and '{key}'.")
+            key_of[domain] = str(key)
+            by_id[domain] = parsed
+    return DomainTable(by_id, rest)
+
+
+def _steps(value: object) -> int | None:
+    """Return a limit in the kernel's steps of an eighth of a GB/s, rounded up; -1 for "no limit"."""
+    if value == "max":
+        return -1
+    try:
+        rate = float(str(value))
+    except ValueError:
+        rate = 0
+    if not 0 < rate < 1e6:
+        raise BadRequest(f"'{value}' is no bandwidth; say a number of GB/s for each L3 domain, or 'max'.")
+    return -int(-rate * STEPS_PER_GBPS // 1)

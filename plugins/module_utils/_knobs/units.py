@@ -1,0 +1,150 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Units of systemd beside the files of a knob: what is enabled, what runs, and what is stopped and started in between.
+
+Addresses: ``PREFIX:UNIT/enabled`` and ``PREFIX:UNIT/active`` beside ``PREFIX:/FILE``; a value is systemd's word, such
+as "enabled" or "failed", None where there is no such unit.
+Source: systemctl(1) and org.freedesktop.systemd1(5).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from .._errors import TuningError
+from .._io import command, textfile
+from .._io.paths import UNIT_FOLDER
+from .knob import Knob
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from .knob import Change, Settings
+
+#: Where drop-ins of a unit are: those of people, and those that `systemctl set-property` makes.
+FOLDERS = (UNIT_FOLDER, "/run/systemd/system", "/etc/systemd/system.control", "/run/systemd/system.control")
+PROPERTIES = "Id,LoadState,UnitFileState,ActiveState,NeedDaemonReload"
+#: Nothing of such a unit runs.
+STOPPED = (None, "inactive", "failed")
+#: What starts a unit, whose own words may tell why it did not.
+STARTS = ("restart", "try-restart")
+#: Of a unit whose file, or a drop-in of it, systemd has not read since it changed.
+OLD = "active as before its file changed"
+
+
+class WithUnits(Knob):
+    """Goes before a knob of files, in one knob: what is stopped first and started last is so on the way back too.
+
+    ``started_by`` names the target of each unit that can be enabled; ``root`` is the tree that the files lie in.
+    """
+
+    started_by: Mapping[str, str] = {}
+    root = "/"
+
+    def outdated(self, files: Sequence[Change]) -> list[str]:
+        """Return units that may still run as it was before these files changed."""
+        raise TypeError("a knob with units must tell which ones a file concerns")
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return what is on the disk, and what systemd says, which is asked once."""
+        addresses = list(addresses)
+        found = super().read(address for address in addresses if not _is_state(address))
+        states = [address for address in addresses if _is_state(address)]
+        if states:
+            shown = show(dict.fromkeys(_name_of(address) for address in states))
+            for address in states:
+                unit = shown.get(_name_of(address), {})
+                found[address] = self._enablement(unit) if address.endswith("/enabled") else _activity(unit)
+        return found
+
+    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """Compare; there are several ways not to run, and what is passing is nothing to go back to."""
+        if not _is_state(address) or address.endswith("/enabled") or wanted == "active":
+            return wanted == found
+        return found in (None, "inactive") if wanted is None else wanted not in STOPPED or found in STOPPED
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Stop, change files, have systemd read them, start."""
+        files = [change for change in changes if not _is_state(change.address)]
+        states = [change for change in changes if _is_state(change.address)]
+        active = {_name_of(change.address): change for change in states if change.address.endswith("/active")}
+        enabled = {_name_of(change.address): change for change in states if change.address.endswith("/enabled")}
+        places = tuple(f"{self.prefix}:{folder}/" for folder in FOLDERS)
+        stale = any(change.address.startswith(places) for change in files)
+        stale |= any(change.before == OLD for change in active.values())
+
+        stop = [name for name, change in active.items() if change.after in STOPPED]
+        _systemctl("stop", [name for name in stop if active[name].before not in STOPPED])
+        # One that failed, also by being stopped, would be listed after it is gone.
+        shown = show(stop) if stop else {}
+        _systemctl("reset-failed", [name for name in stop if shown[name].get("ActiveState") == "failed"])
+        off = [name for name, change in enabled.items() if change.before == "enabled"]
+        _systemctl("disable", off, "--no-reload")
+        super().write(files)
+        on = [name for name, change in enabled.items() if change.after == "enabled"]
+        _systemctl("enable", on)  # This has systemd read all files anew, too.
+        if (stale or off) and not on:
+            command.run(["systemctl", "daemon-reload"])
+        start = [name for name in active if name not in stop]
+        again = [name for name in self.outdated(files) if name not in active]
+        # How often a unit may start is meant for those that die, not for changes: systemd shall count anew. It refuses
+        # that for a unit that it has not loaded, which has no count.
+        with suppress(TuningError):
+            _systemctl("reset-failed", [*(name for name in start if active[name].before == "failed"), *again])
+        _systemctl("restart", start)
+        _systemctl("try-restart", again)
+
+    def _enablement(self, unit: dict[str, str]) -> str | None:
+        """Return systemd's word, unless it is of a link that is gone: it looks only when it reads all files anew."""
+        name, word = unit.get("Id", ""), unit.get("UnitFileState", "")
+        link = f"{UNIT_FOLDER}/{self.started_by.get(name)}.wants/{name}"
+        if word == "enabled" and not os.path.islink(textfile.under(self.root, link)):
+            return "disabled"
+        return word or None
+
+
+def state(prefix: str, name: str, kind: str) -> str:
+    """Return the address of whether a unit is "enabled" or "active"."""
+    return f"{prefix}:{name}/{kind}"
+
+
+def show(names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return the properties of units by their names; systemd answers for a unit that is not there, too."""
+    output = command.run(["systemctl", "show", f"--property={PROPERTIES}", *names])
+    units = [dict(row.partition("=")[::2] for row in part.splitlines()) for part in output.split("\n\n")]
+    return {unit.get("Id", ""): unit for unit in units}
+
+
+def _is_state(address: str) -> bool:
+    return not address.partition(":")[2].startswith("/")
+
+
+def _name_of(address: str) -> str:
+    return address.partition(":")[2].partition("/")[0]
+
+
+def _activity(unit: dict[str, str]) -> str | None:
+    word = unit.get("ActiveState", "")
+    if unit.get("LoadState") == "not-found" and word in STOPPED:
+        return None
+    return OLD if word == "active" and unit.get("NeedDaemonReload") == "yes" else word or None
+
+
+def _systemctl(verb: str, names: Sequence[str], *options: str) -> None:
+    """Have systemctl do something; not with its option --quiet, which keeps it from saying why a job failed."""
+    if not names:
+        return
+    try:
+        command.run(["systemctl", *options, verb, *names])
+    except TuningError as error:
+        # systemctl says where to look; here it is. Before its first start there is nothing.
+        with suppress(TuningError):
+            units = [f"--unit={name}" for name in names]
+            journal = command.run(["journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=15", *units])
+            if journal.strip() and verb in STARTS:
+                error.args = (f"{error} The journal ends: {' | '.join(journal.strip().splitlines())}",)
+        raise

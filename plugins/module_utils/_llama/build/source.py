@@ -1,0 +1,150 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The sources of a llama.cpp: an archive that is proven by its checksum, unpacked, and searched for the tree to build.
+
+Archives of releases, of commits and of Python packages each have the tree at another depth.
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import tarfile
+import zipfile
+import zlib
+
+from ..._errors import BadRequest, TuningError
+from ..._io import textfile
+from ..._io.checksum import digest_of, other, other_on_server
+from ..._io.download import Download, check_url
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+#: Where the server is in a tree, now and in older ones; something else that is built with cmake has neither.
+SERVER = ("tools/server", "examples/server")
+#: What only ik_llama.cpp has.
+IK = "ggml/src/iqk"
+TORN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError)
+
+
+class Archive:
+    """The archive that was asked for, at a URL or in a file of the host, and the digest that it must have."""
+
+    def __init__(self, place: str, wanted: str) -> None:
+        self.place = place
+        self.wanted = wanted
+        self.remote = "://" in place
+        self.remarks: list[str] = []
+        if self.remote:
+            check_url(place, "archive")
+        elif not os.path.isabs(place):
+            raise BadRequest(f"archive: '{place}' is no URL and no whole path of a file on the host; say one of them.")
+
+    def prove(self) -> None:
+        """Refuse a file of the host that is another one. What is fetched is proven when it is there."""
+        if self.remote:
+            return
+        if not os.path.isfile(self.place):
+            raise BadRequest(f"archive: there is no file {self.place} on the host. Copy it there first, or say a URL.")
+        digest = digest_of(self.place)
+        if digest != self.wanted:
+            raise BadRequest(other(self.place, digest, self.wanted))
+
+    def bring(self, folder: str, room: Callable[[int | None], None]) -> str:
+        """Return the file; one that is fetched lies in the folder until it is dropped."""
+        if not self.remote:
+            return self.place
+        download = Download(self.place, self._fetched(folder))
+        download.room = room
+        try:
+            digest = download.run_for(self.wanted)
+        finally:
+            self.remarks += download.remarks
+        if digest != self.wanted:
+            self.drop(folder)
+            raise BadRequest(f"{other_on_server(self.place, digest, self.wanted)} What was fetched is removed.")
+        return download.part
+
+    def drop(self, folder: str) -> None:
+        """Remove what was fetched."""
+        if self.remote:
+            textfile.remove(self._fetched(folder))
+
+    def _fetched(self, folder: str) -> str:
+        return os.path.join(folder, f"{self.wanted[:12]}.archive.part")
+
+
+def unpack(path: str, name: str, target: str) -> None:
+    """Unpack an archive into a folder. BadRequest for what is none, is torn, or would write elsewhere."""
+    try:
+        if tarfile.is_tarfile(path):
+            with tarfile.open(path) as tar:
+                _check_names(name, ((member.name, _aim(name, member)) for member in tar))
+                # The filter does the same once more. The first versions of Python 3.9 to 3.11 have none.
+                more: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+                tar.extractall(target, **more)
+        elif zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as packed:
+                _check_names(name, ((member, None) for member in packed.namelist()))
+                packed.extractall(target)
+        else:
+            raise BadRequest(f"{name} is no archive; a tar.gz, tar.xz, tar.bz2 or zip with the sources is needed.")
+    except TORN as error:
+        raise BadRequest(f"{name} cannot be unpacked: {error}.") from None
+    except OSError as error:
+        raise TuningError(f"{name} cannot be unpacked: {error.strerror or error}.") from None
+
+
+def _aim(name: str, member: tarfile.TarInfo) -> str | None:
+    """Return where a link leads, seen from the top of the archive; None for what is no link."""
+    if member.issym():
+        return os.path.join(os.path.dirname(member.name), member.linkname)
+    if member.islnk():
+        return member.linkname
+    if member.isfile() or member.isdir():
+        return None
+    raise BadRequest(f"{name} holds '{member.name}', which is no file, folder or link; it is not unpacked.")
+
+
+def _check_names(name: str, members: Iterable[tuple[str, str | None]]) -> None:
+    """Refuse an archive with a member that leaves its folder, by its own name or through a link."""
+    links: set[str] = set()
+    for path, aim in members:
+        path = os.path.normpath(path)
+        above = [path[:at] for at, letter in enumerate(path) if letter == "/"]
+        if _leaves(path) or (aim is not None and _leaves(aim)) or not links.isdisjoint(above):
+            raise BadRequest(f"{name} holds '{path}', which leads out of its folder; it is not unpacked.")
+        if aim is not None:
+            links.add(path)
+
+
+def _leaves(path: str) -> bool:
+    return os.path.isabs(path) or os.path.normpath(path).split("/")[0] == ".."
+
+
+def tree_in(folder: str, name: str, engine: str) -> str:
+    """Return the topmost llama.cpp in what was unpacked. BadRequest where there is none, or not the one."""
+    level = [folder]
+    while level:
+        found = [path for path in level if _is_tree(path)]
+        if len(found) > 1:
+            both = " and ".join(sorted(os.path.relpath(path, folder) for path in found))
+            raise BadRequest(f"{name} holds more than one llama.cpp: {both}. Pack the one to build alone.")
+        if found:
+            ours = "ik_llama.cpp" if os.path.isdir(os.path.join(found[0], IK)) else "llama.cpp"
+            if ours != engine:
+                raise BadRequest(f"{name} holds {ours}, and asked for is {engine}; say 'engine: {ours}'.")
+            return found[0]
+        level = [entry.path for path in level for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
+    raise BadRequest(f"{name} holds no llama.cpp: no folder in it has a CMakeLists.txt and {' or '.join(SERVER)}.")
+
+
+def _is_tree(path: str) -> bool:
+    return os.path.isfile(os.path.join(path, "CMakeLists.txt")) and any(
+        os.path.isdir(os.path.join(path, place)) for place in SERVER
+    )

@@ -1,0 +1,144 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""On which nodes a file lies in the page cache, and how it leaves it when those are the wrong ones.
+
+A page of a file stays on the node where it was first read, whoever maps it later, so that a memory policy has no
+effect on a model that is cached already. A sample tells: a page of it that is in the cache (mincore) is mapped by
+reading a byte, which does not move it, and then the kernel is asked for its node (move_pages without a destination).
+Source: mincore(2), move_pages(2), posix_fadvise(2); mm/mincore.c and mm/migrate.c of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+
+from ..._errors import TuningError
+from ..._kernel import memory
+from ..._kernel.hugepages import SMALL
+from ..._notation import cpulist
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+POLICIES = ("bind", "interleave", "local")
+#: So many pages tell within two hundredths, of however many there are.
+SAMPLE = 4096
+#: The share of the sample that may lie elsewhere.
+TOLERATED = 0.1
+#: Pages are dealt out to nodes in turn; steps of this part of a stride meet no such rhythm.
+GOLDEN = 0.6180339887498949
+
+
+class Cached:
+    """What a sample says of a file: how many pages were looked at, and how many of them are cached on which node."""
+
+    def __init__(self, looked: int, nodes: dict[int, int]) -> None:
+        self.looked = looked
+        self.nodes = nodes
+
+    @property
+    def pages(self) -> int:
+        """How many of the pages were in the cache."""
+        return sum(self.nodes.values())
+
+    def elsewhere(self, policy: str, nodes: Sequence[int]) -> float:
+        """Return the share of the cached pages that would have to move for the policy."""
+        if not self.pages:
+            return 0.0
+        here = {node: self.nodes.get(node, 0) for node in nodes}
+        if policy != "interleave":
+            return 1 - sum(here.values()) / self.pages
+        return sum(max(0.0, self.pages / len(nodes) - count) for count in here.values()) / self.pages
+
+    def __str__(self) -> str:
+        shares = [f"node {node} {100 * count / self.pages:.0f} %" for node, count in sorted(self.nodes.items())]
+        return ", ".join(shares) or "no node"
+
+
+def place(path: str, policy: str, nodes: Sequence[int]) -> str:
+    """Drop a file from the page cache when it lies elsewhere than a policy wants, and return a sentence on it."""
+    want = f"{policy} on nodes {cpulist.render(nodes)}"
+    cached = look(path)
+    if not cached.pages:
+        return f"{path}: nothing of it is in the page cache, so it will be read under the policy ({want})."
+    share = 100 * cached.pages / cached.looked
+    found = f"{path}: {share:.0f} % of it is in the page cache, of that {cached}"
+    if cached.elsewhere(policy, nodes) <= TOLERATED:
+        return f"{found}, as the policy wants it ({want})."
+    drop(path)
+    left = look(path)
+    astray = f"{found}, and the policy wants {want}"
+    if not left.pages:
+        return f"{astray}: dropped, it will be read again."
+    stays = 100 * left.pages / left.looked
+    users = ", ".join(mapped_by(path)) or "nobody whom this user may see"
+    return f"{astray}: dropped but for {stays:.0f} % that stay where they are, because they are in use by {users}."
+
+
+def look(path: str) -> Cached:
+    """Return where a sample of a file's pages lies."""
+    with _opened(path) as (fd, size):
+        if os.geteuid() not in (0, os.fstat(fd).st_uid) and not os.access(path, os.W_OK):
+            raise TuningError(
+                f"{path}: what of it is in the page cache, the kernel tells only root and whoever may write to it. "
+                "In a unit, begin the line with '+'."
+            )
+        count = -(-size // SMALL)
+        if not count:
+            return Cached(0, {})
+        pages = sample(count)
+        nodes: dict[int, int] = {}
+        with memory.mapped(fd, size) as address:
+            cached = [page for page in pages if memory.is_cached(address + page * SMALL)]
+            for node in memory.nodes_of(address + page * SMALL for page in cached):
+                if node is not None:
+                    nodes[node] = nodes.get(node, 0) + 1
+        return Cached(len(pages), nodes)
+
+
+def sample(count: int) -> list[int]:
+    """Return the numbers of all pages, or of one in each stride of them."""
+    if count <= SAMPLE:
+        return list(range(count))
+    return sorted({int((at + at * GOLDEN % 1) * count / SAMPLE) for at in range(SAMPLE)})
+
+
+def drop(path: str) -> None:
+    """Have the kernel forget what it holds of a file; pages that somebody maps stay."""
+    with _opened(path) as (fd, dummy):
+        with suppress(OSError):  # A disk that nobody writes to may know no such thing.
+            os.fsync(fd)  # Pages that are not on the disk yet would stay.
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def mapped_by(path: str) -> list[str]:
+    """Return the processes that map a file."""
+    wanted = os.path.realpath(path)
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdecimal():
+            continue
+        try:
+            with open(f"/proc/{name}/maps", encoding="utf-8", errors="surrogateescape") as file:
+                if any(line.rstrip("\n").endswith(f" {wanted}") for line in file):
+                    with open(f"/proc/{name}/comm", encoding="utf-8", errors="replace") as comm:
+                        found.append(f"process {name} ({comm.read().strip()})")
+        except OSError:
+            continue  # It has ended, or belongs to somebody else.
+    return found
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[tuple[int, int]]:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise TuningError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from None
+    try:
+        yield fd, os.fstat(fd).st_size
+    finally:
+        os.close(fd)

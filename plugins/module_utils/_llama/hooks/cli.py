@@ -1,0 +1,141 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the unit of a server of llama.cpp runs before it starts, until it serves, and before it stops.
+
+Exit codes: 0 when it is done, 1 when it failed, with one sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ..._errors import BadRequest, TuningError
+from ..._io.kernelfs import KernelFS
+from ..._kernel.hugepages import nodes_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Options = dict[str, str]
+
+USAGE = """usage: sovereign-epyc llama COMMAND
+
+  await URL --timeout SECONDS
+            wait until the server answers that it serves; ends at once when the process $MAINPID has ended
+  drain URL --timeout SECONDS [--key-file FILE]
+            wait until it has no request in work
+  stage FILE FOLDER [--nodes LIST] [--policy bind|interleave] [--replace]
+            copy a model to a hugetlbfs, with pages of these nodes; --replace removes an older copy first
+            when there is no room for both
+  place FILE --policy bind|interleave|local --nodes LIST
+            drop a model from the page cache when it lies on other nodes than these
+  home PROCESS --cpus LIST
+            let the threads of a server that do not compute run on these CPUs
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code."""
+    command = COMMANDS.get(arguments[0] if arguments else "")
+    given = command and _parse(arguments[1:], command[0], command[1], command[2])
+    if not command or given is None:
+        sys.stderr.write(USAGE)
+        return 1
+    try:
+        sys.stdout.write(f"{command[3](given)}\n")
+    except TuningError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def _parse(words: Sequence[str], names: Sequence[str], needed: Sequence[str], others: Sequence[str]) -> Options | None:
+    """Return what was given by name, None for what the command does not take. An option has a value, but for one."""
+    given: Options = {}
+    left = list(words)
+    places = list(names)
+    while left:
+        word = left.pop(0)
+        if word in given or (word.startswith("--") and word not in (*needed, *others)):
+            return None
+        if word == REPLACE:
+            given[word] = "yes"
+        elif word.startswith("--"):
+            if not left:
+                return None
+            given[word] = left.pop(0)
+        elif places:
+            given[places.pop(0)] = word
+        else:
+            return None
+    return given if not places and all(name in given for name in needed) else None
+
+
+def _await(given: Options) -> str:
+    from . import http
+
+    process = os.environ.get("MAINPID", "")
+    pid = int(process) if process.isdecimal() else None
+    return http.await_health(given["url"], _seconds(given), pid)
+
+
+def _drain(given: Options) -> str:
+    from . import http
+
+    key = http.read_key(given[KEY_FILE]) if KEY_FILE in given else None
+    return http.drain(given["url"], _seconds(given), key)
+
+
+def _stage(given: Options) -> str:
+    from . import stage
+
+    fs = KernelFS(read_only=True)
+    kind = given.get(POLICY) or ("bind" if NODES in given else None)
+    if kind not in (None, "bind", "interleave"):
+        raise BadRequest(f"{POLICY}: a copy cannot be staged with '{kind}'; say bind or interleave.")
+    nodes = nodes_of(fs, given.get(NODES, "all"), NODES) if kind else ()
+    return stage.stage(fs, given["file"], given["folder"], (kind, nodes), REPLACE in given)
+
+
+def _place(given: Options) -> str:
+    from ..._models.parts import parts_of
+    from . import cache
+
+    if given[POLICY] not in cache.POLICIES:
+        raise BadRequest(f"{POLICY}: there is no '{given[POLICY]}'; say {', '.join(cache.POLICIES)}.")
+    nodes = nodes_of(KernelFS(read_only=True), given[NODES], NODES)
+    return "\n".join(cache.place(part, given[POLICY], nodes) for part in parts_of(given["file"]))
+
+
+def _home(given: Options) -> str:
+    from ..._notation import cpulist
+    from . import http_threads
+
+    process, cpus = given["process"], cpulist.parse(given[CPUS])
+    if not process.isdecimal():
+        raise BadRequest(f"'{process}' is no number of a process.")
+    count = http_threads.send_home(KernelFS(read_only=True), int(process), cpus)
+    return f"{count} threads of process {process} may run on CPUs {cpulist.render(cpus)} and nowhere else."
+
+
+def _seconds(given: Options) -> float:
+    text = given[TIMEOUT]
+    if not text.replace(".", "", 1).isdecimal():
+        raise BadRequest(f"{TIMEOUT}: '{text}' is no number of seconds.")
+    return float(text)
+
+
+TIMEOUT, KEY_FILE, NODES, POLICY, REPLACE = "--timeout", "--key-file", "--nodes", "--policy", "--replace"
+CPUS = "--cpus"
+#: The words that a command takes, the options that it needs, those that it takes, and what it does.
+COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[[Options], str]]] = {
+    "await": (("url",), (TIMEOUT,), (), _await),
+    "drain": (("url",), (TIMEOUT,), (KEY_FILE,), _drain),
+    "stage": (("file", "folder"), (), (NODES, POLICY, REPLACE), _stage),
+    "place": (("file",), (POLICY, NODES), (), _place),
+    "home": (("process",), (CPUS,), (), _home),
+}

@@ -1,0 +1,183 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A server of llama.cpp: what it is asked, and how to wait until it serves and until it has nothing left to do.
+
+``/health`` answers 503 while the model is read and 200 from then on, without a key, also when all slots are busy.
+``/metrics`` needs the key and tells how many requests are in work. A server that gets its signal to end while one of
+them is in work and not streamed would hang until the client leaves.
+Source: tools/server/README.md of llama.cpp.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import time
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from ..._errors import BadRequest, TuningError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+    #: The status, None where nobody takes the connection; and the body, or why there is none.
+    Answer = tuple[Optional[int], str]
+
+IN_WORK = ("llamacpp:requests_processing", "llamacpp:requests_deferred")
+#: Seconds between two questions, and for one that asks whether a server lives.
+PAUSE = 0.2
+ONE_QUESTION = 5.0
+LARGEST_ANSWER = 1 << 20
+REFUSED = "nobody takes the connection"
+
+
+def await_health(url: str, timeout: float, process: int | None = None, clock: Any = time) -> str:
+    """Wait until a server serves and return a sentence on it; stop waiting as soon as its process has ended."""
+    begun = clock.monotonic()
+    last = REFUSED
+    while True:
+        left = timeout - (clock.monotonic() - begun)
+        if left <= 0:
+            raise TuningError(
+                f"{url} does not serve after {timeout:g} s: {last}. The journal of the unit tells how far it came; a "
+                "large model needs a longer time."
+            )
+        status, text = ask(url, "/health", min(left, ONE_QUESTION))
+        if status == 200 and _is_llama(text):
+            return f"{url} serves after {clock.monotonic() - begun:.1f} s."
+        if status not in (None, 503):
+            raise TuningError(
+                f"{url}/health answers {status} and is no server of llama.cpp: another program has this port."
+            )
+        last = text if status is None else "it is reading the model (503)"
+        # Asked after the question, because the server may have ended while it was asked.
+        if process is not None and _ended(process):
+            raise TuningError(
+                f"{url} will not serve: its process {process} has ended. The journal of the unit says why."
+            )
+        clock.sleep(PAUSE)
+
+
+def drain(url: str, timeout: float, key: str | None = None, clock: Any = time) -> str:
+    """Wait until a server has no request in work and return a sentence on it; one that is gone has none."""
+    begun = clock.monotonic()
+    found = "it has not answered"
+    while True:
+        left = timeout - (clock.monotonic() - begun)
+        if left <= 0:
+            raise TuningError(f"{url} is not idle after {timeout:g} s: {found}. What stops it now cuts that off.")
+        # The answer comes between two batches, and a long prompt is one batch after the other.
+        status, text = ask(url, "/metrics", left, key)
+        if status is None and text == REFUSED:
+            return f"{url} does not take connections: it has nothing in work."
+        if status == 503:
+            return f"{url} is still reading its model: it has nothing in work."
+        if status == 200:
+            count = in_work(url, text)
+            if not count:
+                return f"{url} is idle after {clock.monotonic() - begun:.1f} s."
+            found = f"{count} request{'' if count == 1 else 's'} in work"
+        elif status is not None:
+            raise TuningError(f"{url}/metrics answers {status}: {_why(status, key)}")
+        else:
+            found = text
+        clock.sleep(PAUSE)
+
+
+def in_work(url: str, metrics: str) -> int:
+    """Return how many requests are in work or wait for a slot."""
+    numbers = parse_metrics(metrics)
+    if IN_WORK[0] not in numbers:
+        raise TuningError(f"{url}/metrics has no {IN_WORK[0]}: what answers is no server of llama.cpp.")
+    return round(sum(numbers.get(name, 0) for name in IN_WORK))
+
+
+def parse_metrics(text: str) -> dict[str, float]:
+    """Return the numbers in a text of Prometheus by name, those of all labels together."""
+    numbers: dict[str, float] = {}
+    for line in text.splitlines():
+        name, dummy, rest = line.partition("{")
+        # A label may hold anything.
+        words = [name, *rest.rpartition("}")[2].split()] if rest else line.split()
+        with suppress(ValueError, IndexError):
+            numbers[words[0]] = numbers.get(words[0], 0) + float(words[1])
+    return numbers
+
+
+def read_key(path: str) -> str:
+    """Return the first key of a file as the server reads it, one key in a line."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            keys = file.read().split()
+    except OSError as error:
+        raise TuningError(f"The file of keys {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise TuningError(f"The file of keys {path} is no text; it holds one key in a line.") from None
+    if not keys:
+        raise TuningError(f"The file of keys {path} is empty; it holds one key in a line.")
+    return keys[0]
+
+
+def ask(url: str, path: str, timeout: float, key: str | None = None) -> Answer:
+    """Return what a server answers to one question."""
+    connection, base = connect(url, timeout)
+    try:
+        connection.request("GET", base + path, headers=authorization(key))
+        response = connection.getresponse()
+        return response.status, response.read(LARGEST_ANSWER).decode("utf-8", "replace")
+    except ConnectionRefusedError:
+        return None, REFUSED
+    except (OSError, http.client.HTTPException) as error:
+        return None, f"it does not answer ({error or type(error).__name__})"
+    finally:
+        connection.close()
+
+
+def connect(url: str, timeout: float) -> tuple[http.client.HTTPConnection, str]:
+    """Return a connection that is not open yet, and what all paths begin with."""
+    parts = urlsplit(url)
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if parts.scheme != "http" or not host or parts.query or parts.fragment:
+        raise BadRequest(f"'{url}' is no address of a server; say it as http://127.0.0.1:8080.")
+    return http.client.HTTPConnection(host, port or 80, timeout=max(timeout, 0.1)), parts.path.rstrip("/")
+
+
+def authorization(key: str | None) -> dict[str, str]:
+    """Return the header with which a key is sent."""
+    # A header is sent as Latin-1, and the server compares bytes.
+    return {"Authorization": f"Bearer {key}".encode().decode("latin-1")} if key else {}
+
+
+def _is_llama(text: str) -> bool:
+    import json
+
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(data, dict) and "status" in data
+
+
+def _ended(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
+
+
+def _why(status: int, key: str | None) -> str:
+    if status in (401, 403):
+        return "it does not take this key." if key else "it asks for a key; name its file with --key-file."
+    if status in (404, 501):
+        return "it tells no metrics; start the server with --metrics."
+    return "what answers is no server of llama.cpp."

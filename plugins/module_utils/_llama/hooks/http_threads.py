@@ -1,0 +1,52 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Sends the threads of a running llama-server that do not compute to the housekeeping CPUs.
+
+A build with OpenMP pins the first thread when it is loaded, and every thread that is made later begins there: HTTP and
+tokenizer threads would share the CPU of the first one that computes. What computes has a CPU of its own by the time
+that the server is ready.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from ..._errors import Absent, TuningError
+from ..._kernel.threads import status
+from ..._notation import cpulist
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ..._io.kernelfs import KernelFS
+
+
+def guests(fs: KernelFS, pid: int) -> list[int]:
+    """Return the threads that are not pinned to a CPU of their own, without the main thread, which computes."""
+    allowed = {}
+    for name in fs.names(f"/proc/{pid}/task"):
+        with suppress(Absent):
+            allowed[int(name)] = cpulist.parse(status(fs, pid, int(name))["Cpus_allowed_list"])
+    if pid not in allowed:
+        raise TuningError(f"There is no process {pid}: it has ended.")
+    return [tid for tid, cpus in allowed.items() if tid != pid and (len(cpus) > 1 or cpus == allowed[pid])]
+
+
+def send_home(fs: KernelFS, pid: int, cpus: Collection[int]) -> int:
+    """Let those threads run on some CPUs and nowhere else; return how many there were."""
+    moved = 0
+    for tid in guests(fs, pid):
+        try:
+            os.sched_setaffinity(tid, cpus)
+        except ProcessLookupError:
+            continue
+        except OSError as error:
+            raise TuningError(
+                f"Thread {tid} of process {pid} cannot be sent to CPUs {cpulist.render(cpus)}: {error.strerror}."
+            ) from None
+        moved += 1
+    return moved

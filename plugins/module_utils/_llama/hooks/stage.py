@@ -1,0 +1,239 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A copy of a model on a hugetlbfs, from where a server maps it in huge pages without knowing of them.
+
+All pages are taken before the first byte is copied (fallocate), under the memory policy of the process: a pool that is
+too small is then an error, where a page fault would be the end of the process (SIGBUS). Such a file has whole pages,
+cannot be written but through a mapping, and what is behind the end of the model is zero; llama.cpp does not mind. A
+copy is known as that of its model by the time of the last change, which it takes over, and by its size.
+Source: Documentation/admin-guide/mm/hugetlbpage.rst and fs/hugetlbfs/inode.c of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from contextlib import contextmanager, suppress
+
+from ..._errors import Absent, BadRequest, NotApplied, TuningError
+from ..._io.kernelfs import hold
+from ..._kernel import memory as page_memory
+from ..._kernel.hugepages import free_pages, promised
+from ..._kernel.numa_maps import EVEN, LARGEST_NUMA_MAPS, parse_numa_maps
+from ..._models.parts import parts_of
+from ..._notation import cpulist
+from ..._notation.sizes import about, pages_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Optional
+
+    from ..._io.kernelfs import KernelFS
+
+    #: Kind and nodes; no kind where memory may come from anywhere.
+    Policy = tuple[Optional[str], Sequence[int]]
+
+ANYWHERE: Policy = (None, ())
+CHUNK = 16 << 20
+#: Another instance may be staging the same model; it is waited for this long, in seconds.
+PATIENCE = 3600.0
+
+
+class Copy:
+    """One file of a model, and the copy of it."""
+
+    def __init__(self, source: str, folder: str, page: int) -> None:
+        self.source = source
+        self.target = os.path.join(folder, os.path.basename(source))
+        self.part = os.path.join(folder, f".{os.path.basename(source)}.part")
+        try:
+            self.status = os.stat(source)
+        except OSError as error:
+            raise BadRequest(f"{source} cannot be staged: {os.strerror(error.errno or 0)}.") from None
+        self.page = page
+        self.pages = -(-self.status.st_size // page)
+        self.size = self.pages * page
+        if not self.size:
+            raise BadRequest(f"{source} is empty: there is nothing to stage.")
+
+    def there(self) -> os.stat_result | None:
+        """Return the status of the file that has the name of the copy."""
+        try:
+            return os.stat(self.target)
+        except FileNotFoundError:
+            return None
+
+    def is_staged(self) -> bool:
+        """Tell whether that is the copy of this very source."""
+        found = self.there()
+        return found is not None and (found.st_size, found.st_mtime_ns) == (self.size, self.status.st_mtime_ns)
+
+
+def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, replace: bool = False) -> str:
+    """Copy a model, with all its files, and return a sentence on it; nothing is done where it is staged.
+
+    An older copy goes when the new one is there; with ``replace``, when both do not fit, before. The last folder is
+    made on a hugetlbfs that lacks it.
+    """
+    try:
+        _make_folder(folder)
+        page = page_memory.hugetlbfs_page(folder)
+    except TuningError as error:
+        raise BadRequest(f"{error} It shall be a folder on a hugetlbfs.") from None
+    if page is None:
+        raise BadRequest(
+            f"{folder} is not on a hugetlbfs. Mount one, as with 'mount -t hugetlbfs -o pagesize=2M none {folder}'."
+        )
+    copies = [Copy(part, folder, page) for part in parts_of(path)]
+    with hold(folder, folder, PATIENCE):
+        todo = [copy for copy in copies if not copy.is_staged()]
+        if not todo:
+            return f"{path} is staged in {folder} already."
+        for copy in todo:
+            with suppress(FileNotFoundError):
+                os.unlink(copy.part)  # of a run that was killed
+        _check_room(fs, todo, page, policy, replace)
+        nodes: dict[int, int] = {}
+        for copy in todo:
+            for node, count in _stage(fs, copy, policy).items():
+                nodes[node] = nodes.get(node, 0) + count
+    shares = ", ".join(f"node {node}: {count}" for node, count in sorted(nodes.items()))
+    count = sum(copy.pages for copy in todo)
+    size = sum(copy.status.st_size for copy in todo)
+    where = f" ({shares})" if shares else ""
+    return f"{path} is staged in {folder}: {about(size)} in {pages_text(count, page >> 10)}{where}."
+
+
+def _make_folder(folder: str) -> None:
+    """Make the folder of an instance where only the mount is there: a hugetlbfs is empty after each boot."""
+    parent = os.path.dirname(folder.rstrip("/"))
+    if os.path.exists(folder) or page_memory.hugetlbfs_page(parent) is None:
+        return
+    try:
+        os.mkdir(folder)
+        # Whatever mask the unit has, its user shall find the copy.
+        os.chmod(folder, 0o755)
+    except FileExistsError:
+        pass  # made by another instance in this moment
+    except OSError as error:
+        raise TuningError(f"{folder} cannot be made: {os.strerror(error.errno or 0)}.") from None
+
+
+def _check_room(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy, replace: bool) -> None:
+    """Refuse to begin what cannot end; with ``replace``, remove what has the names first if that is needed."""
+    need = sum(copy.pages for copy in todo)
+    lack = missing(fs, need, page >> 10, policy)
+    older = [copy for copy in todo if copy.there()]
+    if lack and older and replace:
+        for copy in older:
+            os.unlink(copy.target)
+        lack, older = missing(fs, need, page >> 10, policy), []
+    if not lack:
+        return
+    way = "Enlarge the pool (module sovereign.epyc.hugepages)"
+    if older:
+        way += ", or give --replace to remove the older copy first when nobody uses it"
+    raise BadRequest(
+        f"{todo[0].source} needs {pages_text(need, page >> 10)}, and {lack}. {way}. A copy that a process still maps "
+        "keeps its pages though it has no name any more."
+    )
+
+
+def missing(fs: KernelFS, need: int, kb: int, policy: Policy) -> str:
+    """Return where how many pages are missing, in words; empty where there are enough."""
+    kind, nodes = policy
+    free, taken = promised(fs, kb)
+    lacks = []
+    if need > free - taken:
+        lacks.append(f"{need - (free - taken)} of them are missing in the pool, {free - taken} are free")
+    found = {node: free_pages(fs, node, kb) for node in nodes}
+    if kind == "bind" and need > sum(found.values()):
+        lacks.append(f"{need - sum(found.values())} of them are missing on nodes {cpulist.render(nodes)}")
+    if kind == "interleave":
+        each = -(-need // len(nodes))
+        lacks += [f"{each - count} of them are missing on node {node}" for node, count in found.items() if count < each]
+    return "; ".join(lacks)
+
+
+def _stage(fs: KernelFS, copy: Copy, policy: Policy) -> dict[int, int]:
+    """Make one copy under another name, prove where it lies, and give it its name. Return its pages by node."""
+    with _new_file(copy) as fd:
+        os.ftruncate(fd, copy.size)
+        try:
+            with page_memory.policy(*policy):
+                os.posix_fallocate(fd, 0, copy.size)
+        except OSError as error:
+            raise TuningError(
+                f"{copy.source} cannot be staged: {os.strerror(error.errno or 0)}. Somebody else took pages of the "
+                "pool in this moment, or the hugetlbfs was mounted with a size."
+            ) from None
+        with mmap.mmap(fd, copy.size) as memory:
+            _fill(copy, memory)
+            nodes = _nodes(fs, copy)
+        _prove(copy, policy, nodes)
+        os.fchown(fd, copy.status.st_uid, copy.status.st_gid)
+        os.fchmod(fd, copy.status.st_mode & 0o777)
+        os.utime(fd, ns=(copy.status.st_atime_ns, copy.status.st_mtime_ns))
+        os.rename(copy.part, copy.target)
+    return nodes
+
+
+@contextmanager
+def _new_file(copy: Copy) -> Iterator[int]:
+    """Have the file under its other name; what goes wrong takes it along, with all its pages."""
+    try:
+        fd = os.open(copy.part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise TuningError(f"{copy.part} cannot be made: {os.strerror(error.errno or 0)}.") from None
+    try:
+        yield fd
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(copy.part)
+        raise
+    finally:
+        os.close(fd)
+
+
+def _fill(copy: Copy, memory: mmap.mmap) -> None:
+    """Read the source into the mapping, without leaving it in the page cache: it would take the same memory again."""
+    at = 0
+    with open(copy.source, "rb", buffering=0) as file, memoryview(memory) as view:
+        while at < copy.status.st_size:
+            count = file.readinto(view[at : min(at + CHUNK, copy.status.st_size)])
+            if not count:
+                raise TuningError(f"{copy.source} became shorter while it was staged. Stage it when it is whole.")
+            os.posix_fadvise(file.fileno(), at, count, os.POSIX_FADV_DONTNEED)
+            at += count
+        now = os.fstat(file.fileno())
+    if (now.st_size, now.st_mtime_ns) != (copy.status.st_size, copy.status.st_mtime_ns):
+        raise TuningError(f"{copy.source} changed while it was staged. Stage it when nobody writes to it.")
+
+
+def _nodes(fs: KernelFS, copy: Copy) -> dict[int, int]:
+    """Return the pages by node, as the kernel tells of this process; nothing on a kernel without NUMA."""
+    try:
+        maps = fs.read("/proc/self/numa_maps", LARGEST_NUMA_MAPS)
+    except Absent:
+        return {}
+    part = os.path.realpath(copy.part)
+    weights = parse_numa_maps(maps, lambda path: path == part)["weights"]
+    return {node: size // copy.page for node, size in weights.nodes.items()}
+
+
+def _prove(copy: Copy, policy: Policy, found: dict[int, int]) -> None:
+    """Refuse a copy that lies elsewhere than it shall: the kernel takes other nodes in silence when one has no page."""
+    kind, nodes = policy
+    if kind is None or not found:
+        return
+    astray = sum(count for node, count in found.items() if node not in nodes)
+    least = copy.pages // len(nodes) * EVEN if kind == "interleave" else 0
+    if astray or any(found.get(node, 0) < least for node in nodes):
+        shares = ", ".join(f"node {node}: {count}" for node, count in sorted(found.items()))
+        raise NotApplied(
+            f"{copy.source} was staged elsewhere than {kind} on nodes {cpulist.render(nodes)} wants it: {shares}. The "
+            "copy is removed."
+        )

@@ -1,0 +1,108 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How an instance speculates: with which kinds, how long, how sure, and on which CPUs the draft model runs."""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from . import speculation
+from .speculation import Work
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..._host.host import Host
+    from ..._models.model import Model
+    from .options import Options
+    from .speculation import Start
+
+#: The kind of n-gram speculation whose lookup and length every build can be told.
+NGRAM = "ngram-simple"
+
+
+class Drafting:
+    """The answer; ``draft_max`` is 0 where no draft model shall run. ``cpus`` are the draft's own, if it has any."""
+
+    __slots__ = ("cpus", "draft_max", "kinds", "p_min", "placement", "remarks")
+
+    def __init__(self, kinds: Sequence[str]) -> None:
+        self.kinds = list(kinds)
+        self.draft_max = 0
+        self.p_min = 0.0
+        self.placement = "shared"
+        self.cpus: tuple[int, ...] = ()
+        self.remarks: list[str] = []
+
+    @property
+    def ngram(self) -> bool:
+        """Whether texts are looked up in what was said before."""
+        return NGRAM in self.kinds
+
+    @property
+    def first(self) -> bool:
+        """Whether the draft runs on the first threads of the model."""
+        return bool(self.draft_max) and self.placement == "first_ccd"
+
+    @property
+    def apart(self) -> bool:
+        """Whether the draft runs in a process of its own."""
+        return bool(self.draft_max) and self.placement == "own_ccd"
+
+
+def drafting(
+    options: Options, host: Host, busy: Sequence[int], nodes: Sequence[int], model: Model, draft: Model | None
+) -> Drafting:
+    """Return how to speculate. A draft that loses on this host is left out, unless its length was said."""
+    kinds = {"none": [], "draft": ["draft"], "ngram": [NGRAM], "cascade": [NGRAM, "draft"]}[options.speculation]
+    result = Drafting(kinds)
+    if draft is None:
+        return result
+    top = host.topology
+    result.placement = options.draft_placement
+    cpus = _cpus_of_draft(host, busy) if options.draft_placement != "shared" else ()
+    rest = [cpu for cpu in busy if cpu not in cpus] if options.draft_placement == "own_ccd" else busy
+    box = speculation.box_of(top, rest or busy, nodes, options.bandwidth)
+    near = [node.id for node in top.nodes if set(node.cpus) & set(cpus)]
+    draft_box = speculation.box_of(top, cpus, near, options.bandwidth) if cpus else box
+    works = Work.of(model, options.experts), Work.of(draft)
+    start = speculation.start(*works, box, draft_box)
+    result.draft_max = options.draft_max or start.draft_max
+    if options.bandwidth is None and speculation.peak(top) is None:
+        result.remarks.append(
+            f"How fast memory is read is not known of {top.model or 'this CPU'}, so {box.bandwidth / 1e9:.0f} GB/s are "
+            "assumed in choosing draft_max. Say bandwidth, as it was measured."
+        )
+    if not start.draft_max:
+        result.remarks.append(_loses(draft, start, bool(options.draft_max)))
+    if not result.draft_max:
+        result.kinds.remove("draft")
+        return result
+    result.cpus = tuple(cpus)
+    if options.draft_p_min is not None:
+        result.p_min = options.draft_p_min
+    else:
+        result.p_min = speculation.confidence(*works, box, draft_box, result.draft_max)
+    return result
+
+
+def _loses(draft: Model, start: Start, insists: bool) -> str:
+    left = "It runs because draft_max is said." if insists else "It is left out; say draft_max to have it nevertheless."
+    return (
+        f"On this host {draft.path} is computed to gain nothing: {start.rate:.1f} tokens per second at best, and "
+        f"{start.plain:.1f} without. {left}"
+    )
+
+
+def _cpus_of_draft(host: Host, busy: Sequence[int]) -> tuple[int, ...]:
+    """Return the CPUs of the role draft; else of the CCD of which most CPUs compute."""
+    members = set(busy)
+    own = tuple(cpu for cpu in host.plan.draft if cpu in members)
+    if own:
+        return own
+    ccds = [tuple(cpu for domain in ccd for cpu in domain.cpus if cpu in members) for ccd in host.topology.ccds]
+    if not ccds:
+        raise BadRequest("This host shows no CCD to place a draft on. Take draft_placement shared.")
+    return max(ccds, key=len)

@@ -1,0 +1,258 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What memory an instance of llama-server needs, what there is, and whether the one fits into the other.
+
+The need is computed from the headers of the models; what the server computes with is an estimate on the safe side.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..._errors import BadRequest
+from ..._kernel.hugepages import NODES, free_pages
+from ..._models.gguf import TENSOR_TYPES
+from ..._notation import cpulist
+from ..._notation.sizes import UNITS, about, pages_text, size_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..._host.host import Host
+    from ..._io.kernelfs import KernelFS
+    from ..._models.model import Model
+    from .options import Options
+
+THP = "/sys/kernel/mm/transparent_hugepage/enabled"
+#: What the kernel does not balance tasks to: by boot parameter, and by cpuset partition.
+ISOLATED = ("/sys/devices/system/cpu/isolated", "/sys/fs/cgroup/cpuset.cpus.isolated")
+#: The default physical batch of a server.
+UBATCH = 512
+#: The largest page, in kB, that suits buffers of any size.
+LARGEST_POOL = 2048
+#: Libraries, HTTP buffers and the heaps of threads.
+BASE = 256 * UNITS["MiB"]
+
+
+class Need:
+    """Bytes: weights with those of a draft, KV cache, and an estimate of what the server computes with."""
+
+    __slots__ = ("compute", "kv_cache", "weights")
+
+    def __init__(self, weights: int, kv_cache: int, compute: int) -> None:
+        self.weights = weights
+        self.kv_cache = kv_cache
+        self.compute = compute
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.kv_cache + self.compute
+
+    def to_dict(self) -> dict[str, int]:
+        """Return plain data."""
+        return {"weights": self.weights, "kv_cache": self.kv_cache, "compute": self.compute, "total": self.total}
+
+
+class Room:
+    """What a host has left now, and what else of its state a plan must know.
+
+    ``available`` is bytes by node without huge pages; ``free`` is huge pages by node and size in kB; ``default_kb`` is
+    the size that programs get who name none, ``hugetlbfs_kb`` that of the chosen mount, None where there is none.
+    """
+
+    __slots__ = ("available", "default_kb", "free", "hugetlbfs_kb", "isolated", "staged", "thp")
+
+    def __init__(
+        self,
+        available: Mapping[int, int],
+        free: Mapping[tuple[int, int], int] | None = None,
+        default_kb: int = 2048,
+        hugetlbfs_kb: int | None = None,
+        isolated: Iterable[int] = (),
+        thp: str = "madvise",
+        staged: Iterable[str] = (),
+    ) -> None:
+        self.available = dict(available)
+        self.free = dict(free or {})
+        self.default_kb = default_kb
+        self.hugetlbfs_kb = hugetlbfs_kb
+        self.isolated = frozenset(isolated)
+        self.thp = thp
+        self.staged = frozenset(staged)
+
+    def release(self, memory: Mapping[int, int], pages: Mapping[tuple[int, int], int]) -> None:
+        """Count as free what a running instance holds by node, because the new one comes in its place."""
+        for node, size in memory.items():
+            self.available[node] = self.available.get(node, 0) + size
+        for key, count in pages.items():
+            self.free[key] = self.free.get(key, 0) + count
+
+
+def room(host: Host, options: Options, models: Sequence[Model]) -> Room:
+    """Read what this host has left now."""
+    fs = host.fs
+    default_kb = default_page_kb(fs)
+    available = {}
+    free = {}
+    for node in host.topology.nodes:
+        available[node.id] = _available(fs, node.id)
+        for kb in node.hugepages:
+            free[node.id, kb] = free_pages(fs, node.id, kb)
+    isolated = [cpu for path in ISOLATED for cpu in cpulist.parse(fs.find(path) or "")]
+    modes = (fs.find(THP) or "[never]").split("[")[1].split("]")[0]
+    staged = [path for model in models for path in staged_paths(options, model) if fs.status(path) is not None]
+    mount_kb = _hugetlbfs_kb(fs, options.hugetlbfs, default_kb)
+    return Room(available, free, default_kb, mount_kb, isolated, modes, staged)
+
+
+def default_page_kb(fs: KernelFS) -> int:
+    """Return the size of the huge pages that programs get who name none, in kB."""
+    words = (fs.find("/proc/meminfo") or "").split()
+    return int(words[words.index("Hugepagesize:") + 1]) if "Hugepagesize:" in words else 2048
+
+
+def _available(fs: KernelFS, node: int) -> int:
+    """Return what a node can give: free pages, and those of files and of the kernel's caches that can go."""
+    words = (fs.find(f"{NODES}/node{node}/meminfo") or fs.find("/proc/meminfo") or "").split()
+    names = ("MemFree:", "Active(file):", "Inactive(file):", "SReclaimable:")
+    return sum(int(words[words.index(name) + 1]) * UNITS["KiB"] for name in names if name in words)
+
+
+def _hugetlbfs_kb(fs: KernelFS, path: str, default_kb: int) -> int | None:
+    """Return the page size of the hugetlbfs that a path lies on."""
+    found: tuple[str, int] | None = None
+    for line in (fs.find("/proc/self/mounts") or "").splitlines():
+        dummy, point, kind, options = line.split()[:4]
+        inside = path == point or path.startswith(f"{point.rstrip('/')}/")
+        if not inside or (found and len(point) < len(found[0])):
+            continue
+        size = next((word[len("pagesize=") :] for word in options.split(",") if word.startswith("pagesize=")), "")
+        units = {"K": 1, "M": 1 << 10, "G": 1 << 20}
+        kb = int(size[:-1]) * units[size[-1]] if size[-1:] in units and size[:-1].isdecimal() else default_kb
+        found = (point, kb if kind == "hugetlbfs" else 0)
+    return found[1] or None if found else None
+
+
+def staging_folder(options: Options) -> str:
+    """Return the folder on the hugetlbfs in which the files of an instance are."""
+    return f"{options.hugetlbfs.rstrip('/')}/llama-{options.name}"
+
+
+def staged_paths(options: Options, model: Model) -> list[str]:
+    """Return where the files of a model are once they are staged; the first is the one to hand to a server."""
+    return [f"{staging_folder(options)}/{os.path.basename(part.path)}" for part in model.parts]
+
+
+# The need
+
+
+def need(options: Options, model: Model, draft: Model | None) -> tuple[Need, list[str]]:
+    """Return the need of an instance, and what could not be told of it."""
+    weights = sum(part.data for one in (model, draft) if one for part in one.parts)
+    remarks = []
+    cache = 0
+    for one, types in ((model, (options.cache_type_k, options.cache_type_v)), (draft, ("f16", "f16"))):
+        if one is None:
+            continue
+        per_token = kv_bytes(one, *types)
+        if per_token is None:
+            remarks.append(
+                f"{one.path} does not say its layers and heads, so its KV cache is missing in the memory that was "
+                "checked."
+            )
+        cache += int((per_token or 0) * options.context)
+    compute = BASE + sum(_compute(options, one) for one in (model, draft) if one)
+    return Need(weights, cache, compute), remarks
+
+
+def kv_bytes(model: Model, type_k: str, type_v: str) -> float | None:
+    """Return what a token takes in the KV cache of all layers; None where the header does not say enough."""
+    layers, heads = model.of_architecture("block_count"), model.of_architecture("attention.head_count")
+    embedding = model.of_architecture("embedding_length")
+    # A model whose layers differ has a list here, with 0 for a layer without a KV cache.
+    shared = model.values.get(f"{model.architecture}.attention.head_count_kv", heads)
+    width = embedding // heads if embedding and heads else None
+    key = model.of_architecture("attention.key_length") or width
+    value = model.of_architecture("attention.value_length") or width
+    if not layers or not key or not value or shared is None:
+        return None
+    all_heads = sum(shared) if isinstance(shared, list) else shared * layers
+    return float(all_heads * (key * _element(type_k) + value * _element(type_v)))
+
+
+def _element(name: str) -> float:
+    return next(size / block for text, block, size in TENSOR_TYPES.values() if text == name.upper())
+
+
+def _compute(options: Options, model: Model) -> int:
+    """Estimate the buffers of one pass: scores of all tokens, activations, and attention without flash attention."""
+    rows: int = min(options.ubatch or UBATCH, options.context)
+    embedding: int = model.of_architecture("embedding_length") or 0
+    inner = model.of_architecture("feed_forward_length") or 4 * embedding
+    per_row = len(model.tokens or ()) + 16 * embedding + 4 * inner
+    if options.flash_attention == "off":
+        per_row += options.context * (model.of_architecture("attention.head_count") or 0)
+    return 4 * rows * per_row
+
+
+# Whether it fits
+
+
+def pages_for(size: int, kb: int) -> int:
+    """Return how many pages hold so many bytes."""
+    return -(-size // (kb * UNITS["KiB"]))
+
+
+def refuse_what_does_not_fit(
+    options: Options, required: Need, nodes: Sequence[int], policy: str, here: Room, models: Sequence[Model]
+) -> None:
+    """Raise BadRequest when the memory or the huge pages of the nodes do not hold an instance."""
+    held = 0
+    if options.hugepages == "pool":
+        if here.default_kb > LARGEST_POOL:
+            raise BadRequest(
+                f"hugepages pool: this host gives programs pages of {size_text(here.default_kb * UNITS['KiB'])}, and "
+                "the server takes at least one for each of its buffers. Boot with default_hugepagesz=2M, or take thp."
+            )
+        # glibc takes ordinary pages when the pool is empty, and a bound task is killed when only its nodes' part is.
+        _refuse_pages(pages_for(required.total, here.default_kb), here.default_kb, nodes, policy, here, "the model")
+        return
+    if options.hugepages == "hugetlbfs":
+        kb = here.hugetlbfs_kb
+        if kb is None:
+            raise BadRequest(
+                f"hugepages hugetlbfs: {options.hugetlbfs} is on no hugetlbfs. Mount one there, or say with hugetlbfs "
+                "where one is, as /dev/hugepages."
+            )
+        files = [(part, path) for one in models for part, path in zip(one.parts, staged_paths(options, one))]
+        pages = sum(pages_for(part.size, kb) for part, path in files if path not in here.staged)
+        _refuse_pages(pages, kb, nodes, policy, here, "the staged files")
+        held = sum(part.data for part, dummy in files)
+    rest = required.total - held
+    there = _fitting({node: here.available.get(node, 0) for node in nodes}, policy)
+    if rest > there:
+        raise BadRequest(
+            f"The instance needs {about(rest)} ({about(required.weights - held)} weights, {about(required.kv_cache)} "
+            f"KV cache, {about(required.compute)} to compute with); nodes {cpulist.render(nodes)} have {about(there)} "
+            f"{'evenly ' if policy == 'interleave' else ''}available. Take a smaller context or model, a quantized KV "
+            "cache, or more nodes."
+        )
+
+
+def _fitting(by_node: Mapping[int, int], policy: str) -> int:
+    """Return what can be had on nodes together: with interleave each gives as much as the one with the least."""
+    return min(by_node.values()) * len(by_node) if policy == "interleave" else sum(by_node.values())
+
+
+def _refuse_pages(pages: int, kb: int, nodes: Sequence[int], policy: str, here: Room, what: str) -> None:
+    there = _fitting({node: here.free.get((node, kb), 0) for node in nodes}, policy)
+    if pages > there:
+        raise BadRequest(
+            f"hugepages: {what} need {pages_text(pages, kb)} on nodes {cpulist.render(nodes)}, and {there} are free "
+            f"there{' evenly' if policy == 'interleave' else ''}. Make the pool larger with the module hugepages, "
+            f"{-(-pages // len(nodes))} pages for each node, or take hugepages thp."
+        )

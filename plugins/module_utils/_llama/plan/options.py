@@ -1,0 +1,272 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What an operator asks of one instance of llama-server: every name, default and choice is here and nowhere else.
+
+The argument spec of the module is made from ``FIELDS``; ``Options.parse`` reads a dictionary by the same table.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..._errors import BadRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+ENGINES = ("llama.cpp", "ik_llama.cpp")
+SPECULATION = ("none", "draft", "ngram", "cascade")
+PLACEMENTS = ("shared", "first_ccd", "own_ccd")
+MEMORY = ("bind", "interleave", "distribute", "local")
+HUGEPAGES = ("none", "thp", "pool", "hugetlbfs")
+CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
+USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
+HOST = re.compile(r"[A-Za-z0-9.:-]{1,253}\Z")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+class Field:
+    """One option: its type as an argument spec names it, and what values make sense."""
+
+    __slots__ = ("choices", "default", "high", "low", "required", "type")
+
+    def __init__(
+        self,
+        kind: str,
+        default: object = None,
+        choices: tuple[str, ...] | None = None,
+        low: float | None = None,
+        high: float | None = None,
+        required: bool = False,
+    ) -> None:
+        self.type = kind
+        self.default = default
+        self.choices = choices
+        self.low = low
+        self.high = high
+        self.required = required
+
+
+FIELDS = {
+    # What is served, and where
+    "name": Field("str", required=True),
+    "binary": Field("path", required=True),
+    "rpc_binary": Field("path"),
+    "engine": Field("str", None, ENGINES),
+    "model": Field("path", required=True),
+    "draft_model": Field("path"),
+    "alias": Field("str"),
+    "host": Field("str", "127.0.0.1"),
+    "port": Field("int", required=True, low=1024, high=65535),
+    "api_key_file": Field("path"),
+    "context": Field("int", 8192, low=1),
+    "slots": Field("int", 1, low=1),
+    "cache_type_k": Field("str", "f16", CACHE_TYPES),
+    "cache_type_v": Field("str", "f16", CACHE_TYPES),
+    "flash_attention": Field("str", None, ("on", "off", "auto")),
+    "batch": Field("int", low=1),
+    "ubatch": Field("int", low=1),
+    "experts": Field("int", low=1),
+    # Speculation
+    "speculation": Field("str", "ngram", SPECULATION),
+    "draft_max": Field("int", low=1, high=64),
+    "draft_p_min": Field("float", low=0, high=1),
+    "draft_placement": Field("str", "shared", PLACEMENTS),
+    "rpc_port": Field("int", low=1024, high=65535),
+    "ngram_lookup": Field("int", 6, low=1, high=1024),
+    "ngram_max": Field("int", 8, low=1, high=1024),
+    "ngram_min_hits": Field("int", 1, low=1),
+    # CPUs
+    "cpus": Field("str"),
+    "threads": Field("int", low=1, high=512),
+    "threads_batch": Field("int", low=1, high=512),
+    "draft_threads": Field("int", low=1, high=512),
+    "l3_group": Field("str"),
+    "draft_l3_group": Field("str"),
+    # Memory
+    "nodes": Field("str"),
+    "memory": Field("str", None, MEMORY),
+    "hugepages": Field("str", "none", HUGEPAGES),
+    "hugetlbfs": Field("path", "/dev/hugepages"),
+    "lock": Field("bool", False),
+    "bandwidth": Field("float", low=1, high=10000),
+    # The unit
+    "user": Field("str"),
+    "extra_arguments": Field("list", ()),
+    "extra_environment": Field("dict", {}),
+    "restart_seconds": Field("int", 2, low=0),
+    "restart_limit": Field("int", 5, low=1),
+    "restart_limit_seconds": Field("int", 300, low=1),
+    "start_timeout": Field("int", 1800, low=1),
+    "drain_timeout": Field("int", 60, low=0),
+    "stop_timeout": Field("int", 5, low=1),
+}
+#: What only means something with a draft model.
+OF_A_DRAFT = ("draft_model", "draft_max", "draft_p_min", "draft_threads", "draft_l3_group", "rpc_port", "rpc_binary")
+
+
+class Options:
+    """What one instance asks for. An attribute for each of ``FIELDS``; None is "not said"."""
+
+    __slots__ = tuple(FIELDS)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Every option is an attribute; their types are in the table."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        for key in FIELDS:
+            setattr(self, key, values[key])
+
+    @property
+    def drafts(self) -> bool:
+        """Whether a draft model is asked for."""
+        return self.speculation in ("draft", "cascade")
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> Options:
+        """Read a dictionary of an inventory. Raises BadRequest, naming the key, for what makes no sense."""
+        strange = sorted(str(key) for key in set(raw) - set(FIELDS))
+        if strange:
+            raise BadRequest(f"An instance has no option '{strange[0]}'; it takes {', '.join(FIELDS)}.")
+        values = {}
+        for key, field in FIELDS.items():
+            value = raw.get(key)
+            if value is None and field.required:
+                raise BadRequest(f"{key} is missing: an instance needs {', '.join(_required())}.")
+            values[key] = field.default if value is None else _read(key, field, value)
+        options = cls(values)
+        _check(options)
+        return options
+
+
+def spec() -> dict[str, dict[str, Any]]:
+    """Return the argument spec of an instance in a module that knows a binary for those that name none."""
+    table: dict[str, dict[str, Any]] = {}
+    for key, field in FIELDS.items():
+        row: dict[str, Any] = {"type": field.type}
+        if field.required and key != "binary":
+            row["required"] = True
+        if field.choices:
+            row["choices"] = list(field.choices)
+        if field.type == "list":
+            row["elements"] = "str"
+        if field.default is not None:
+            row["default"] = list(field.default) if isinstance(field.default, tuple) else field.default
+        # The module tells "not said" from a path, and a file with keys holds none itself.
+        if key == "api_key_file":
+            row["no_log"] = False
+        table[key] = row
+    return table
+
+
+def _required() -> list[str]:
+    return [key for key, field in FIELDS.items() if field.required]
+
+
+def _read(key: str, field: Field, value: object) -> Any:
+    """Return a value in its type, or refuse it."""
+    if field.type == "bool":
+        if not isinstance(value, bool):
+            raise BadRequest(f"{key} is '{value}'; say true or false.")
+        return value
+    if field.type in ("int", "float"):
+        return _number(key, field, value)
+    if field.type == "list":
+        if not isinstance(value, (list, tuple)) or isinstance(value, str):
+            raise BadRequest(f"{key} must be a list of words, as ['--top-k', '20'], not '{value}'.")
+        return tuple(_text(key, str(word)) for word in value)
+    if field.type == "dict":
+        if not isinstance(value, dict):
+            raise BadRequest(f"{key} must be a dictionary of names and values, not '{value}'.")
+        return {_variable(key, name): _text(key, str(text)) for name, text in value.items()}
+    if key == "cpus" and isinstance(value, (list, tuple)):
+        value = ",".join(str(word) for word in value)
+    text = _text(key, str(value))
+    if not text:
+        raise BadRequest(f"{key} is empty; leave it out where it shall not be said.")
+    if field.choices and text not in field.choices:
+        raise BadRequest(f"{key} is '{text}'; say one of {', '.join(field.choices)}.")
+    if field.type == "path" and not text.startswith("/"):
+        raise BadRequest(f"{key} is '{text}'; say the whole path, beginning with /.")
+    return text
+
+
+def _number(key: str, field: Field, value: object) -> float:
+    kind = int if field.type == "int" else float
+    try:
+        number = kind(str(value))
+    except ValueError:
+        number = None
+    low, high = field.low, field.high
+    if (
+        isinstance(value, bool)
+        or number is None
+        or (low is not None and not number >= low)
+        or (high is not None and not number <= high)
+    ):
+        limits = f"from {low} to {high}" if high is not None else f"from {low} up"
+        raise BadRequest(f"{key} is '{value}'; say a {'whole ' if kind is int else ''}number {limits}.")
+    return number
+
+
+def _text(key: str, text: str) -> str:
+    """Refuse what no line of a unit file can hold."""
+    if any(ord(char) < 32 or ord(char) == 127 or 0xD800 <= ord(char) <= 0xDFFF for char in text):
+        raise BadRequest(f"{key} holds a control character in {text!r}; a unit file cannot carry it. Leave it out.")
+    return text
+
+
+def _variable(key: str, name: object) -> str:
+    if not isinstance(name, str) or not VARIABLE.match(name):
+        raise BadRequest(f"{key}: '{name}' is no name of an environment variable.")
+    return name
+
+
+def _check(options: Options) -> None:
+    """Refuse what cannot go together, whatever the host."""
+    for key, pattern, what in (
+        ("name", NAME, "a name of small letters, digits, - and _, of 40 characters at most"),
+        ("user", USER, "the name of a system user"),
+        ("host", HOST, "an address or a host name"),
+    ):
+        value = getattr(options, key)
+        if value is not None and not pattern.match(value):
+            raise BadRequest(f"{key} is '{value}'; say {what}.")
+    if options.name.endswith("-rpc"):
+        raise BadRequest(f"name is '{options.name}'; the end -rpc is for units that draft. Say another name.")
+    if options.user == "root":
+        raise BadRequest("user is root; a server of models needs no rights. Name a system user, or leave user out.")
+    for key in ("binary", "rpc_binary"):
+        # systemd puts variables in place everywhere but in the name of the program.
+        if "$" in (getattr(options, key) or ""):
+            raise BadRequest(f"{key}: systemd runs no program with a $ in its path; give the file another name.")
+    if options.drafts and not options.draft_model:
+        raise BadRequest(f"speculation is {options.speculation}, which needs a draft_model; or say ngram.")
+    given = [key for key in OF_A_DRAFT if getattr(options, key) is not None]
+    if given and not options.drafts:
+        raise BadRequest(
+            f"{given[0]} is without effect, because speculation is {options.speculation}: say draft or cascade, or "
+            f"leave {given[0]} out."
+        )
+    if options.speculation in ("ngram", "cascade") and options.ngram_max < options.ngram_lookup:
+        raise BadRequest(
+            f"ngram_max is {options.ngram_max} and ngram_lookup {options.ngram_lookup}: the server never guesses fewer "
+            "tokens than it looks up, so it would guess none. Make ngram_max as large, or ngram_lookup smaller."
+        )
+    if options.draft_placement == "own_ccd" and options.drafts and options.rpc_port in (None, options.port):
+        raise BadRequest("draft_placement own_ccd runs a second server; say with rpc_port which port it shall have.")
+    if options.lock and options.hugepages in ("pool", "hugetlbfs"):
+        raise BadRequest(f"lock: hugepages {options.hugepages} are never swapped out, so leave lock out.")
+    if options.memory == "distribute" and (options.hugepages != "none" or options.lock):
+        raise BadRequest(
+            "memory distribute has each thread read its part of the mapped file first, so that it lies on its node. "
+            "With hugepages or lock something else reads it first: take interleave, or leave them out."
+        )

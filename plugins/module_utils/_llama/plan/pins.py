@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""On which CPU each thread that computes shall stay, and by which means this build can be told so.
+
+``strict`` are the server's own masks. It walks them upward, so that they cannot say an order. ``gomp`` is the list of
+an OpenMP build, in any order. ``numa`` is the server's own spread over all nodes, which overrides pins at every graph.
+``cpuset`` is none of them: threads float inside the wall.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..._notation import cpulist
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..._host.topology import Topology
+
+STRICT, GOMP, NUMA, CPUSET = "strict", "gomp", "numa", "cpuset"
+#: What the server is compiled for.
+MOST_NODES = 8
+MOST_CPUS = 512
+
+
+def first_of_each_core(top: Topology, cpus: Sequence[int]) -> list[int]:
+    """Return one CPU of each core: two threads on one core take each other's time."""
+    members = set(cpus)
+    return sorted(min(members.intersection(core)) for core in top.cores if members.intersection(core))
+
+
+def dealt_out(top: Topology, cpus: Sequence[int]) -> list[int]:
+    """Return CPUs in turn from each L3 domain, so that any number of the first ones uses the links of all CCDs."""
+    rows = [[cpu for cpu in cpus if cpu in domain.cpus] for domain in top.l3] or [list(cpus)]
+    longest = max(len(row) for row in rows)
+    return [row[at] for at in range(longest) for row in rows if at < len(row)]
+
+
+def means(
+    pins_work: bool, openmp: bool, in_order: bool, threads: int, draft_threads: int, isolated: Sequence[int]
+) -> str:
+    """Choose how the threads are kept in place. Raises BadRequest where they would all end up on one CPU."""
+    if openmp and (in_order or not pins_work or threads == 1):
+        # With one thread an OpenMP build never asks for the pin.
+        return GOMP
+    if pins_work and (openmp or draft_threads <= 1):
+        return STRICT
+    if isolated:
+        reason = (
+            "this build makes new threads for each drafted token, and masks would put them all on one CPU"
+            if pins_work
+            else "this build does not honour --cpu-mask, and has no OpenMP that would take GOMP_CPU_AFFINITY"
+        )
+        raise BadRequest(
+            f"CPUs {cpulist.render(isolated)} are isolated, where the kernel spreads no threads, so each must be "
+            f"pinned; but {reason}. Build the server with OpenMP, or take CPUs that are not isolated."
+        )
+    return CPUSET
+
+
+def spread_over_nodes(top: Topology, cpus: Sequence[int], isolated: Sequence[int]) -> int:
+    """Return how many threads --numa distribute may have: thread i runs on any CPU of node i % nodes."""
+    numbers = [node.id for node in top.nodes]
+    reason = ""
+    counts = [len(first_of_each_core(top, [cpu for cpu in cpus if cpu in node.cpus])) for node in top.nodes]
+    if not 2 <= len(numbers) <= MOST_NODES:
+        reason = f"it is made for 2 to {MOST_NODES} nodes, and this host has {len(numbers)}"
+    elif numbers != list(range(len(numbers))):
+        reason = f"it counts nodes from 0 without holes, and this host has {cpulist.render(numbers)}"
+    elif len(top.online) > MOST_CPUS or max(top.online) >= MOST_CPUS:
+        reason = f"it is made for {MOST_CPUS} CPUs, and this host has {len(top.online)}"
+    elif not all(counts):
+        missing = cpulist.render(node.id for node, count in zip(top.nodes, counts) if not count)
+        reason = f"it sends threads to every node of the host, and the instance has no CPU on node {missing}"
+    elif isolated:
+        reason = f"it lets threads float in a node, and the kernel spreads none over CPUs {cpulist.render(isolated)}, "
+        reason += "which are isolated"
+    if reason:
+        raise BadRequest(f"memory distribute is --numa distribute: {reason}. Take interleave or bind.")
+    return min(counts) * len(counts)

@@ -1,0 +1,164 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One instance of llama-server on this host: a pure function of what is asked, the host's plan and the models.
+
+Draft and verification take turns, so that by default all cores serve both; whatever else is asked is done truly, or
+refused with the reason.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..._models import pair
+from . import memory, placement
+from .draft import drafting
+from .options import LOOPBACK
+from .service import Service, key_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..._models.model import Model
+    from .draft import Drafting
+    from .memory import Need, Room
+    from .options import Options
+    from .placement import Capabilities
+    from .service import Seat
+
+
+#: glibc's words for huge pages, and which share of the weights shall be seen in them.
+TUNABLES = {"thp": ("glibc.malloc.hugetlb=1", "thp", 80), "pool": ("glibc.malloc.hugetlb=2", "hugetlb", 95)}
+#: Wants that are options under the same name.
+SAME = ("alias", "host", "port", "context", "slots", "batch", "ubatch", "flash_attention", "cache_type_k")
+
+
+def plan_service(
+    options: Options, host: Host, able: Capabilities, model: Model, draft: Model | None, here: Room
+) -> Service:
+    """Return the instance. Raises BadRequest with the reason when it cannot be had on this host."""
+    if options.engine not in (None, able.engine):
+        raise BadRequest(f"{options.binary} is {able.engine}, and engine says {options.engine}. Name the other one.")
+    remarks = _check_models(options, model, draft)
+    busy, nodes = placement.places(options, host, remarks)
+    policy = placement.policy_of(options, host.topology, nodes)
+    speculation = drafting(options, host, busy, nodes, model, draft if options.drafts else None)
+    remarks += speculation.remarks
+    drafts = draft if speculation.draft_max else None
+    rpc = None
+    if speculation.apart:
+        busy = [cpu for cpu in busy if cpu not in speculation.cpus]
+        if not busy:
+            raise BadRequest("draft_placement own_ccd leaves no CPU to the model. Give the instance more CPUs.")
+        rpc = placement.rpc(options, host, able, speculation, here)
+    wants = _wants(options, model, drafts, speculation)
+    seat = placement.seat(options, host, able, busy, nodes, policy, speculation, wants, here, remarks)
+    need, unknown = memory.need(options, model, drafts)
+    remarks += unknown
+    read = [one for one in (model, drafts) if one]
+    # What drafts in a process of its own is sent there, and lies in that one's memory.
+    staged = ([model] if rpc else read) if options.hugepages == "hugetlbfs" else []
+    memory.refuse_what_does_not_fit(options, need, nodes, policy, here, staged)
+    _memory_wants(options, wants, seat, staged, here, remarks)
+    _environment(options, seat)
+    huge = _huge(options, need, staged)
+    return Service(options, seat, need, wants, rpc, read, staged, seat.expect(huge), list(dict.fromkeys(remarks)))
+
+
+def _check_models(options: Options, model: Model, draft: Model | None) -> list[str]:
+    """Refuse a pair that would not speculate, and experts that the model does not have."""
+    remarks = []
+    if options.drafts and draft:
+        for reason in pair.refusals(model, draft):
+            raise BadRequest(reason)
+        remarks += pair.remarks(model, draft)
+    if options.experts:
+        used = model.of_architecture("expert_used_count") or model.experts
+        if not model.experts:
+            raise BadRequest(f"experts: {model.path} is a dense model and has none. Leave experts out.")
+        if options.experts >= used:
+            raise BadRequest(f"experts: {model.path} uses {used} for each token. Say fewer, or leave experts out.")
+        remarks.append(
+            f"experts: {options.experts} instead of {used} for each token changes the answers of the model, for the "
+            "worse. Compare them before you rely on it."
+        )
+    trained = model.of_architecture("context_length")
+    if trained and options.context > trained * options.slots:
+        remarks.append(f"context: each of {options.slots} slots has more than the {trained} tokens of the training.")
+    if options.host not in LOOPBACK and not options.api_key_file:
+        remarks.append(f"host {options.host}: everybody who reaches port {options.port} may use it. Say api_key_file.")
+    return remarks
+
+
+# What the server is told
+
+
+def _wants(options: Options, model: Model, draft: Model | None, speculation: Drafting) -> dict[str, Any]:
+    wants: dict[str, Any] = {key: getattr(options, key) for key in (*SAME, "cache_type_v")}
+    wants["model"] = model.path
+    wants.update(metrics=True, slots_endpoint=True, speculation=list(speculation.kinds))
+    if draft:
+        wants.update(draft_model=draft.path, draft_max=speculation.draft_max, draft_min=0)
+        wants["draft_p_min"] = speculation.p_min
+        if speculation.apart:
+            wants["rpc"] = f"127.0.0.1:{options.rpc_port}"
+    if speculation.ngram:
+        for key in ("ngram_lookup", "ngram_max", "ngram_min_hits"):
+            wants[key] = getattr(options, key)
+    if options.experts:
+        wants["experts"] = (model.architecture, options.experts)
+    if options.api_key_file:
+        wants["api_key_file"] = key_path(options.name)
+    if options.extra_arguments:
+        wants["extra"] = list(options.extra_arguments)
+    return {key: value for key, value in wants.items() if value is not None}
+
+
+def _memory_wants(
+    options: Options, wants: dict[str, Any], seat: Seat, staged: Sequence[Model], here: Room, remarks: list[str]
+) -> None:
+    """Say how the weights are read; whatever maps the file must not have it repacked into anonymous memory."""
+    wants["load"] = "mmap"
+    if options.hugepages in TUNABLES:
+        wants["load"] = "none"
+        seat.environment["GLIBC_TUNABLES"] = TUNABLES[options.hugepages][0]
+    if options.lock:
+        wants["load"] = "mlock"
+    if options.hugepages == "thp" and here.thp == "never":
+        raise BadRequest(
+            "hugepages thp: transparent huge pages are switched off (never). Set numa_thp to madvise, or take pool."
+        )
+    if staged:
+        for key, model in zip(("model", "draft_model"), staged):
+            wants[key] = memory.staged_paths(options, model)[0]
+    if staged or seat.policy == "distribute":
+        wants["repack"] = False
+        remarks.append(
+            "The weights are not repacked, because the copy would not lie where the file does. With quants that the "
+            "server would repack, as Q4_K, reading a token takes more work; compare with hugepages thp."
+        )
+
+
+def _environment(options: Options, seat: Seat) -> None:
+    for name, value in options.extra_environment.items():
+        if name in seat.environment:
+            raise BadRequest(
+                f"extra_environment: {name} is set by the plan, to '{seat.environment[name]}'. Leave it out."
+            )
+        seat.environment[name] = value
+
+
+# What shall be seen
+
+
+def _huge(options: Options, need: Need, staged: Sequence[Model]) -> dict[str, str]:
+    """Return how much memory shall be in huge pages at least."""
+    if options.hugepages in TUNABLES:
+        dummy, kind, percent = TUNABLES[options.hugepages]
+        return {kind: f"{need.weights * percent // 100 >> 20}MiB"}
+    size = sum(part.data for one in staged for part in one.parts)
+    return {"hugetlb": f"{size * 95 // 100 >> 20}MiB"} if staged else {}

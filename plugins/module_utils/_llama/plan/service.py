@@ -1,0 +1,151 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One planned instance of llama-server: what the unit, the argument list and the proof are made from."""
+
+from __future__ import annotations
+
+from ..._notation import cpulist
+from . import memory
+from .pins import GOMP, STRICT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from ..._models.model import Model
+    from .memory import Need
+    from .options import Options
+
+
+class Seat:
+    """Where one process sits: the wall it cannot leave, and what it computes on inside.
+
+    ``cpus`` is the wall with the CPUs for HTTP and tokenizer threads; ``affinity`` is what its threads begin with, None
+    for all of the wall; ``group`` is the resctrl group whose limits shall hold, None where there is no such one.
+    """
+
+    __slots__ = ("affinity", "busy_cpus", "cpus", "environment", "group", "http_cpus", "nodes", "pinned", "policy")
+
+    def __init__(
+        self, busy_cpus: Iterable[int], cpus: Iterable[int], nodes: Sequence[int], policy: str, pinned: str
+    ) -> None:
+        self.busy_cpus = tuple(busy_cpus)
+        self.cpus = tuple(sorted(cpus))
+        self.http_cpus: tuple[int, ...] = ()
+        self.affinity: tuple[int, ...] | None = None
+        self.nodes = tuple(nodes)
+        self.policy = policy
+        self.pinned = pinned
+        self.environment: dict[str, str] = {}
+        self.group: str | None = None
+
+    def expect(self, huge: dict[str, str]) -> dict[str, Any]:
+        """Return the options of service_placement that prove this seat, with so much memory in huge pages."""
+        wall = cpulist.render(self.cpus)
+        expect: dict[str, Any] = {"cpus": wall, "busy_cpus": wall, "nodes": cpulist.render(self.nodes)}
+        expect["interleaved"] = self.policy == "interleave"
+        if self.pinned in (STRICT, GOMP):
+            expect.update(busy_cpus=cpulist.render(self.busy_cpus), spread="core")
+        if huge:
+            expect["hugepages"] = huge
+        if self.group:
+            expect["group"] = self.group
+        return expect
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data; CPUs that are computed on in the order of the threads."""
+        return {
+            "cpus": cpulist.render(self.cpus),
+            "busy_cpus": cpulist.render(self.busy_cpus),
+            "http_cpus": cpulist.render(self.http_cpus),
+            "pinned": self.pinned,
+            "nodes": cpulist.render(self.nodes),
+            "memory": self.policy,
+            "environment": dict(self.environment),
+            "group": self.group,
+        }
+
+
+class Rpc:
+    """The server of a draft that has a CCD to itself; ``arguments`` are those of ggml-rpc-server."""
+
+    __slots__ = ("arguments", "expect", "seat", "unit")
+
+    def __init__(self, unit: str, seat: Seat, arguments: list[str]) -> None:
+        self.unit = unit
+        self.seat = seat
+        self.arguments = arguments
+        self.expect = seat.expect({})
+
+
+class Service:
+    """A planned instance.
+
+    ``wants`` is for the builders of argument lists; ``expect`` are options of the module service_placement; ``files``
+    are those to read, with size and time of the last change in nanoseconds; ``staged`` is where which of them lies on a
+    hugetlbfs, empty without one.
+    """
+
+    __slots__ = ("expect", "files", "need", "options", "remarks", "rpc", "seat", "staged", "unit", "wants")
+
+    def __init__(
+        self,
+        options: Options,
+        seat: Seat,
+        need: Need,
+        wants: dict[str, Any],
+        rpc: Rpc | None,
+        read: Sequence[Model],
+        staged: Sequence[Model],
+        expect: dict[str, Any],
+        remarks: Sequence[str],
+    ) -> None:
+        self.options = options
+        self.unit = unit_of(options.name)
+        self.seat = seat
+        self.need = need
+        self.wants = wants
+        self.rpc = rpc
+        self.files = {part.path: [part.size, part.changed] for one in read for part in one.parts}
+        self.staged = {
+            part.path: path for one in staged for part, path in zip(one.parts, memory.staged_paths(options, one))
+        }
+        self.expect = expect
+        self.remarks = list(remarks)
+
+    @property
+    def name(self) -> str:
+        """The name of the instance."""
+        return str(self.options.name)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for facts."""
+        rpc = self.rpc
+        return {
+            "unit": self.unit,
+            **self.seat.to_dict(),
+            "wants": self.wants,
+            "need": self.need.to_dict(),
+            "expect": self.expect,
+            "rpc": {"unit": rpc.unit, "expect": rpc.expect, **rpc.seat.to_dict()} if rpc else None,
+            "staged": self.staged,
+            "remarks": self.remarks,
+        }
+
+
+def unit_of(name: str) -> str:
+    """Return the name of an instance's unit."""
+    return f"llama-{name}.service"
+
+
+def rpc_unit_of(name: str) -> str:
+    """Return the name of the unit that drafts for an instance on a CCD of its own."""
+    return f"llama-{name}-rpc.service"
+
+
+def key_path(name: str) -> str:
+    """Return where the server finds its API keys: systemd puts a credential there that only the service can read."""
+    return f"/run/credentials/{unit_of(name)}/api-key"

@@ -1,0 +1,194 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How many tokens a draft should propose on this host, from what a token costs here: a start, to be measured.
+
+A token of a model costs the longer of two times: that of reading the weights, and that of computing with them. Reading
+is paid once for all tokens that are verified together; computing is not, so that a host of few cores gains little.
+"""
+
+from __future__ import annotations
+
+from ..._models.gguf import TENSOR_TYPES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..._host.topology import Topology
+    from ..._models.gguf import Tensor
+    from ..._models.model import Model
+
+#: Milliseconds of one Zen 4 core for a batch of so many tokens, through a body of so many parameters. Measured with
+#: repacked and with other weights; the slower of the two, as a model has tensors of both kinds.
+BATCH_COST = ((1, 14.5), (2, 27.6), (4, 45.0), (6, 63.0), (8, 79.0), (13, 102.0), (16, 102.0), (32, 163.0))
+BODY = 0.361e9
+#: GB/s of a socket with all channels filled, by CPU family and model range: 8 x DDR4 for Zen to Zen 3, 12 x DDR5.
+PEAK = (
+    (23, 0x00, 0x2F, 170.6),
+    (23, 0x30, 0xFF, 204.8),
+    (25, 0x00, 0x0F, 204.8),
+    (25, 0x10, 0x1F, 460.8),
+    (25, 0xA0, 0xAF, 460.8),
+    (26, 0x00, 0x1F, 576.0),
+)
+UNKNOWN_PEAK = 100.0
+#: How much of the peak llama.cpp gets (0.55 to 0.75 was measured), and what one CCD gets over its link, in GB/s.
+UTILIZATION = 0.65
+CCD_LINK = 50.0
+#: What it takes the threads of a host with 128 cores to meet, per drafted token.
+SYNC = 0.001 / 128
+#: How often a token of the draft is right: 0.6 to 0.7 is told of prose, more of code.
+ACCEPTANCE = 0.7
+LONGEST = 16
+#: A gain below this is not worth a second model.
+WORTH = 1.1
+ABOUT = 0.98
+
+
+class Work:
+    """What one token of a model reads and computes. Experts count by how many of them are awake."""
+
+    __slots__ = ("dense", "dense_parameters", "expert", "expert_parameters", "experts", "used")
+
+    def __init__(
+        self,
+        dense: float,
+        dense_parameters: float,
+        expert: float = 0,
+        expert_parameters: float = 0,
+        experts: int = 0,
+        used: int = 0,
+    ) -> None:
+        self.dense = dense
+        self.dense_parameters = dense_parameters
+        self.expert = expert
+        self.expert_parameters = expert_parameters
+        self.experts = experts
+        self.used = used
+
+    @classmethod
+    def of(cls, model: Model, used: int | None = None) -> Work:
+        """Return the work of a model; ``used`` experts for each token, None for as many as it says itself."""
+        tensors = [tensor for part in model.parts for tensor in part.tensors]
+        # A token looks up one row of the embedding, unless the same tensor is the output too.
+        if any(tensor.name == "output.weight" for tensor in tensors):
+            tensors = [tensor for tensor in tensors if tensor.name != "token_embd.weight"]
+        experts = [tensor for tensor in tensors if "_exps." in tensor.name]
+        rest = [tensor for tensor in tensors if "_exps." not in tensor.name]
+        number = used or model.of_architecture("expert_used_count") or model.experts
+        return cls(_bytes(rest), _elements(rest), _bytes(experts), _elements(experts), model.experts, number)
+
+    def bytes(self, tokens: int) -> float:
+        """Return what is read for a batch: the more tokens, the more different experts they wake."""
+        asleep = (1 - self.used / self.experts) ** tokens if self.experts else 1.0
+        return self.dense + self.expert * (1 - asleep)
+
+    @property
+    def parameters(self) -> float:
+        """How many parameters each token goes through."""
+        return self.dense_parameters + (self.expert_parameters * self.used / self.experts if self.experts else 0)
+
+
+class Box:
+    """What a model runs on: cores, and the bytes per second that they read together."""
+
+    __slots__ = ("bandwidth", "cores")
+
+    def __init__(self, cores: int, bandwidth: float) -> None:
+        self.cores = cores
+        self.bandwidth = bandwidth
+
+
+class Start:
+    """How much to draft: ``draft_max`` is 0 where the draft loses; the rates are tokens per second with and without."""
+
+    __slots__ = ("draft_max", "plain", "rate")
+
+    def __init__(self, draft_max: int, rate: float, plain: float) -> None:
+        self.draft_max = draft_max
+        self.rate = rate
+        self.plain = plain
+
+
+def _bytes(tensors: Sequence[Tensor]) -> float:
+    return float(sum(tensor.bytes or 0 for tensor in tensors))
+
+
+def _elements(tensors: Sequence[Tensor]) -> float:
+    blocks = {name: block / size for name, block, size in TENSOR_TYPES.values()}
+    return sum((tensor.bytes or 0) * blocks.get(tensor.type, 0) for tensor in tensors)
+
+
+def peak(top: Topology) -> float | None:
+    """Return the GB/s of one socket of this host with all channels filled, None where the family is not known."""
+    for family, low, high, number in PEAK:
+        if top.is_amd and top.family == family and low <= top.model_number <= high:
+            # The 8004 (Siena) is a 9004 with half the channels.
+            return number / 2 if family == 25 and top.sku.startswith("8") else number
+    return None
+
+
+def box_of(top: Topology, cpus: Sequence[int], nodes: Sequence[int], bandwidth: float | None = None) -> Box:
+    """Return what some CPUs reach with memory on some nodes; ``bandwidth`` is what was measured, in GB/s."""
+    members = set(cpus)
+    cores = sum(1 for core in top.cores if members.intersection(core))
+    if bandwidth is None:
+        share = len(nodes) / len(top.nodes)
+        bandwidth = UTILIZATION * (peak(top) or UNKNOWN_PEAK) * max(1, len(top.sockets)) * share
+    ccds = sum(1 for ccd in top.ccds if any(members.intersection(domain.cpus) for domain in ccd))
+    return Box(cores, 1e9 * min(bandwidth, CCD_LINK * ccds) if ccds else 1e9 * bandwidth)
+
+
+def batch_cost(tokens: int) -> float:
+    """Return milliseconds of one core for a batch; between what was measured it is a straight line."""
+    if tokens >= BATCH_COST[-1][0]:
+        return BATCH_COST[-1][1] * tokens / BATCH_COST[-1][0]
+    for (low, first), (high, second) in zip(BATCH_COST, BATCH_COST[1:]):
+        if low <= tokens <= high:
+            return first + (second - first) * (tokens - low) / (high - low)
+    return BATCH_COST[0][1]
+
+
+def seconds(work: Work, box: Box, tokens: int) -> float:
+    """Return what a batch of tokens takes, the longer of reading and computing."""
+    computing = batch_cost(tokens) / 1000 * work.parameters / BODY / box.cores
+    return max(work.bytes(tokens) / box.bandwidth, computing)
+
+
+def accepted(acceptance: float, drafted: int) -> float:
+    """Return how many tokens a step brings on the average, with the one that the model itself adds."""
+    return sum(acceptance**number for number in range(drafted + 1))
+
+
+def rate(target: Work, draft: Work, box: Box, draft_box: Box, drafted: int, acceptance: float = ACCEPTANCE) -> float:
+    """Return tokens per second when so many tokens are drafted for each step, one after the other."""
+    step = seconds(target, box, drafted + 1)
+    if drafted:
+        step += drafted * _drafting(draft, draft_box)
+    return accepted(acceptance, drafted) / step
+
+
+def _drafting(draft: Work, box: Box) -> float:
+    return seconds(draft, box, 1) + SYNC * box.cores
+
+
+def confidence(target: Work, draft: Work, box: Box, draft_box: Box, drafted: int) -> float:
+    """Return how sure the draft must be of a token, for going on to pay until so many are drafted.
+
+    One more token costs its drafting and its share of the longer batch; what that time would bring otherwise is the
+    rate. It counts only when all tokens before it were right.
+    """
+    batch = (seconds(target, box, drafted + 1) - seconds(target, box, 1)) / drafted
+    cost = (batch + _drafting(draft, draft_box)) * rate(target, draft, box, draft_box, drafted)
+    return round(min(max(cost / ACCEPTANCE ** (drafted - 1), 0.05), 0.9), 2)
+
+
+def start(target: Work, draft: Work, box: Box, draft_box: Box, acceptance: float = ACCEPTANCE) -> Start:
+    """Return the number of tokens with about the best rate, 0 where none gains enough."""
+    plain = rate(target, draft, box, draft_box, 0)
+    rates = {k: rate(target, draft, box, draft_box, k, acceptance) for k in range(1, LONGEST + 1)}
+    # Of about equals the shortest: it loses least where the draft is right less often than assumed.
+    best = min(k for k in rates if rates[k] >= ABOUT * max(rates.values()))
+    return Start(best if rates[best] >= WORTH * plain else 0, rates[best], plain)

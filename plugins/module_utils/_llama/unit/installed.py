@@ -1,0 +1,68 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The instances that are on a host, and the plan that the unit of each carries for those who judge it later."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from ..._io import textfile
+from ..._io.paths import UNIT_FOLDER
+from ..plan.service import unit_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..plan.service import Service
+
+HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
+#: systemd passes over sections whose names begin with X-.
+SECTION = "[X-Sovereign-Epyc]\nPlan="
+KEYS = frozenset(("name", "url", "key_file", "speculation", "expect", "rpc", "files"))
+
+
+def plan_section(service: Service, url: str) -> str:
+    """Return the end of a unit's text: in one line, what the running instance can be held against.
+
+    The files are in it so that a model which is replaced under its name changes the unit, and is read anew.
+    """
+    rpc = service.rpc
+    plan = {
+        "name": service.name,
+        "url": url,
+        "key_file": service.options.api_key_file,
+        "speculation": service.wants.get("speculation", []),
+        "expect": service.expect,
+        "rpc": {"unit": rpc.unit, "expect": rpc.expect} if rpc else None,
+        "files": service.files,
+    }
+    return f"{SECTION}{json.dumps(plan, sort_keys=True)}\n"
+
+
+def plan_of(text: str) -> dict[str, Any] | None:
+    """Return the plan that the text of a unit carries; None where it carries none, or a part of one."""
+    line = text.partition(f"\n{SECTION}")[2].partition("\n")[0]
+    try:
+        plan = json.loads(line)
+    except ValueError:
+        return None
+    return plan if isinstance(plan, dict) and plan.keys() == KEYS else None
+
+
+def installed(root: str = "/") -> dict[str, str]:
+    """Return the text of the unit of each instance that we wrote on this host; "" where only its draft is left."""
+    texts: dict[str, str] = {}
+    folder = textfile.under(root, UNIT_FOLDER)
+    for file in os.listdir(folder) if os.path.isdir(folder) else []:
+        name = file[len("llama-") : -len(".service")]
+        text = (textfile.read(os.path.join(folder, file)) or "") if file == unit_of(name) else ""
+        if text.startswith(HEAD):
+            # The one that drafts for an instance has no other name than that.
+            drafts = name.endswith("-rpc")
+            texts.setdefault(name[: -len("-rpc")] if drafts else name, "")
+            texts.update({} if drafts else {name: text})
+    return dict(sorted(texts.items()))

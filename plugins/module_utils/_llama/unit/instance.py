@@ -1,0 +1,107 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One instance of llama-server as systemd has it: its unit files written, drop-ins removed, started and awaited.
+
+When the new one does not start, the one before is there again.
+Addresses: ``llama:/FILE`` with the text of a unit file, and ``llama:UNIT/enabled`` and ``llama:UNIT/active``.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from ..._io import textfile
+from ..._io.paths import UNIT_FOLDER
+from ..._knobs.knob import Knob
+from ..._knobs.units import FOLDERS, WithUnits, state
+from ..plan.service import rpc_unit_of, unit_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..._knobs.knob import Change, Settings
+    from ..plan.service import Service
+
+PREFIX = "llama"
+TARGET = "multi-user.target"
+
+
+class UnitFiles(Knob):
+    """The unit files of an instance, with their texts as values, so that a difference shows what changes."""
+
+    prefix = PREFIX
+    remembered = False
+    root = "/"
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return the texts of the files that are there. A link counts as none: that of a masked unit has no text."""
+        return {address: self._text(address[len(PREFIX) + 1 :]) for address in addresses}
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Write and remove files."""
+        for change in changes:
+            path = textfile.under(self.root, change.address[len(PREFIX) + 1 :])
+            # What a link leads to is never written: that of a masked unit leads to a device.
+            if change.after is None or os.path.islink(path):
+                textfile.remove(path)
+            if change.after is not None:
+                textfile.replace(path, change.after)
+
+    def _text(self, path: str) -> str | None:
+        path = textfile.under(self.root, path)
+        return None if os.path.islink(path) else textfile.read(path)
+
+
+class Instance(WithUnits, UnitFiles):
+    """The units of an instance: that of the server, and that of a draft which has a CCD to itself."""
+
+    def __init__(self, name: str, files: Mapping[str, str], service: Service | None = None, root: str = "/") -> None:
+        """``files`` are the texts of its units by path; with none of them it shall not be on the host."""
+        self.root = root
+        self.files = dict(files)
+        self.service = service
+        self.main = unit_of(name)
+        self.names = [self.main, rpc_unit_of(name)]
+        self.started_by = {self.main: TARGET}
+
+    def wanted(self) -> Settings:
+        """Return the texts of files, and systemd's words; the draft's server comes and goes with the other.
+
+        What somebody added to a unit by hand shall not be there: it would run otherwise than planned.
+        """
+        wanted: Settings = dict.fromkeys(f"{PREFIX}:{UNIT_FOLDER}/{name}" for name in self.names)
+        wanted.update(dict.fromkeys(f"{PREFIX}:{path}" for name in self.names for path in self._dropins(name)))
+        wanted.update({f"{PREFIX}:{path}": text for path, text in self.files.items()})
+        for name in self.names:
+            there = f"{UNIT_FOLDER}/{name}" in self.files
+            wanted[state(PREFIX, name, "active")] = "active" if there else None
+        wanted[state(PREFIX, self.main, "enabled")] = "enabled" if self.files else None
+        return wanted
+
+    def outdated(self, files: Sequence[Change]) -> list[str]:
+        """Return the units whose own file or drop-ins changed, those that others need first."""
+        changed = [change.address for change in files if change.after is not None or ".service.d/" in change.address]
+        return [name for name in reversed(self.names) if any(name == _unit_of_file(address) for address in changed)]
+
+    def remarks(self) -> list[str]:
+        """Return what the plan says of this instance."""
+        return list(self.service.remarks) if self.service else []
+
+    def _dropins(self, name: str) -> list[str]:
+        """Return the files beside a unit's own that change what systemd makes of it."""
+        paths = []
+        for folder in FOLDERS:
+            with suppress(FileNotFoundError):
+                there = sorted(os.listdir(textfile.under(self.root, f"{folder}/{name}.d")))
+                paths += [f"{folder}/{name}.d/{file}" for file in there if file.endswith(".conf")]
+        return paths
+
+
+def _unit_of_file(address: str) -> str:
+    """Return the unit that a file or a drop-in is of."""
+    folder, dummy, file = address.rpartition("/")
+    return os.path.basename(folder)[: -len(".d")] if folder.endswith(".service.d") else file

@@ -1,0 +1,195 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A short request to a running server of llama.cpp, and what its counters say of it.
+
+A server that dropped its draft in silence answers as any other does: only the counters tell that nothing was guessed.
+Source: tools/server/README.md of llama.cpp.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import time
+
+from ..._errors import TuningError
+from ..hooks import http as server_http
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    Numbers = Mapping[str, float]
+
+#: Seconds that the request may take, and those that the counters get after it.
+LIMIT = 60.0
+AFTERWARDS = 5.0
+#: Longer than what an n-gram looks up, because lookup takes no more from a match than lies between it and the end.
+PHRASE = (
+    "the river runs past seven old mills, under a stone bridge, through green fields and quiet villages, until it "
+    "meets the grey sea where ships wait for morning light and a good wind; "
+)
+#: It ends within the phrase, so that whatever the model is, the next token is plain.
+TEXT = PHRASE * 4 + PHRASE.partition(" bridge")[0]
+TOKENS = 64
+REQUEST = {
+    "prompt": TEXT,
+    "n_predict": TOKENS,
+    "temperature": 0,
+    "seed": 1,
+    "cache_prompt": False,
+    "ignore_eos": True,
+    # The server may have been told by default to punish what repeats itself.
+    "repeat_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "dry_multiplier": 0.0,
+    # What came before the end of the time counts too.
+    "stream": True,
+    "timings_per_token": True,
+}
+LONGEST_LINE = 1 << 20
+DRAFTS = "llamacpp:spec_decode_num_drafts_total"
+DRAFTED = "llamacpp:spec_decode_num_draft_tokens_total"
+ACCEPTED = "llamacpp:spec_decode_num_accepted_tokens_total"
+
+
+class Trial:
+    """What came of the request. None stands for what the server does not tell, and ``reason`` for why no token came.
+
+    ``speculative`` is what the server says of its slots: whether it could guess at all. ``others`` is how many requests
+    it had in work before this one.
+    """
+
+    def __init__(self) -> None:
+        self.tokens = 0
+        self.rate: float | None = None
+        self.whole = False
+        self.reason = ""
+        self.others = 0
+        self.speculative: bool | None = None
+        self.drafts: int | None = None
+        self.drafted: int | None = None
+        self.accepted: int | None = None
+
+    @property
+    def guessed(self) -> bool | None:
+        """Whether tokens were guessed, None where the server counts nothing of it."""
+        counts = [count for count in (self.drafts, self.drafted) if count is not None]
+        return any(counts) if counts else None
+
+    @property
+    def acceptance(self) -> float | None:
+        """The share of guessed tokens that were right."""
+        return (self.accepted or 0) / self.drafted if self.drafted else None
+
+
+def run(url: str, key: str | None, clock: Any = time) -> Trial:
+    """Ask for some tokens, between two readings of the counters."""
+    trial = Trial()
+    end = clock.monotonic() + LIMIT
+    before = _metrics(url, LIMIT, key)
+    trial.speculative = _speculative(url, end - clock.monotonic(), key)
+    trial.others = round(sum(before.get(name, 0) for name in server_http.IN_WORK))
+    timings: Numbers = {}
+    first = last = 0.0
+    try:
+        for event in _events(url, end, key, clock):
+            last = clock.monotonic()
+            first = first or last
+            timings = _numbers(event.get("timings")) or timings
+            trial.whole = bool(event.get("stop"))
+            trial.tokens += not trial.whole
+    except TuningError as error:
+        trial.reason = str(error)
+    trial.tokens = round(timings.get("predicted_n", trial.tokens))
+    trial.rate = timings.get("predicted_per_second") or ((trial.tokens - 1) / (last - first) if last > first else None)
+    if not trial.tokens and not trial.reason:
+        trial.reason = f"busy: {trial.others} requests were in work, and " if trial.others else ""
+        trial.reason += f"no token came in {LIMIT:.0f} s." if clock.monotonic() >= end else "its answer has no token."
+    _count(trial, before, _metrics(url, AFTERWARDS, key), timings)
+    return trial
+
+
+def _count(trial: Trial, before: Numbers, after: Numbers, timings: Numbers) -> None:
+    """Take the counters' difference; where they stand still or are not there, what the answer itself says.
+
+    Of a request that was cut off, the server counts only later. Counters of a server that began anew in between tell
+    nothing.
+    """
+    names = (DRAFTS, DRAFTED, ACCEPTED)
+    if all(name in before and name in after for name in names):
+        counts = [round(after[name] - before[name]) for name in names]
+        if min(counts) >= 0:
+            trial.drafts, trial.drafted, trial.accepted = counts
+    if not trial.drafts and timings.get("draft_n"):
+        trial.drafts = None
+        trial.drafted = round(timings["draft_n"])
+        trial.accepted = round(timings.get("draft_n_accepted", 0))
+
+
+def _metrics(url: str, timeout: float, key: str | None) -> Numbers:
+    """Return the counters by name, none where the server does not tell them."""
+    status, text = server_http.ask(url, "/metrics", timeout, key)
+    return server_http.parse_metrics(text) if status == 200 else {}
+
+
+def _speculative(url: str, timeout: float, key: str | None) -> bool | None:
+    status, text = server_http.ask(url, "/slots", timeout, key)
+    slots = _parsed(text) if status == 200 else None
+    told = [slot.get("speculative") for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
+    return any(told) if told and None not in told else None
+
+
+def _events(url: str, end: float, key: str | None, clock: Any) -> Iterator[dict[str, Any]]:
+    """Yield what a server answers, token by token, until the time is over; it stops when the connection closes."""
+    connection, base = server_http.connect(url, end - clock.monotonic())
+    headers = {"Content-Type": "application/json", **server_http.authorization(key)}
+    try:
+        connection.request("POST", f"{base}/completion", json.dumps(REQUEST), headers)
+        # Kept here because the connection forgets it where the server says that it will close.
+        channel = connection.sock
+        response = connection.getresponse()
+        if response.status != 200:
+            body = response.read(LONGEST_LINE).decode("utf-8", "replace")
+            raise TuningError(f"/completion answers {response.status}{_told(_parsed(body))}.")
+        while clock.monotonic() < end:
+            channel.settimeout(max(end - clock.monotonic(), 0.1))
+            line = response.readline(LONGEST_LINE)
+            if not line:
+                return
+            word, dummy, text = line.decode("utf-8", "replace").partition(":")
+            event = _parsed(text)
+            if word == "error" or (isinstance(event, dict) and "error" in event):
+                raise TuningError(f"/completion broke off{_told(event)}.")
+            if word == "data" and isinstance(event, dict):
+                yield event
+    except socket.timeout:
+        return
+    except (OSError, http.client.HTTPException) as error:
+        raise TuningError(f"/completion broke off ({error or type(error).__name__}).") from None
+    finally:
+        connection.close()
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _numbers(found: Any) -> Numbers:
+    items = found.items() if isinstance(found, dict) else ()
+    return {key: value for key, value in items if isinstance(value, (int, float))}
+
+
+def _told(answer: Any) -> str:
+    """Return the server's own words on an error."""
+    error = answer.get("error", answer) if isinstance(answer, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    return f": {str(message).rstrip('.')}" if message else ""

@@ -1,0 +1,197 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Items of the checklist about instances of llama-server: they serve, they guess, and they sit where they were planned.
+
+The unit of an instance carries its plan; everything else is asked of the running service.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..._errors import TuningError
+from ..._knobs.units import show
+from ..._verify.items import OK, UNASKED, UNKNOWN, WRONG, Item
+from ..._verify.placement.watch import Watch
+from ..hooks import http
+from ..plan.service import unit_of
+from ..unit.installed import installed, plan_of
+from . import trial as trials
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..._host.host import Host
+    from .trial import Trial
+
+    Plan = Mapping[str, Any]
+    Facts = dict[str, object]
+
+REPAIR = "Run the play with llama_server again."
+#: What is said where everything is as it shall be: where it computes, and where its memory lies.
+TOLD = ("busy_cpus", "nodes/weights", "nodes/anonymous")
+
+
+def check(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
+    """Return the items of all instances, and by their names what was measured."""
+    items: list[Item] = []
+    facts: dict[str, Facts] = {}
+    for name, text in installed(host.fs.root).items():
+        plan = plan_of(text)
+        if plan is not None:
+            more, facts[name] = _instance(host, name, plan, clock)
+            items += more
+        else:
+            sentence = f"{unit_of(name)} carries no plan, or a part of one. {REPAIR}"
+            items.append(_item("service", name, UNKNOWN, sentence))
+    return items, facts
+
+
+def _item(kind: str, name: str, verdict: str, sentence: str, found: object = None) -> Item:
+    return Item(f"{kind}/{name}", f"{kind} of {name}", verdict, sentence, found=None if found is None else str(found))
+
+
+def _instance(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item], Facts]:
+    units = {name: (unit_of(name), plan["expect"])}
+    if plan["rpc"]:
+        units[f"{name}-rpc"] = (plan["rpc"]["unit"], plan["rpc"]["expect"])
+    first = serving(name, plan)
+    if first.verdict != OK:
+        trial = _failed("it does not serve.")
+        proofs: dict[str, Mapping[str, Any] | str] = dict.fromkeys(units, trial.reason)
+    else:
+        watches = {one: _watch(host, unit, expect, clock) for one, (unit, expect) in units.items()}
+        trial = _tried(plan, clock)
+        proofs = {one: _proof(watch, trial) for one, watch in watches.items()}
+    places = [placement(one, proof) for one, proof in proofs.items()]
+    return [first, speculation(name, plan, trial), *places, speed(name, trial)], _facts(trial, proofs[name])
+
+
+def serving(name: str, plan: Plan) -> Item:
+    """Return whether the unit is active and the server behind it serves."""
+    unit = unit_of(name)
+    try:
+        word = show([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
+        status, text = http.ask(plan["url"], "/health", http.ONE_QUESTION)
+    except TuningError as error:
+        return _item("service", name, UNKNOWN, str(error))
+    if word == "activating" or (word == "active" and status == 503):
+        return _item("service", name, UNKNOWN, f"{unit} is being started. Ask again when it serves.", word)
+    if word != "active":
+        sentence = f"{unit} is {word}. 'journalctl -u {unit}' says why; start it with 'systemctl start {unit}'."
+        return _item("service", name, WRONG, sentence, word)
+    if status != 200:
+        answer = f"{plan['url']}/health answers {status}" if status else f"at {plan['url']} {text}"
+        sentence = f"{unit} is active, and {answer}. 'journalctl -u {unit}' says what it does."
+        return _item("service", name, WRONG, sentence, word)
+    return _item("service", name, OK, f"{unit} is active and serves at {plan['url']}.", word)
+
+
+def _tried(plan: Plan, clock: Any) -> Trial:
+    try:
+        key = http.read_key(plan["key_file"]) if plan["key_file"] else None
+        return trials.run(plan["url"], key, clock)
+    except TuningError as error:
+        return _failed(str(error))
+
+
+def _failed(reason: str) -> Trial:
+    trial = trials.Trial()
+    trial.reason = reason
+    return trial
+
+
+def speculation(name: str, plan: Plan, trial: Trial) -> Item:
+    """Judge whether tokens are guessed before they are computed, where that was planned."""
+    kinds = ", ".join(plan["speculation"])
+    if not kinds:
+        return _item("speculation", name, UNASKED, "It was not told to speculate.")
+    if trial.guessed:
+        drafts = "" if trial.drafts is None else f" in {trial.drafts} drafts"
+        share = f"{100 * (trial.acceptance or 0):.0f} %"
+        sentence = (
+            f"{trial.drafted} tokens were guessed{drafts} ({kinds}), and {trial.accepted} of them right ({share})."
+        )
+        return _item("speculation", name, OK, sentence, f"{trial.acceptance or 0:.2f}")
+    if trial.speculative is False or (trial.guessed is False and trial.speculative is None and trial.tokens):
+        return _item(
+            "speculation",
+            name,
+            WRONG,
+            f"It answers, but does not speculate, and shall ({kinds}): its unit was changed by hand, or it dropped the "
+            f"draft in silence. {REPAIR} If it stays so, 'journalctl -u {unit_of(name)}' says why.",
+        )
+    if not trial.tokens:
+        return _item("speculation", name, UNKNOWN, f"Not known: {trial.reason}")
+    reason = "it counts nothing of it" if trial.guessed is None else "it says that it can, and guessed nothing"
+    sentence = f"Not known: {reason} in the answer to a text that repeats itself. Look at timings.draft_n of others."
+    return _item("speculation", name, UNKNOWN, sentence)
+
+
+def speed(name: str, trial: Trial) -> Item:
+    """Tell the speed; there is none that it must have."""
+    if not trial.tokens or trial.rate is None:
+        return _item("speed", name, UNKNOWN, f"Not known: {trial.reason or 'a single token came.'}")
+    cut = "" if trial.whole else f", cut off after {trials.LIMIT:.0f} s"
+    sentence = f"{trial.rate:.1f} tokens per second, with {trial.tokens} of a text that repeats itself{cut}."
+    return _item("speed", name, OK, sentence, f"{trial.rate:.1f}")
+
+
+def _watch(host: Host, unit: str, expect: Mapping[str, Any], clock: Any) -> Watch | str:
+    try:
+        return Watch(host, {**expect, "service": unit}, clock)
+    except TuningError as error:
+        return str(error)
+
+
+def _proof(watch: Watch | str, trial: Trial) -> Mapping[str, Any] | str:
+    if isinstance(watch, str):
+        return watch
+    if not trial.tokens and not trial.others:
+        return trial.reason
+    try:
+        return watch.since(by_busiest=trial.tokens > 0)
+    except TuningError as error:
+        return str(error)
+
+
+def placement(name: str, proof: Mapping[str, Any] | str) -> Item:
+    """Sum up the proof of where a unit is; a text is the reason for which there is none."""
+    if isinstance(proof, str):
+        return _item("placement", name, UNKNOWN, f"Not known: {proof}")
+    verdicts = proof["verdicts"]
+    unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
+    wrong = [verdict for verdict in verdicts if verdict["verdict"] not in (OK, UNKNOWN)]
+    told = wrong or unknown or [verdict for verdict in verdicts if verdict["name"] in TOLD]
+    sentence = " ".join(dict.fromkeys(verdict["sentence"] for verdict in told))
+    if wrong:
+        return _item("placement", name, WRONG, f"{sentence} {REPAIR}")
+    return _item("placement", name, UNKNOWN if unknown else OK, sentence)
+
+
+def _facts(trial: Trial, proof: Mapping[str, Any] | str) -> Facts:
+    return {
+        "drafts": trial.drafts,
+        "drafted": trial.drafted,
+        "accepted": trial.accepted,
+        "acceptance": None if trial.acceptance is None else round(trial.acceptance, 3),
+        "tokens_per_second": None if trial.rate is None else round(trial.rate, 2),
+        "locality": {} if isinstance(proof, str) else _locality(proof.get("memory", [])),
+    }
+
+
+def _locality(memory: list[Mapping[str, Any]]) -> dict[str, float]:
+    """Return by node the share of the mapped weights, or of all anonymous memory where the weights lie in there."""
+    for kind in ("weights", "anonymous"):
+        total: dict[str, int] = {}
+        for nodes in (row[kind]["nodes"] for row in memory if row[kind]):
+            for node, size in nodes.items():
+                total[node] = total.get(node, 0) + size
+        whole = sum(total.values())
+        if whole:
+            return {node: round(size / whole, 3) for node, size in sorted(total.items())}
+    return {}

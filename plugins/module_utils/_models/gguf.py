@@ -1,0 +1,273 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The header of one GGUF file: its values, its vocabulary, and where its tensors are.
+
+Only the header is read, once from begin to end, whatever the size of the weights. Nothing in it is believed before it
+was held against the size of the file, so that a broken file is refused with a sentence and never eats the memory.
+Source: docs/gguf.md of ggml, and ggml/include/ggml.h of llama.cpp for the types of tensors.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+from .._errors import BadRequest
+from .._notation.sizes import about
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, BinaryIO
+
+VERSIONS = (2, 3)
+#: Types of values: how struct reads them. Texts are 8, arrays 9.
+NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+TEXT, ARRAY = 8, 9
+#: Longer arrays of numbers than this are of no use here, and are passed over.
+KEPT = 1024
+#: The key of the vocabulary. Its texts are kept as bytes: a token need not be UTF-8.
+TOKENS = "tokenizer.ggml.tokens"
+LONGEST_KEY = 65535
+DIMENSIONS = 4
+ALIGNMENT = 32
+#: Types of tensors: the name, how many elements a block has and how many bytes it takes.
+TENSOR_TYPES = {
+    0: ("F32", 1, 4),
+    1: ("F16", 1, 2),
+    2: ("Q4_0", 32, 18),
+    3: ("Q4_1", 32, 20),
+    6: ("Q5_0", 32, 22),
+    7: ("Q5_1", 32, 24),
+    8: ("Q8_0", 32, 34),
+    9: ("Q8_1", 32, 40),
+    10: ("Q2_K", 256, 84),
+    11: ("Q3_K", 256, 110),
+    12: ("Q4_K", 256, 144),
+    13: ("Q5_K", 256, 176),
+    14: ("Q6_K", 256, 210),
+    15: ("Q8_K", 256, 292),
+    16: ("IQ2_XXS", 256, 66),
+    17: ("IQ2_XS", 256, 74),
+    18: ("IQ3_XXS", 256, 98),
+    19: ("IQ1_S", 256, 50),
+    20: ("IQ4_NL", 32, 18),
+    21: ("IQ3_S", 256, 110),
+    22: ("IQ2_S", 256, 82),
+    23: ("IQ4_XS", 256, 136),
+    24: ("I8", 1, 1),
+    25: ("I16", 1, 2),
+    26: ("I32", 1, 4),
+    27: ("I64", 1, 8),
+    28: ("F64", 1, 8),
+    29: ("IQ1_M", 256, 56),
+    30: ("BF16", 1, 2),
+    34: ("TQ1_0", 256, 54),
+    35: ("TQ2_0", 256, 66),
+    39: ("MXFP4", 32, 17),
+    40: ("NVFP4", 64, 36),
+    41: ("Q1_0", 128, 18),
+}
+#: What files that are no GGUF begin with, and what they are. Most are the answer to a download that went wrong.
+FOREIGN = (
+    (b"version https://git-lfs", "a pointer of Git LFS, not the file itself: fetch it with 'git lfs pull'"),
+    (b"<", "a page of HTML or XML: the download was answered with a message, so look into the file"),
+    (b"{", "a JSON text: the download was answered with a message, so look into the file"),
+    (b"PK\3\4", "a zip archive, as of PyTorch: convert the model to GGUF"),
+    (b"\x1f\x8b", "compressed with gzip: unpack it"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it"),
+    (b"tjgg", "in the format GGJT of early 2023, which llama.cpp reads no more: get or convert the model as GGUF"),
+    (b"fmgg", "in the format GGMF of early 2023, which llama.cpp reads no more: get or convert the model as GGUF"),
+    (b"lmgg", "in the format GGML of early 2023, which llama.cpp reads no more: get or convert the model as GGUF"),
+    (b"FUGG", "a GGUF with its bytes swapped: it is damaged, so get it again"),
+    (b"\0\0\0\0", "empty at its begin: the download did not come to an end, so get it again"),
+)
+
+
+class Tensor:
+    """Where a tensor is in the data of its file; ``bytes`` is None for a type that is not in our table."""
+
+    __slots__ = ("bytes", "name", "offset", "type")
+
+    def __init__(self, name: str, kind: str, offset: int, size: int | None) -> None:
+        self.name = name
+        self.type = kind
+        self.offset = offset
+        self.bytes = size
+
+
+class Part:
+    """One file: its values by key, its tensors, the size of its data, and when it changed, in nanoseconds."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.size = 0
+        self.changed = 0
+        self.values: dict[str, Any] = {}
+        self.tokens: list[bytes] | None = None
+        self.tensors: list[Tensor] = []
+        self.data = 0
+
+
+def read_part(path: str) -> Part:
+    """Return what one file holds, which may be one of several; BadRequest says what is wrong with it."""
+    return _with_reader(path, _Reader.read)
+
+
+def check_begin(path: str) -> None:
+    """Refuse a file that does not begin as a GGUF file, of which all but the begin may still have to come."""
+    _with_reader(path, _Reader.magic)
+
+
+def _with_reader(path: str, step: Callable[[_Reader], None]) -> Part:
+    part = Part(path)
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            part.size, part.changed = status.st_size, status.st_mtime_ns
+            step(_Reader(file, part))
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be read: {error.strerror}. Say the whole path of a GGUF file.") from None
+    return part
+
+
+class _Reader:
+    """Reads one file, and never takes more from it than is left."""
+
+    def __init__(self, file: BinaryIO, part: Part) -> None:
+        self.file = file
+        self.part = part
+        self.at = 0
+
+    def read(self) -> None:
+        """Fill the part in."""
+        self.magic()
+        tensors, values = self._number("Q"), self._number("Q")
+        # The smallest entry there can be bounds what can be true.
+        if values * 13 + tensors * 24 > self.part.size - self.at:
+            raise self._truncated(f"a header of {values} values and {tensors} tensors")
+        for number in range(values):
+            key = self._text(LONGEST_KEY, f"the name of value {number}").decode("utf-8", "replace")
+            value = self._value(self._number("I"), key)
+            if key in self.part.values:
+                raise self._damaged(f"it names the value {key} twice")
+            self.part.values[key] = value
+        placed = [self._tensor(number) for number in range(tensors)]
+        self._check_data(placed)
+
+    def magic(self) -> None:
+        """Refuse what is no GGUF file, or one that no EPYC reads."""
+        begin = self._take(min(64, self.part.size), "its begin")
+        if begin[:4] != b"GGUF":
+            reason = next((text for magic, text in FOREIGN if begin.startswith(magic)), "something else")
+            if not begin:
+                reason = "empty: the download did not begin, so get it again"
+            elif begin[8:9] == b"{" and begin[4:8] == b"\0\0\0\0":
+                reason = "a safetensors file: convert the model to GGUF"
+            raise BadRequest(f"{self.part.path} is no GGUF file. It is {reason}.")
+        self.file.seek(4)
+        self.at = 4
+        version = self._number("I")
+        if version and version & 0xFFFF == 0:
+            raise BadRequest(
+                f"{self.part.path} is a GGUF file for big-endian machines; an EPYC is little-endian. Get the other "
+                "one, or convert it with gguf_convert_endian.py of llama.cpp."
+            )
+        if version not in VERSIONS:
+            way = "which llama.cpp reads no more: convert it anew" if version == 1 else "and known are 2 and 3"
+            raise BadRequest(f"{self.part.path} is a GGUF file of version {version}, {way}.")
+
+    def _take(self, count: int, what: str) -> bytes:
+        if count > self.part.size - self.at:
+            raise self._truncated(what)
+        data = self.file.read(count)
+        if len(data) != count:
+            raise self._truncated(what)
+        self.at += count
+        return data
+
+    def _number(self, code: str, what: str = "its header") -> Any:
+        return struct.unpack(f"<{code}", self._take(struct.calcsize(f"<{code}"), what))[0]
+
+    def _text(self, longest: int, what: str) -> bytes:
+        length = self._number("Q", what)
+        if length > longest:
+            raise self._damaged(f"{what} would be {length} bytes long")
+        return self._take(length, what)
+
+    def _value(self, kind: int, key: str) -> Any:
+        if kind in NUMBERS:
+            return self._number(NUMBERS[kind], key)
+        if kind == TEXT:
+            return self._text(self.part.size, key).decode("utf-8", "replace")
+        if kind == ARRAY:
+            return self._array(key)
+        raise self._damaged(f"the value {key} has the unknown type {kind}")
+
+    def _array(self, key: str) -> Any:
+        kind, count = self._number("I", key), self._number("Q", key)
+        if kind == TEXT:
+            texts = [self._text(self.part.size, key) for dummy in range(count)]
+            if key == TOKENS:
+                self.part.tokens = texts
+            return None
+        if kind not in NUMBERS:
+            raise self._damaged(f"the array {key} has elements of the unknown type {kind}")
+        size = struct.calcsize(f"<{NUMBERS[kind]}") * count
+        if count > KEPT:
+            if size > self.part.size - self.at:
+                raise self._truncated(key)
+            self.file.seek(size, os.SEEK_CUR)
+            self.at += size
+            return None
+        return list(struct.unpack(f"<{count}{NUMBERS[kind]}", self._take(size, key)))
+
+    def _tensor(self, number: int) -> Tensor:
+        what = f"the name of tensor {number}"
+        name = self._text(LONGEST_KEY, what).decode("utf-8", "replace")
+        dimensions = self._number("I", name)
+        if dimensions > DIMENSIONS:
+            raise self._damaged(f"the tensor {name} has {dimensions} dimensions")
+        elements = 1
+        row = 1
+        for at in range(dimensions):
+            length = self._number("Q", name)
+            row = length if at == 0 else row
+            elements *= length
+        kind, offset = self._number("I", name), self._number("Q", name)
+        if kind not in TENSOR_TYPES:
+            return self._keep(Tensor(name, f"type {kind}", offset, None))
+        text, block, size = TENSOR_TYPES[kind]
+        if row % block:
+            raise self._damaged(
+                f"the rows of tensor {name} have {row} elements, no multiple of {block} as {text} needs"
+            )
+        return self._keep(Tensor(name, text, offset, elements // block * size))
+
+    def _keep(self, tensor: Tensor) -> Tensor:
+        self.part.tensors.append(tensor)
+        return tensor
+
+    def _check_data(self, tensors: list[Tensor]) -> None:
+        """Hold the tensors against what is left of the file."""
+        alignment = self.part.values.get("general.alignment", ALIGNMENT)
+        if not isinstance(alignment, int) or alignment <= 0 or alignment % 8:
+            raise self._damaged(f"its alignment is {alignment!r}")
+        begin = -(-self.at // alignment) * alignment
+        self.part.data = max(0, self.part.size - begin)
+        need = max((tensor.offset + (tensor.bytes or 0) for tensor in tensors), default=0)
+        if need > self.part.data:
+            raise BadRequest(
+                f"{self.part.path} is truncated: its tensors need {about(need)} behind the header, and "
+                f"{about(self.part.data)} are there. Get it again, or go on with the download."
+            )
+
+    def _truncated(self, what: str) -> BadRequest:
+        return BadRequest(
+            f"{self.part.path} is truncated or damaged: its {self.part.size} bytes end within {what}. Get it again."
+        )
+
+    def _damaged(self, what: str) -> BadRequest:
+        return BadRequest(f"{self.part.path} is damaged: {what}. Get it again.")

@@ -1,0 +1,112 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A model as its GGUF files describe it: what it is, how large, and with which vocabulary.
+
+Of each file only the header is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+
+from .._errors import BadRequest
+from .gguf import read_part
+from .parts import parts_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .gguf import Part
+
+
+class Model:
+    """A model, of one file or of several."""
+
+    def __init__(self, parts: list[Part]) -> None:
+        self.parts = parts
+        self.values = parts[0].values
+        self.tokens = parts[0].tokens
+
+    @property
+    def path(self) -> str:
+        """The first file, which is the one to hand to a server."""
+        return self.parts[0].path
+
+    def number(self, key: str) -> int | None:
+        """Return a whole number, None where there is none of that name."""
+        value = self.values.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def of_architecture(self, key: str) -> int | None:
+        """Return a whole number that is stored under the name of the architecture."""
+        return self.number(f"{self.architecture}.{key}")
+
+    @property
+    def architecture(self) -> str:
+        """As llama.cpp calls it, for instance llama or qwen3moe."""
+        return str(self.values.get("general.architecture", ""))
+
+    @property
+    def experts(self) -> int:
+        """How many experts each layer has; 0 in a dense model."""
+        return self.of_architecture("expert_count") or 0
+
+    @property
+    def vocabulary(self) -> str | None:
+        """A digest of all tokens in their order; None where the file holds none."""
+        if self.tokens is None:
+            return None
+        digest = hashlib.sha256()
+        for token in self.tokens:
+            digest.update(struct.pack("<Q", len(token)) + token)
+        return digest.hexdigest()
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data, sizes in bytes."""
+        tensors = [tensor for part in self.parts for tensor in part.tensors]
+        types: dict[str, int] = {}
+        for tensor in tensors:
+            types[tensor.type] = types.get(tensor.type, 0) + (tensor.bytes or 0)
+        known = all(tensor.bytes is not None for tensor in tensors)
+        return {
+            "path": self.path,
+            "files": [part.path for part in self.parts],
+            "size": sum(part.size for part in self.parts),
+            "architecture": self.architecture,
+            "name": str(self.values.get("general.name", "")),
+            "layers": self.of_architecture("block_count"),
+            "context": self.of_architecture("context_length"),
+            "embedding": self.of_architecture("embedding_length"),
+            "experts": self.experts,
+            "experts_used": self.of_architecture("expert_used_count") or 0,
+            "tensors": len(tensors),
+            "tensor_bytes": sum(t.bytes or 0 for t in tensors) if known else sum(part.data for part in self.parts),
+            "expert_bytes": sum(t.bytes or 0 for t in tensors if "_exps." in t.name) if known else None,
+            "tensor_types": types,
+            "vocabulary": {
+                "model": str(self.values.get("tokenizer.ggml.model", "")),
+                "tokens": len(self.tokens or []),
+                "digest": self.vocabulary,
+            },
+        }
+
+
+def read(path: str) -> Model:
+    """Return the model in a file, and in the others if it is one of several; BadRequest says what is wrong with it."""
+    parts = [read_part(part) for part in parts_of(path)]
+    model = Model(parts)
+    for part in parts[1:]:
+        if part.values.get("general.architecture", model.architecture) != model.architecture:
+            raise BadRequest(f"{part.path} is a part of another model than {model.path}. Get all parts again.")
+    if not model.architecture:
+        raise BadRequest(f"{model.path} has no general.architecture: it is a GGUF file, but holds no model.")
+    wanted = model.number("split.tensors.count")
+    found = sum(len(part.tensors) for part in parts)
+    if wanted is not None and wanted != found:
+        raise BadRequest(
+            f"{model.path} speaks of {wanted} tensors in all its parts, and {found} are in the {len(parts)} file(s) "
+            "found. Parts must keep their names, as NAME-00001-of-00003.gguf, and lie in one folder."
+        )
+    return model

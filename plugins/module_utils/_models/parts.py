@@ -1,0 +1,18 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The files of one model: a GGUF file may be split into several."""
+
+from __future__ import annotations
+
+
+def parts_of(path: str) -> list[str]:
+    """Return all files of a model: a GGUF file may be one of several, called NAME-00001-of-00003.gguf and so on."""
+    stem, dot, last = path.rpartition(".")
+    tail = stem[-len("-00001-of-00003") :]
+    digits = tail[1:6] + tail[-5:]
+    if dot and last == "gguf" and tail[:1] + tail[6:10] == "--of-" and digits.isdecimal() and len(digits) == 10:
+        count = int(tail[-5:])
+        return [f"{stem[: -len(tail)]}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]
+    return [path]

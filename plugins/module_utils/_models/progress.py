@@ -1,0 +1,46 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How far a download is, for whoever waits for it: a module can show nothing until it ends, but a file can."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+from .._errors import TuningError
+from .._io import textfile
+from .._notation.sizes import about
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Seconds between two lines.
+TELLING = 5
+
+
+class Progress:
+    """A file with one line on how far a download is, for whoever waits for it."""
+
+    def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.path = path
+        self.clock = clock
+        self.told = self.begun = clock()
+        self.first: int | None = None
+
+    def __call__(self, have: int, total: int | None) -> None:
+        now = self.clock()
+        self.first = have if self.first is None else self.first
+        if now - self.told < TELLING:
+            return
+        self.told = now
+        speed = max(1, round((have - self.first) / (now - self.begun)))
+        text = f"{about(have)}, {about(speed)}/s"
+        if total:
+            left = round((total - have) / speed)
+            text = f"{about(have)} of {about(total)} ({100 * have // total} %), {about(speed)}/s, {left} s left"
+        # Nobody must fail to get a model because nobody can be told of it.
+        with suppress(TuningError):
+            textfile.replace(self.path, f"{text}\n")

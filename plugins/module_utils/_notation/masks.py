@@ -1,0 +1,154 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Capacity bit masks: which ways of an L3 domain a resctrl group may fill.
+
+A domain has as many ways as its full mask has bits (16 on every EPYC so far), each of the same size. People ask for
+ways, bytes or a share; the kernel wants a mask. This file holds the rules between the two and touches no file.
+"""
+
+from __future__ import annotations
+
+from .._errors import BadRequest
+from .sizes import UNITS, size_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+GRAMMAR = "a mask such as 'fff0', '12 ways', '12MiB' or '75%'"
+
+
+def ways_in(mask: int) -> int:
+    """Count the ways of a mask."""
+    return bin(mask).count("1")
+
+
+def parse_mask(text: str) -> int:
+    """Return the number that a hexadecimal mask stands for, with or without 0x."""
+    digits = text[2:] if text[:2] in ("0x", "0X") else text
+    if not digits or not set(digits) <= set("0123456789abcdefABCDEF"):
+        raise ValueError(f"'{text}' is no hexadecimal mask")
+    return int(digits, 16)
+
+
+class Amount:
+    """How much of a domain somebody wants: an exact mask, or a number of ways, bytes or hundredths."""
+
+    __slots__ = ("kind", "number", "text")
+
+    def __init__(self, kind: str, number: float, text: str) -> None:
+        self.kind = kind
+        self.number = number
+        self.text = text
+
+    @classmethod
+    def parse(cls, value: object) -> Amount:
+        """Read what a user wrote. Raises BadRequest for anything that could be read in two ways."""
+        if not isinstance(value, str):
+            raise BadRequest(
+                f"An L3 amount must be a text, {GRAMMAR}, not the number {value!r}: YAML turns an unquoted mask such "
+                "as 0010 into another number, so put it in quotes."
+            )
+        text = value.strip()
+        number = text.rstrip("%waysKMGiB ")
+        unit = text[len(number) :].strip()
+        if unit in ("way", "ways", "%") or unit in UNITS:
+            if not number.replace(".", "", 1).isdecimal():
+                raise BadRequest(f"'{value}' is no amount of L3; say {GRAMMAR}.")
+            count = float(number)
+            if count <= 0:
+                raise BadRequest(f"'{value}' leaves no way to allocate in; ask for at least 1 way.")
+            if unit == "%":
+                if count > 100:
+                    raise BadRequest(f"'{value}' is more than the whole domain.")
+                return cls("share", count, text)
+            if unit in UNITS:
+                return cls("bytes", count * UNITS[unit], text)
+            if count != int(count):
+                raise BadRequest(f"'{value}': ways come whole.")
+            return cls("ways", count, text)
+        try:
+            mask = parse_mask(text)
+        except ValueError:
+            raise BadRequest(f"'{value}' is no amount of L3; say {GRAMMAR}.") from None
+        if mask == 0:
+            raise BadRequest(
+                f"The mask '{value}' has no way in it: the group could allocate nothing in L3. Give it at least 1 way."
+            )
+        return cls("mask", mask, text)
+
+    def ways(self, total: int, domain_bytes: int) -> int:
+        """Return the whole ways this amount takes in a domain, rounded up."""
+        if self.kind == "mask":
+            return ways_in(int(self.number))
+        if self.kind == "ways":
+            return int(self.number)
+        if self.kind == "share":
+            return max(1, -int(-total * self.number // 100))
+        if not domain_bytes:
+            raise BadRequest(
+                f"{self.text} of L3 cannot be turned into ways: the kernel does not tell how large the L3 domains of "
+                "this host are. Say a number of ways."
+            )
+        return -int(-self.number * total // domain_bytes)
+
+    def rounding(self, total: int, domain_bytes: int) -> str | None:
+        """Return a sentence when the amount is no whole number of ways, else None."""
+        way = domain_bytes // total
+        got = self.ways(total, domain_bytes)
+        wanted = {"bytes": self.number, "share": domain_bytes * self.number / 100}.get(self.kind, got * way)
+        if wanted == got * way:
+            return None
+        ways = "1 way" if got == 1 else f"{got} ways"
+        return f"{self.text} of L3 is no whole way of {size_text(way)}: rounded up to {ways}, {size_text(got * way)}."
+
+
+def allocate(
+    full: int, domain_bytes: int, wants: Sequence[tuple[str, Amount]], floor: tuple[str, Amount] | None, where: str
+) -> dict[str, int]:
+    """Return a mask per name for one domain.
+
+    Exact masks are taken as they are, and may overlap. Other amounts never overlap anything: they are stacked from the
+    highest way down in the order given, and ``floor`` (the default group) from the lowest way up.
+    Raises BadRequest, naming ``where`` and the sum, when the ways do not suffice.
+    """
+    total = ways_in(full)
+    asked = [*wants, floor] if floor else list(wants)
+    masks: dict[str, int] = {}
+    for name, amount in asked:
+        if amount.kind == "mask":
+            mask = int(amount.number)
+            if mask & ~full:
+                raise BadRequest(
+                    f"{where}: the mask '{amount.text}' of {name} is wider than the domain, which has {total} ways "
+                    f"(mask {full:x})."
+                )
+            masks[name] = mask
+    taken = 0
+    for mask in masks.values():
+        taken |= mask
+    free = [bit for bit in range(full.bit_length()) if full >> bit & 1 and not taken >> bit & 1]
+    needs = {name: amount.ways(total, domain_bytes) for name, amount in asked if amount.kind != "mask"}
+    if sum(needs.values()) > len(free):
+        parts = " + ".join(f"{name} {count}" for name, count in needs.items())
+        rest = f" of which exact masks take {total - len(free)}" if taken else ""
+        raise BadRequest(
+            f"{where}: {parts} = {sum(needs.values())} ways, but the domain has {total} ways of "
+            f"{size_text(domain_bytes // total)}{rest}."
+        )
+    for name, amount in asked:
+        if amount.kind == "mask":
+            continue
+        count = needs[name]
+        bits = free[:count] if floor and name == floor[0] else free[-count:]
+        free = [bit for bit in free if bit not in bits]
+        masks[name] = sum(1 << bit for bit in bits)
+    return masks
+
+
+def overlaps(masks: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Return the pairs of names whose masks share a way."""
+    names = sorted(masks)
+    return [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if masks[a] & masks[b]]

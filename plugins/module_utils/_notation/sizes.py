@@ -1,0 +1,51 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Amounts of memory and whole numbers, as people write and read them."""
+
+from __future__ import annotations
+
+from .._errors import BadRequest
+
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def size_text(count: int) -> str:
+    """Return a number of bytes in the largest unit that needs no fraction."""
+    for unit in ("GiB", "MiB", "KiB"):
+        if count and count % UNITS[unit] == 0:
+            return f"{count // UNITS[unit]} {unit}"
+    return f"{count} B"
+
+
+def bytes_of(text: object, what: str) -> int:
+    """Return the bytes of an amount such as 40GiB."""
+    words = str(text).strip()
+    unit = words[-3:]
+    number = words[:-3].strip()
+    if unit not in UNITS or not number.replace(".", "", 1).isdecimal():
+        raise BadRequest(f"{what}: '{text}' is no amount of memory; say it as 40GiB or 512MiB.")
+    return int(float(number) * UNITS[unit])
+
+
+def whole(value: object, what: str) -> int:
+    """Return a number that counts something."""
+    text = str(value).strip()
+    if not text.isdecimal():
+        raise BadRequest(f"{what}: '{value}' is no whole number from 0 up.")
+    return int(text)
+
+
+def about(count: int) -> str:
+    """Return bytes as a person would say them: exact where that is short, else with one decimal."""
+    exact = size_text(count)
+    if len(exact.split()[0]) <= 4:
+        return exact
+    unit = "GiB" if count >= UNITS["GiB"] else "MiB"
+    return f"{count / UNITS[unit]:.1f} {unit}"
+
+
+def pages_text(count: int, kb: int) -> str:
+    """Return a number of pages with their size in words."""
+    return f"{count} page{'' if count == 1 else 's'} of {size_text(kb * UNITS['KiB'])}"

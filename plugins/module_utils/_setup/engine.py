@@ -1,0 +1,112 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The engine's own files on a host, installed from the very files that a module run brings along.
+
+Addresses: ``engine:FILE``; see _knobs/files.py for the values.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import shutil
+
+from .. import _cli
+from .._io import textfile
+from .._io.paths import COMMAND, ENGINE
+from .._knobs.files import Files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from .._knobs.knob import Change, Settings
+
+PACKAGE = f"{ENGINE}/sovereign_epyc"
+#: Packages and modules that stay away from the host: what needs Ansible, and what is only about installing.
+NOT_INSTALLED = ("_ansible", "_knobs.files", "_knobs.units", "_llama.build", "_llama.unit", "_llama.verify", "_setup")
+LAUNCHER = f"""#!/usr/bin/python3
+# Installed by sovereign.epyc: do not change it here.
+
+import sys
+
+sys.path.insert(0, "{ENGINE}")
+from sovereign_epyc._cli import main
+
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+class EngineFiles(Files):
+    """The files of the engine, and the command that starts it. Nothing else is in their folder."""
+
+    prefix = "engine"
+    programs = (COMMAND,)
+
+    def __init__(self, present: bool, root: str = "/", more: Mapping[str, str] | None = None) -> None:
+        """``more`` are texts of other files to have with the engine, by path."""
+        super().__init__({**_sources(), **(more or {})} if present else {}, root)
+
+    def wanted(self) -> Settings:
+        """Return a digest for each file to have, None for files of an older version."""
+        old = [f"engine:{PACKAGE}/{name}" for name in self._modules()]
+        wanted: Settings = dict.fromkeys([*old, f"engine:{COMMAND}"])
+        wanted.update(super().wanted())
+        return wanted
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Write and remove files; the command comes last, when all that it needs is there."""
+        super().write(sorted(changes, key=lambda change: change.address == f"engine:{COMMAND}"))
+        # What is left in a folder without sources is the bytecode that Python keeps.
+        for folder in _folders(textfile.under(self.root, PACKAGE)):
+            if not _has_sources(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+        if not self._modules():
+            shutil.rmtree(textfile.under(self.root, ENGINE), ignore_errors=True)
+
+    def _modules(self) -> list[str]:
+        """Return the sources that are there, relative to the package's folder."""
+        top = textfile.under(self.root, PACKAGE)
+        paths = [os.path.join(folder, name) for folder in [top, *_folders(top)] for name in _names(folder)]
+        return [os.path.relpath(path, top) for path in paths if path.endswith(".py")]
+
+
+def _folders(top: str) -> list[str]:
+    """Return the folders of packages below a folder, those inside of others after them."""
+    inside = [os.path.join(top, name) for name in _names(top) if name != "__pycache__"]
+    return [place for folder in inside if os.path.isdir(folder) for place in (folder, *_folders(folder))]
+
+
+def _names(folder: str) -> list[str]:
+    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+
+
+def _has_sources(folder: str) -> bool:
+    return any(name.endswith(".py") for place in [folder, *_folders(folder)] for name in _names(place))
+
+
+def _sources() -> dict[str, str]:
+    """Return path -> text of all that a host needs, from wherever this package was loaded."""
+    root = __import__(__package__.rpartition(".")[0], fromlist=[""])
+    texts = {f"{PACKAGE}/__init__.py": "", COMMAND: LAUNCHER}
+    texts.update((f"{PACKAGE}/{path}", text) for path, text in _modules_below(list(root.__path__)))
+    # Imported so that Ansible sends it, with all that it needs.
+    if f"{PACKAGE}/{_cli.__name__.rpartition('.')[2]}.py" not in texts:
+        raise RuntimeError("the module did not bring the engine along")
+    return texts
+
+
+def _modules_below(folders: Sequence[str], package: str = "") -> Iterator[tuple[str, str]]:
+    """Yield path and text of each module to install, packages before what is in them; folders may be in an archive."""
+    for finder, name, is_package in pkgutil.iter_modules(folders):
+        if f"{package}{name}" in NOT_INSTALLED:
+            continue
+        # The finder of an archive is its loader, too; that of a folder knows the loader.
+        loader: Any = finder if hasattr(finder, "get_source") else finder.find_spec(name, None).loader  # type: ignore[union-attr]
+        path = f"{package}{name}".replace(".", "/")
+        yield (f"{path}/__init__.py" if is_package else f"{path}.py"), loader.get_source(name)
+        if is_package:
+            yield from _modules_below([f"{folder}/{name}" for folder in folders], f"{package}{name}.")

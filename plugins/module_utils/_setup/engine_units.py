@@ -1,0 +1,171 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The engine with its systemd units: the boot service, the watch service, and the check with its timer.
+
+Addresses, beside those of files: ``engine:UNIT/enabled`` and ``engine:UNIT/active``; a value is systemd's word, such as
+"enabled" or "failed", None where there is no such unit.
+Source: systemctl(1), org.freedesktop.systemd1(5), systemd.time(7), and parse_time() of systemd.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from .._errors import BadRequest
+from .._io import textfile as textfiles
+from .._io.paths import COMMAND, ENGINE, UNIT_FOLDER
+from .._io.paths import SERVICE as BOOT
+from .._knobs.units import WithUnits, state
+from .engine import EngineFiles
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .._knobs.knob import Change, Settings
+
+WATCH = "sovereign-epyc-watch.service"
+CHECK = "sovereign-epyc-check.service"
+TIMER = "sovereign-epyc-check.timer"
+#: Which target starts what.
+STARTED_BY = {BOOT: "multi-user.target", WATCH: "multi-user.target", TIMER: "timers.target"}
+HEAD = "# Installed by sovereign.epyc: do not change it here.\n\n"
+SERVICES = {
+    BOOT: f"""{HEAD}[Unit]
+Description=Make the stored EPYC settings again
+# An entry for resctrl in fstab is honoured, so it must have had its turn.
+After=local-fs.target systemd-modules-load.service sys-fs-resctrl.mount
+# A model service says After={BOOT}; this holds for those that forget it and start late.
+Before=graphical.target
+ConditionPathExists=/var/lib/sovereign-epyc/desired.json
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart={COMMAND} apply
+
+[Install]
+WantedBy={STARTED_BY[BOOT]}
+""",
+    WATCH: f"""{HEAD}[Unit]
+Description=Send new interrupts where the stored EPYC settings want them
+# At boot, that service makes the settings; this one only keeps up with what comes later.
+After={BOOT}
+
+[Service]
+ExecStart={COMMAND} watch
+Restart=on-failure
+RestartSec=60
+
+[Install]
+WantedBy={STARTED_BY[WATCH]}
+""",
+}
+CHECKS = {
+    CHECK: f"""{HEAD}[Unit]
+Description=Check the stored EPYC settings and tell node_exporter
+After={BOOT}
+
+[Service]
+Type=oneshot
+ExecStart={COMMAND} check --textfile {{textfile}}
+# Drift is what it is for, and no failure of the service.
+SuccessExitStatus=2
+Nice=10
+""",
+    TIMER: f"""{HEAD}[Unit]
+Description=Check the stored EPYC settings now and then
+
+[Timer]
+OnBootSec=2min
+OnUnitActiveSec={{interval}}
+# A fleet that was booted together does not check together.
+RandomizedDelaySec=1min
+
+[Install]
+WantedBy={STARTED_BY[TIMER]}
+""",
+}
+INTERVAL = "15min"
+#: What a unit file would take for more than a name: words end at a space, % and $ are replaced, quotes go in pairs.
+TEXTFILE = re.compile(r"/[^\s'\"\\%$\x00-\x1f\x7f]+\.prom")
+#: The units of time that systemd knows, in microseconds.
+MICROSECONDS = {
+    **dict.fromkeys(["us", "usec", "\u00b5s", "\u03bcs"], 1),
+    **dict.fromkeys(["ms", "msec"], 1000),
+    **dict.fromkeys(["", "s", "sec", "second", "seconds"], 1000**2),
+    **dict.fromkeys(["m", "min", "minute", "minutes"], 60 * 1000**2),
+    **dict.fromkeys(["h", "hr", "hour", "hours"], 3600 * 1000**2),
+    **dict.fromkeys(["d", "day", "days"], 86400 * 1000**2),
+    **dict.fromkeys(["w", "week", "weeks"], 7 * 86400 * 1000**2),
+    **dict.fromkeys(["M", "month", "months"], 2629800 * 1000**2),
+    **dict.fromkeys(["y", "year", "years"], 31557600 * 1000**2),
+}
+AMOUNT = re.compile(r"[ \t]*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[ \t]*([^\W\d_]+)|(?=[ \t]|$))[ \t]*")
+
+
+class Engine(WithUnits, EngineFiles):
+    """The engine and its units, in one knob: what is stopped first and started last is so on the way back too.
+
+    With an empty ``textfile``, a check that is there is left alone; without the engine there is no check.
+    """
+
+    started_by = STARTED_BY
+
+    def __init__(self, present: bool, textfile: str = "", interval: str = INTERVAL, root: str = "/") -> None:
+        if textfile and not TEXTFILE.fullmatch(textfile):
+            raise BadRequest(
+                f"textfile is '{textfile}', but has to be the whole path of a file whose name ends with .prom, without "
+                "spaces, quotes, backslashes, % and $."
+            )
+        if not 0 < _microseconds(interval) < 1 << 63:
+            raise BadRequest(
+                f"interval is '{interval}', but has to be a time above zero in the notation of systemd, such as 15min, "
+                "1h 30min, or 90 for 90 seconds."
+            )
+        units = dict(SERVICES)
+        if textfile or not present:
+            units.update({name: text.format(textfile=textfile, interval=interval) for name, text in CHECKS.items()})
+        super().__init__(present, root, {f"{UNIT_FOLDER}/{name}": text for name, text in units.items()})
+        self.present = present
+        self.metrics = "" if present else textfile
+        self.units = list(units)
+
+    def wanted(self) -> Settings:
+        """Return files as digests, and systemd's words on units. The boot service may wait for the next boot."""
+        wanted = super().wanted()
+        if self.present:
+            wanted.update({state("engine", name, "enabled"): "enabled" for name in STARTED_BY if name in self.units})
+            wanted.update({state("engine", name, "active"): "active" for name in (WATCH, TIMER) if name in self.units})
+            return wanted
+        wanted.update(dict.fromkeys(f"engine:{UNIT_FOLDER}/{name}" for name in self.units))
+        wanted.update(dict.fromkeys(state("engine", name, "enabled") for name in STARTED_BY))
+        wanted.update(dict.fromkeys(state("engine", name, "active") for name in self.units))
+        if self.metrics:
+            # They would go on telling of a host that nobody checks any more.
+            wanted[f"engine:{self.metrics}"] = None
+        return wanted
+
+    def outdated(self, files: Sequence[Change]) -> list[str]:
+        """Return units that may still run as it was before these files changed."""
+        written = [change.address[len("engine:") :] for change in files if change.after is not None]
+        names = [name for name in (WATCH, TIMER) if f"{UNIT_FOLDER}/{name}" in written]
+        # It keeps the engine that it was started with in memory.
+        if WATCH not in names and any(path == COMMAND or path.startswith(f"{ENGINE}/") for path in written):
+            names.append(WATCH)
+        return [name for name in names if os.path.exists(textfiles.under(self.root, f"{UNIT_FOLDER}/{name}"))]
+
+
+def _microseconds(text: str) -> float:
+    """Return a time span as systemd reads it, 0 for what is none."""
+    total, place = 0.0, 0
+    while place < len(text):
+        amount = AMOUNT.match(text, place)
+        if amount is None or (amount[2] or "") not in MICROSECONDS:
+            return 0
+        total += float(amount[1]) * MICROSECONDS[amount[2] or ""]
+        place = amount.end()
+    return total

@@ -1,0 +1,215 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What tuning needs of a host: a distribution and a kernel that it is made for, packages, and kernel modules.
+
+Addresses: ``prerequisites:module/NAME``, whose value is "loaded", None for "is not"; and ``prerequisites:FILE`` for the
+file that has them loaded at every boot.
+Source: os-release(5), modules-load.d(5), dpkg-query(1), rpm(8), Documentation/kbuild/kbuild.rst on modules.builtin.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from .._errors import Absent, BadRequest, TuningError
+from .._io import command
+from .._knobs.files import Files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from .._io.kernelfs import KernelFS
+    from .._knobs.knob import Change, Settings
+
+FILE = "/etc/modules-load.d/sovereign-epyc.conf"
+HEAD = "# Written by the role sovereign.epyc.prerequisites.\n"
+MODULE = "prerequisites:module/"
+LOADED = "loaded"
+#: Ansible's names of distributions by the ID in os-release, where they are not the NAME there.
+NAMES = {
+    "debian": "Debian",
+    "rhel": "RedHat",
+    "centos": "CentOS",
+    "rocky": "Rocky",
+    "ol": "OracleLinux",
+    "fedora": "Fedora",
+    "amzn": "Amazon",
+    "sles": "SLES",
+}
+#: What prints "NAME installed" for each package that is.
+DPKG = ("dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\\n")
+RPM = ("rpm", "--query", "--queryformat", "%{NAME} installed\\n")
+#: A name that modprobe and modules-load.d take for a name.
+NAME = re.compile(r"\w[\w-]*", re.ASCII)
+VERSION = re.compile(r"\d+(?:\.\d+)*", re.ASCII)
+
+
+class System:
+    """The distribution of a host, with Ansible's name for it, and its kernel."""
+
+    __slots__ = ("debian", "distribution", "kernel", "version")
+
+    def __init__(self, distribution: str, version: str, kernel: str, debian: bool) -> None:
+        self.distribution = distribution
+        self.version = version
+        self.kernel = kernel
+        #: Whether its packages are Debian's.
+        self.debian = debian
+
+    def __str__(self) -> str:
+        return f"{self.distribution} {self.version or 'without a version'} with kernel {self.kernel}"
+
+
+def system(fs: KernelFS) -> System:
+    """Read what a host is."""
+    text = fs.find("/etc/os-release")
+    if text is None:
+        text = fs.find("/usr/lib/os-release") or ""
+    pairs = (line.partition("=") for line in text.splitlines())
+    words = {key.strip(): value.strip().strip("\"'") for key, dummy, value in pairs}
+    name = words.get("ID", "")
+    version = words.get("VERSION_ID", "")
+    if name == "debian":
+        # It tells the point release too; before a release, only words.
+        told = (fs.find("/etc/debian_version") or "").strip()
+        version = told if VERSION.match(told) or not version else version
+    distribution = NAMES.get(name) or words.get("NAME") or "A Linux without os-release"
+    kernel = fs.read("/proc/sys/kernel/osrelease").strip()
+    return System(distribution, version, kernel, "debian" in (name, *words.get("ID_LIKE", "").split()))
+
+
+def refuse_unsupported(found: System, distributions: Mapping[str, Any], kernel: str) -> None:
+    """Raise BadRequest unless the distribution is one of these, from its version on, with such a kernel or a later."""
+    least = {name: _asked(f"distributions: the version of {name}", text) for name, text in distributions.items()}
+    right = not least or (found.distribution in least and _numbers(found.version) >= least[found.distribution])
+    if right and (not kernel or _numbers(found.kernel) >= _asked("kernel", kernel)):
+        return
+    names = " or ".join(f"{name} {distributions[name]}" for name in sorted(distributions, key=str.lower))
+    made_for = ", with ".join(f"{text} or later" for text in (names, f"kernel {kernel}" if kernel else "") if text)
+    raise BadRequest(
+        f"{found} is not what the collection is made for: {made_for}. Set prerequisites_allow_unsupported to go on. "
+        "Nothing was changed."
+    )
+
+
+def missing(packages: Sequence[str], debian: bool) -> list[str]:
+    """Return the packages that are not installed.
+
+    Asked of the package database: a package manager would open its own caches, and write them, also in a check.
+    """
+    if not packages:
+        return []
+    try:
+        done = command.attempt([*(DPKG if debian else RPM), *packages])
+    except Absent:
+        # Another family, which was let in: its package manager knows.
+        return list(packages)
+    # They fail for packages that they do not know, which is the answer: dpkg-query with 1, rpm with the number of them.
+    if done.code < 0 or (debian and done.code > 1):
+        raise TuningError(
+            f"The package database cannot be read: '{(DPKG if debian else RPM)[0]}' failed with exit code {done.code}. "
+            f"It says: {' '.join(done.err.split()) or 'nothing'}"
+        )
+    installed = done.out.splitlines()
+    return [name for name in packages if f"{name} installed" not in installed]
+
+
+def loaded(fs: KernelFS, kernel: str, names: Collection[str]) -> set[str]:
+    """Return kernel modules that are loaded or built in, those of these names among them; a name has no hyphens."""
+    there = {name for name in names if fs.is_dir(f"/sys/module/{name}")}
+    if there != {*names}:
+        # What is built in and has no parameters is not in /sys/module.
+        built_in = fs.find(f"/lib/modules/{kernel}/modules.builtin") or ""
+        there.update(os.path.basename(line)[: -len(".ko")].replace("-", "_") for line in built_in.splitlines())
+    return there
+
+
+class Prerequisites(Files):
+    """Kernel modules that are loaded, now and at every boot; with packages missing, nothing yet.
+
+    A kernel module may come with a package, and so does modprobe.
+    """
+
+    prefix = "prerequisites"
+
+    def __init__(self, fs: KernelFS, params: Mapping[str, Any]) -> None:
+        """Raises BadRequest for a host that the collection is not made for."""
+        self.fs = fs
+        self.system = system(fs)
+        if not params["allow_unsupported"]:
+            refuse_unsupported(self.system, params["distributions"], params["kernel"])
+        self.missing = missing(params["packages"], self.system.debian)
+        self.modules: Sequence[str] = params["modules"] or ()
+        for name in self.modules:
+            if not NAME.fullmatch(name):
+                raise BadRequest(f"modules: '{name}' is no name of a kernel module. Nothing was changed.")
+        asked = params["modules"] is not None and not self.missing
+        super().__init__({FILE: HEAD + "".join(f"{name}\n" for name in self.modules)} if asked else {}, fs.root)
+
+    def wanted(self) -> Settings:
+        """Return modules as loaded, and the digest of the file."""
+        wanted: Settings = {} if self.missing else {f"{MODULE}{name}": LOADED for name in self.modules}
+        return {**wanted, **super().wanted()}
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Tell what is loaded or built in, and what the file is."""
+        addresses = list(addresses)
+        found = super().read(address for address in addresses if not address.startswith(MODULE))
+        names = {address: address[len(MODULE) :].replace("-", "_") for address in addresses if address not in found}
+        there = loaded(self.fs, self.system.kernel, names.values())
+        return {**found, **{address: LOADED if name in there else None for address, name in names.items()}}
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Load, or unload again what this run had loaded; and only then see to the next boot."""
+        for change in changes:
+            if change.address.startswith(MODULE):
+                self._load(change.address[len(MODULE) :], change.after is not None)
+        super().write([change for change in changes if not change.address.startswith(MODULE)])
+
+    def _load(self, name: str, load: bool) -> None:
+        try:
+            self.fs.load_module(name, load)
+        except TuningError as error:
+            folder = f"/lib/modules/{self.system.kernel}"
+            cause = f"{error}".rstrip(".") + "."
+            if load and not self.fs.is_dir(folder):
+                cause += f" There is no {folder}: the running kernel was removed or replaced. Reboot into the new one."
+            raise TuningError(f"The kernel module {name} cannot be {'' if load else 'un'}loaded: {cause}") from None
+        address = f"{MODULE}{name}"
+        if load and self.read([address])[address] is None:
+            raise TuningError(
+                f"modprobe found something to load for {name}, but no kernel module of that name is there now. If it "
+                f"is an alias, ask for what 'modprobe --resolve-alias {name}' prints."
+            )
+
+    def facts(self) -> dict[str, object]:
+        """Return what was found out about the host."""
+        return {
+            "distribution": self.system.distribution,
+            "distribution_version": self.system.version,
+            "kernel": self.system.kernel,
+            "missing": self.missing,
+        }
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """Return what a version begins with, for a comparison: 6.1.0-13-amd64 is no less than 6.1, nor more than 6.1.0."""
+    match = VERSION.match(text)
+    numbers = [int(word) for word in match[0].split(".")] if match else []
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def _asked(what: str, text: object) -> tuple[int, ...]:
+    # YAML makes 24.1 of 24.10 unless it is quoted, so a number with a point is refused.
+    if isinstance(text, float) or not VERSION.fullmatch(str(text)):
+        raise BadRequest(
+            f"{what} is {text!r}, but has to be a version in quotes, such as '24.04'. Nothing was changed."
+        )
+    return _numbers(str(text))

@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The boot service as systemd sees it: whether it is there, enabled, and how its last run ended.
+
+Source: systemctl(1) and org.freedesktop.systemd1(5).
+"""
+
+from __future__ import annotations
+
+import time
+
+from .._io import command
+from .._io.paths import SERVICE, UNIT_FOLDER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._io.kernelfs import KernelFS
+
+UNIT = f"{UNIT_FOLDER}/{SERVICE}"
+PROPERTIES = (
+    "LoadState",
+    "UnitFileState",
+    "ActiveState",
+    "Result",
+    "ExecMainStatus",
+    "Job",
+    "ConditionResult",
+    "ConditionTimestampMonotonic",
+)
+DONE, IDLE, FAILED, STARTING, MISSED, MISSING = "done", "idle", "failed", "starting", "missed", "missing"
+
+
+def state(fs: KernelFS) -> tuple[str, str]:
+    """Return one word and a sentence. Raises TuningError where systemd does not answer.
+
+    "done" and "idle" are fine: it has run, or was not there to run yet when this host booted.
+    """
+    output = command.run(["systemctl", "show", f"--property={','.join(PROPERTIES)}", SERVICE])
+    found = dict(line.partition("=")[::2] for line in output.splitlines())
+    if found.get("LoadState") != "loaded":
+        return MISSING, f"{SERVICE} is not installed, so nothing is made again at a boot. Run site.yml --tags base."
+    if found.get("UnitFileState") != "enabled":
+        return MISSING, f"{SERVICE} is {found.get('UnitFileState') or 'disabled'}, so nothing is made again at a boot."
+    return _run_of(found, fs)
+
+
+def _run_of(found: dict[str, str], fs: KernelFS) -> tuple[str, str]:
+    active = found.get("ActiveState", "")
+    look = f"'journalctl -b -u {SERVICE}' on the host tells why."
+    if active in ("activating", "reloading", "deactivating") or found.get("Job", "0") not in ("", "0"):
+        return STARTING, "Enabled; its run has not ended yet. Ask again in a moment."
+    if active == "active":
+        return DONE, "Enabled, and its run at this boot succeeded."
+    if active == "failed":
+        status = found.get("ExecMainStatus", "?")
+        return FAILED, f"Enabled, and its last run failed ({found.get('Result')}, exit code {status}). {look}"
+    if found.get("ConditionResult") == "no" and found.get("ConditionTimestampMonotonic", "0") not in ("", "0"):
+        return IDLE, "Enabled; nothing was stored yet when this host booted, so it had nothing to do."
+    if _is_newer_than_the_boot(fs):
+        return IDLE, "Enabled; it was installed after the last boot, so it has not had to run yet."
+    return MISSED, f"Enabled, and it did not run at this boot. {look}"
+
+
+def _is_newer_than_the_boot(fs: KernelFS) -> bool:
+    unit = fs.status(UNIT)
+    uptime = float(fs.read("/proc/uptime").split()[0])
+    return unit is not None and unit.st_mtime > time.time() - uptime

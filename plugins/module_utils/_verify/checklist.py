@@ -1,0 +1,158 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The checklist of a tuned host: one item per layer of settings, and the things that no single setting shows.
+
+It rests on the verdicts of _drift/judge.py, so it judges by what the kernel shows now, not by what was once written.
+"""
+
+from __future__ import annotations
+
+from .._errors import TuningError
+from .._knobs.boot.knob import PREFIX as CMDLINE
+from .._knobs.boot.request import ISOLCPUS_FLAGS
+from .._notation import cpulist
+from . import bios as bios_settings
+from . import boot_service, unit_threads
+from .items import OK, PENDING, UNASKED, UNKNOWN, WRONG, Item
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .._drift.verdict import Verdict
+    from .._host.host import Host
+    from .._io.kernelfs import KernelFS
+
+#: The layers, by the name of the knob that makes them.
+LAYERS = {
+    "sysfs": "kernel settings",
+    "hugepages": "huge pages",
+    "resctrl": "L3 partition",
+    "cpufreq": "frequencies",
+    "msr": "prefetchers",
+    "irq": "interrupts",
+    "cmdline": "boot parameters",
+}
+#: A sentence names so many addresses and counts the others.
+NAMED = 3
+REPAIR = "Run site.yml again, or 'sovereign-epyc apply' on the host."
+REBOOT = "Run reboot.yml."
+#: What a parameter of the boot -> the file in which the kernel tells what it made of it.
+ISOLATION = {"isolcpus": "/sys/devices/system/cpu/isolated", "nohz_full": "/sys/devices/system/cpu/nohz_full"}
+
+
+class Checklist:
+    """What somebody expects of a host beside its stored requests."""
+
+    def __init__(
+        self,
+        *,
+        bios: Mapping[str, str],
+        layers: Sequence[str],
+        units: Mapping[str, str],
+        allow_pending_reboot: bool,
+    ) -> None:
+        """``layers`` must have a stored request; ``units`` maps systemd units to the CPUs of their threads."""
+        self.bios = bios
+        self.layers = layers
+        self.units = units
+        self.allow_pending_reboot = allow_pending_reboot
+
+    def check(self, host: Host, verdicts: Sequence[Verdict]) -> list[Item]:
+        """Return all items, in the order of the recipe's own list."""
+        items = [item for item in bios_settings.check(host.fs, host.topology, self.bios) if item.name in ("nps", "smt")]
+        items += [self._layer(name, [v for v in verdicts if v.request.split("/")[0] == name]) for name in LAYERS]
+        items.append(_isolation(host.fs, verdicts))
+        items.append(_service(host.fs))
+        items += [unit_threads.check(host, unit, cpus) for unit, cpus in self.units.items()]
+        return items
+
+    def _layer(self, name: str, verdicts: Sequence[Verdict]) -> Item:
+        title = LAYERS[name]
+        if not verdicts:
+            if name in self.layers:
+                return Item(name, title, WRONG, "Nothing is stored for it on this host, and it shall be. Run site.yml.")
+            return Item(name, title, UNASKED, "Nothing is stored for it on this host.")
+        waiting = [verdict for verdict in verdicts if waits(verdict)]
+        bad = [verdict for verdict in verdicts if not verdict.clean and not waits(verdict)]
+        sentences = []
+        if bad:
+            sentences += [_named([sentence(verdict) for verdict in bad]), REPAIR]
+        if waiting:
+            sentences += [_named([sentence(verdict) for verdict in waiting]), REBOOT]
+        if not sentences:
+            number = len(verdicts)
+            return Item(name, title, OK, f"{_count(number)} in force, and kept over a boot.")
+        if all(UNKNOWN in (verdict.live, verdict.persistent) for verdict in [*bad, *waiting]):
+            return Item(name, title, UNKNOWN, " ".join(sentences))
+        allowed = self.allow_pending_reboot and not bad
+        return Item(name, title, PENDING if allowed else WRONG, " ".join(sentences))
+
+
+def waits(verdict: Verdict) -> bool:
+    """Tell whether a setting waits for a reboot. Of what lasts, only boot parameters do; a daemon is just restarted."""
+    return verdict.pending_reboot and verdict.address.startswith(CMDLINE)
+
+
+def sentence(verdict: Verdict) -> str:
+    """Return what is not as it shall be with one setting, without a stop at the end."""
+    if UNKNOWN in (verdict.live, verdict.persistent):
+        return f"{verdict.address} is unknown: {verdict.reason.rstrip('.')}"
+    wanted, found = _text(verdict.wanted), _text(verdict.found)
+    if waits(verdict):
+        return f"{verdict.address} is {found} and shall be {wanted}, which waits for a reboot"
+    if verdict.live == OK:
+        reason = verdict.reason or "the next boot is configured otherwise"
+        return f"{verdict.address} is {found} as it shall be, and will not be after a boot: {reason}"
+    reason = f" ({verdict.reason})" if verdict.reason else ""
+    return f"{verdict.address} is {found} and shall be {wanted}{reason}"
+
+
+def _named(sentences: Sequence[str]) -> str:
+    more = f"; and {len(sentences) - NAMED} more" if len(sentences) > NAMED else ""
+    return f"{'; '.join(sentences[:NAMED])}{more}."
+
+
+def _text(value: str | None) -> str:
+    return "nothing" if value is None else value or "a flag without a value"
+
+
+def _count(number: int) -> str:
+    return f"{number} setting{'' if number == 1 else 's'}"
+
+
+def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
+    """Compare what the kernel made of its parameters with what they say; it drops what it cannot do in silence."""
+    name, title = "isolation", "isolated CPUs"
+    wanted = {v.address[len(CMDLINE) :]: v.wanted for v in verdicts if v.address.startswith(CMDLINE) and v.live == OK}
+    good, bad = [], []
+    for parameter, path in ISOLATION.items():
+        words = (wanted.get(parameter) or "").split(",")
+        flags = [word for word in words if word in ISOLCPUS_FLAGS]
+        if not words[0] or (parameter == "isolcpus" and flags and "domain" not in flags):
+            continue
+        asked = set(cpulist.parse(",".join(word for word in words if word not in flags)))
+        found = fs.find(path)
+        if found is None:
+            bad.append(f"There is no {path}, so {parameter} is without effect: this kernel was built without it.")
+        elif "null" not in found and asked <= set(cpulist.parse(found.strip())):  # "(null)" is the kernel's "none"
+            good.append(f"{path} holds {found}.")
+        else:
+            bad.append(f"{path} holds {found or 'nothing'}, and {parameter} asks for {cpulist.render(asked)}.")
+    if bad:
+        return Item(name, title, WRONG, " ".join(bad))
+    if good:
+        return Item(name, title, OK, " ".join(good))
+    return Item(name, title, UNASKED, "No parameter of this boot takes CPUs from the scheduler or its tick.")
+
+
+def _service(fs: KernelFS) -> Item:
+    name, title = "boot_service", "boot service"
+    try:
+        word, sentence = boot_service.state(fs)
+    except TuningError as error:
+        return Item(name, title, UNKNOWN, str(error))
+    verdicts = {boot_service.DONE: OK, boot_service.IDLE: OK, boot_service.STARTING: UNKNOWN}
+    return Item(name, title, verdicts.get(word, WRONG), sentence, found=word)

@@ -1,0 +1,252 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is asked of a running service, and the verdicts on it, each with a sentence.
+
+A verdict is "unknown", with the reason, where something could not be read or did not happen while it was looked at; it
+is never counted as fine.
+"""
+
+from __future__ import annotations
+
+from ..._drift.verdict import DRIFT, OK, UNKNOWN
+from ..._errors import BadRequest
+from ..._kernel.hugepages import nodes_of
+from ..._kernel.numa_maps import EVEN, HUGE
+from ..._notation import cpulist
+from ..._notation.sizes import about, bytes_of, whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..._kernel.numa_maps import Kind
+    from ..._kernel.threads import Thread
+    from .proof import Proof
+
+    Verdict = dict[str, str]
+
+GIVE_WORK = "give the service work while it is looked at"
+HUGE_NAMES = {
+    "hugetlb": "pages of a hugetlb pool",
+    "thp": "transparent huge pages of anonymous memory",
+    "thp_shmem": "transparent huge pages of tmpfs",
+    "thp_file": "transparent huge pages of a file",
+}
+
+
+class Asked:
+    """What the options ask for, made out on this host before anything is read of the service."""
+
+    def __init__(self, host: Host, options: Mapping[str, Any]) -> None:
+        self.model = bool(options.get("model"))
+        self.cpus = host.cpus(options["cpus"]) if options.get("cpus") else None
+        self.busy_cpus = host.cpus(options["busy_cpus"]) if options.get("busy_cpus") else None
+        self.busy_threads = whole(options.get("busy_threads") or 0, "busy_threads")
+        self.group: str | None = options.get("group")
+        self.nodes = nodes_of(host.fs, options["nodes"], "nodes") if options.get("nodes") else None
+        self.interleaved = bool(options.get("interleaved"))
+        if self.interleaved and not self.nodes:
+            raise BadRequest("interleaved: say with nodes between which of them the pages shall be spread.")
+        self.percent = whole(options.get("percent", 99), "percent")
+        if not 1 <= self.percent <= 100:
+            raise BadRequest(f"percent: {self.percent} is no share; say 1 to 100.")
+        self.huge: dict[str, int] = {}
+        for kind, amount in (options.get("hugepages") or {}).items():
+            if kind not in HUGE:
+                raise BadRequest(f"hugepages: there is no kind '{kind}'; say one of {', '.join(HUGE)}.")
+            if amount is not None:
+                self.huge[kind] = bytes_of(amount, f"hugepages.{kind}")
+        self.spread: str | None = options.get("spread")
+        #: What two threads must not share, by CPU: the CPU itself or its core.
+        self.place = {cpu: cpu for cpu in host.topology.online}
+        if self.spread == "core":
+            self.place = {cpu: core[0] for core in host.topology.cores for cpu in core}
+
+
+def judge(asked: Asked, proof: Proof) -> list[Verdict]:
+    """Return a verdict on everything that was asked, and on nothing else."""
+    verdicts = []
+    if asked.cpus is not None:
+        verdicts.append(_may_run(proof.threads, "cpus", asked.cpus, "thread"))
+    if asked.busy_cpus is not None:
+        verdicts.append(
+            _of_busy(proof, "busy_cpus", lambda t: _may_run(t, "busy_cpus", asked.busy_cpus, "busy thread"))
+        )
+    if asked.busy_threads:
+        verdicts.append(_enough(asked.busy_threads, proof))
+    if asked.spread is not None:
+        verdicts.append(_of_busy(proof, "spread", lambda busy: _spread(asked, busy)))
+    if asked.group is not None:
+        verdicts.append(_group(asked.group, proof))
+    if asked.nodes is not None:
+        verdicts += _nodes(asked, asked.nodes, proof)
+    verdicts += [_huge(kind, least, proof) for kind, least in asked.huge.items()]
+    return verdicts
+
+
+def _verdict(name: str, verdict: str, sentence: str) -> Verdict:
+    return {"name": name, "verdict": verdict, "sentence": sentence}
+
+
+def _first(items: Sequence[str]) -> str:
+    """Return a few of many."""
+    more = f", and {len(items) - 3} more" if len(items) > 3 else ""
+    return ", ".join(items[:3]) + more
+
+
+def _count(threads: Sequence[object], what: str) -> str:
+    return f"{len(threads)} {what}{'' if len(threads) == 1 else 's'}"
+
+
+# Threads
+
+
+def _may_run(threads: Sequence[Thread], name: str, cpus: Sequence[int] | None, what: str) -> Verdict:
+    wanted = set(cpus or ())
+    text = cpulist.render(wanted)
+    astray = [f"{thread} on {cpulist.render(thread.allowed)}" for thread in threads if set(thread.allowed) - wanted]
+    if astray:
+        count = _count(threads, what)
+        return _verdict(name, DRIFT, f"{len(astray)} of {count} may run outside {text}: {_first(astray)}.")
+    return _verdict(name, OK, f"{_count(threads, what)} may run on {text} and nowhere else.")
+
+
+def _of_busy(proof: Proof, name: str, verdict: Callable[[Sequence[Thread]], Verdict]) -> Verdict:
+    """Return a verdict on the busy threads, where there are any."""
+    busy = [thread for thread in proof.threads if thread.is_busy]
+    if busy:
+        return verdict(busy)
+    reason = _unmeasured(proof) or f"no thread was busy for half of the {proof.seconds:.1f} s; {GIVE_WORK}."
+    return _verdict(name, UNKNOWN, f"Not known: {reason}")
+
+
+def _unmeasured(proof: Proof) -> str | None:
+    """Return why it cannot be told which threads are busy, None where it can."""
+    if proof.seconds is None:
+        return "without a window it cannot be told which threads are busy; set window to some seconds."
+    if all(thread.busy is None for thread in proof.threads):
+        return "the kernel shows no time that threads waited for a CPU (/proc/PID/schedstat), or all threads are new."
+    return None
+
+
+def _enough(least: int, proof: Proof) -> Verdict:
+    """Judge how many threads were busy. None of them is too few: that work was due is what the option says."""
+    reason = _unmeasured(proof)
+    if reason:
+        return _verdict("busy_threads", UNKNOWN, f"Not known: {reason}")
+    busy = [thread for thread in proof.threads if thread.is_busy]
+    found = f"{len(busy)} of {_count(proof.threads, 'thread')} busy, asked for are {least} at least"
+    if len(busy) >= least:
+        return _verdict("busy_threads", OK, f"{found}.")
+    hint = "" if busy else f"; {GIVE_WORK}"
+    return _verdict("busy_threads", DRIFT, f"Only {found}, each for half of the {proof.seconds:.1f} s{hint}.")
+
+
+def _spread(asked: Asked, busy: Sequence[Thread]) -> Verdict:
+    """Judge where the busy threads were at the end of the window, at its begin, and where each must always be."""
+    what = "core" if asked.spread == "core" else "CPU"
+    shared: dict[str, None] = {}
+    for cpu_of in (_pin, lambda thread: thread.cpu, lambda thread: thread.earlier_cpu):
+        there: dict[int, list[Thread]] = {}
+        for thread in busy:
+            cpu = cpu_of(thread)
+            if cpu is not None:
+                there.setdefault(asked.place.get(cpu, cpu), []).append(thread)
+        for place, threads in there.items():
+            if len(threads) > 1:
+                shared.setdefault(f"{what} {place}: {_first([str(thread) for thread in threads])}")
+    if shared:
+        return _verdict("spread", DRIFT, f"Busy threads share a {what}. {_first(list(shared))}.")
+    floating = [thread for thread in busy if _pin(thread) is None]
+    how = f"; {len(floating)} of them may move to other CPUs and come together later" if floating else ""
+    return _verdict("spread", OK, f"{_count(busy, 'busy thread')}, each on a {what} of its own{how}.")
+
+
+def _pin(thread: Thread) -> int | None:
+    return thread.allowed[0] if len(thread.allowed) == 1 else None
+
+
+def _group(wanted: str, proof: Proof) -> Verdict:
+    astray = []
+    for thread in proof.threads:
+        place = proof.places[thread.tid]
+        if place and place.limits != (wanted,):
+            astray.append(f"{thread} in {' or '.join(place.limits)}")
+    count = _count(proof.threads, "thread")
+    if astray:
+        sentence = f"{len(astray)} of {count} do not have the limits of the resctrl group {wanted}: {_first(astray)}."
+        return _verdict("group", DRIFT, sentence)
+    if None in proof.places.values():
+        return _verdict("group", UNKNOWN, f"Not known: {proof.groups.untold}")
+    return _verdict("group", OK, f"{count} with the limits of the resctrl group {wanted}.")
+
+
+# Memory
+
+
+def _nodes(asked: Asked, nodes: Sequence[int], proof: Proof) -> list[Verdict]:
+    unread = [memory for memory in proof.memory if memory.kinds is None]
+    if unread or not proof.memory:
+        reason = unread[0].missing["kinds"] if unread else "the service has no process any more."
+        return [_verdict(f"nodes/{kind}", UNKNOWN, f"Not known: {reason}") for kind in ("weights", "anonymous")]
+    kinds = [memory.kinds for memory in proof.memory if memory.kinds]
+    weights = _total(table["weights"] for table in kinds)
+    anonymous = _total(table["anonymous"] for table in kinds)
+    verdicts = []
+    if weights:
+        verdicts.append(_lies_on(asked, nodes, "weights", weights, asked.interleaved))
+    elif any(table["weights"].files for table in kinds):
+        verdicts.append(_no_pages("weights", "the model is mapped, but no page of it was read yet."))
+    elif asked.model:
+        reason = "no process maps the model file. Read without a mapping, the weights are anonymous memory."
+        verdicts.append(_no_pages("weights", reason))
+    if anonymous:
+        # Beside mapped weights it is small, and what a process allocates for itself is not dealt out evenly.
+        verdicts.append(_lies_on(asked, nodes, "anonymous", anonymous, asked.interleaved and not weights))
+    else:
+        verdicts.append(_no_pages("anonymous", "the service has no anonymous memory yet."))
+    return verdicts
+
+
+def _no_pages(kind: str, reason: str) -> Verdict:
+    return _verdict(f"nodes/{kind}", UNKNOWN, f"Not known: {reason}")
+
+
+def _total(kinds: Iterable[Kind]) -> dict[int, int]:
+    total: dict[int, int] = {}
+    for kind in kinds:
+        for node, size in kind.nodes.items():
+            total[node] = total.get(node, 0) + size
+    return total
+
+
+def _lies_on(asked: Asked, nodes: Sequence[int], kind: str, total: Mapping[int, int], even: bool) -> Verdict:
+    size = sum(total.values())
+    here = 100 * sum(total.get(node, 0) for node in nodes) / size
+    what = "the mapped weights" if kind == "weights" else "anonymous memory"
+    shares = ", ".join(f"node {node} {100 * total.get(node, 0) / size:.1f} %" for node in sorted({*nodes, *total}))
+    found = f"{here:.1f} % of {what} ({about(size)}) lies on nodes {cpulist.render(nodes)}"
+    if here < asked.percent:
+        return _verdict(f"nodes/{kind}", DRIFT, f"Only {found}, asked for is {asked.percent} %: {shares}.")
+    if even and any(total.get(node, 0) * len(nodes) < EVEN * size for node in nodes):
+        return _verdict(f"nodes/{kind}", DRIFT, f"{found}, but not evenly: {shares}.")
+    return _verdict(f"nodes/{kind}", OK, f"{found}: {shares}.")
+
+
+def _huge(kind: str, least: int, proof: Proof) -> Verdict:
+    """One process must have it all: what two of them share would count twice."""
+    name = f"hugepages/{kind}"
+    found = [memory.huge[kind] for memory in proof.memory if memory.huge is not None]
+    most = max(found, default=0)
+    sentence = f"{about(most)} in {HUGE_NAMES[kind]}, asked for are {about(least)}."
+    if found and most >= least:
+        return _verdict(name, OK, sentence)
+    unread = [memory for memory in proof.memory if memory.huge is None]
+    if unread or not found:
+        reason = unread[0].missing["huge"] if unread else "the service has no process any more."
+        return _verdict(name, UNKNOWN, f"Not known: {reason}")
+    return _verdict(name, DRIFT, f"Only {sentence}")

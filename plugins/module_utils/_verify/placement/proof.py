@@ -1,0 +1,33 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What was found out about a running service, before anything is judged."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..._kernel.numa_maps import Memory
+    from ..._kernel.threads import Thread
+    from .cache import Groups
+
+
+class Proof:
+    """What was found out about a service; ``seconds`` is the length of the window, None without one."""
+
+    def __init__(self, service: str, threads: Iterable[Thread], groups: Groups) -> None:
+        self.service = service
+        self.threads = sorted(threads, key=lambda thread: (thread.process, thread.tid))
+        self.groups = groups
+        self.places = {thread.tid: groups.place(thread) for thread in self.threads}
+        self.seconds: float | None = None
+        self.monitored: list[dict[str, object]] = []
+        self.memory: list[Memory] = []
+
+    @property
+    def missing(self) -> list[str]:
+        """What could not be read, with the reason."""
+        return [*self.groups.missing, *(reason for memory in self.memory for reason in memory.missing.values())]

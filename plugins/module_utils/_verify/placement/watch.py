@@ -1,0 +1,120 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The proof about a running service: what its threads and its memory do, held against what was asked.
+
+Nothing is written, and what cannot be told is said to be unknown.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ..._drift.verdict import OK
+from ..._errors import BadRequest
+from ..._kernel import numa_maps
+from ..._kernel import threads as kernel_threads
+from ..._kernel.threads import processes_of
+from ..._notation import cpulist
+from . import cache, judge
+from .proof import Proof
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..._host.topology import Topology
+    from ..._kernel.threads import Thread
+
+
+class Watch:
+    """Looks at a service from now on, until it is asked for the proof."""
+
+    def __init__(self, host: Host, options: Mapping[str, Any], clock: Any = time) -> None:
+        self._host = host
+        self._options = options
+        self._asked = judge.Asked(host, options)
+        self._clock = clock
+        self._before = kernel_threads.sample(host.fs, processes_of(host.fs, options["service"]))
+        self._groups = cache.Groups(host.fs)
+        self._begin = clock.monotonic()
+        names = cache.names_of(self._groups.place(thread) for thread in self._before.values())
+        self._first = {name: self._groups.counters(*name) for name in names}
+
+    def now(self) -> dict[str, object]:
+        """Return the proof of this very moment, in which nobody can be told to be busy."""
+        return self._result(kernel_threads.unmeasured(self._before.values()), None)
+
+    def since(self, by_busiest: bool = False) -> dict[str, object]:
+        """Return the proof of the time since the begin.
+
+        ``by_busiest`` counts as busy who worked half as much as the busiest, where the service had work for a part of
+        the time only.
+        """
+        service = self._options["service"]
+        after = kernel_threads.sample(self._host.fs, processes_of(self._host.fs, service))
+        seconds = self._clock.monotonic() - self._begin
+        threads = kernel_threads.over(self._before, after, seconds)
+        if by_busiest:
+            kernel_threads.by_busiest(threads)
+        return self._result(threads, seconds)
+
+    def _result(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object]:
+        fs, options = self._host.fs, self._options
+        proof = Proof(options["service"], threads, self._groups)
+        if not proof.threads:
+            raise BadRequest(
+                f"{proof.service} has no threads: it has ended, or is being started. Ask again when it runs."
+            )
+        proof.seconds = seconds
+        names = cache.names_of(proof.places.values())
+        second = {name: self._groups.counters(*name) for name in names}
+        proof.monitored = cache.report(names, self._first, second, seconds)
+        models = [os.path.realpath(path) for path in options.get("model") or []]
+        proof.memory = [numa_maps.read(fs, pid, models) for pid in processes_of(fs, proof.service)]
+        verdicts = judge.judge(self._asked, proof)
+        return {
+            "clean": all(verdict["verdict"] == OK for verdict in verdicts),
+            "verdicts": verdicts,
+            "seconds": seconds,
+            "threads": [_row(self._host.topology, proof, thread) for thread in proof.threads],
+            "memory": [memory.to_dict() for memory in proof.memory],
+            "groups": proof.monitored,
+            "missing": proof.missing,
+        }
+
+
+def prove(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str, object]:
+    """Return the proof about the service that the options name, as plain data."""
+    window = options.get("window") or 0
+    if window < 0:
+        raise BadRequest(f"window: {window} is no length of time; say 0 for none, or a number of seconds.")
+    watch = Watch(host, options, clock)
+    if not window:
+        return watch.now()
+    clock.sleep(window)
+    return watch.since()
+
+
+def _row(top: Topology, proof: Proof, thread: Thread) -> dict[str, object]:
+    """Return a thread as plain data; L3 domain and node are those of the CPU that it ran on last."""
+    place = proof.places[thread.tid]
+    return {
+        "process": thread.process,
+        "thread": thread.tid,
+        "name": thread.name,
+        "allowed": cpulist.render(thread.allowed),
+        "cpu": thread.cpu,
+        "l3": next((domain.id for domain in top.l3 if thread.cpu in domain.cpus), None),
+        "node": next((node.id for node in top.nodes if thread.cpu in node.cpus), None),
+        "groups": None if place is None else list(place.limits),
+        "busy": thread.busy,
+        "worked": thread.worked,
+        "waited": thread.waited,
+        "voluntary": thread.voluntary,
+        "involuntary": thread.involuntary,
+    }

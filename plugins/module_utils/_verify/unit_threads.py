@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where the threads of a running service are: on the CPUs that it shall have, and spread over them.
+
+CPUs that isolcpus takes out of load balancing keep what they are given: a program that was started on many of them and
+does not pin its threads itself has all of them on one.
+Source: proc_pid_stat(5) and proc_pid_status(5); Documentation/admin-guide/kernel-parameters.txt (isolcpus) of Linux.
+"""
+
+from __future__ import annotations
+
+from .._errors import BadRequest
+from .._kernel.threads import processes_of, sample
+from .._notation import cpulist
+from .items import OK, UNKNOWN, WRONG, Item
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .._host.host import Host
+    from .._io.kernelfs import KernelFS
+    from .._kernel.threads import Thread
+
+
+def check(host: Host, unit: str, cpus: str) -> Item:
+    """Return an item on one unit; ``cpus`` names the CPUs of its threads, "" for any."""
+    name, title = f"threads/{unit}", f"threads of {unit}"
+    try:
+        threads = list(sample(host.fs, processes_of(host.fs, unit)).values())
+        allowed = set(host.cpus(cpus or "all"))
+    except BadRequest as error:
+        return Item(name, title, UNKNOWN, str(error))
+    if not threads:
+        return Item(name, title, UNKNOWN, f"{unit} has no threads.")
+    strays = [set(thread.allowed) - allowed for thread in threads if set(thread.allowed) - allowed]
+    if cpus and strays:
+        where = cpulist.render(set().union(*strays))
+        return Item(
+            name,
+            title,
+            WRONG,
+            f"{len(strays)} of {len(threads)} threads may also run on {where}, outside of {cpus} "
+            f"({cpulist.render(allowed)}). Set AllowedCPUs={cpulist.render(allowed)} for {unit}.",
+        )
+    return _spread(host.fs, unit, threads)
+
+
+def _spread(fs: KernelFS, unit: str, threads: Sequence[Thread]) -> Item:
+    name, title = f"threads/{unit}", f"threads of {unit}"
+    isolated = set(cpulist.parse(fs.find("/sys/devices/system/cpu/isolated") or ""))
+    unbalanced = [thread for thread in threads if len(isolated.intersection(thread.allowed)) > 1]
+    used = {thread.cpu for thread in threads}
+    if unbalanced:
+        could = isolated & set().union(*(thread.allowed for thread in unbalanced))
+        stay = {thread.cpu for thread in unbalanced}
+        # Helper threads that sleep may share a CPU; what piles up leaves most of the CPUs without any.
+        if len(stay) * 2 < min(len(unbalanced), len(could)):
+            return Item(
+                name,
+                title,
+                WRONG,
+                f"{len(unbalanced)} threads are piled on CPU {cpulist.render(stay)}: {cpulist.render(could)} are "
+                "isolated, so the kernel does not spread them. Pin each thread, or take isolcpus out of the boot "
+                "parameters and give the service AllowedCPUs.",
+            )
+    return Item(name, title, OK, f"{len(threads)} threads, last seen on CPU {cpulist.render(used)}.")

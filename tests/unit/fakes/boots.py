@@ -1,0 +1,86 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Boot parameters without a boot: the drop-in runs in a real shell with a real sed.
+
+update-grub is played by a few lines; tests/lab/test_kernel_cmdline.py has the real one, and a real boot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import command as host_command
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import knob as boot_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cmdline
+from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+
+INTENT = {"draft": {"ccds": 1}, "verify": {}, "housekeeping": {"cores": 1, "per": "node"}}
+
+
+def bootable(root: Path) -> hosts.Host:
+    host = hosts.small(root)
+    host.put("/proc/meminfo", "MemTotal:        4194304 kB\nMemFree: 1 kB")
+    host.put("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", 0)
+    host.put("/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", 0)
+    host.put("/proc/cmdline", "BOOT_IMAGE=/boot/vmlinuz root=/dev/vda1 ro console=ttyS0 quiet")
+    host.put("/proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555")
+    host.put("/etc/default/grub", 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\nGRUB_CMDLINE_LINUX="console=ttyS0"')
+    host.put(grub.UPDATE, "played by Boot")
+    return host
+
+
+class Boot:
+    """Runs real shells, and plays update-grub."""
+
+    def __init__(self, tree: hosts.Host) -> None:
+        self.tree = tree
+        self.grub = grub.Grub(str(tree.root), self)
+        self.ignores = ""
+        self.fails = False
+        self([grub.UPDATE])
+
+    def __call__(self, command: Sequence[str]) -> str:
+        if command[0] != grub.UPDATE:
+            return host_command.run(command)
+        if self.fails:
+            self.tree.put(f"{grub.RESULT}.new", "half of it")
+            raise TuningError("'update-grub' failed with exit code 1. It says: no space left on device")
+        line = self.grub._collect(with_ours=True)
+        if self.ignores:
+            line = " ".join(word for word in cmdline.split(line) if not word.startswith(self.ignores))
+        self.tree.put(
+            grub.RESULT,
+            "### BEGIN /etc/grub.d/10_linux ###\n"
+            f"menuentry 'Debian' $id 'gnulinux-simple-1' {{\n\tlinux\t/boot/vmlinuz root=/dev/vda1 ro {line}\n"
+            "}\nmenuentry 'rescue' $id 'gnulinux-6.12-recovery-1' {\n\tlinux\t/boot/vmlinuz ro single\n}\n"
+            "### END /etc/grub.d/10_linux ###\n### BEGIN /etc/grub.d/40_custom ###\n\tlinux /other\n",
+        )
+        return ""
+
+
+def knob(boot: Boot, *parameters: str, **more: Any) -> Knob:
+    options = {"parameters": list(parameters), **more}
+    return boot_knob.CommandLine(Host(boot.tree.fs, INTENT), options, find=lambda fs: boot.grub)
+
+
+def run(boot: Boot, one: Knob) -> Any:
+    return converge([one], Ledger(Store(str(boot.tree.root)), boot.tree.fs))
+
+
+def line(boot: Boot) -> str:
+    return " ".join(boot.grub.entries()[0])
+
+
+def files(boot: Boot) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in boot.tree.root.glob("**/*grub*/**/*") if path.is_file()}

@@ -1,0 +1,55 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The engine and its units on a tree with a systemd of its own: for tests of what is installed, and of the way back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import STARTED_BY, Engine
+from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
+
+MODULE = f"{engine.PACKAGE}/_knobs/knob.py"
+TEXTFILE = "/var/lib/node-exporter/sovereign-epyc.prom"
+
+
+def bare(root: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
+    """A host without the engine, of which version one would be installed."""
+    fake = Systemd(root, STARTED_BY)
+    monkeypatch.setattr(units.command, "run", fake.run)
+    (root / "usr/sbin").mkdir(parents=True)
+    version(monkeypatch, "one")
+    return fake
+
+
+def version(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Have another version of the engine to install; the launcher is the same in all."""
+    monkeypatch.setattr(engine, "_sources", lambda: {MODULE: text, engine.COMMAND: "launch"})
+
+
+def run(systemd: Systemd, present: bool = True, check: bool = False, **options: str) -> Outcome:
+    root = str(systemd.root)
+    ledger = Ledger(Store(root, read_only=check), KernelFS(root, read_only=check))
+    return converge([Engine(present, root=root, **options)], ledger, check)
+
+
+def files(systemd: Systemd) -> dict[str, str]:
+    """Return every file and link but the lock, with what is in it or where it leads."""
+    found = {}
+    for path in sorted(systemd.root.rglob("*")):
+        if path.is_symlink():
+            found[str(path)] = os.readlink(path)
+        elif path.is_file() and "var/lib/sovereign-epyc" not in str(path):
+            found[str(path)] = path.read_text()
+    return found

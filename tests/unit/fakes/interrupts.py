@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Interrupts without a kernel; tests/lab/test_irq_affinity.py has a real one and the real irqbalance."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, Refused
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+
+#: number -> actions, and whether it may be moved
+IRQS = {
+    0: ("timer", False),
+    3: ("", True),
+    9: ("acpi", True),
+    40: ("nvme0q0", True),
+    41: ("nvme0q1", False),
+    50: ("eth0", True),
+    51: ("eth0-TxRx-0", True),
+    52: ("eth0-TxRx-1", True),
+    60: ("ahci,ehci", True),
+}
+
+
+class IrqFS(hosts.TreeFS):
+    """A tree in which the kernel's own interrupts refuse, as they do; ``surprises`` refuse only when written to."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.fixed = {number for number, (dummy, movable) in IRQS.items() if not movable}
+        self.surprises: dict[int, int] = {}
+
+    def refusal(self, path: str, nonsense: str) -> int:
+        self.read(path)
+        return errno.EPERM if int(path.split("/")[3]) in self.fixed else errno.EINVAL
+
+    def write(self, path: str, text: str) -> None:
+        number = path.split("/")[3]
+        code = self.surprises.get(int(number), 0) if number.isdecimal() else 0
+        if code == errno.ENOENT:
+            raise Absent("gone")
+        if code:
+            raise Refused("no", code, path)
+        super().write(path, text.ljust(30))
+
+
+def with_interrupts(root: Path) -> hosts.Host:
+    host = hosts.small(root)
+    host.fs = IrqFS(str(root))
+    host.put("/sys/devices/system/cpu/possible", "0-15")
+    host.put("/proc/irq/default_smp_affinity", "ffff".ljust(30))
+    host.put("/proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555")
+    for number, (actions, dummy) in IRQS.items():
+        host.put(f"/sys/kernel/irq/{number}/actions", actions)
+        host.put(f"/proc/irq/{number}/smp_affinity_list", "0-15".ljust(30))
+        host.put(f"/proc/irq/{number}/effective_affinity_list", "8")
+    for address, driver, numbers in (
+        ("0000:41:00.0", "nvme", (40, 41)),
+        ("0000:61:00.0", "ice", (50, 51)),
+        ("0000:61:00.1", "ice", (52,)),
+        ("0000:02:00.0", "ahci", ()),
+    ):
+        host.put(f"/sys/bus/pci/devices/{address}/irq", 60)
+        host.put(f"/sys/bus/pci/drivers/{driver}/{address}/x", "")
+        for number in numbers:
+            host.put(f"/sys/bus/pci/devices/{address}/msi_irqs/{number}", "msix")
+    return host
+
+
+def ledger(tree: hosts.Host) -> Ledger:
+    return Ledger(Store(str(tree.root)), tree.fs)

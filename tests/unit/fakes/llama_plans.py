@@ -1,0 +1,86 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Instances of llama-server to plan: the models, the machines, what builds can do, and the plan or its refusal."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import Room
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
+
+GB = 10**9
+INTENT = {"draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "12MiB"}}
+
+
+class Able(NamedTuple):
+    """What a build can do."""
+
+    engine: str = "llama.cpp"
+    pins_work: bool = True
+    openmp: bool = True
+
+
+NEW, OLD, BARE, BARE_OLD = Able(), Able(pins_work=False), Able(openmp=False), Able(pins_work=False, openmp=False)
+
+
+class Models(NamedTuple):
+    large: gguf_model.Model
+    small: gguf_model.Model
+    moe: gguf_model.Model
+    foreign: gguf_model.Model
+
+
+def models_in(folder: Path) -> Models:
+    return Models(
+        ggufs.written(folder / "large.gguf", 42 * GB),
+        ggufs.written(folder / "small.gguf", 8 * GB // 10),
+        ggufs.written(folder / "moe.gguf", 5 * GB, experts=128, used=8, expert_weights=100 * GB),
+        ggufs.written(folder / "foreign.gguf", GB, tokens=5),
+    )
+
+
+@cache
+def machine(name: str) -> Host:
+    """A machine to plan instances on."""
+    return Host(hosts.standing(name).fs, INTENT)
+
+
+def planned(
+    machine: Host, models: Models, /, able: Able = NEW, here: Room | None = None, moe: bool = False, **raw: Any
+) -> Service:
+    if raw.get("speculation") in ("draft", "cascade"):
+        raw.setdefault("draft_model", "/srv/small.gguf")
+    options = Options.parse(
+        {"name": "chat", "binary": "/opt/llama-server", "model": "/srv/large.gguf", "port": 8080, **raw}
+    )
+    if here is None:
+        nodes = [node.id for node in machine.topology.nodes]
+        here = Room(dict.fromkeys(nodes, 200 * GB), {(node, 2048): 60000 for node in nodes}, hugetlbfs_kb=2048)
+    model = models.moe if moe else models.large
+    draft = models.small if options.drafts else None
+    return plan.plan_service(options, machine, able, model, draft, here)
+
+
+def refused(*positional: Any, **named: Any) -> str:
+    with pytest.raises(BadRequest) as caught:
+        planned(*positional, **named)
+    assert str(caught.value).endswith(".")
+    return str(caught.value)
+
+
+def isolating(host: Host, cpus: str) -> Room:
+    return Room({node.id: 200 * GB for node in host.topology.nodes}, isolated=cpulist.parse(cpus))

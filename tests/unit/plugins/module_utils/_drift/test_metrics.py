@@ -1,0 +1,78 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import metrics, survey
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import coverage, findings
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+
+METRICS = """\
+# HELP sovereign_epyc_check_success Whether the check could be made.
+# TYPE sovereign_epyc_check_success gauge
+sovereign_epyc_check_success 1
+# HELP sovereign_epyc_settings Settings of a layer by what was found out about them.
+# TYPE sovereign_epyc_settings gauge
+sovereign_epyc_settings{layer="sysfs",status="ok"} 0
+sovereign_epyc_settings{layer="sysfs",status="unsupported"} 0
+sovereign_epyc_settings{layer="sysfs",status="unknown"} 0
+sovereign_epyc_settings{layer="sysfs",status="drift"} 1
+sovereign_epyc_settings{layer="boot",status="ok"} 1
+sovereign_epyc_settings{layer="boot",status="unsupported"} 0
+sovereign_epyc_settings{layer="boot",status="unknown"} 0
+sovereign_epyc_settings{layer="boot",status="drift"} 0
+# HELP sovereign_epyc_drift Something that is not as it shall be: drift, unknown, or not supported here.
+# TYPE sovereign_epyc_drift gauge
+sovereign_epyc_drift{layer="sysfs",what="NUMA balancing",where="",status="drift",live="drift",persistent="ok",\
+role="numa",pending_reboot="false"} 1
+"""
+
+
+class Found(survey.Survey):
+    def __init__(self) -> None:
+        verdict = Verdict("sysfs/numa", "sysfs:numa_balancing", "0")
+        verdict.found, verdict.live, verdict.persistent = "1", "drift", "ok"
+        self.verdicts = [verdict]
+
+    def findings(self) -> list[object]:  # type: ignore[override]
+        return list(findings(self.verdicts))
+
+    def coverage(self) -> dict[str, dict[str, int]]:
+        return coverage(self.verdicts)
+
+
+def test_the_hosts_own_check_tells_node_exporter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "of_host", lambda fs: Found())
+    file = tmp_path / "drift.prom"
+    assert _cli.main(["check", "--textfile", str(file)]) == 2
+    assert file.read_text() == METRICS
+    assert file.stat().st_mode & 0o777 == 0o644, "node_exporter is not root"
+
+
+def test_a_check_that_cannot_be_made_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(fs: object) -> None:
+        raise TuningError("desired.json cannot be read")
+
+    monkeypatch.setattr(survey, "of_host", fail)
+    file = tmp_path / "drift.prom"
+    assert _cli.main(["check", "--textfile", str(file)]) == 1
+    assert "sovereign_epyc_check_success 0\n" in file.read_text()
+    assert "sovereign_epyc_drift" not in file.read_text()
+
+
+@pytest.mark.parametrize("words", [["check", "--textfile"], ["show", "--textfile", "x"], ["--textfile", "x"], []])
+def test_other_uses_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert _cli.main(words) == 1
+    assert capsys.readouterr().err.startswith("usage: ")
+
+
+def test_labels_are_escaped() -> None:
+    text = metrics.render({metrics.DRIFT: [({"what": 'a "b"\\\n'}, 1)]})
+    assert text.splitlines()[-1] == 'sovereign_epyc_drift{what="a \\"b\\"\\\\\\n"} 1'

@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import origin
+
+ROOT = Path(__file__).parents[5]
+MODULES = {
+    "sysfs_settings": "sysfs",
+    "hugepages": "hugepages",
+    "kernel_cmdline": "cmdline",
+    "irq_affinity": "irq",
+    "resctrl_schemata": "resctrl",
+    "cpufreq_per_ccd": "cpufreq",
+    "msr_bits": "msr",
+}
+
+
+def role_of(cpu: int) -> str:
+    return "draft" if cpu < 16 else "idle"
+
+
+def test_every_request_that_our_roles_store_is_known() -> None:
+    stored = {}
+    for tasks in (ROOT / "roles").glob("*/tasks/*.yml"):
+        for task in tasks.read_text().split("\n- name:"):
+            module = re.search(r"sovereign\.epyc\.(\w+):", task)
+            if module and module[1] in MODULES and "persistent:" in task:
+                knob = MODULES[module[1]]
+                label = re.search(r"\n    label: (\w+)", task)
+                stored[f"{knob}/{label[1] if label else knob}"] = tasks.parts[-3]
+    assert stored == origin.ROLES
+
+
+@pytest.mark.parametrize(
+    ("request_", "address", "variable"),
+    [
+        ("sysfs/numa", "sysfs:thp/enabled", "numa_thp"),
+        ("sysfs/numa", "sysfs:thp/defrag", "numa_thp_defrag"),
+        ("sysfs/numa", "sysfs:smt/control", "numa_smt"),
+        ("sysfs/numa", "sysfs:numa_balancing", "numa_balancing"),
+        ("sysfs/irq", "sysfs:workqueue/cpumask", "irq_workqueue_cpus"),
+        ("hugepages/hugepages", "hugepages:node2/2048kB", "numa_hugepages"),
+        ("irq/irq", "irq:41/affinity", "irq_cpus"),
+        ("irq/irq", "irq:default", "irq_default"),
+        ("irq/irq", "irq:irqbalance/service", "irq_irqbalance"),
+        ("resctrl/resctrl", "resctrl:mount", "cat_mount_options"),
+        ("resctrl/resctrl", "resctrl:draft/L3/0", "plan_draft"),
+        ("resctrl/resctrl", "resctrl:stranger", "cat_purge"),
+        ("cmdline/cmdline", "cmdline:isolcpus", "grub_params_isolation"),
+        ("cmdline/cmdline", "cmdline:hugepagesz=2M", "grub_params_hugepages"),
+        ("cmdline/cmdline", "cmdline:quiet", "grub_params_extra"),
+        ("cpufreq/cpufreq", "cpufreq:policy3/scaling_governor", "cpufreq_draft"),
+        ("msr/msr", "msr:0xc0000108[1]/cpu3", "prefetch_draft"),
+    ],
+)
+def test_the_variable_that_decides(request_: str, address: str, variable: str) -> None:
+    assert origin.variable(request_, address, "x", role_of) == variable
+    specs = "".join(file.read_text() for file in (ROOT / "roles").glob("*/meta/argument_specs.yml"))
+    assert f"\n      {variable}:\n" in specs, "no role has it"
+
+
+def test_what_no_variable_of_ours_decides_on() -> None:
+    assert origin.variable("cmdline/cmdline", "cmdline:quiet", None) == "grub_params_remove"
+    assert origin.variable("msr/msr", "msr:0xc0000108[1]/cpu16", "1", role_of) == "", "an idle CPU"
+    assert origin.variable("msr/msr", "msr:0xc0000108[1]/cpu3", "1") == "", "nobody knows its role"
+    assert origin.variable("resctrl/resctrl", "resctrl:", None) == "", "all of a request"
+    assert origin.variable("msr/msr", "msr:module/msr", "loaded", role_of) == ""
+    assert origin.variable("sysfs/mine", "sysfs:thp/enabled", "never") == ""
+    assert (origin.role("sysfs/mine"), origin.role("msr/msr")) == ("", "prefetch")

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import ENABLED
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+
+INTENT = {"housekeeping": {"cores": 1, "per": "node"}, "draft": {"ccds": 1, "l3": "8MiB"}}
+WORK = {"sysfs/irq": {"workqueue_cpus": "housekeeping"}, "sysfs/numa": {"numa_balancing": False}}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> hosts.Host:
+    """A small machine as site.yml leaves it."""
+    host = hosts.small(tmp_path)
+    host.put("/proc/sys/kernel/numa_balancing", 0)
+    host.put("/sys/devices/virtual/workqueue/cpumask", "1111")
+    host.put("/sys/devices/virtual/workqueue/writeback/cpumask", "ffff")
+    host.put("/sys/devices/virtual/workqueue/cpumask_isolated", "0")
+    host.put("/sys/devices/system/cpu/possible", "0-15")
+    host.put(ENABLED, "")
+    Store(str(tmp_path)).save("desired.json", {"intent": INTENT, "requests": WORK})
+    return host
+
+
+def survey(tree: hosts.Host, **given: Any) -> surveys.Survey:
+    return surveys.of_host(tree.fs, store=Store(str(tree.root), read_only=True), **given)
+
+
+def test_a_tuned_host_is_clean(tree: hosts.Host) -> None:
+    found = survey(tree)
+    assert (found.clean, found.findings()) == (True, []), [one.to_dict() for one in found.findings()]
+    assert len(found.verdicts) == 2
+
+
+def test_a_host_on_which_nothing_is_stored_is_unknown(tmp_path: Path) -> None:
+    found = survey(hosts.small(tmp_path))
+    (one,) = found.findings()
+    assert (found.clean, one.status, one.repair) == (False, "unknown", "sovereign.epyc.site")
+    assert one.reason.startswith("nothing is stored on this host")
+
+
+def test_an_intent_that_asks_for_the_same_is_no_drift(tree: hosts.Host) -> None:
+    assert survey(tree, intent=INTENT).clean
+    assert survey(tree, intent={"draft": {"ccds": 1, "l3": "8192KiB", "l3_domains": None}, "verify": {}}).clean
+
+
+def test_another_intent_is_drift_of_its_own(tree: hosts.Host) -> None:
+    found = survey(tree, intent={**INTENT, "housekeeping": {"cores": 1, "per": "host"}})
+    work, intent = found.findings()
+    assert (work.what, work.live, work.wanted, work.found) == (
+        "CPUs of unbound kernel work", "drift", "0", "0,4,8,12"
+    )  # fmt: skip
+    assert (intent.what, intent.live, intent.persistent) == ("stored intent", "ok", "drift")
+    assert intent.repair == "sovereign.epyc.site"
+
+
+def test_an_intent_that_makes_no_sense_is_not_supported(tree: hosts.Host) -> None:
+    found = survey(tree, intent={"housekeeping": {"cores": "many"}})
+    assert [(one.layer, one.status) for one in found.findings()] == [("sysfs", "unsupported"), ("boot", "drift")]
+
+
+def test_a_boot_service_that_is_off(tree: hosts.Host) -> None:
+    tree.drop(ENABLED)
+    (one,) = survey(tree).findings()
+    assert (one.layer, one.persistent, one.where) == ("boot", "drift", "sovereign-epyc.service")
+    assert one.reason == "2 settings will not be made again at boot"
+
+
+def test_faults_of_real_knobs_are_named_in_the_words_of_the_trade(tmp_path: Path) -> None:
+    host = hosts.small(tmp_path)
+    host.put(ENABLED, "")
+    host.put("/proc/self/mounts", "resctrl /sys/fs/resctrl resctrl rw 0 0")
+    (tmp_path / "sys/module/msr").mkdir(parents=True)
+    (tmp_path / "sys/module/cpuid").mkdir()
+    for cpu in range(16):
+        host.put(f"/dev/cpu/{cpu}/cpuid", "")
+        with (tmp_path / f"dev/cpu/{cpu}/msr").open("wb") as file:
+            file.seek(0xC0000108)
+            file.write(bytes([0 if cpu == 5 else 2, *[0] * 7]))
+    host.put("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", 27)
+    for node in range(4):
+        pool = f"/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB"
+        pages = 3 if node == 1 else 8
+        for name, number in {"nr": pages, "free": pages, "surplus": 0}.items():
+            host.put(f"{pool}/{name}_hugepages", number)
+    for name, text in {"cbm_mask": "ffff", "num_closids": 16, "min_cbm_bits": 1, "sparse_masks": 1}.items():
+        host.put(f"/sys/fs/resctrl/info/L3/{name}", text)
+    for group, masks in {".": "0=f;1=f;2=f;3=f", "draft": "0=fff0;1=fff0;2=ff;3=f"}.items():
+        host.put(f"/sys/fs/resctrl/{group}/schemata", f"L3:{masks}")
+        host.put(f"/sys/fs/resctrl/{group}/cpus_list", "")
+        host.put(f"/sys/fs/resctrl/{group}/mode", "shareable")
+    requests = {
+        "msr/msr": {"settings": [{"cpus": "draft", "prefetch_control": {"l1_stride": "disabled"}}]},
+        "hugepages/hugepages": {"pools": [{"pages": 8}]},
+        "resctrl/resctrl": {"groups": [{"name": "draft", "l3": {"0-1": "fff0", "2-3": "f"}}], "mount": True},
+    }
+    Store(str(tmp_path)).save("desired.json", {"intent": INTENT, "requests": requests})
+    found = [
+        (one.what, one.where, one.found, one.wanted, one.variables, one.live, one.persistent)
+        for one in survey(host).findings()
+    ]
+    assert found == [
+        ("huge pages of 2 MiB", "node 1", "3", "8", ["numa_hugepages"], "drift", "ok"),
+        ("L3 share of group draft", "L3 domain 2 (CCD 1)", "ff", "f", ["plan_draft"], "drift", "ok"),
+        ("prefetcher l1_stride", "CPU 5", "enabled", "disabled", ["prefetch_draft"], "drift", "ok"),
+    ]

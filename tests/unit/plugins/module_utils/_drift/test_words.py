@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words as drift_words
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("sysfs:numa_balancing", ("NUMA balancing", "", None)),
+        ("hugepages:node2/2048kB", ("huge pages of 2 MiB", "node", 2)),
+        ("hugepages:node0/1048576kB", ("huge pages of 1 GiB", "node", 0)),
+        ("resctrl:mount", ("mount of resctrl", "", None)),
+        ("resctrl:draft", ("group draft", "", None)),
+        ("resctrl:draft/L3/7", ("L3 share of group draft", "L3 domain", 7)),
+        ("resctrl:default/MB/0", ("memory bandwidth limit of group default", "L3 domain", 0)),
+        ("resctrl:verify/cpus", ("CPUs of group verify", "", None)),
+        ("resctrl:verify/tasks_of/llama.service", ("threads of llama.service in group verify", "", None)),
+        ("resctrl:verify/mon/one/cpus", ("monitor group one/cpus of group verify", "", None)),
+        ("cpufreq:boost", ("boost of the machine", "", None)),
+        ("cpufreq:policy16/scaling_governor", ("governor", "policy", 16)),
+        ("msr:0xc0000108[1]/cpu16", ("prefetcher l1_stride", "CPU", 16)),
+        ("msr:0xc0010015[25]/cpu0", ("boost", "CPU", 0)),
+        ("msr:0xc0011029[4]/cpu0", ("bit 4 of register 0xc0011029", "CPU", 0)),
+        ("msr:module/msr", ("kernel module msr", "", None)),
+        ("irq:41/affinity", ("CPUs", "interrupt", 41)),
+        ("irq:default", ("CPUs of interrupts to come", "", None)),
+        ("irq:irqbalance/service", ("service irqbalance", "", None)),
+        ("cmdline:isolcpus", ("boot parameter", "", "isolcpus")),
+        ("engine:/usr/sbin/sovereign-epyc", ("engine on the host", "file", "/usr/sbin/sovereign-epyc")),
+        ("engine:sovereign-epyc.service/enabled", ("boot service", "", "sovereign-epyc.service")),
+        (
+            "engine:sovereign-epyc-check.timer/active",
+            ("run of the timer of the check", "", "sovereign-epyc-check.timer"),
+        ),
+        ("llama:/etc/systemd/system/llama-chat.service", ("unit of instance chat", "", None)),
+        (
+            "llama:/run/systemd/system/llama-chat-rpc.service.d/nice.conf",
+            ("drop-in nice.conf of instance chat-rpc", "", None),
+        ),
+        ("llama:llama-chat.service/enabled", ("instance chat", "", None)),
+        ("llama:llama-chat.service/active", ("run of instance chat", "", None)),
+        ("prerequisites:module/msr", ("kernel module msr", "", None)),
+        ("prerequisites:/etc/x.conf", ("kernel modules to load at boot", "", "/etc/x.conf")),
+        ("desired:intent", ("stored intent", "", None)),
+        ("resctrl:", ("all settings", "", None)),
+        ("strange:thing", ("strange:thing", "", None)),
+    ],
+)
+def test_what_an_address_is(address: str, words: tuple[object, ...]) -> None:
+    assert drift_words.describe(address) == words
+
+
+@pytest.mark.parametrize(
+    ("address", "text", "words"),
+    [
+        ("resctrl:draft/L3/0", "00ff", "00ff"),
+        ("resctrl:draft", None, "nothing"),
+        ("cpufreq:policy0/scaling_max_freq", "2250000", "2.25 GHz"),
+        ("cpufreq:policy0/scaling_setspeed", "<unsupported>", "<unsupported>"),
+        ("msr:0xc0000108[1]/cpu16", "1", "disabled"),
+        ("msr:0xc0011029[4]/cpu0", "1", "1"),
+        ("cmdline:quiet", "", "a flag without a value"),
+        ("irq:irqbalance/banned_cpus", "", "''"),
+        ("desired:sysfs/numa", '{"thp": "never"}', "stored"),
+        ("engine:/usr/sbin/sovereign-epyc", "9f86d081884c7d65", "stored"),
+        ("engine:sovereign-epyc.service/enabled", "disabled", "disabled"),
+        ("llama:/etc/systemd/system/llama-chat.service", "[Unit]\n\n[Service]\n", "a text of 3 lines"),
+        ("desired:intent", "{}", "{}"),
+    ],
+)
+def test_what_a_value_means(address: str, text: str | None, words: str) -> None:
+    assert drift_words.value(address, text) == words
+
+
+def test_places() -> None:
+    assert drift_words.where("CPU", [3, 1, 2, 8]) == "CPUs 1-3,8"
+    assert drift_words.where("policy", [0, 1]) == "policies 0-1"
+    assert drift_words.where("node", [2]) == "node 2"
+    assert drift_words.where("L3 domain", [6, 7], {6: 3, 7: 3}) == "L3 domains 6-7 (CCD 3)"
+    assert drift_words.where("L3 domain", [0, 8], {0: 0, 8: 4}) == "L3 domains 0,8 (CCDs 0,4)"
+    assert drift_words.where("L3 domain", [6]) == "L3 domain 6"
+    assert drift_words.where("", ["isolcpus", "nohz_full"]) == "isolcpus, nohz_full"
+    assert drift_words.where("", []) == ""
+    assert drift_words.where("file", ["a", "b"]) == "2 files"
+
+
+def test_natural_order() -> None:
+    assert sorted(["host10", "host9", "host", "host9b"], key=drift_words.natural) == [
+        "host",
+        "host9",
+        "host9b",
+        "host10",
+    ]
+    assert sorted(["host1", "host01"], key=drift_words.natural) == ["host01", "host1"]

@@ -1,0 +1,87 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import Intent, plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan_text import render
+from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+
+RECIPE = {"draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "10 ways"}}
+
+SMALL = """\
+AMD EPYC 9754 128-Core Processor, family 25 model 160, Linux 6.12.0-test
+1 socket, 4 nodes, 16 cores, SMT notsupported, 2 CCDs, L3: 4 x 16 MiB
+CCDs from: family 25 model 160 (Zen 4c) has 2 L3 domain(s) on a CCD
+
+housekeeping    4 CPUs   0,4,8,12
+draft           6 CPUs   1-3,5-7
+verify          6 CPUs   9-11,13-15
+
+node  CCD   L3  CPUs   L3 ways of 1 MiB (d draft, v verify, . default)  who
+   0    0    0  0-3    dddddddddddd....                                 housekeeping 0, draft 1-3
+   1    0    1  4-7    dddddddddddd....                                 housekeeping 4, draft 5-7
+   2    1    2  8-11   vvvvvvvvvv......                                 housekeeping 8, verify 9-11
+   3    1    3  12-15  vvvvvvvvvv......                                 housekeeping 12, verify 13-15"""
+
+
+def page(host: hosts.Host, **raw: Any) -> list[str]:
+    top = host.topology()
+    return render(plan(Intent.parse(raw), top), top).splitlines()
+
+
+def test_the_page_of_a_small_machine(tmp_path: Path) -> None:
+    assert page(hosts.small(tmp_path), **RECIPE) == SMALL.splitlines()
+
+
+@pytest.mark.parametrize("name", hosts.SHAPES)
+def test_the_map_has_a_straight_row_for_each_l3_domain(name: str) -> None:
+    host = hosts.standing(name)
+    lines = page(host, **RECIPE)
+    head = next(number for number, line in enumerate(lines) if line.startswith("node"))
+    rows = lines[head + 1 :]
+    assert [int(row.split()[2]) for row in rows] == [domain.id for domain in host.topology().l3]
+    assert {row[lines[head].index("who") - 1] for row in rows} == {" "}
+    assert not any(row[lines[head].index("who")] == " " for row in rows)
+
+
+def test_without_shares_the_map_shows_no_ways(tmp_path: Path) -> None:
+    lines = page(hosts.small(tmp_path))
+    assert "node  CCD   L3  CPUs   who" in lines
+    assert "   0    0    0  0-3    housekeeping 0, verify 1-3" in lines
+
+
+def test_idle_cpus_are_listed_where_there_are_any(tmp_path: Path) -> None:
+    lines = page(hosts.small(tmp_path), verify={"ccds": 1})
+    assert "idle            6 CPUs   9-11,13-15" in lines
+    assert "draft           0 CPUs   -" in lines
+
+
+def test_remarks_and_reasons_stand_below(tmp_path: Path) -> None:
+    host = hosts.small(tmp_path)
+    host.put("/proc/filesystems", "nodev\tsysfs")
+    host.put("/run/systemd/container", "systemd-nspawn")
+    lines = page(host, **RECIPE, housekeeping={"cores": 0})
+    assert any(line.startswith("Note: No core is kept") for line in lines)
+    assert any(line.startswith("Missing: a kernel of its own") for line in lines)
+    assert [line.split(": ")[0] for line in lines if "resctrl is absent" in line] == ["Cannot do 'cat' here"]
+
+
+def test_what_is_unknown_is_a_dash(tmp_path: Path) -> None:
+    host = hosts.small(tmp_path)
+    host.drop("/sys/devices/system/cpu/cpu*/cache/index3/id")
+    assert "   0    0    -  0-3    housekeeping 0, verify 1-3" in page(host)
+
+
+def test_a_machine_without_l3_has_no_map(tmp_path: Path) -> None:
+    host = hosts.small(tmp_path)
+    host.drop("/sys/devices/system/cpu/cpu*/cache/index3/level")
+    lines = page(host)
+    assert lines[1].endswith("0 CCDs, L3: unknown")
+    assert not any(line.startswith("node") for line in lines)

@@ -1,0 +1,132 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The drop-in for GRUB, in a real shell with a real sed, and update-grub that fails, ignores or contradicts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import NotApplied, TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cmdline
+from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import (
+    Boot,
+    bootable,
+    files,
+    knob,
+    line,
+    run,
+)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> hosts.Host:
+    return bootable(tmp_path)
+
+
+@pytest.fixture
+def boot(tree: hosts.Host) -> Boot:
+    return Boot(tree)
+
+
+# What update-grub makes of it
+
+
+def test_a_file_changed_without_update_grub_is_no_peace(boot: Boot) -> None:
+    run(boot, knob(boot, "nohz_full=9"))
+    boot.tree.drop(grub.DROP_IN)
+    assert [change.address for change in run(boot, knob(boot, "nohz_full=9")).changes] == ["cmdline:nohz_full"]
+    text = boot.tree.fs.read(grub.RESULT)
+    boot.tree.put(grub.RESULT, text.replace("nohz_full=9", ""))
+    assert [change.address for change in run(boot, knob(boot, "nohz_full=9")).changes] == ["cmdline:nohz_full"]
+    assert "nohz_full=9" in line(boot)
+
+
+def test_a_grub_cfg_that_does_not_carry_it_is_a_failure_that_changes_nothing(boot: Boot) -> None:
+    before = files(boot)
+    boot.ignores = "nohz_full"
+    with pytest.raises(NotApplied, match=r"/boot/grub/grub.cfg does not carry it: wanted '9', found nothing.*put back"):
+        run(boot, knob(boot, "nohz_full=9"))
+    assert files(boot) == before
+
+
+def test_a_later_file_that_says_otherwise_is_named(boot: Boot) -> None:
+    boot.tree.put(f"{grub.FOLDER}/99-later.cfg", 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX nohz_full=1"')
+    boot([grub.UPDATE])
+    before = files(boot)
+    with pytest.raises(NotApplied, match=r"grub.d/99-later.cfg, which is read after.*'nohz_full=9 nohz_full=1'"):
+        run(boot, knob(boot, "nohz_full=9"))
+    assert files(boot) == before
+
+
+def test_a_failed_update_grub_leaves_nothing_behind(boot: Boot) -> None:
+    before = files(boot)
+    boot.fails = True
+    with pytest.raises(TuningError, match=r"no space left.*put back"):
+        run(boot, knob(boot, "nohz_full=9"))
+    assert files(boot) == before
+
+
+# The drop-in
+
+
+def test_a_drop_in_changed_by_hand_is_not_guessed_at(boot: Boot) -> None:
+    boot.tree.put(grub.DROP_IN, "# owns: {nonsense")
+    with pytest.raises(TuningError, match="changed by hand"):
+        boot.grub.change({"a": "1"})
+
+
+def test_what_files_print_is_no_parameter(boot: Boot) -> None:
+    boot.tree.put(f"{grub.FOLDER}/10-talks.cfg", "echo hello=1")
+    assert boot.grub.configured() == {"console": "ttyS0", "quiet": ""}
+
+
+WORDS = st.sampled_from(
+    [
+        "quiet",
+        "a",
+        "a=1",
+        "a-b=2",
+        "a_b",
+        "b=3",
+        'foo="a b"',
+        '"a=1 2"',
+        '"foo=a b"',
+        'foo="x a=1 y"',
+        "c.d=*",
+        "cxd",
+        "ab=1",
+    ]
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    foreign=st.lists(WORDS, max_size=6),
+    default=st.lists(WORDS, max_size=3),
+    gap=st.sampled_from([" ", "  ", "\t"]),
+    owned=st.dictionaries(st.sampled_from(["a", "a_b", "c.d", "quiet"]), st.sampled_from([None, "", "9", '"x y"'])),
+)
+def test_ours_are_there_once_and_all_others_in_their_order(
+    tree: hosts.Host, foreign: list[str], default: list[str], gap: str, owned: dict[str, str | None]
+) -> None:
+    tree.put(
+        "/etc/default/grub",
+        f"GRUB_CMDLINE_LINUX='{gap.join(foreign)}'\nGRUB_CMDLINE_LINUX_DEFAULT='{gap.join(default)}'",
+    )
+    tree.put(grub.DROP_IN, grub.drop_in(owned))
+    words = cmdline.split(grub.Grub(str(tree.root))._collect(with_ours=True))
+
+    def others(some: list[str]) -> list[str]:
+        return [word for word in some if cmdline.canonical(cmdline.parse(word)[0]) not in owned]
+
+    ours = [word for name, text in owned.items() if text is not None for word in cmdline.words_of(name, text)]
+    assert words == [*others(foreign), *ours, *others(default)]
+    assert grub.owned_by(grub.drop_in(owned)) == owned

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the kernel's messages mean. That it sends them is tested on a kernel, in tests/lab."""
+
+from __future__ import annotations
+
+import errno
+import struct
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq import events
+
+UP, RUNNING = 0x1, 0x40
+
+
+def link(kind: int, flags: int, changed: int) -> bytes:
+    """Lay a message out as struct nlmsghdr and struct ifinfomsg do, with an attribute behind them."""
+    body = struct.pack("<BxHiII", 0, 1, 3, flags, changed) + b"\x08\x00\x03\x00lo\x00\x00"
+    return struct.pack("<IHHII", 16 + len(body), kind, 0, 0, 0) + body
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (link(16, UP | RUNNING, UP), True),
+        (link(16, UP | RUNNING, RUNNING), False),  # the cable was plugged in; its driver had its interrupts before
+        (link(16, RUNNING, UP), False),
+        (link(17, UP, UP), False),
+        (b"", False),
+    ],
+    ids=["up", "carrier", "down", "deleted", "empty"],
+)
+def test_link(message: bytes, expected: bool) -> None:
+    assert events.is_link_up(message) is expected
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (b"bind@/devices/pci0000:00/0000:00:03.0\0ACTION=bind\0SUBSYSTEM=pci\0DRIVER=mlx5_core\0", True),
+        (b"unbind@/devices/pci0000:00/0000:00:03.0\0ACTION=unbind\0SUBSYSTEM=pci\0", False),
+        (b"add@/devices/pci0000:00/0000:00:03.0\0ACTION=add\0SUBSYSTEM=pci\0", False),
+    ],
+)
+def test_bind(message: bytes, expected: bool) -> None:
+    assert events.is_bind(message) is expected
+
+
+class Listener:
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+    def recv(self, size: int) -> bytes:
+        raise OSError(self.code, "no message")
+
+
+def test_messages_that_were_lost_may_have_been_of_interrupts() -> None:
+    assert events.heard(Listener(errno.ENOBUFS), events.is_bind) is True  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="no message"):
+        events.heard(Listener(errno.ENETDOWN), events.is_bind)  # type: ignore[arg-type]

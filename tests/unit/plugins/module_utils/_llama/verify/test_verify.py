@@ -1,0 +1,311 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the checklist says of instances of llama-server, from what was seen of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import HEAD, SECTION
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import trial as trials
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify.trial import Trial
+from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import say, serving
+from ansible_collections.sovereign.epyc.tests.unit.fakes.services import NUMA_MAPS, Service
+
+MAIN, RPC = "llama-chat.service", "llama-chat-rpc.service"
+EXPECT = {"cpus": "0-5", "busy_cpus": "4-5", "nodes": "0-1", "interleaved": False, "spread": "core"}
+
+
+def trial(**seen: Any) -> Trial:
+    """A request that went well on a server that guesses, but for what is said otherwise."""
+    one = Trial()
+    seen = {"tokens": 64, "rate": 12.5, "whole": True, "drafts": 3, "drafted": 60, "accepted": 45, **seen}
+    for name, value in seen.items():
+        setattr(one, name, value)
+    return one
+
+
+def plan(**changes: Any) -> dict[str, Any]:
+    kinds = ["ngram-simple", "draft"]
+    url = "http://127.0.0.1:1"
+    one = {"name": "chat", "url": url, "key_file": None, "speculation": kinds, "expect": EXPECT, "rpc": None}
+    return {**one, "files": {}, **changes}
+
+
+# Speculation and speed
+
+NOTHING = {"drafts": 0, "drafted": 0, "accepted": 0}
+UNTOLD = {"drafts": None, "drafted": None, "accepted": None}
+
+
+@pytest.mark.parametrize(
+    ("seen", "verdict", "words"),
+    [
+        ({}, "ok", r"60 tokens were guessed in 3 drafts \(ngram-simple, draft\), and 45 of them right \(75 %\)\.$"),
+        ({"drafts": None}, "ok", "^60 tokens were guessed \\("),
+        ({"accepted": 0}, "ok", r"0 of them right \(0 %\)"),
+        (
+            {**NOTHING, "speculative": False},
+            "wrong",
+            r"does not speculate, and shall \(ngram-simple, draft\): its unit",
+        ),
+        ({**UNTOLD, "speculative": False}, "wrong", "does not speculate"),
+        (NOTHING, "wrong", "does not speculate"),
+        ({**NOTHING, "speculative": True}, "unknown", "it says that it can, and guessed nothing"),
+        (UNTOLD, "unknown", "it counts nothing of it"),
+        ({**UNTOLD, "speculative": True}, "unknown", "it counts nothing of it"),
+        ({**NOTHING, "tokens": 0, "reason": "busy: no slot."}, "unknown", r"^Not known: busy: no slot\.$"),
+        ({**UNTOLD, "tokens": 0, "reason": "busy: no slot."}, "unknown", r"^Not known: busy: no slot\.$"),
+    ],
+)
+def test_whether_it_speculates(seen: dict[str, Any], verdict: str, words: str) -> None:
+    item = verify.speculation("chat", plan(), trial(**seen))
+    assert (item.name, item.verdict) == ("speculation/chat", verdict)
+    assert re.search(words, item.sentence), item.sentence
+
+
+def test_who_was_not_told_to_speculate_is_not_asked() -> None:
+    assert verify.speculation("chat", plan(speculation=[]), trial()).verdict == "unasked"
+
+
+@pytest.mark.parametrize(
+    ("seen", "verdict", "sentence"),
+    [
+        ({}, "ok", "12.5 tokens per second, with 64 of a text that repeats itself."),
+        (
+            {"whole": False, "tokens": 3},
+            "ok",
+            "12.5 tokens per second, with 3 of a text that repeats itself, cut off after 60 s.",
+        ),
+        ({"tokens": 0, "rate": None, "reason": "busy."}, "unknown", "Not known: busy."),
+        ({"tokens": 1, "rate": None}, "unknown", "Not known: a single token came."),
+    ],
+)
+def test_the_speed_is_told(seen: dict[str, Any], verdict: str, sentence: str) -> None:
+    item = verify.speed("chat", trial(**seen))
+    assert (item.verdict, item.sentence, item.found) == (verdict, sentence, "12.5" if verdict == "ok" else None)
+
+
+# Placement
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "verdict", "sentence"),
+    [
+        (
+            {"cpus": "ok", "busy_cpus": "ok", "spread": "ok", "nodes/weights": "ok"},
+            "ok",
+            "busy_cpus is ok. nodes/weights is ok.",
+        ),
+        (
+            {"cpus": "drift", "busy_cpus": "unknown", "nodes/weights": "ok"},
+            "wrong",
+            "cpus is drift. Run the play with llama_server again.",
+        ),
+        ({"cpus": "ok", "busy_cpus": "unknown", "nodes/weights": "ok"}, "unknown", "busy_cpus is unknown."),
+    ],
+)
+def test_the_worst_verdict_counts(verdicts: dict[str, str], verdict: str, sentence: str) -> None:
+    rows = [{"name": name, "verdict": word, "sentence": f"{name} is {word}."} for name, word in verdicts.items()]
+    item = verify.placement("chat", {"verdicts": rows})
+    assert (item.name, item.verdict, item.sentence) == ("placement/chat", verdict, sentence)
+
+
+# All of it
+
+
+class Instances:
+    """A host with units, whose systemd says what the test puts into ``states``, and a server that says its health."""
+
+    def __init__(self, root: Path) -> None:
+        self.service = Service(root)
+        self.states = {MAIN: "active"}
+        self.health: tuple[int, bytes] = (200, b'{"status":"ok"}')
+        self.url = ""
+        self.keys: list[object] = []
+        self.trial = trial()
+        self.service.thread(100, "0-3", 0)
+        self.service.thread(101, "4", 4)
+        self.service.thread(102, "5", 5)
+        self.runs(MAIN)
+
+    def runs(self, unit: str) -> None:
+        self.service.tree.put(f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs", "100")
+
+    def unit(self, name: str, text: str) -> None:
+        self.service.tree.put(f"{UNIT_FOLDER}/{name}", text)
+
+    def planned(self, name: str = MAIN, **changes: Any) -> None:
+        self.unit(name, f"{HEAD}\n{SECTION}{json.dumps(plan(url=self.url, **changes))}\n")
+
+    def show(self, names: list[str]) -> dict[str, dict[str, str]]:
+        return {name: {"ActiveState": self.states[name]} for name in names if name in self.states}
+
+    def run(self, url: str, key: object, clock: object) -> Trial:
+        """Stand for the request: meanwhile two threads compute."""
+        self.keys.append((url, key))
+        self.service.sleep(2)
+        self.service.thread(101, "4", 4, worked=0.5)
+        self.service.thread(102, "5", 5, worked=0.4)
+        return self.trial
+
+    def check(self) -> tuple[dict[str, tuple[str, str]], dict[str, Any]]:
+        items, facts = verify.check(Host(self.service.tree.fs), self.service)
+        return {item.name: (item.verdict, item.sentence) for item in items}, facts
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Instances]:
+    instances = Instances(tmp_path)
+    monkeypatch.setattr(verify, "show", instances.show)
+    monkeypatch.setattr(trials, "run", instances.run)
+
+    with serving(lambda request: say(request, *instances.health)) as server:
+        instances.url = server.url
+        yield instances
+
+
+def verdicts(items: dict[str, tuple[str, str]]) -> dict[str, str]:
+    return {name: verdict for name, (verdict, sentence) in items.items()}
+
+
+RIGHT = {"service/chat": "ok", "speculation/chat": "ok", "placement/chat": "ok", "speed/chat": "ok"}
+
+
+def test_an_instance_as_it_shall_be(here: Instances) -> None:
+    here.planned()
+    items, facts = here.check()
+    assert verdicts(items) == RIGHT, items
+    assert items["placement/chat"][1] == (
+        "2 busy threads may run on 4-5 and nowhere else. 100.0 % of the mapped weights (4 MiB) lies on nodes 0-1: "
+        "node 0 50.0 %, node 1 50.0 %. 100.0 % of anonymous memory (7176 KiB) lies on nodes 0-1: node 0 7.2 %, node 1 "
+        "92.8 %."
+    )
+    assert facts == {
+        "chat": {
+            "drafts": 3,
+            "drafted": 60,
+            "accepted": 45,
+            "acceptance": 0.75,
+            "tokens_per_second": 12.5,
+            "locality": {"0": 0.5, "1": 0.5},
+        }
+    }
+
+
+def test_weights_that_are_not_mapped_lie_in_anonymous_memory(here: Instances) -> None:
+    rows = [row for row in NUMA_MAPS.splitlines() if ".gguf" not in row]
+    here.service.tree.put("/proc/100/numa_maps", "\n".join(rows))
+    here.planned()
+    assert here.check()[1]["chat"]["locality"] == {"0": 0.072, "1": 0.928}
+
+
+def test_a_busy_server_is_seen_at_work_all_the_same(here: Instances) -> None:
+    here.trial = trial(tokens=0, rate=None, others=2, reason="busy: 2 requests were in work.", **UNTOLD)
+    here.planned()
+    here.service.in_window = [lambda: here.service.thread(100, "0-3", 0, worked=2)]
+    items, dummy = here.check()
+    assert verdicts(items) == {
+        **RIGHT,
+        "speculation/chat": "unknown",
+        "placement/chat": "wrong",
+        "speed/chat": "unknown",
+    }
+    assert items["speculation/chat"][1] == items["speed/chat"][1] == "Not known: busy: 2 requests were in work."
+
+
+def test_both_processes_are_watched_during_one_request(here: Instances) -> None:
+    here.runs(RPC)
+    here.planned(rpc={"unit": RPC, "expect": {"cpus": "4-5"}})
+    here.unit(RPC, HEAD)
+    items, dummy = here.check()
+    assert verdicts(items) == {**RIGHT, "placement/chat-rpc": "wrong"}
+    assert len(here.keys) == 1 and items["placement/chat-rpc"][1].startswith("1 of 3 threads may run outside 4-5")
+
+
+def test_a_process_that_does_not_run_has_no_place(here: Instances) -> None:
+    here.planned(rpc={"unit": RPC, "expect": {"cpus": "4-5"}})
+    verdict, sentence = here.check()[0]["placement/chat-rpc"]
+    assert verdict == "unknown" and sentence.startswith(f"Not known: The unit {RPC} has no control group")
+
+
+@pytest.mark.parametrize(
+    ("state", "health", "verdict", "words"),
+    [
+        ("failed", (200, b"{}"), "wrong", f"{MAIN} is failed. 'journalctl -u {MAIN}' says why; start it with"),
+        ("active", (500, b"no"), "wrong", "/health answers 500."),
+        ("activating", (503, b"{}"), "unknown", "is being started"),
+        ("active", (503, b"{}"), "unknown", "is being started"),
+    ],
+)
+def test_one_that_does_not_serve_is_asked_nothing(
+    here: Instances, state: str, health: tuple[int, bytes], verdict: str, words: str
+) -> None:
+    here.planned()
+    here.states[MAIN], here.health = state, health
+    items, facts = here.check()
+    assert verdicts(items) == {**dict.fromkeys(RIGHT, "unknown"), "service/chat": verdict}
+    assert words in items["service/chat"][1]
+    assert here.keys == [] and facts["chat"]["tokens_per_second"] is None and facts["chat"]["locality"] == {}
+    assert {items[name][1] for name in list(RIGHT)[1:]} == {"Not known: it does not serve."}
+
+
+def test_one_at_whose_port_nobody_listens_is_wrong(here: Instances) -> None:
+    here.url = "http://127.0.0.1:1"
+    here.planned()
+    verdict, sentence = here.check()[0]["service/chat"]
+    assert verdict == "wrong"
+    assert sentence.startswith(f"{MAIN} is active, and at http://127.0.0.1:1 nobody takes the connection.")
+
+
+def test_without_a_systemd_nothing_is_known(here: Instances, monkeypatch: pytest.MonkeyPatch) -> None:
+    def show(names: list[str]) -> dict[str, dict[str, str]]:
+        raise TuningError("systemd does not answer.")
+
+    monkeypatch.setattr(verify, "show", show)
+    here.planned()
+    assert here.check()[0]["service/chat"] == ("unknown", "systemd does not answer.")
+
+
+def test_the_key_comes_from_its_file(here: Instances, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("first\nsecond\n")
+    here.planned(key_file=str(tmp_path / "keys"))
+    assert verdicts(here.check()[0]) == RIGHT and here.keys == [(here.url, "first")]
+    (tmp_path / "keys").unlink()
+    items, dummy = here.check()
+    assert items["speed/chat"] == (
+        "unknown",
+        f"Not known: The file of keys {tmp_path}/keys cannot be read: No such file or directory.",
+    )
+    assert items["placement/chat"] == items["speed/chat"], "without a request nobody computes"
+
+
+def test_units_of_others_are_passed_over_and_torn_ones_are_not(here: Instances) -> None:
+    here.unit("llama-other.service", "[Service]\nExecStart=/bin/true\n")
+    here.unit("llama-torn.service", f"{HEAD}\n{SECTION}{{")
+    here.unit("llama-torn-rpc.service", HEAD)
+    here.unit("ollama.service", HEAD)
+    items, facts = here.check()
+    assert items == {
+        "service/torn": (
+            "unknown",
+            "llama-torn.service carries no plan, or a part of one. Run the play with llama_server again.",
+        )
+    }
+    assert facts == {}
+
+
+def test_no_instance_is_nothing_to_say(here: Instances) -> None:
+    assert here.check() == ({}, {})

@@ -1,0 +1,104 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+
+
+@given(st.sets(st.integers(0, cpulist.LARGEST_CPU)))
+def test_what_is_rendered_parses_back(cpus: set[int]) -> None:
+    assert cpulist.parse(cpulist.render(cpus)) == tuple(sorted(cpus))
+
+
+@given(st.text(alphabet="0123456789,- \n", max_size=20))
+def test_any_text_parses_or_is_refused_with_a_sentence(text: str) -> None:
+    try:
+        cpus = cpulist.parse(text)
+    except ValueError as error:
+        assert str(error).startswith(("'", "the range"))
+    else:
+        assert cpulist.parse(cpulist.render(cpus)) == cpus
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [("", ()), ("\n", ()), ("5", (5,)), ("0-3,8", (0, 1, 2, 3, 8)), (" 8 , 0-1", (0, 1, 8)), ("1,1", (1,))],
+)
+def test_notation(text: str, cpus: tuple[int, ...]) -> None:
+    assert cpulist.parse(text) == cpus
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("3-1", "backwards"),
+        ("a", "no CPU number"),
+        ("1-", "no CPU number"),
+        ("-1", "no CPU number"),
+        ("99999", "beyond"),
+    ],
+)
+def test_refusals(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        cpulist.parse(text)
+
+
+def test_rendering_is_the_shortest_form() -> None:
+    assert cpulist.render([3, 1, 2, 7, 9, 8]) == "1-3,7-9"
+
+
+@given(st.sets(st.integers(0, 767)), st.integers(768, 1024))
+def test_a_rendered_mask_parses_back(cpus: set[int], width: int) -> None:
+    assert cpulist.from_mask(cpulist.to_mask(cpus, width)) == tuple(sorted(cpus))
+
+
+@given(st.text(alphabet="0123456789abcdefABCDEFx,- \n", max_size=40))
+def test_any_mask_parses_or_is_refused_with_a_sentence(text: str) -> None:
+    try:
+        cpus = cpulist.from_mask(text)
+    except ValueError as error:
+        assert str(error).startswith("'")
+    else:
+        assert sum(1 << cpu for cpu in cpus) == sum(
+            int(group, 16) << 32 * at for at, group in enumerate(reversed(text.strip().split(",")))
+        )
+
+
+@pytest.mark.parametrize(
+    ("cpus", "width", "mask"),
+    [
+        ([], 1, "0"),
+        ([0], 1, "1"),
+        (range(16), 16, "ffff"),
+        ([0, 1], 16, "0003"),
+        (range(32), 32, "ffffffff"),
+        ([32], 33, "1,00000000"),
+        ([0, 33], 48, "0002,00000001"),
+        (range(96), 128, "00000000,ffffffff,ffffffff,ffffffff"),
+        ([5], 6, "20"),
+    ],
+)
+def test_masks_are_written_as_the_kernel_pads_them(cpus: list[int], width: int, mask: str) -> None:
+    assert cpulist.to_mask(cpus, width) == mask
+    assert cpulist.from_mask(mask) == tuple(cpus)
+
+
+def test_short_and_padded_masks_mean_the_same() -> None:
+    assert cpulist.from_mask("f\n") == cpulist.from_mask("00000000,0000000f") == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize("text", ["", "0xff", "fffffffff", "1,,1", "g", "-1", ",".join(["ffffffff"] * 257)])
+def test_refused_masks(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no group|beyond"):
+        cpulist.from_mask(text)
+
+
+def test_a_cpu_outside_the_mask_is_refused() -> None:
+    with pytest.raises(ValueError, match="CPU 16 does not fit into a mask for 16 CPUs"):
+        cpulist.to_mask([16], 16)

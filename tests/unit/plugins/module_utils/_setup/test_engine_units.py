@@ -1,0 +1,269 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The engine and its units, without a systemd: what is asked of it, and in which order.
+
+What systemd makes of it is tested with one, in extensions/molecule/base and tests/lab/test_new_irqs.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable
+from importlib.util import resolve_name
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import paths
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile as textfiles
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import (
+    BOOT,
+    CHECK,
+    TIMER,
+    UNIT_FOLDER,
+    WATCH,
+    Engine,
+)
+from ansible_collections.sovereign.epyc.tests.unit.fakes.engines import (
+    MODULE,
+    TEXTFILE,
+    bare,
+    files,
+    run,
+    version,
+)
+from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
+
+
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
+    return bare(tmp_path, monkeypatch)
+
+
+def addresses(outcome: Outcome) -> list[str]:
+    return sorted(outcome.diff()["after"])
+
+
+def test_it_is_installed_and_a_second_run_asks_once(systemd: Systemd) -> None:
+    done = run(systemd)
+    asked = f"show {BOOT} {WATCH}"
+    assert systemd.asked() == [asked, f"enable {BOOT} {WATCH}", f"restart {WATCH}", asked]
+    assert systemd.active == {WATCH: "active"}, "the boot service waits for the next boot"
+    assert (systemd.state(BOOT), systemd.state(WATCH)) == ("enabled", "enabled")
+    assert f"ExecStart={engine.COMMAND} apply\n" in systemd.file(BOOT).read_text()
+    assert not systemd.file(TIMER).exists()
+    assert addresses(done) == [
+        f"engine:{UNIT_FOLDER}/{WATCH}",
+        f"engine:{UNIT_FOLDER}/{BOOT}",
+        f"engine:{MODULE}",
+        f"engine:{engine.COMMAND}",
+        f"engine:{WATCH}/active",
+        f"engine:{WATCH}/enabled",
+        f"engine:{BOOT}/enabled",
+    ]
+    assert set(done.diff()["before"].values()) == {None}
+    assert run(systemd).changes == []
+    assert systemd.asked() == [asked]
+
+
+@pytest.mark.parametrize("options", [{}, {"textfile": TEXTFILE}], ids=["services", "timer"])
+def test_a_check_of_a_bare_host_says_the_same_and_writes_nothing(systemd: Systemd, options: dict[str, str]) -> None:
+    before = sorted(systemd.root.rglob("*"))
+    checked = run(systemd, check=True, **options)
+    assert sorted(systemd.root.rglob("*")) == before
+    assert [call.split()[0] for call in systemd.asked()] == ["show"]
+    assert checked.diff() == run(systemd, **options).diff()
+
+
+def test_the_host_checks_itself_and_without_a_file_that_is_left_alone(systemd: Systemd) -> None:
+    run(systemd, textfile=TEXTFILE, interval="1h 30min")
+    assert f"check --textfile {TEXTFILE}\n" in systemd.file(CHECK).read_text()
+    assert "OnUnitActiveSec=1h 30min\n" in systemd.file(TIMER).read_text()
+    assert systemd.active == {WATCH: "active", TIMER: "active"}
+    assert systemd.state(TIMER) == "enabled"
+    systemd.asked()
+    assert run(systemd).changes == []
+    assert systemd.asked() == [f"show {BOOT} {WATCH}"]
+    assert addresses(run(systemd, textfile=TEXTFILE)) == [f"engine:{UNIT_FOLDER}/{TIMER}"]
+    assert systemd.asked()[1:-1] == ["daemon-reload", f"reset-failed {TIMER}", f"try-restart {TIMER}"]
+
+
+def test_what_keeps_an_older_engine_or_unit_is_restarted(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(systemd, textfile=TEXTFILE)
+    systemd.asked()
+    version(monkeypatch, "two")
+    assert addresses(run(systemd, textfile=TEXTFILE)) == [f"engine:{MODULE}"]
+    assert systemd.asked()[1:-1] == [f"reset-failed {WATCH}", f"try-restart {WATCH}"]
+    systemd.file(WATCH).write_text("edited")
+    systemd.file(BOOT).write_text("edited")
+    systemd.reload()
+    run(systemd, textfile=TEXTFILE)
+    assert systemd.asked()[1:-1] == ["daemon-reload", f"reset-failed {WATCH}", f"try-restart {WATCH}"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "name", "address", "words", "repair"),
+    [
+        ("disable", BOOT, f"engine:{BOOT}/enabled", "disabled", f"enable {BOOT}"),
+        ("stop", WATCH, f"engine:{WATCH}/active", "inactive", f"restart {WATCH}"),
+        ("stop", TIMER, f"engine:{TIMER}/active", "inactive", f"restart {TIMER}"),
+    ],
+)
+def test_what_was_done_by_hand_is_found_and_repaired(
+    systemd: Systemd, verb: str, name: str, address: str, words: str, repair: str
+) -> None:
+    run(systemd, textfile=TEXTFILE)
+    systemd.run(["systemctl", verb, name])
+    systemd.asked()
+    checked = run(systemd, check=True, textfile=TEXTFILE)
+    assert list(checked.diff()["before"].items()) == [(address, words)]
+    assert run(systemd, textfile=TEXTFILE).diff() == checked.diff()
+    assert systemd.asked()[2:-1] == [repair]
+    assert run(systemd, textfile=TEXTFILE).changes == []
+
+
+def test_a_link_that_is_gone_is_found_though_systemd_remembers_it(systemd: Systemd) -> None:
+    run(systemd)
+    systemd.link(BOOT).unlink()
+    assert "UnitFileState=enabled" in systemd.show(BOOT)
+    assert run(systemd).diff()["before"] == {f"engine:{BOOT}/enabled": "disabled"}
+    assert systemd.link(BOOT).is_symlink()
+
+
+def test_a_run_that_ended_before_systemd_read_the_files_is_made_good(systemd: Systemd) -> None:
+    run(systemd)
+    systemd.known[WATCH] = ("older", "enabled")
+    systemd.asked()
+    assert run(systemd).diff()["before"] == {f"engine:{WATCH}/active": "active as before its file changed"}
+    assert systemd.asked()[1:-1] == ["daemon-reload", f"restart {WATCH}"]
+
+
+def test_a_masked_unit_is_replaced_and_nothing_is_written_through_its_link(
+    systemd: Systemd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = tmp_path / "null"
+    device.touch()
+    device.chmod(0o666)
+    systemd.file(WATCH).symlink_to(device)
+    modes = set()
+
+    def replace(path: str, text: str, mode: int, real: Callable[..., None] = textfiles.replace) -> None:
+        real(path, text, mode)
+        modes.add(os.stat(path).st_mode & 0o022)
+
+    monkeypatch.setattr(engine.textfile, "replace", replace)
+    systemd.refuses = "enable"
+    with pytest.raises(TuningError, match="was put back"):
+        run(systemd)
+    assert systemd.file(WATCH).readlink() == device
+    systemd.refuses = ""
+    done = run(systemd)
+    assert done.diff()["before"][f"engine:{UNIT_FOLDER}/{WATCH}"] == f"link to {device}"
+    assert device.read_text() == ""
+    assert not systemd.file(WATCH).is_symlink()
+    assert modes == {0}, "not even for a moment may anybody write it"
+
+
+def test_a_file_that_anybody_may_write_is_repaired(systemd: Systemd) -> None:
+    run(systemd)
+    systemd.file(BOOT).chmod(0o666)
+    (address, value), *more = run(systemd).diff()["before"].items()
+    assert (address, more) == (f"engine:{UNIT_FOLDER}/{BOOT}", [])
+    assert str(value).endswith(f" 0666 {os.geteuid()}")
+    assert systemd.file(BOOT).stat().st_mode & 0o7777 == 0o644
+
+
+def test_a_file_of_somebody_else_is_taken_from_them(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(systemd)
+    owners = []
+    monkeypatch.setattr(os, "chown", lambda path, *ids: owners.append((path, *ids)))
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(TuningError, match="without effect"):
+        run(systemd)
+    assert (str(systemd.file(BOOT)), os.getuid() + 1, -1) in owners
+
+
+def test_nothing_is_left_of_it(systemd: Systemd) -> None:
+    before = files(systemd)
+    metrics = systemd.root / TEXTFILE.lstrip("/")
+    run(systemd, textfile=TEXTFILE)
+    metrics.parent.mkdir(parents=True)
+    metrics.write_text("sovereign_epyc_check_success 1\n")
+    systemd.active.update({BOOT: "active", CHECK: "failed"})
+    systemd.asked()
+    run(systemd, present=False, textfile=TEXTFILE)
+    assert files(systemd) == before
+    assert not (systemd.root / paths.ENGINE.lstrip("/")).exists()
+    assert "active" not in systemd.active.values()
+    assert systemd.asked()[1:-1] == [
+        f"stop {BOOT} {WATCH} {TIMER}",
+        f"show {BOOT} {WATCH} {CHECK} {TIMER}",
+        f"reset-failed {CHECK}",
+        f"disable {BOOT} {WATCH} {TIMER}",
+        "daemon-reload",
+    ]
+    assert run(systemd, present=False, textfile=TEXTFILE).changes == []
+    assert len(systemd.asked()) == 1
+
+
+def test_without_its_file_the_metrics_are_not_looked_for(systemd: Systemd) -> None:
+    run(systemd, textfile=TEXTFILE)
+    assert f"engine:{UNIT_FOLDER}/{TIMER}" in addresses(run(systemd, present=False))
+    assert not systemd.file(TIMER).exists()
+
+
+@pytest.mark.parametrize(
+    "interval", ["90", "15min", "1h30min", "1h 30min", "1.5h", ".5 s", "5 10", "12.34 .56", "2M", "1week 2days", "5us"]
+)
+def test_a_time_that_systemd_knows(interval: str) -> None:
+    assert Engine(False, TEXTFILE, interval).present is False
+
+
+@pytest.mark.parametrize(
+    "interval",
+    [
+        "",
+        " ",
+        "0",
+        "0min",
+        "-5",
+        "5minx",
+        "5 MIN",
+        "12.34.56",
+        "5.",
+        "1hmin",
+        "infinity",
+        "often",
+        "99999999999y",
+        "5\n",
+    ],
+)
+def test_a_time_that_systemd_does_not_know(interval: str) -> None:
+    with pytest.raises(BadRequest, match=r"(?s)interval is .* has to be a time above zero"):
+        Engine(True, "", interval)
+
+
+@pytest.mark.parametrize("textfile", ["x.prom", "/etc", "/a b.prom", "/a%n.prom", "/a$B.prom", "/a.prom\n", '/"a.prom'])
+def test_a_file_that_a_unit_cannot_name(textfile: str) -> None:
+    with pytest.raises(BadRequest, match=r"whole path of a file whose name ends with \.prom"):
+        Engine(True, textfile)
+
+
+def test_nothing_on_the_host_needs_what_only_installs() -> None:
+    """Also where a module is imported only when it is needed, which loading the engine would not show."""
+    sources = {path[len(engine.PACKAGE) + 1 :]: text for path, text in engine._sources().items()}
+    modules = {path[: -len(".py")].removesuffix("/__init__").replace("/", "."): text for path, text in sources.items()}
+    assert len(modules) > 60
+    for name, text in modules.items():
+        package = f"x.{name}" if f"{name.replace('.', '/')}/__init__.py" in sources else f"x.{name}".rpartition(".")[0]
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                base = resolve_name("." * node.level + (node.module or ""), package)[len("x.") :]
+                wanted = {base} if base in modules else {f"{base}.{alias.name}".lstrip(".") for alias in node.names}
+                assert wanted <= modules.keys(), f"{name} imports {wanted - modules.keys()}, which is not installed"

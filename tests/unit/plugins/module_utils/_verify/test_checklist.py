@@ -1,0 +1,239 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.items import Item
+from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+
+SHOW = {
+    "LoadState": "loaded",
+    "UnitFileState": "enabled",
+    "ActiveState": "active",
+    "Result": "success",
+    "ExecMainStatus": "0",
+    "ConditionResult": "yes",
+    "ConditionTimestampMonotonic": "123",
+}
+
+
+def verdict(address: str, wanted: str | None, found: str | None, **changes: Any) -> Verdict:
+    one = Verdict({"cmdline": "cmdline/x"}.get(address.split(":")[0], f"{address.split(':')[0]}/x"), address, wanted)
+    one.found = found
+    one.live = "ok" if wanted == found else "drift"
+    one.persistent = "ok"
+    for name, value in changes.items():
+        setattr(one, name, value)
+    return one
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hosts.Host:
+    """A small machine whose systemd answers what the test puts into SHOW."""
+    monkeypatch.setattr(boot_service.command, "run", lambda words: "\n".join(f"{k}={v}" for k, v in SHOW.items()))
+    host = hosts.small(tmp_path)
+    host.put("/proc/cmdline", "ro")
+    host.put("/proc/uptime", "1000.0 1.0")
+    host.put("/sys/devices/system/cpu/isolated", "")
+    return host
+
+
+def check(tree: hosts.Host, verdicts: list[Verdict], **expected: Any) -> dict[str, Item]:
+    rules = {"bios": {}, "layers": [], "units": {}, "allow_pending_reboot": False, **expected}
+    return {item.name: item for item in checklist.Checklist(**rules).check(Host(tree.fs), verdicts)}
+
+
+def test_a_bare_host_is_asked_nothing(tree: hosts.Host) -> None:
+    items = check(tree, [])
+    assert {name for name, item in items.items() if item.verdict != "unasked"} == {"boot_service"}
+    assert checklist_items.complaints(list(items.values())) == []
+
+
+def test_a_layer_that_shall_be_there_and_never_ran_is_wrong(tree: hosts.Host) -> None:
+    item = check(tree, [], layers=["msr"])["msr"]
+    assert (item.verdict, item.sentence) == (
+        "wrong",
+        "Nothing is stored for it on this host, and it shall be. Run site.yml.",
+    )
+
+
+def test_drift_is_named_with_both_values_and_the_way_out(tree: hosts.Host) -> None:
+    rows = [verdict("resctrl:draft/L3/2", "f", "ff"), verdict("resctrl:draft/L3/3", "f", "f")]
+    item = check(tree, rows)["resctrl"]
+    assert item.verdict == "wrong"
+    assert item.sentence == (
+        "resctrl:draft/L3/2 is ff and shall be f. Run site.yml again, or 'sovereign-epyc apply' on the host."
+    )
+
+
+def test_many_are_counted(tree: hosts.Host) -> None:
+    rows = [verdict(f"irq:{number}/affinity", "0", "1") for number in range(9)]
+    assert "irq:2/affinity is 1 and shall be 0; and 6 more. Run" in check(tree, rows)["irq"].sentence
+
+
+def test_what_is_right_now_and_not_at_boot_is_wrong(tree: hosts.Host) -> None:
+    rows = [verdict("sysfs:thp/enabled", "always", "always", persistent="drift", reason="set persistent")]
+    item = check(tree, rows)["sysfs"]
+    assert item.verdict == "wrong"
+    assert item.sentence.startswith(
+        "sysfs:thp/enabled is always as it shall be, and will not be after a boot: set pers"
+    )
+
+
+def test_unknown_is_not_fine(tree: hosts.Host) -> None:
+    rows = [
+        verdict("msr:0xc0000108[1]/cpu3", "1", None, live="unknown", persistent="unknown", reason="CPU 3 is offline")
+    ]
+    item = check(tree, rows)["msr"]
+    assert (item.verdict, item.clean) == ("unknown", False)
+    assert item.sentence.startswith("msr:0xc0000108[1]/cpu3 is unknown: CPU 3 is offline. Run site.yml")
+
+
+@pytest.mark.parametrize(("allowed", "expected"), [(False, "wrong"), (True, "pending")])
+def test_a_parameter_that_waits_for_a_reboot(tree: hosts.Host, allowed: bool, expected: str) -> None:
+    rows = [verdict("cmdline:nohz_full", "1-3", None, pending_reboot=True)]
+    item = check(tree, rows, allow_pending_reboot=allowed)["cmdline"]
+    assert item.verdict == expected
+    assert item.sentence == "cmdline:nohz_full is nothing and shall be 1-3, which waits for a reboot. Run reboot.yml."
+
+
+def test_waiting_excuses_no_drift(tree: hosts.Host) -> None:
+    rows = [
+        verdict("cmdline:nohz_full", "1-3", None, pending_reboot=True),
+        verdict("cmdline:quiet", None, "", persistent="drift"),
+    ]
+    assert check(tree, rows, allow_pending_reboot=True)["cmdline"].verdict == "wrong"
+
+
+def test_only_a_boot_parameter_waits_for_a_reboot() -> None:
+    assert not checklist.waits(verdict("irq:irqbalance/banned", "1", "2", pending_reboot=True))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "shown", "expected"),
+    [
+        ("nohz_full", "1-3", "1-3", "ok"),
+        ("nohz_full", "1-3", "1-2", "wrong"),
+        ("nohz_full", "1-3", " (null)", "wrong"),
+        ("nohz_full", "1-3", None, "wrong"),
+        ("isolcpus", "domain,managed_irq,1-3", "1-3", "ok"),
+        ("isolcpus", "1-3", "", "wrong"),
+        ("isolcpus", "managed_irq,1-3", "", "unasked"),
+    ],
+)
+def test_the_kernel_must_have_isolated_what_its_line_says(
+    tree: hosts.Host, parameter: str, value: str, shown: str | None, expected: str
+) -> None:
+    file = {"nohz_full": "nohz_full", "isolcpus": "isolated"}[parameter]
+    if shown is not None:
+        tree.put(f"/sys/devices/system/cpu/{file}", shown)
+    assert check(tree, [verdict(f"cmdline:{parameter}", value, value)])["isolation"].verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("shown", "word", "expected"),
+    [
+        ({}, "done", "ok"),
+        ({"LoadState": "not-found"}, "missing", "wrong"),
+        ({"UnitFileState": "disabled"}, "missing", "wrong"),
+        ({"ActiveState": "failed", "Result": "exit-code", "ExecMainStatus": "1"}, "failed", "wrong"),
+        ({"ActiveState": "activating"}, "starting", "unknown"),
+        ({"ActiveState": "inactive", "Job": "77"}, "starting", "unknown"),
+        ({"ActiveState": "inactive", "ConditionResult": "no"}, "idle", "ok"),
+        ({"ActiveState": "inactive", "ConditionTimestampMonotonic": "0"}, "missed", "wrong"),
+    ],
+)
+def test_boot_service(
+    tree: hosts.Host, monkeypatch: pytest.MonkeyPatch, shown: dict[str, str], word: str, expected: str
+) -> None:
+    for key, value in shown.items():
+        monkeypatch.setitem(SHOW, key, value)
+    tree.put(boot_service.UNIT, "")
+    os.utime(tree.root / boot_service.UNIT.lstrip("/"), (1, 1))
+    item = check(tree, [])["boot_service"]
+    assert (item.found, item.verdict) == (word, expected)
+
+
+def test_a_boot_service_younger_than_the_boot_had_no_turn_yet(
+    tree: hosts.Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SHOW, "ActiveState", "inactive")
+    tree.put(boot_service.UNIT, "")
+    assert check(tree, [])["boot_service"].found == "idle"
+
+
+def test_a_host_without_systemd_is_unknown(tree: hosts.Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(words: object) -> str:
+        raise TuningError("'systemctl show' failed.")
+
+    monkeypatch.setattr(boot_service.command, "run", refuse)
+    item = check(tree, [])["boot_service"]
+    assert (item.verdict, item.sentence) == ("unknown", "'systemctl show' failed.")
+
+
+def threads(tree: hosts.Host, *where: tuple[str, int]) -> None:
+    """Put a service whose threads may run on some CPUs and were last on one."""
+    tree.put("/sys/fs/cgroup/system.slice/llama.service/cgroup.procs", "100")
+    for number, (may, last) in enumerate(where):
+        folder = f"/proc/100/task/{100 + number}"
+        switches = "voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0"
+        tree.put(f"{folder}/status", f"Name:\tllama\nCpus_allowed_list:\t{may}\n{switches}")
+        tree.put(f"{folder}/stat", f"{100 + number} (a) b) S {' '.join(['0'] * 35)} {last} 0")
+
+
+def placement(tree: hosts.Host, cpus: str = "") -> Item:
+    return check(tree, [], units={"llama.service": cpus})["threads/llama.service"]
+
+
+def test_a_service_that_does_not_run_is_unknown(tree: hosts.Host) -> None:
+    item = placement(tree)
+    assert item.verdict == "unknown"
+    assert "it does not run" in item.sentence
+
+
+def test_threads_outside_of_their_cpus(tree: hosts.Host) -> None:
+    threads(tree, ("4-7", 4), ("0-15", 5))
+    item = placement(tree, "4-7")
+    assert item.verdict == "wrong"
+    assert item.sentence == (
+        "1 of 2 threads may also run on 0-3,8-15, outside of 4-7 (4-7). Set AllowedCPUs=4-7 for llama.service."
+    )
+    assert placement(tree).verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    ("isolated", "where", "expected"),
+    [
+        ("4-7", [("4-7", 4)] * 4, "wrong"),  # piled up
+        ("", [("4-7", 4)] * 4, "ok"),  # the kernel moves them when they have work
+        ("4-7", [("4-7", 4), ("4-7", 5), ("4-7", 6), ("4-7", 7)], "ok"),
+        ("4-7", [("4", 4), ("5", 5), ("6", 6), ("7", 7)], "ok"),  # pinned
+        ("4-7", [("4-7", 4)], "ok"),
+    ],
+)
+def test_threads_on_isolated_cpus_must_be_spread(
+    tree: hosts.Host, isolated: str, where: list[tuple[str, int]], expected: str
+) -> None:
+    tree.put("/sys/devices/system/cpu/isolated", isolated)
+    threads(tree, *where)
+    assert placement(tree).verdict == expected
+
+
+def test_the_page_counts_and_shouts(tree: hosts.Host) -> None:
+    items = check(tree, [verdict("resctrl:draft/L3/2", "f", "ff")], bios={"nps": "NPS4", "smt": "on"})
+    page = checklist_items.render(list(items.values())).splitlines()
+    assert page[0] == "ok       NUMA nodes per socket  It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains)."
+    assert page[1].startswith("WRONG    SMT  ")
+    assert page[-1] == "11 items: 2 ok, 2 wrong, 0 unknown, 7 unasked"

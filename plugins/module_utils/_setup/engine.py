@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PACKAGE = f"{ENGINE}/sovereign_epyc"
 #: Packages and modules that stay away from the host: what needs Ansible, and what is only about installing.
-NOT_INSTALLED = ("_ansible", "_knobs.files", "_knobs.units", "_llama.build", "_llama.unit", "_llama.verify", "_setup")
+NOT_INSTALLED = ("_ansible", "_knobs.files", "_knobs.units", "_llama.builder", "_llama.unit", "_llama.verify", "_setup")
 LAUNCHER = f"""#!/usr/bin/python3
 # Installed by sovereign.epyc: do not change it here.
 

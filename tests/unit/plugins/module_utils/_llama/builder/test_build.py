@@ -24,8 +24,8 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import command
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.build import build as llama_build
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.build import cmake, source
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.builder import build as llama_build
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.builder import cmake, source
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import say, serving
 

@@ -1,0 +1,144 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The engine's packages import from lower ones only, nothing imports in a circle, and a package says what it is.
+
+The order of the packages is the list of CONTRIBUTING.md, so that it is what people read. An import counts wherever it
+stands: at the top, for types only, or inside a function.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from graphlib import CycleError, TopologicalSorter
+from importlib.util import resolve_name
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ENGINE = ROOT / "plugins/module_utils"
+PREFIX = "ansible_collections.sovereign.epyc.plugins.module_utils"
+#: Folders that pytest or git pass over wherever they are, so that what is in them is neither tested nor kept.
+PASSED_OVER = {"build", "dist", "venv", "node_modules"}
+
+
+def order() -> list[str]:
+    """Return the packages and modules of the list from top to bottom; what is indented belongs to the line above it."""
+    block = (ROOT / "CONTRIBUTING.md").read_text().partition("```text\n_ansible")[2].partition("```")[0]
+    names, parent = ["_ansible"], ""
+    for line in block.splitlines()[1:]:
+        name = line.split()[0].rstrip("/")
+        parent = parent if line[0] == " " else name
+        names.append(name if parent == name else f"{parent}.{name}")
+    return names
+
+
+def modules(root: Path) -> dict[str, Path]:
+    """Return the files of a tree by their dotted names; a package has the name of its folder."""
+    found = {path.relative_to(root).with_suffix(""): path for path in root.rglob("*.py")}
+    return {".".join(name.parts).removesuffix(".__init__"): path for name, path in found.items()}
+
+
+def imports(name: str, there: dict[str, Path], prefix: str) -> Iterator[str]:
+    """Yield the modules of the same tree that a module imports."""
+    package = f"{prefix}.{name}" if there[name].name == "__init__.py" else f"{prefix}.{name}".rpartition(".")[0]
+    for node in ast.walk(ast.parse(there[name].read_text())):
+        if isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module or ""
+            names = [f"{base}.{alias.name}" for alias in node.names]
+        else:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for full in names:
+            inside = [full[len(prefix) + 1 :], full[len(prefix) + 1 :].rpartition(".")[0]]
+            yield from [one for one in inside if full.startswith(f"{prefix}.") and one in there][:1]
+
+
+def upward(root: Path) -> list[str]:
+    """Return the imports that do not go down; within one line of the list a module may import another."""
+    names, there = order(), modules(root)
+
+    def place(module: str) -> int:
+        parts = module.split(".")
+        return max(names.index(one) for one in (".".join(parts[:2]), parts[0]) if one in names)
+
+    pairs = [(one, other) for one in there for other in imports(one, there, PREFIX)]
+    return [f"{one} imports {other}" for one, other in pairs if place(one) > place(other)]
+
+
+def circle(root: Path, prefix: str) -> list[str]:
+    """Return modules that import each other in a circle, an empty list where there are none."""
+    there = modules(root)
+    try:
+        TopologicalSorter({name: list(imports(name, there, prefix)) for name in there}).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def untold(root: Path) -> list[str]:
+    """Return the packages whose __init__.py is not one sentence, and folders that no tool would look into."""
+    folders = {path.parent for path in root.rglob("*.py")} - {root}
+    inits = {folder: folder / "__init__.py" for folder in folders}
+    docs = {
+        folder: ast.get_docstring(ast.parse(init.read_text())) if init.exists() else ""
+        for folder, init in inits.items()
+    }
+    bad = [folder for folder, doc in docs.items() if not re.fullmatch(r"[A-Z_a-z].*\.", doc or "")]
+    return sorted(
+        str(folder.relative_to(root)) for folder in {*bad, *(one for one in folders if one.name in PASSED_OVER)}
+    )
+
+
+def test_imports_go_down() -> None:
+    assert upward(ENGINE) == []
+
+
+def test_every_line_of_the_list_is_there() -> None:
+    there = modules(ENGINE)
+    assert [name for name in order() if name not in there] == []
+    assert {name.split(".")[0] for name in there} == {name.split(".")[0] for name in order()}
+
+
+def test_nothing_imports_in_a_circle() -> None:
+    assert circle(ENGINE, PREFIX) == []
+    assert circle(ROOT / "lab/vepyc", "vepyc") == []
+
+
+def test_packages_say_what_they_are() -> None:
+    assert untold(ENGINE) == []
+
+
+def upward_for_types(copy: Path) -> bool:
+    append(copy / "_io/command.py", "if TYPE_CHECKING:\n    from .._knobs.knob import Knob\n")
+    return upward(copy) == ["_io.command imports _knobs.knob"]
+
+
+def upward_in_a_package(copy: Path) -> bool:
+    append(copy / "_knobs/ledger.py", "def later():\n    from . import desired\n")
+    return upward(copy) == ["_knobs.ledger imports _knobs.desired"]
+
+
+def round_about(copy: Path) -> bool:
+    append(copy / "_notation/sizes.py", "from .masks import GRAMMAR\n")
+    return set(circle(copy, PREFIX)) == {"_notation.sizes", "_notation.masks"} and upward(copy) == []
+
+
+def without_a_sentence(copy: Path) -> bool:
+    (copy / "_models/__init__.py").write_text("")
+    (copy / "_host/__init__.py").unlink()
+    return untold(copy) == ["_host", "_models"]
+
+
+def append(path: Path, text: str) -> None:
+    path.write_text(f"{path.read_text()}\n{text}")
+
+
+@pytest.mark.parametrize("planted", [upward_for_types, upward_in_a_package, round_about, without_a_sentence])
+def test_what_is_planted_is_found(planted: Callable[[Path], bool], tmp_path: Path) -> None:
+    shutil.copytree(ENGINE, tmp_path / "engine", ignore=shutil.ignore_patterns("__pycache__"))
+    assert planted(tmp_path / "engine")

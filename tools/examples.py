@@ -29,8 +29,8 @@ from tools.example_specs import PLUGINS, ROOT, Wrong, check_task, check_variable
 from vepyc.play import run
 
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/*.md", "roles/*/README.md"]
-#: Languages of blocks. Of the last two only names of metrics and of the environment are looked at.
-LANGUAGES = {"yaml", "bash", "ini", "text"}
+#: Languages of blocks. Of ini and text only names of metrics and of the environment are looked at; a test runs Python.
+LANGUAGES = {"yaml", "bash", "ini", "text", "python"}
 
 
 class Block(NamedTuple):
@@ -65,6 +65,8 @@ def check(block: Block) -> tuple[str, str]:
     if block.language == "bash":
         for line in block.text.replace("\\\n", " ").splitlines():
             check_line(line)
+    if block.language == "python":
+        compile(block.text, block.where, "exec")
     if block.language != "yaml":
         return "", ""
     try:

@@ -145,7 +145,7 @@ def _make(only: str | None = None) -> tuple[list[Change], list[str]]:
         try:
             if name not in KNOBS:
                 raise TuningError(f"This version of the collection has no knob {name}.")
-            outcome = converge(KNOBS[name](host, options), ledger)
+            outcome = converge(KNOBS[name].build(host, options), ledger)
         except TuningError as error:
             failures.append(f"{name}/{label}: {error}")
             continue

@@ -28,10 +28,12 @@ options:
     description: Whether to expect two threads on each core.
     type: bool
   layers:
-    description: Knobs that must have a stored request on the host. A layer that never ran is not noticed otherwise.
+    description:
+      - Knobs that must have a stored request on the host, by the name that their addresses begin with, such as
+        V(resctrl) or V(cmdline). A layer that never ran is not noticed otherwise.
+      - One that there is not is refused.
     type: list
     elements: str
-    choices: [sysfs, hugepages, resctrl, cpufreq, msr, irq, cmdline]
     default: []
   units:
     description:
@@ -203,7 +205,7 @@ def main() -> None:
     spec = dict(
         nps=dict(type="int", choices=[0, 1, 2, 4]),
         smt=dict(type="bool"),
-        layers=dict(type="list", elements="str", choices=list(checklist.LAYERS), default=[]),
+        layers=dict(type="list", elements="str", default=[]),
         units=dict(type="dict", default={}),
         services=dict(type="bool", default=True),
         allow_pending_reboot=dict(type="bool", default=False),

@@ -23,6 +23,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings imp
     Finding,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import DRIFT, OK, UNKNOWN, Verdict
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,21 +33,15 @@ if TYPE_CHECKING:
 HALF = "check mode tells only one of now and at boot; drift.yml tells both"
 HIDDEN = "the task has no_log"
 #: What outlives a boot, so that before and after are of the next one.
-LASTING = ("cmdline:", "desired:", "engine:", "irq:irqbalance/", "llama:", "prerequisites:/")
+LASTING = (
+    *(f"{row.name}:{begin}" for row in KNOBS.values() for begin in row.lasting),
+    *("desired:", "engine:", "llama:", "prerequisites:/"),
+)
 #: With these, what runs now is an address of its own.
 RUN = ("engine:", "llama:")
 RUNNING = "/active"
 #: Our module -> its layer. A task of it that would change nothing counts as one setting.
-MODULES = {
-    "sysfs_settings": "sysfs",
-    "hugepages": "hugepages",
-    "resctrl_schemata": "resctrl",
-    "cpufreq_per_ccd": "cpufreq",
-    "msr_bits": "msr",
-    "irq_affinity": "irq",
-    "kernel_cmdline": "cmdline",
-    "epyc_engine": BOOT,
-}
+MODULES = {**{row.module: row.name for row in KNOBS.values()}, "epyc_engine": BOOT}
 LAST_RUN = "epyc_last_run"
 #: With one of these keys a task was left out on purpose; without, check mode could not run it.
 ON_PURPOSE = ("skip_reason", "skipped_reason", "false_condition")

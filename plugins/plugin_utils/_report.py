@@ -14,9 +14,8 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import APPLY, BOOT, LAYERS, OTHER, STATUSES
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import APPLY, LAYERS, STATUSES
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.checklist import LAYERS as TITLES
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._hostnames import fold
 
 if TYPE_CHECKING:
@@ -27,7 +26,8 @@ KIND = "sovereign.epyc.drift"
 UNREACHABLE, FAILED, DRIFT, UNKNOWN, CLEAN = "unreachable", "failed", "drift", "unknown", "clean"
 #: What a host can be, in the order of the report: first what somebody has to look at first.
 STATES = (UNREACHABLE, FAILED, DRIFT, UNKNOWN, CLEAN)
-LAYER_TITLES = {**TITLES, BOOT: "boot service", OTHER: "other tasks"}
+#: Layers in the order of the report.
+ORDER = list(LAYERS)
 
 Document = dict[str, Any]
 
@@ -102,7 +102,7 @@ class Gathering:
                 "gone": len(gone),
                 "settings": _sum(row["coverage"] for row in rows),
             },
-            "layers": [{"name": layer, "title": LAYER_TITLES[layer]} for layer in LAYERS],
+            "layers": [{"name": layer, "title": title} for layer, title in LAYERS.items()],
             "groups": _groups(rows),
             "findings": findings,
             "gone": gone,
@@ -118,7 +118,7 @@ class Gathering:
         data = [json.loads(text) for text in self._texts]
         ranks = sorted(
             range(len(data)),
-            key=lambda n: (LAYERS.index(data[n]["layer"]), -hosts[n], natural(f"{data[n]['what']} {data[n]['where']}"),
+            key=lambda n: (ORDER.index(data[n]["layer"]), -hosts[n], natural(f"{data[n]['what']} {data[n]['where']}"),
                            self._texts[n]),
         )  # fmt: skip
         return {number: rank + 1 for rank, number in enumerate(ranks)}
@@ -206,7 +206,7 @@ class Past:
                 if not wrong & set(one["addresses"]):
                     hosts.setdefault(json.dumps(one, sort_keys=True), []).append(row["name"])
         result = [{"hosts": names, "label": fold(names), **json.loads(text)} for text, names in hosts.items()]
-        return sorted(result, key=lambda one: (LAYERS.index(one["layer"]), natural(one["label"]), one["what"]))
+        return sorted(result, key=lambda one: (ORDER.index(one["layer"]), natural(one["label"]), one["what"]))
 
 
 def command(repair: str, hosts: Sequence[str], inventory: Sequence[str]) -> str:

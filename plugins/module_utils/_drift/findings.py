@@ -10,6 +10,8 @@ A boot service that is not enabled is one finding too, though it takes every set
 from __future__ import annotations
 
 from .._io.paths import SERVICE
+from .._knobs.catalogue import KNOBS, row_of
+from .._knobs.knob import L3_DOMAIN
 from . import origin, words
 from .verdict import DRIFT, OK, UNKNOWN
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from .._host.host import Host
-    from .origin import RoleOf
+    from .._knobs.catalogue import RoleOf
     from .verdict import Verdict
 
 UNSUPPORTED = "unsupported"
@@ -26,7 +28,8 @@ UNSUPPORTED = "unsupported"
 STATUSES = (OK, UNSUPPORTED, UNKNOWN, DRIFT)
 #: The layers of a report, in its order. The last two are no knobs.
 BOOT, OTHER = "boot", "other"
-LAYERS = ("sysfs", "hugepages", "resctrl", "cpufreq", "msr", "irq", "cmdline", BOOT, OTHER)
+#: Layer -> its name for people, in the order of the recipe.
+LAYERS = {**{row.name: row.title for row in KNOBS.values()}, BOOT: "boot service", OTHER: "other tasks"}
 #: Prefixes of what is stored for the boot service.
 STORED = ("desired", "engine")
 SITE, REBOOT = "sovereign.epyc.site", "sovereign.epyc.reboot"
@@ -117,14 +120,15 @@ def findings(verdicts: Iterable[Verdict], boot: str = "", host: Host | None = No
     result = [teller.finding(members, boot) for members in folded.values()]
     if boot:
         result.append(_boot_finding(boot, lost))
-    return sorted(result, key=lambda one: (LAYERS.index(one.layer), words.natural(f"{one.what} {one.where}")))
+    return sorted(result, key=lambda one: (list(LAYERS).index(one.layer), words.natural(f"{one.what} {one.where}")))
 
 
 def _key(verdict: Verdict) -> tuple[object, ...]:
     what, unit, dummy = words.describe(verdict.address)
     key = (what, unit, verdict.request, verdict.live, verdict.persistent, verdict.pending_reboot, verdict.reason)
-    # Every boot parameter has a value of its own, and they come and go together; so does what is stored.
-    if verdict.address.startswith(("cmdline:", "engine:", "desired:")):
+    # What is stored has a value for each address too.
+    row = row_of(verdict.address)
+    if row.each_its_own_value if row else verdict.address.partition(":")[0] in STORED:
         return key
     return (*key, verdict.wanted, verdict.found, verdict.at_boot)
 
@@ -154,7 +158,7 @@ class _Teller:
         what, unit, dummy = words.describe(first.address)
         places = [place for place in (words.describe(one.address)[2] for one in members) if place is not None]
         finding = Finding(layer_of(first.address), what, status(first, boot))
-        finding.where = words.where(unit, places, self.ccds() if unit == words.L3_DOMAIN else None)
+        finding.where = words.where(unit, places, self.ccds() if unit == L3_DOMAIN else None)
         finding.wanted = _together(members, "wanted")
         finding.found = _together(members, "found")
         finding.at_boot = _together(members, "at_boot")
@@ -203,7 +207,7 @@ def _together(members: Sequence[Verdict], name: str) -> str:
 def _repair(finding: Finding) -> str:
     if finding.status == UNSUPPORTED:
         return ""
-    if finding.layer == "cmdline" and finding.pending_reboot:
+    if finding.layer in KNOBS and KNOBS[finding.layer].needs_reboot and finding.pending_reboot:
         return f"{REBOOT} -e epyc_reboot_ok=true"
     if finding.role:
         return f"{SITE} --tags {finding.role}"

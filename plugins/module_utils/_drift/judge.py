@@ -48,7 +48,7 @@ def _of_request(host: Host, name: str, request: str, options: Mapping[str, Any],
     if name not in KNOBS:
         return [unknown(request, f"{name}:", f"this version of the collection has no knob {name}")]
     try:
-        knobs = KNOBS[name](host, options)
+        knobs = KNOBS[name].build(host, options)
     except TuningError as error:
         return [_not_known(request, f"{name}:", error)]
     verdicts: list[Verdict] = []

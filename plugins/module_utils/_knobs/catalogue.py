@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every knob by name, in the order in which they are applied: what takes CPUs away or brings them comes first.
+"""The table of knobs: one row each, in the order in which they are applied. SMT, which decides on CPUs, comes first.
 
-Adding a knob means adding its file, its module, and here a function and a line. The functions import a knob's file when
-it is wanted, because loading all of them takes half as long as all that Ansible does on the host.
+Everything that is known of a knob beside its engine file is in its row: check, undo, the boot service, the checklist,
+the drift report and its schema ask the table. docs/add-a-knob.md adds a row.
 """
 
 from __future__ import annotations
@@ -16,66 +16,224 @@ from .ledger import Original
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from typing import Any, Optional
 
     from .._host.host import Host
-    from .knob import Knob
+    from .knob import Knob, Words
     from .ledger import Ledger
 
-    Build = Callable[[Host, Mapping[str, Any]], Sequence[Knob]]
+    #: The role of a CPU in the plan.
+    RoleOf = Callable[[int], Optional[str]]
 
 
-def _sysfs(host: Host, options: Mapping[str, Any]) -> Sequence[Knob]:
-    from .sysfs import build
+class Row:
+    """One knob: written above a function that imports its engine file, and that has its name.
 
-    return build(host, options)
+    The name begins its addresses and its stored requests, and names its layer in reports.
+    """
+
+    def __init__(
+        self,
+        *,
+        module: str,
+        title: str,
+        roles: Mapping[str, str],
+        variables: Mapping[str, str],
+        variable_of_removed: str = "",
+        lasting: Sequence[str] = (),
+        needs_reboot: bool = False,
+        each_its_own_value: bool = False,
+    ) -> None:
+        """``module`` is the name of the Ansible module, ``title`` that of the layer for people.
+
+        ``roles`` maps the label of a stored request to the role that stores it. ``variables`` maps the begin of an
+        address, without the name of the knob, to the variable of the inventory that decides on it; the longest begin
+        counts, and {role} stands for the role of the CPU in the plan. ``variable_of_removed`` decides instead of the
+        one for "" where nothing is wanted.
+
+        ``lasting`` are begins of addresses that outlive a boot, and ``needs_reboot`` tells that they wait for one.
+        ``each_its_own_value`` has settings reported together though their values differ.
+        """
+        self.name = ""
+        self.module = module
+        self.title = title
+        self.roles = roles
+        self.lasting = tuple(lasting)
+        self.needs_reboot = needs_reboot
+        self.each_its_own_value = each_its_own_value
+        self._variables = sorted(variables.items(), key=lambda row: -len(row[0]))
+        self._variable_of_removed = variable_of_removed
+
+    def __call__(self, load: Callable[[], Any]) -> Row:
+        """Take the function below, and a place in the table."""
+        self.name, self._load = load.__name__, load
+        KNOBS[self.name] = self
+        return self
+
+    def load(self) -> Any:
+        """Return the engine file, imported now: loading all of them takes half as long as all of Ansible on a host."""
+        return self._load()
+
+    def build(self, host: Host, options: Mapping[str, Any]) -> Sequence[Knob]:
+        """Return the knobs of a request."""
+        knobs: Sequence[Knob] = self.load().build(host, options)
+        return knobs
+
+    def describe(self, rest: str) -> Words:
+        """Return what a setting is, its unit and its place, from an address without the name of the knob."""
+        describe = getattr(self.load(), "describe", None)
+        words: Words = describe(rest) if describe else (rest, "", None)
+        return words
+
+    def shown(self, rest: str, text: str) -> str:
+        """Return what a value means, for people."""
+        shown = getattr(self.load(), "shown", None)
+        return str(shown(rest, text)) if shown else text
+
+    def variable(self, rest: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
+        """Return the variable that decides on a setting, an empty text where none does."""
+        begin, name = next((row for row in self._variables if rest.startswith(row[0])), ("", ""))
+        if not begin and wanted is None and self._variable_of_removed:
+            return self._variable_of_removed
+        if "{role}" not in name:
+            return name
+        cpu = _cpu_of(rest)
+        role = role_of(cpu) if role_of is not None and cpu is not None else None
+        return name.format(role=role) if role in ("draft", "verify", "housekeeping") else ""
 
 
-def _hugepages(host: Host, options: Mapping[str, Any]) -> Sequence[Knob]:
-    from .hugepages.knob import build
-
-    return build(host, options)
-
-
-def _resctrl(host: Host, options: Mapping[str, Any]) -> Sequence[Knob]:
-    from .resctrl.knob import build
-
-    return build(host, options)
+def _cpu_of(rest: str) -> int | None:
+    """Return the CPU that an address is about: a policy has the number of its first one."""
+    for word in rest.split("/"):
+        for prefix in ("cpu", "policy"):
+            number = word[len(prefix) :]
+            if word.startswith(prefix) and number.isdecimal():
+                return int(number)
+    return None
 
 
-def _cpufreq(host: Host, options: Mapping[str, Any]) -> Sequence[Knob]:
-    from .cpufreq.knob import build
-
-    return build(host, options)
+KNOBS: dict[str, Row] = {}
 
 
-def _msr(host: Host, options: Mapping[str, Any]) -> Sequence[Knob]:
-    from .msr.knob import build
+@Row(
+    module="sysfs_settings",
+    title="kernel settings",
+    roles={"numa": "numa", "irq": "irq"},
+    variables={
+        "smt/control": "numa_smt",
+        "thp/enabled": "numa_thp",
+        "thp/defrag": "numa_thp_defrag",
+        "numa_balancing": "numa_balancing",
+        "workqueue/cpumask": "irq_workqueue_cpus",
+        "writeback/cpumask": "irq_workqueue_cpus",
+    },
+)
+def sysfs() -> Any:
+    """Import the plain settings of the kernel."""
+    from . import sysfs
 
-    return build(host, options)
+    return sysfs
 
 
-def _irq(host: Host, options: Mapping[str, Any]) -> Sequence[Knob]:
-    from .irq.knob import build
+@Row(
+    module="hugepages",
+    title="huge pages",
+    roles={"hugepages": "numa"},
+    variables={"": "numa_hugepages"},
+)
+def hugepages() -> Any:
+    """Import the pools of huge pages."""
+    from .hugepages import knob
 
-    return build(host, options)
+    return knob
 
 
-def _cmdline(host: Host, options: Mapping[str, Any]) -> Sequence[Knob]:
-    from .boot.knob import build
+@Row(
+    module="resctrl_schemata",
+    title="L3 partition",
+    roles={"resctrl": "cat"},
+    variables={
+        "mount": "cat_mount_options",
+        "draft": "plan_draft",
+        "verify": "plan_verify",
+        "default": "plan_default",
+        "": "cat_purge",
+    },
+)
+def resctrl() -> Any:
+    """Import the groups of resctrl."""
+    from .resctrl import knob
 
-    return build(host, options)
+    return knob
 
 
-KNOBS: dict[str, Build] = {
-    "sysfs": _sysfs,
-    "hugepages": _hugepages,
-    "resctrl": _resctrl,
-    "cpufreq": _cpufreq,
-    "msr": _msr,
-    "irq": _irq,
-    "cmdline": _cmdline,
-}
+@Row(
+    module="cpufreq_per_ccd",
+    title="frequencies",
+    roles={"cpufreq": "cpufreq"},
+    variables={"policy": "cpufreq_{role}"},
+)
+def cpufreq() -> Any:
+    """Import the frequencies."""
+    from .cpufreq import knob
+
+    return knob
+
+
+@Row(
+    module="msr_bits",
+    title="prefetchers",
+    roles={"msr": "prefetch"},
+    variables={"": "prefetch_{role}"},
+)
+def msr() -> Any:
+    """Import the register bits."""
+    from .msr import knob
+
+    return knob
+
+
+@Row(
+    module="irq_affinity",
+    title="interrupts",
+    roles={"irq": "irq"},
+    variables={"default": "irq_default", "irqbalance/": "irq_irqbalance", "": "irq_cpus"},
+    lasting=("irqbalance/",),
+)
+def irq() -> Any:
+    """Import the interrupts."""
+    from .irq import knob
+
+    return knob
+
+
+@Row(
+    module="kernel_cmdline",
+    title="boot parameters",
+    roles={"cmdline": "grub_params"},
+    variables={
+        "nohz_full": "grub_params_isolation",
+        "rcu_nocbs": "grub_params_isolation",
+        "isolcpus": "grub_params_isolation",
+        "irqaffinity": "grub_params_isolation",
+        "hugepages": "grub_params_hugepages",
+        "": "grub_params_extra",
+    },
+    variable_of_removed="grub_params_remove",
+    lasting=("",),
+    needs_reboot=True,
+    each_its_own_value=True,
+)
+def cmdline() -> Any:
+    """Import the boot parameters."""
+    from .boot import knob
+
+    return knob
+
+
+def row_of(address: str) -> Row | None:
+    """Return the row of an address, None for one that is no knob's."""
+    return KNOBS.get(address.partition(":")[0])
 
 
 def in_order(requests: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Mapping[str, Any]]]:
@@ -92,5 +250,5 @@ def all_originals(host: Host, ledger: Ledger) -> list[Knob]:
     have changed what an earlier one had made, as msr can with the boost of cpufreq.
     """
     order = ["sysfs", *(name for name in reversed(KNOBS) if name != "sysfs")]
-    originals = [Original(knob, ledger) for name in order for knob in reversed(KNOBS[name](host, {}))]
+    originals = [Original(knob, ledger) for name in order for knob in reversed(KNOBS[name].build(host, {}))]
     return [*originals, Desired(ledger.store, dict.fromkeys(["intent", *stored(ledger.store)[1]]))]

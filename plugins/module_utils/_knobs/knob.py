@@ -18,9 +18,14 @@ from contextlib import contextmanager
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import Optional
+    from typing import Optional, Union
 
     Settings = dict[str, Optional[str]]
+    #: What a setting is, the unit that its places are counted in, and its place.
+    Words = tuple[str, str, Optional[Union[int, str]]]
+
+#: The unit of places that a report also tells the CCDs of.
+L3_DOMAIN = "L3 domain"
 
 
 class Change:

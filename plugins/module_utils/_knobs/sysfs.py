@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .._host.host import Host
     from .._io.kernelfs import KernelFS
-    from .knob import Change, Settings
+    from .knob import Change, Settings, Words
 
 PLAIN, BRACKETED, MASK = "plain", "bracketed", "mask"
 CPUS = "/sys/devices/system/cpu"
@@ -66,10 +66,26 @@ UNBOUND, WRITEBACK = "sysfs:workqueue/cpumask", "sysfs:writeback/cpumask"
 NO_SMT = ("notsupported", "notimplemented")
 
 
+TITLES = {
+    "smt/control": "SMT",
+    "thp/enabled": "transparent huge pages",
+    "thp/defrag": "waiting for transparent huge pages",
+    "numa_balancing": "NUMA balancing",
+    "workqueue/cpumask": "CPUs of unbound kernel work",
+    "writeback/cpumask": "CPUs of writeback",
+    "nmi_watchdog": "NMI watchdog",
+}
+
+
 def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return SMT first, which decides which CPUs there are, then the rest, and last what cannot be taken back."""
     knobs: list[Knob] = [Smt(host, options), Plain(host, options)]
     return [*knobs, ForcedSmt(host, options)] if options.get("smt") == "forceoff" else knobs
+
+
+def describe(rest: str) -> Words:
+    """Return what a setting is, for people."""
+    return TITLES.get(rest, rest), "", None
 
 
 def setting_of(name: str) -> Setting:

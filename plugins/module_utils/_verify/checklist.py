@@ -9,9 +9,10 @@ It rests on the verdicts of _drift/judge.py, so it judges by what the kernel sho
 
 from __future__ import annotations
 
-from .._errors import TuningError
+from .._errors import BadRequest, TuningError
 from .._knobs.boot.knob import PREFIX as CMDLINE
 from .._knobs.boot.request import ISOLCPUS_FLAGS
+from .._knobs.catalogue import KNOBS, row_of
 from .._notation import cpulist
 from . import bios as bios_settings
 from . import boot_service, unit_threads
@@ -25,16 +26,6 @@ if TYPE_CHECKING:
     from .._host.host import Host
     from .._io.kernelfs import KernelFS
 
-#: The layers, by the name of the knob that makes them.
-LAYERS = {
-    "sysfs": "kernel settings",
-    "hugepages": "huge pages",
-    "resctrl": "L3 partition",
-    "cpufreq": "frequencies",
-    "msr": "prefetchers",
-    "irq": "interrupts",
-    "cmdline": "boot parameters",
-}
 #: A sentence names so many addresses and counts the others.
 NAMED = 3
 REPAIR = "Run site.yml again, or 'sovereign-epyc apply' on the host."
@@ -54,7 +45,13 @@ class Checklist:
         units: Mapping[str, str],
         allow_pending_reboot: bool,
     ) -> None:
-        """``layers`` must have a stored request; ``units`` maps systemd units to the CPUs of their threads."""
+        """``layers`` must have a stored request; ``units`` maps systemd units to the CPUs of their threads.
+
+        Raises BadRequest for a layer that there is not.
+        """
+        strange = [name for name in layers if name not in KNOBS]
+        if strange:
+            raise BadRequest(f"layers: there is no knob {', '.join(strange)}; say some of {', '.join(KNOBS)}.")
         self.bios = bios
         self.layers = layers
         self.units = units
@@ -63,14 +60,14 @@ class Checklist:
     def check(self, host: Host, verdicts: Sequence[Verdict]) -> list[Item]:
         """Return all items, in the order of the recipe's own list."""
         items = [item for item in bios_settings.check(host.fs, host.topology, self.bios) if item.name in ("nps", "smt")]
-        items += [self._layer(name, [v for v in verdicts if v.request.split("/")[0] == name]) for name in LAYERS]
+        items += [self._layer(name, [v for v in verdicts if v.request.split("/")[0] == name]) for name in KNOBS]
         items.append(_isolation(host.fs, verdicts))
         items.append(_service(host.fs))
         items += [unit_threads.check(host, unit, cpus) for unit, cpus in self.units.items()]
         return items
 
     def _layer(self, name: str, verdicts: Sequence[Verdict]) -> Item:
-        title = LAYERS[name]
+        title = KNOBS[name].title
         if not verdicts:
             if name in self.layers:
                 return Item(name, title, WRONG, "Nothing is stored for it on this host, and it shall be. Run site.yml.")
@@ -92,8 +89,9 @@ class Checklist:
 
 
 def waits(verdict: Verdict) -> bool:
-    """Tell whether a setting waits for a reboot. Of what lasts, only boot parameters do; a daemon is just restarted."""
-    return verdict.pending_reboot and verdict.address.startswith(CMDLINE)
+    """Tell whether a setting waits for a reboot. Not all that lasts does: a daemon is just restarted."""
+    row = row_of(verdict.address)
+    return verdict.pending_reboot and row is not None and row.needs_reboot
 
 
 def sentence(verdict: Verdict) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..._io.kernelfs import KernelFS
-    from ..knob import Change, Settings
+    from ..knob import Change, Settings, Words
     from .grub import Grub
     from .grubby import Grubby
 
@@ -37,6 +37,16 @@ LONGEST = 2047
 def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the command line as a knob."""
     return [CommandLine(host, options)]
+
+
+def describe(rest: str) -> Words:
+    """Return that it is a boot parameter; its name is its place."""
+    return "boot parameter", "", rest
+
+
+def shown(rest: str, text: str) -> str:
+    """Return the value of a parameter, which may have none."""
+    return text or "a flag without a value"
 
 
 class CommandLine(Knob):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..knob import Change, Settings
+    from ..knob import Change, Settings, Words
     from .policy import Policy
 
 MACHINE_BOOST = "cpufreq:boost"
@@ -39,9 +39,33 @@ PATIENCE = 5.0
 GLANCE = 0.01
 
 
+TITLES = {
+    BOOST: "boost",
+    GOVERNOR: "governor",
+    MIN: "lowest frequency",
+    MAX: "highest frequency",
+    SPEED: "fixed frequency",
+    EPP: "energy preference",
+}
+
+
 def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the policies as a knob."""
     return [CpuFreq(host, options.get("settings") or [])]
+
+
+def describe(rest: str) -> Words:
+    """Return what a file of a policy is, for people."""
+    policy, file = split(f"cpufreq:{rest}")
+    what = TITLES.get(file, file)
+    return (what, "policy", int(policy[len("policy") :])) if policy else (f"{what} of the machine", "", None)
+
+
+def shown(rest: str, text: str) -> str:
+    """Return a frequency in GHz."""
+    if rest.endswith(("_freq", "scaling_setspeed")) and text.isdecimal():
+        return f"{int(text) / 1e6:g} GHz"
+    return text
 
 
 def split(address: str) -> tuple[str, str]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..._kernel.hugepages import Table
-    from ..knob import Change, Settings
+    from ..knob import Change, Settings, Words
 
 #: Seconds to wait before each new attempt: others free memory in time, and compaction goes on in the background.
 WAITS = (0.1, 0.3, 0.9, 2.7)
@@ -39,6 +39,12 @@ RESERVE = 5
 def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the pools as a knob."""
     return [HugePages(host, options)]
+
+
+def describe(rest: str) -> Words:
+    """Return the size of a pool and its node, for people."""
+    node, kb = split(f"hugepages:{rest}")
+    return f"huge pages of {size_text(kb * UNITS['KiB'])}", "node", node
 
 
 def address(node: int, kb: int) -> str:

@@ -25,11 +25,18 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..knob import Change, Settings
+    from ..knob import Change, Settings, Words
     from .interrupts import Irq
 
 DEFAULT = "irq:default"
 DEFAULT_FILE = f"{interrupts.PROC}/default_smp_affinity"
+
+
+TITLES = {
+    "default": "CPUs of interrupts to come",
+    "irqbalance/banned_cpus": "CPUs that irqbalance keeps off",
+    "irqbalance/service": "service irqbalance",
+}
 
 
 def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
@@ -45,6 +52,12 @@ def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
 
     balance = Irqbalance(host, options.get("irqbalance", "ignore"), cpus, bool(options.get("spread")))
     return [balance, IrqAffinity(host, options, balance)]
+
+
+def describe(rest: str) -> Words:
+    """Return what a setting is, for people."""
+    number = rest.partition("/")[0]
+    return ("CPUs", "interrupt", int(number)) if number.isdecimal() else (TITLES.get(rest, rest), "", None)
 
 
 class IrqAffinity(Knob):

@@ -26,13 +26,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..knob import Change, Settings
+    from ..knob import Change, Settings, Words
 
 LOCKDOWN = "/sys/kernel/security/lockdown"
 ALLOW_WRITES = "/sys/module/msr/parameters/allow_writes"
 TAINTED = "/proc/sys/kernel/tainted"
 #: TAINT_CPU_OUT_OF_SPEC.
 TAINT_BIT = 2
+
+
+#: What a bit of a register switches off.
+TITLES = {
+    (register, bit): f"prefetcher {name}" if option == "prefetch_control" else name.replace("_", " ")
+    for option, (register, bits) in registers.NAMED.items()
+    for name, bit in bits.items()
+}
 
 
 def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
@@ -42,6 +50,20 @@ def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
         MsrModules(host, bool(options.get("load_module")), lambda: _guarded(settings)),
         Msr(host, settings, bool(options.get("load_module")), bool(options.get("allow_undocumented"))),
     ]
+
+
+def describe(rest: str) -> Words:
+    """Return what a bit is, or which kernel module, for people."""
+    if "/cpu" not in rest:
+        return f"kernel module {rest.rpartition('/')[2]}", "", None
+    register, bit, cpu = split(f"msr:{rest}")
+    return TITLES.get((register, bit), f"bit {bit} of register {register:#x}"), "CPU", cpu
+
+
+def shown(rest: str, text: str) -> str:
+    """Return what a bit with a name switches off."""
+    named = "/cpu" in rest and split(f"msr:{rest}")[:2] in TITLES
+    return {"0": "enabled", "1": "disabled"}.get(text, text) if named else text
 
 
 def _guarded(settings: Sequence[Mapping[str, Any]]) -> bool:

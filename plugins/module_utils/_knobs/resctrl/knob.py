@@ -19,7 +19,7 @@ from ..._kernel import resctrl
 from ..._kernel.resctrl import address, split
 from ..._kernel.threads import threads_of
 from ..._notation.masks import parse_mask
-from ..knob import Change, Knob
+from ..knob import L3_DOMAIN, Change, Knob
 from .expand import ALL_THREADS, PRESENT, Expansion
 from .mount import MOUNT, ResctrlMount
 from .request import parse
@@ -30,17 +30,44 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..knob import Settings
+    from ..knob import Settings, Words
     from .request import Request
 
 #: Marks a group as made by us; the attribute lives and dies with the group.
 LABEL = "sovereign_epyc"
 
 
+TITLES = {
+    "L3": "L3 share",
+    "L3CODE": "L3 share for code",
+    "L3DATA": "L3 share for data",
+    "MB": "memory bandwidth limit",
+    "SMBA": "slow memory bandwidth limit",
+    "cpus": "CPUs",
+    "mode": "mode",
+}
+
+
 def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the mount and the groups as knobs; with ``from_plan`` the groups are those of the host's plan."""
     mount = ResctrlMount(host, options.get("mount", False), options.get("mount_options"))
     return [mount, Resctrl(host, lambda: _request(host, options), mount.options)]
+
+
+def describe(rest: str) -> Words:
+    """Return what a setting of a group is, for people."""
+    group, dummy, more = rest.partition("/")
+    kind, dummy, key = more.partition("/")
+    if rest == "mount":
+        return "mount of resctrl", "", None
+    if not kind:
+        return f"group {group}", "", None
+    if kind == "tasks_of":
+        return f"threads of {key} in group {group}", "", None
+    if kind == "mon":
+        return f"monitor group {key} of group {group}", "", None
+    what = f"{TITLES.get(kind, kind)} of group {group}"
+    return (what, L3_DOMAIN, int(key)) if key.isdecimal() else (what, "", None)
 
 
 def _request(host: Host, options: Mapping[str, Any]) -> Request:

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
     _report,
     _report_html,
@@ -124,6 +125,12 @@ def test_json_is_as_its_schema_says() -> None:
     first = report({**FLEET, "c": ("mask",), "a-1": ("pages",)}, generated=BEFORE)
     for document in (first, report(FLEET, first), report({})):
         validator.validate(json.loads(json.dumps(document)))
+        # What a schema cannot say.
+        assert [layer["name"] for layer in document["layers"]] == [*KNOBS, "boot", "other"]
+        named = {finding["layer"] for finding in document["findings"]}
+        assert named.union(*(host["coverage"] for host in document["hosts"])) <= {*KNOBS, "boot", "other"}
+    with pytest.raises(jsonschema.ValidationError):
+        validator.validate({**first, "layers": [{"name": "", "title": "no name"}]})
     with pytest.raises(jsonschema.ValidationError):
         validator.validate({**first, "version": 2})
     with pytest.raises(jsonschema.ValidationError):

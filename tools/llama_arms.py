@@ -145,9 +145,9 @@ def planned(arm: Arm, binary: Path, model: Path, port: int, hugetlbfs: Path) -> 
     able = probe.capabilities(str(binary))
     host = Host(KernelFS(read_only=True), arm.intent)
     header = gguf_model.read(str(model))
-    here = memory.room(host, options, [header])
+    here = memory.free_memory(host, options, [header])
     service = plan.plan_service(options, host, able, header, None, here)
-    seat = service.seat
+    seat = service.placement
     if seat.policy != "local":
         raise VepycError(f"{arm.name}: memory {seat.policy} on several nodes needs the unit; take a host with one node")
     arguments = server_arguments.arguments(service.wants, able)

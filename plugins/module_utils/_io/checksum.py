@@ -38,11 +38,11 @@ def digest_of(path: str) -> str:
     return digest.hexdigest()
 
 
-def other(name: str, digest: str, wanted: str) -> str:
+def mismatch(name: str, digest: str, wanted: str) -> str:
     """Return the sentence on a file that is not the one that was asked for."""
     return f"{name} has the checksum {ALGORITHM}{digest}, and asked for is {ALGORITHM}{wanted}."
 
 
-def other_on_server(url: str, digest: str, wanted: str) -> str:
+def mismatch_on_server(url: str, digest: str, wanted: str) -> str:
     """Return the sentence on a file of a server that is not the one that was asked for."""
-    return f"{other(url, digest, wanted)} Check both, and whether its makers have put another file there."
+    return f"{mismatch(url, digest, wanted)} Check both, and whether its makers have put another file there."

@@ -58,7 +58,7 @@ def check_url(url: str, option: str = "url") -> None:
         raise BadRequest(f"{option}: '{url}' cannot be fetched; say one that begins with https:// or http://.")
 
 
-def check_room(path: str, missing: int, reserve: int) -> None:
+def check_space(path: str, missing: int, reserve: int) -> None:
     """Refuse what the disk does not hold."""
     folder = os.path.dirname(path)
     while not os.path.isdir(folder):
@@ -85,7 +85,7 @@ class Download:
     """One file on its way.
 
     ``known`` is what an earlier run kept of the part that it left, and ``keep`` is called with what to keep of this one
-    before its first byte is written; before that, ``room`` may refuse the number of bytes to come. ``begun`` may
+    before its first byte is written; before that, ``check_space`` may refuse the number of bytes to come. ``begun`` may
     refuse the part by its begin. ``tell`` is called now and then with the bytes that are there and those that shall be.
     """
 
@@ -93,7 +93,7 @@ class Download:
         self.url = url
         self.part = part
         self.timeout = timeout
-        self.room: Callable[[int | None], None] = lambda dummy: None
+        self.check_space: Callable[[int | None], None] = lambda dummy: None
         self.keep: Callable[[Facts], None] = lambda dummy: None
         self.begun: Callable[[], None] = lambda: None
         self.tell: Callable[[int, int | None], None] = lambda dummy, more: None
@@ -241,7 +241,7 @@ class Download:
             why = "the file on the server has changed" if changed else "the server sends no parts of it"
             self._anew(why)
             self.total, self.validator = remote.size, remote.validator
-        self.room(None if self.total is None else self.total - self.have)
+        self.check_space(None if self.total is None else self.total - self.have)
         self.keep({"url": self.url, "size": self.total, "validator": self.validator})
         return True
 

@@ -15,8 +15,8 @@ import time
 
 from .._errors import BadRequest, TuningError
 from .._io import textfile
-from .._io.checksum import ALGORITHM, digest_in, digest_of, other, other_on_server
-from .._io.download import Download, check_room, check_url, head
+from .._io.checksum import ALGORITHM, digest_in, digest_of, mismatch, mismatch_on_server
+from .._io.download import Download, check_space, check_url, head
 from .._notation.sizes import about, bytes_of, whole
 from . import gguf
 from .progress import Progress
@@ -149,7 +149,7 @@ class Present(ModelFile):
         digest = known or digest_of(self.path)
         text = ALGORITHM + digest
         if digest != self.wanted:
-            return text, other(self.path, digest, self.wanted)
+            return text, mismatch(self.path, digest, self.wanted)
         if not known:
             gguf.read_part(self.path)
             if not self.check:
@@ -169,7 +169,7 @@ class Present(ModelFile):
         except TuningError as error:
             self.remarks.append(f"{error} It was only asked for (HEAD), which some servers refuse.")
             return
-        self._room(None if remote.size is None else max(0, remote.size - (left.st_size if left else 0)))
+        self._check_space(None if remote.size is None else max(0, remote.size - (left.st_size if left else 0)))
 
     def _fetch(self) -> None:
         try:
@@ -178,7 +178,7 @@ class Present(ModelFile):
             raise TuningError(f"{os.path.dirname(self.path)} cannot be made: {error.strerror}.") from None
         known = self.store.load(KNOWN).get("parts", {}).get(self.path)
         download = Download(str(self.url), self.part, known, self.timeout)
-        download.room = self._room
+        download.check_space = self._check_space
         download.keep = lambda facts: self.remember(parts=facts)
         download.begun = lambda: self._or_drop(lambda: gguf.check_begin(self.part))
         progress = self.options.get("progress")
@@ -202,7 +202,7 @@ class Present(ModelFile):
     def _judge(self, digest: str) -> None:
         gguf.read_part(self.part)
         if digest != self.wanted:
-            raise BadRequest(other_on_server(str(self.url), digest, str(self.wanted)))
+            raise BadRequest(mismatch_on_server(str(self.url), digest, str(self.wanted)))
 
     def _or_drop(self, judge: Callable[[], None]) -> None:
         """Let a part be judged, and remove one that is refused: nothing good can come of going on with it."""
@@ -214,12 +214,12 @@ class Present(ModelFile):
             stays = f" {self.path} is as it was." if self.found else ""
             raise BadRequest(f"{error}{stays} What was fetched is removed.") from None
 
-    def _room(self, missing: int | None) -> None:
+    def _check_space(self, missing: int | None) -> None:
         """Refuse to fetch what the disk does not hold."""
         if missing is None:
             self.remarks.append(f"{self.url}: the server does not tell the size, so nobody knows whether it fits.")
             return
-        check_room(self.path, missing, self.reserve)
+        check_space(self.path, missing, self.reserve)
 
     def _put_in_place(self) -> None:
         """Give the part owner and mode, those of the old file where none are asked for, and then the name."""

@@ -13,8 +13,8 @@ import hashlib
 import struct
 
 from .._errors import BadRequest
+from .._notation.gguf_parts import parts_of
 from .gguf import read_part
-from .parts import parts_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

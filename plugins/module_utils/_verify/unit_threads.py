@@ -12,7 +12,8 @@ Source: proc_pid_stat(5) and proc_pid_status(5); Documentation/admin-guide/kerne
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .._kernel.threads import processes_of, sample
+from .._kernel.cgroups import processes_of
+from .._kernel.threads import sample
 from .._notation import cpulist
 from .items import OK, UNKNOWN, WRONG, Item
 

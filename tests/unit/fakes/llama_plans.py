@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import plan
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import Room
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
@@ -60,7 +60,7 @@ def machine(name: str) -> Host:
 
 
 def planned(
-    machine: Host, models: Models, /, able: Able = NEW, here: Room | None = None, moe: bool = False, **raw: Any
+    machine: Host, models: Models, /, able: Able = NEW, here: FreeMemory | None = None, moe: bool = False, **raw: Any
 ) -> Service:
     if raw.get("speculation") in ("draft", "cascade"):
         raw.setdefault("draft_model", "/srv/small.gguf")
@@ -69,7 +69,7 @@ def planned(
     )
     if here is None:
         nodes = [node.id for node in machine.topology.nodes]
-        here = Room(dict.fromkeys(nodes, 200 * GB), {(node, 2048): 60000 for node in nodes}, hugetlbfs_kb=2048)
+        here = FreeMemory(dict.fromkeys(nodes, 200 * GB), {(node, 2048): 60000 for node in nodes}, hugetlbfs_kb=2048)
     model = models.moe if moe else models.large
     draft = models.small if options.drafts else None
     return plan.plan_service(options, machine, able, model, draft, here)
@@ -82,5 +82,5 @@ def refused(*positional: Any, **named: Any) -> str:
     return str(caught.value)
 
 
-def isolating(host: Host, cpus: str) -> Room:
-    return Room({node.id: 200 * GB for node in host.topology.nodes}, isolated=cpulist.parse(cpus))
+def isolating(host: Host, cpus: str) -> FreeMemory:
+    return FreeMemory({node.id: 200 * GB for node in host.topology.nodes}, isolated=cpulist.parse(cpus))

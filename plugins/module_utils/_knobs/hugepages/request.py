@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._kernel.hugepages import GIGANTIC, SIZES, nodes_of, offered
-from ..._models.parts import parts_of
 from ..._notation import cpulist
+from ..._notation.gguf_parts import parts_of
 from ..._notation.sizes import UNITS, about, bytes_of, pages_text, size_text, whole
 
 TYPE_CHECKING = False

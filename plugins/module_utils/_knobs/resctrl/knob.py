@@ -16,8 +16,8 @@ from contextlib import contextmanager
 
 from ..._errors import Absent, BadRequest, Refused
 from ..._kernel import resctrl
+from ..._kernel.cgroups import threads_of
 from ..._kernel.resctrl import address, split
-from ..._kernel.threads import threads_of
 from ..._notation.masks import parse_mask
 from ..knob import L3_DOMAIN, Change, Knob
 from .expand import ALL_THREADS, PRESENT, Expansion

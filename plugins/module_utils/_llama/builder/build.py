@@ -19,7 +19,7 @@ from ..._errors import BadRequest, TuningError
 from ..._io import textfile
 from ..._io.checksum import ALGORITHM, digest_in
 from ..._io.command import attempt
-from ..._io.download import check_room
+from ..._io.download import check_space
 from ..._io.kernelfs import KernelFS, hold
 from ..._notation import cpulist
 from ..._notation.sizes import bytes_of, whole
@@ -69,7 +69,7 @@ def ensure(
     there = build.whole()
     if not there:
         build.archive.prove()
-        build.room(0)
+        build.check_space(0)
         if not check:
             build.make()
     return {
@@ -116,9 +116,9 @@ class Build:
         """Tell whether the build is there already."""
         return all(os.path.isfile(os.path.join(self.folder, name)) for name in (RECORD, f"bin/{SERVER}"))
 
-    def room(self, coming: int | None) -> None:
+    def check_space(self, coming: int | None) -> None:
         """Refuse what the disk does not hold; a server need not tell the size of an archive."""
-        check_room(self.folder, NEEDED + (coming or 0), self.reserve)
+        check_space(self.folder, NEEDED + (coming or 0), self.reserve)
 
     def facts(self) -> dict[str, Any]:
         """Return where all of it is, or would be in a check."""
@@ -163,7 +163,7 @@ class Build:
             with hold(self.part, self.part, seconds=0):
                 shutil.rmtree(self.part)
         textfile.remove(self.log)
-        path = self.archive.bring(self.home, self.room)
+        path = self.archive.bring(self.home, self.check_space)
         try:
             for place in ("source", "build"):
                 os.makedirs(os.path.join(self.part, place))

@@ -17,7 +17,7 @@ import zlib
 
 from ..._errors import BadRequest, TuningError
 from ..._io import textfile
-from ..._io.checksum import digest_of, other, other_on_server
+from ..._io.checksum import digest_of, mismatch, mismatch_on_server
 from ..._io.download import Download, check_url
 
 TYPE_CHECKING = False
@@ -53,21 +53,21 @@ class Archive:
             raise BadRequest(f"archive: there is no file {self.place} on the host. Copy it there first, or say a URL.")
         digest = digest_of(self.place)
         if digest != self.wanted:
-            raise BadRequest(other(self.place, digest, self.wanted))
+            raise BadRequest(mismatch(self.place, digest, self.wanted))
 
-    def bring(self, folder: str, room: Callable[[int | None], None]) -> str:
+    def bring(self, folder: str, check_space: Callable[[int | None], None]) -> str:
         """Return the file; one that is fetched lies in the folder until it is dropped."""
         if not self.remote:
             return self.place
         download = Download(self.place, self._fetched(folder))
-        download.room = room
+        download.check_space = check_space
         try:
             digest = download.run_for(self.wanted)
         finally:
             self.remarks += download.remarks
         if digest != self.wanted:
             self.drop(folder)
-            raise BadRequest(f"{other_on_server(self.place, digest, self.wanted)} What was fetched is removed.")
+            raise BadRequest(f"{mismatch_on_server(self.place, digest, self.wanted)} What was fetched is removed.")
         return download.part
 
     def drop(self, folder: str) -> None:

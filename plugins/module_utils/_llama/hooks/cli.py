@@ -102,7 +102,7 @@ def _stage(given: Options) -> str:
 
 
 def _place(given: Options) -> str:
-    from ..._models.parts import parts_of
+    from ..._notation.gguf_parts import parts_of
     from . import cache
 
     if given[POLICY] not in cache.POLICIES:
@@ -118,7 +118,7 @@ def _home(given: Options) -> str:
     process, cpus = given["process"], cpulist.parse(given[CPUS])
     if not process.isdecimal():
         raise BadRequest(f"'{process}' is no number of a process.")
-    count = http_threads.send_home(KernelFS(read_only=True), int(process), cpus)
+    count = http_threads.move(KernelFS(read_only=True), int(process), cpus)
     return f"{count} threads of process {process} may run on CPUs {cpulist.render(cpus)} and nowhere else."
 
 

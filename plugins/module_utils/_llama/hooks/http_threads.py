@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
 
 
-def guests(fs: KernelFS, pid: int) -> list[int]:
+def unpinned(fs: KernelFS, pid: int) -> list[int]:
     """Return the threads that are not pinned to a CPU of their own, without the main thread, which computes."""
     allowed = {}
     for name in fs.names(f"/proc/{pid}/task"):
@@ -36,10 +36,10 @@ def guests(fs: KernelFS, pid: int) -> list[int]:
     return [tid for tid, cpus in allowed.items() if tid != pid and (len(cpus) > 1 or cpus == allowed[pid])]
 
 
-def send_home(fs: KernelFS, pid: int, cpus: Collection[int]) -> int:
+def move(fs: KernelFS, pid: int, cpus: Collection[int]) -> int:
     """Let those threads run on some CPUs and nowhere else; return how many there were."""
     moved = 0
-    for tid in guests(fs, pid):
+    for tid in unpinned(fs, pid):
         try:
             os.sched_setaffinity(tid, cpus)
         except ProcessLookupError:

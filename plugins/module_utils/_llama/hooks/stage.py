@@ -22,8 +22,8 @@ from ..._io.kernelfs import hold
 from ..._kernel import memory as page_memory
 from ..._kernel.hugepages import free_pages, promised
 from ..._kernel.numa_maps import EVEN, LARGEST_NUMA_MAPS, parse_numa_maps
-from ..._models.parts import parts_of
 from ..._notation import cpulist
+from ..._notation.gguf_parts import parts_of
 from ..._notation.sizes import about, pages_text
 
 TYPE_CHECKING = False
@@ -95,7 +95,7 @@ def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, repla
         for copy in todo:
             with suppress(FileNotFoundError):
                 os.unlink(copy.part)  # of a run that was killed
-        _check_room(fs, todo, page, policy, replace)
+        _check_space(fs, todo, page, policy, replace)
         nodes: dict[int, int] = {}
         for copy in todo:
             for node, count in _stage(fs, copy, policy).items():
@@ -122,7 +122,7 @@ def _make_folder(folder: str) -> None:
         raise TuningError(f"{folder} cannot be made: {os.strerror(error.errno or 0)}.") from None
 
 
-def _check_room(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy, replace: bool) -> None:
+def _check_space(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy, replace: bool) -> None:
     """Refuse to begin what cannot end; with ``replace``, remove what has the names first if that is needed."""
     need = sum(copy.pages for copy in todo)
     lack = missing(fs, need, page >> 10, policy)

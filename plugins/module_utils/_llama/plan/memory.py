@@ -57,7 +57,7 @@ class Need:
         return {"weights": self.weights, "kv_cache": self.kv_cache, "compute": self.compute, "total": self.total}
 
 
-class Room:
+class FreeMemory:
     """What a host has left now, and what else of its state a plan must know.
 
     ``available`` is bytes by node without huge pages; ``free`` is huge pages by node and size in kB; ``default_kb`` is
@@ -92,7 +92,7 @@ class Room:
             self.free[key] = self.free.get(key, 0) + count
 
 
-def room(host: Host, options: Options, models: Sequence[Model]) -> Room:
+def free_memory(host: Host, options: Options, models: Sequence[Model]) -> FreeMemory:
     """Read what this host has left now."""
     fs = host.fs
     default_kb = default_page_kb(fs)
@@ -106,7 +106,7 @@ def room(host: Host, options: Options, models: Sequence[Model]) -> Room:
     modes = (fs.find(THP) or "[never]").split("[")[1].split("]")[0]
     staged = [path for model in models for path in staged_paths(options, model) if fs.status(path) is not None]
     mount_kb = _hugetlbfs_kb(fs, options.hugetlbfs, default_kb)
-    return Room(available, free, default_kb, mount_kb, isolated, modes, staged)
+    return FreeMemory(available, free, default_kb, mount_kb, isolated, modes, staged)
 
 
 def default_page_kb(fs: KernelFS) -> int:
@@ -208,7 +208,7 @@ def pages_for(size: int, kb: int) -> int:
 
 
 def refuse_what_does_not_fit(
-    options: Options, required: Need, nodes: Sequence[int], policy: str, here: Room, models: Sequence[Model]
+    options: Options, required: Need, nodes: Sequence[int], policy: str, here: FreeMemory, models: Sequence[Model]
 ) -> None:
     """Raise BadRequest when the memory or the huge pages of the nodes do not hold an instance."""
     held = 0
@@ -248,7 +248,7 @@ def _fitting(by_node: Mapping[int, int], policy: str) -> int:
     return min(by_node.values()) * len(by_node) if policy == "interleave" else sum(by_node.values())
 
 
-def _refuse_pages(pages: int, kb: int, nodes: Sequence[int], policy: str, here: Room, what: str) -> None:
+def _refuse_pages(pages: int, kb: int, nodes: Sequence[int], policy: str, here: FreeMemory, what: str) -> None:
     there = _fitting({node: here.free.get((node, kb), 0) for node in nodes}, policy)
     if pages > there:
         raise BadRequest(

@@ -39,7 +39,7 @@ def dealt_out(top: Topology, cpus: Sequence[int]) -> list[int]:
     return [row[at] for at in range(longest) for row in rows if at < len(row)]
 
 
-def means(
+def method(
     pins_work: bool, openmp: bool, in_order: bool, threads: int, draft_threads: int, isolated: Sequence[int]
 ) -> str:
     """Choose how the threads are kept in place. Raises BadRequest where they would all end up on one CPU."""

@@ -12,7 +12,7 @@ from ..._kernel.hugepages import nodes_of
 from ..._notation import cpulist
 from . import pins as pinning
 from .pins import CPUSET, GOMP, NUMA, STRICT
-from .service import Rpc, Seat, rpc_unit_of
+from .service import Placement, Rpc, rpc_unit_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._host.topology import Topology
     from .draft import Drafting
-    from .memory import Room
+    from .memory import FreeMemory
     from .options import Options
 
     class Capabilities(Protocol):
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 STEALING = 8
 
 
-def places(options: Options, host: Host, remarks: list[str]) -> tuple[list[int], tuple[int, ...]]:
+def cpus_and_nodes(options: Options, host: Host, remarks: list[str]) -> tuple[list[int], tuple[int, ...]]:
     """Return the CPUs to compute on and the nodes for memory; each follows from the other where one is not said."""
     top = host.topology
     nodes = nodes_of(host.fs, options.nodes, "nodes") if options.nodes else ()
@@ -84,7 +84,7 @@ def policy_of(options: Options, top: Topology, nodes: Sequence[int]) -> str:
     return "bind" if len(nodes) == 1 else "interleave"
 
 
-def seat(
+def place(
     options: Options,
     host: Host,
     able: Capabilities,
@@ -93,9 +93,9 @@ def seat(
     policy: str,
     speculation: Drafting,
     wants: dict[str, Any],
-    here: Room,
+    here: FreeMemory,
     remarks: list[str],
-) -> Seat:
+) -> Placement:
     """Put every thread in its place, and write the numbers of threads and the pins into the wants."""
     top = host.topology
     isolated = sorted(here.isolated.intersection(busy))
@@ -118,14 +118,14 @@ def seat(
     else:
         in_order = bool(first) or threads < used
         works = able.pins_work and max(pins) < pinning.MOST_CPUS
-        pinned = pinning.means(works, able.openmp, in_order, used, drafting, isolated)
+        pinned = pinning.method(works, able.openmp, in_order, used, drafting, isolated)
     if first and pinned != GOMP:
         raise BadRequest(
             "draft_placement first_ccd needs a build with OpenMP, whose threads draft on the pins that they verify on"
             f"{', and no memory distribute, which overrides pins' if distribute else ''}. Take shared or own_ccd."
         )
     http = _http(host, busy)
-    result = Seat(pins if pinned in (STRICT, GOMP) else busy, {*busy, *http}, nodes, policy, pinned)
+    result = Placement(pins if pinned in (STRICT, GOMP) else busy, {*busy, *http}, nodes, policy, pinned)
     result.http_cpus = http
     result.group = options.l3_group or _group_of(host, result.cpus)
     if pinned == STRICT:
@@ -199,7 +199,7 @@ def _group_of(host: Host, cpus: Sequence[int]) -> str | None:
     return next((group.name for group in host.plan.groups if set(cpus) <= set(group.cpus)), None)
 
 
-def rpc(options: Options, host: Host, able: Capabilities, speculation: Drafting, here: Room) -> Rpc:
+def rpc(options: Options, host: Host, able: Capabilities, speculation: Drafting, here: FreeMemory) -> Rpc:
     """Return the server that drafts on a CCD of its own. It asks for no password, so it serves only this host."""
     top = host.topology
     cpus = speculation.cpus
@@ -208,11 +208,11 @@ def rpc(options: Options, host: Host, able: Capabilities, speculation: Drafting,
     if number > len(cores):
         raise BadRequest(f"draft_threads is {number}, and the draft has {len(cores)} cores of its own.")
     # The masks of the server are no options of this program.
-    pinned = pinning.means(False, able.openmp, True, number, 0, sorted(here.isolated.intersection(cpus)))
+    pinned = pinning.method(False, able.openmp, True, number, 0, sorted(here.isolated.intersection(cpus)))
     pins = cores[:number]
     nodes = [node.id for node in top.nodes if set(node.cpus) & set(cpus)]
     policy = "local" if len(top.nodes) == 1 else "bind"
-    result = Seat(pins if pinned == GOMP else cpus, cpus, nodes, policy, pinned)
+    result = Placement(pins if pinned == GOMP else cpus, cpus, nodes, policy, pinned)
     result.group = options.draft_l3_group or _group_of(host, result.cpus)
     if pinned == GOMP:
         result.environment["GOMP_CPU_AFFINITY"] = " ".join(str(cpu) for cpu in pins)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._models import pair
-from . import memory, placement
+from . import memory
+from . import placement as placing
 from .draft import drafting
 from .options import LOOPBACK
 from .service import Service, key_path
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._models.model import Model
     from .draft import Drafting
-    from .memory import Need, Room
+    from .memory import FreeMemory, Need
     from .options import Options
     from .placement import Capabilities
-    from .service import Seat
+    from .service import Placement
 
 
 #: glibc's words for huge pages, and which share of the weights shall be seen in them.
@@ -38,14 +39,14 @@ SAME = ("alias", "host", "port", "context", "slots", "batch", "ubatch", "flash_a
 
 
 def plan_service(
-    options: Options, host: Host, able: Capabilities, model: Model, draft: Model | None, here: Room
+    options: Options, host: Host, able: Capabilities, model: Model, draft: Model | None, here: FreeMemory
 ) -> Service:
     """Return the instance. Raises BadRequest with the reason when it cannot be had on this host."""
     if options.engine not in (None, able.engine):
         raise BadRequest(f"{options.binary} is {able.engine}, and engine says {options.engine}. Name the other one.")
     remarks = _check_models(options, model, draft)
-    busy, nodes = placement.places(options, host, remarks)
-    policy = placement.policy_of(options, host.topology, nodes)
+    busy, nodes = placing.cpus_and_nodes(options, host, remarks)
+    policy = placing.policy_of(options, host.topology, nodes)
     speculation = drafting(options, host, busy, nodes, model, draft if options.drafts else None)
     remarks += speculation.remarks
     drafts = draft if speculation.draft_max else None
@@ -54,19 +55,20 @@ def plan_service(
         busy = [cpu for cpu in busy if cpu not in speculation.cpus]
         if not busy:
             raise BadRequest("draft_placement own_ccd leaves no CPU to the model. Give the instance more CPUs.")
-        rpc = placement.rpc(options, host, able, speculation, here)
+        rpc = placing.rpc(options, host, able, speculation, here)
     wants = _wants(options, model, drafts, speculation)
-    seat = placement.seat(options, host, able, busy, nodes, policy, speculation, wants, here, remarks)
+    placement = placing.place(options, host, able, busy, nodes, policy, speculation, wants, here, remarks)
     need, unknown = memory.need(options, model, drafts)
     remarks += unknown
     read = [one for one in (model, drafts) if one]
     # What drafts in a process of its own is sent there, and lies in that one's memory.
     staged = ([model] if rpc else read) if options.hugepages == "hugetlbfs" else []
     memory.refuse_what_does_not_fit(options, need, nodes, policy, here, staged)
-    _memory_wants(options, wants, seat, staged, here, remarks)
-    _environment(options, seat)
+    _memory_wants(options, wants, placement, staged, here, remarks)
+    _environment(options, placement)
     huge = _huge(options, need, staged)
-    return Service(options, seat, need, wants, rpc, read, staged, seat.expect(huge), list(dict.fromkeys(remarks)))
+    expect = placement.expect(huge)
+    return Service(options, placement, need, wants, rpc, read, staged, expect, list(dict.fromkeys(remarks)))
 
 
 def _check_models(options: Options, model: Model, draft: Model | None) -> list[str]:
@@ -119,13 +121,18 @@ def _wants(options: Options, model: Model, draft: Model | None, speculation: Dra
 
 
 def _memory_wants(
-    options: Options, wants: dict[str, Any], seat: Seat, staged: Sequence[Model], here: Room, remarks: list[str]
+    options: Options,
+    wants: dict[str, Any],
+    placement: Placement,
+    staged: Sequence[Model],
+    here: FreeMemory,
+    remarks: list[str],
 ) -> None:
     """Say how the weights are read; whatever maps the file must not have it repacked into anonymous memory."""
     wants["load"] = "mmap"
     if options.hugepages in TUNABLES:
         wants["load"] = "none"
-        seat.environment["GLIBC_TUNABLES"] = TUNABLES[options.hugepages][0]
+        placement.environment["GLIBC_TUNABLES"] = TUNABLES[options.hugepages][0]
     if options.lock:
         wants["load"] = "mlock"
     if options.hugepages == "thp" and here.thp == "never":
@@ -135,7 +142,7 @@ def _memory_wants(
     if staged:
         for key, model in zip(("model", "draft_model"), staged):
             wants[key] = memory.staged_paths(options, model)[0]
-    if staged or seat.policy == "distribute":
+    if staged or placement.policy == "distribute":
         wants["repack"] = False
         remarks.append(
             "The weights are not repacked, because the copy would not lie where the file does. With quants that the "
@@ -143,13 +150,13 @@ def _memory_wants(
         )
 
 
-def _environment(options: Options, seat: Seat) -> None:
+def _environment(options: Options, placement: Placement) -> None:
     for name, value in options.extra_environment.items():
-        if name in seat.environment:
+        if name in placement.environment:
             raise BadRequest(
-                f"extra_environment: {name} is set by the plan, to '{seat.environment[name]}'. Leave it out."
+                f"extra_environment: {name} is set by the plan, to '{placement.environment[name]}'. Leave it out."
             )
-        seat.environment[name] = value
+        placement.environment[name] = value
 
 
 # What shall be seen

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .options import Options
 
 
-class Seat:
+class Placement:
     """Where one process sits: the wall it cannot leave, and what it computes on inside.
 
     ``cpus`` is the wall with the CPUs for HTTP and tokenizer threads; ``affinity`` is what its threads begin with, None
@@ -43,7 +43,7 @@ class Seat:
         self.group: str | None = None
 
     def expect(self, huge: dict[str, str]) -> dict[str, Any]:
-        """Return the options of service_placement that prove this seat, with so much memory in huge pages."""
+        """Return the options of service_placement that prove this placement, with so much memory in huge pages."""
         wall = cpulist.render(self.cpus)
         expect: dict[str, Any] = {"cpus": wall, "busy_cpus": wall, "nodes": cpulist.render(self.nodes)}
         expect["interleaved"] = self.policy == "interleave"
@@ -72,13 +72,13 @@ class Seat:
 class Rpc:
     """The server of a draft that has a CCD to itself; ``arguments`` are those of ggml-rpc-server."""
 
-    __slots__ = ("arguments", "expect", "seat", "unit")
+    __slots__ = ("arguments", "expect", "placement", "unit")
 
-    def __init__(self, unit: str, seat: Seat, arguments: list[str]) -> None:
+    def __init__(self, unit: str, placement: Placement, arguments: list[str]) -> None:
         self.unit = unit
-        self.seat = seat
+        self.placement = placement
         self.arguments = arguments
-        self.expect = seat.expect({})
+        self.expect = placement.expect({})
 
 
 class Service:
@@ -89,12 +89,12 @@ class Service:
     hugetlbfs, empty without one.
     """
 
-    __slots__ = ("expect", "files", "need", "options", "remarks", "rpc", "seat", "staged", "unit", "wants")
+    __slots__ = ("expect", "files", "need", "options", "placement", "remarks", "rpc", "staged", "unit", "wants")
 
     def __init__(
         self,
         options: Options,
-        seat: Seat,
+        placement: Placement,
         need: Need,
         wants: dict[str, Any],
         rpc: Rpc | None,
@@ -105,7 +105,7 @@ class Service:
     ) -> None:
         self.options = options
         self.unit = unit_of(options.name)
-        self.seat = seat
+        self.placement = placement
         self.need = need
         self.wants = wants
         self.rpc = rpc
@@ -126,11 +126,11 @@ class Service:
         rpc = self.rpc
         return {
             "unit": self.unit,
-            **self.seat.to_dict(),
+            **self.placement.to_dict(),
             "wants": self.wants,
             "need": self.need.to_dict(),
             "expect": self.expect,
-            "rpc": {"unit": rpc.unit, "expect": rpc.expect, **rpc.seat.to_dict()} if rpc else None,
+            "rpc": {"unit": rpc.unit, "expect": rpc.expect, **rpc.placement.to_dict()} if rpc else None,
             "staged": self.staged,
             "remarks": self.remarks,
         }

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ..plan.options import Options
-    from ..plan.service import Rpc, Seat, Service
+    from ..plan.service import Placement, Rpc, Service
 
 RPC_SERVER = "ggml-rpc-server"
 #: Folders that the sandbox hides or makes anew; a file in one of them is shown to the service all the same.
@@ -129,7 +129,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         *(f"ExecStartPre=+{command(COMMAND, words)}" for words in _before(service)),
         f"ExecStart={command(options.binary, arguments)}",
         f"ExecStartPost={command(COMMAND, _llama('await', url_of(options), '--timeout', options.start_timeout))}",
-        *_home(service.seat),
+        *_move_http_threads(service.placement),
         f"ExecStop=-{command(COMMAND, drain)}",
         # A server ends at once when it is idle, and with a request in flight only at the second signal, which is
         # systemd's own after these two.
@@ -139,7 +139,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         f"TimeoutStartSec={options.start_timeout + 30}",
         f"TimeoutStopSec={options.drain_timeout + options.stop_timeout}",
         *_restart(options),
-        *_seat(service.seat),
+        *_placement(service.placement),
         *(["LimitMEMLOCK=infinity"] if service.wants["load"] == "mlock" else []),
         *_network(options.host),
         *HARDENING,
@@ -163,7 +163,7 @@ def _rpc(service: Service, rpc: Rpc) -> str:
         f"ExecStart={command(binary, rpc.arguments)}",
         f"TimeoutStopSec={options.stop_timeout}",
         *_restart(options),
-        *_seat(rpc.seat),
+        *_placement(rpc.placement),
         *_network(LOOPBACK[0]),
         *HARDENING,
         *_shown([os.path.dirname(binary)]),
@@ -183,23 +183,23 @@ def _llama(*words: object) -> list[str]:
 
 def _before(service: Service) -> list[list[str]]:
     """Return what brings the files to their nodes before they are read."""
-    seat = service.seat
-    nodes = cpulist.render(seat.nodes)
+    placement = service.placement
+    nodes = cpulist.render(placement.nodes)
     if service.staged:
-        policy = "interleave" if seat.policy == "interleave" else "bind"
+        policy = "interleave" if placement.policy == "interleave" else "bind"
         folder = staging_folder(service.options)
         return [_llama("stage", path, folder, "--nodes", nodes, "--policy", policy) for path in service.staged]
     if service.wants["load"] != "mmap":
         return []
-    policy = seat.policy if seat.policy in ("bind", "interleave") else "local"
+    policy = placement.policy if placement.policy in ("bind", "interleave") else "local"
     return [_llama("place", path, "--policy", policy, "--nodes", nodes) for path in service.files]
 
 
-def _home(seat: Seat) -> list[str]:
+def _move_http_threads(placement: Placement) -> list[str]:
     """Send the threads that do not compute to their CPUs: with OpenMP they begin where those do that compute."""
-    if not seat.http_cpus or seat.affinity is not None or seat.pinned not in (STRICT, GOMP):
+    if not placement.http_cpus or placement.affinity is not None or placement.pinned not in (STRICT, GOMP):
         return []
-    return [f"ExecStartPost=-+{quote(COMMAND)} llama home $MAINPID --cpus {cpulist.render(seat.http_cpus)}"]
+    return [f"ExecStartPost=-+{quote(COMMAND)} llama home $MAINPID --cpus {cpulist.render(placement.http_cpus)}"]
 
 
 def _limits(options: Options) -> list[str]:
@@ -214,13 +214,13 @@ def _user(options: Options) -> list[str]:
     return [f"User={options.user}"] if options.user else ["DynamicUser=yes"]
 
 
-def _seat(seat: Seat) -> list[str]:
-    lines = [f"AllowedCPUs={cpulist.render(seat.cpus)}"]
-    if seat.affinity:
-        lines.append(f"CPUAffinity={cpulist.render(seat.affinity)}")
-    if seat.policy in ("bind", "interleave"):
-        lines += [f"NUMAPolicy={seat.policy}", f"NUMAMask={cpulist.render(seat.nodes)}"]
-    lines += [f"Environment={quote(f'{key}={value}', variables=False)}" for key, value in seat.environment.items()]
+def _placement(placement: Placement) -> list[str]:
+    lines = [f"AllowedCPUs={cpulist.render(placement.cpus)}"]
+    if placement.affinity:
+        lines.append(f"CPUAffinity={cpulist.render(placement.affinity)}")
+    if placement.policy in ("bind", "interleave"):
+        lines += [f"NUMAPolicy={placement.policy}", f"NUMAMask={cpulist.render(placement.nodes)}"]
+    lines += [f"Environment={quote(f'{key}={value}', variables=False)}" for key, value in placement.environment.items()]
     return lines
 
 

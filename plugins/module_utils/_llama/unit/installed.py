@@ -53,7 +53,7 @@ def plan_of(text: str) -> dict[str, Any] | None:
     return plan if isinstance(plan, dict) and plan.keys() == KEYS else None
 
 
-def installed(root: str = "/") -> dict[str, str]:
+def installed_units(root: str = "/") -> dict[str, str]:
     """Return the text of the unit of each instance that we wrote on this host; "" where only its draft is left."""
     texts: dict[str, str] = {}
     folder = textfile.under(root, UNIT_FOLDER)

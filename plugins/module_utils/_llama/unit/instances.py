@@ -18,7 +18,7 @@ from ..._errors import BadRequest, TuningError
 from ..._io import textfile
 from ..._io.paths import COMMAND, UNIT_FOLDER
 from ..._kernel import numa_maps
-from ..._kernel.threads import processes_of
+from ..._kernel.cgroups import processes_of
 from ..._knobs.knob import Knob
 from ..._knobs.units import show
 from ..._models import model as gguf_model
@@ -30,7 +30,7 @@ from ..plan import plan
 from ..plan.options import Options
 from ..plan.service import unit_of
 from .files import unit_files
-from .installed import installed
+from .installed import installed_units
 from .instance import Instance
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._knobs.knob import Settings
     from ..binary.capabilities import Capabilities
-    from ..plan.memory import Room
+    from ..plan.memory import FreeMemory
     from ..plan.service import Service
 
     #: Bytes by node, and huge pages by node and size in kB.
@@ -88,7 +88,7 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
             f"There is no {COMMAND}, which their units call. Run the role base, or the module epyc_engine."
         )
     names = [one.name for one in options]
-    gone = [name for name in installed(root) if purge and name not in names]
+    gone = [name for name in installed_units(root) if purge and name not in names]
     running = _running([*gone, *names])
     held = [one for name in running for one in _held(host, unit_of(name))]
     services: list[Service] = []
@@ -137,7 +137,7 @@ def _plan(
     """Return an instance and the arguments of its server, in what the host has left beside those planned before."""
     model = gguf_model.read(options.model)
     draft = gguf_model.read(options.draft_model) if options.drafts else None
-    here = memory_plan.room(host, options, [one for one in (model, draft) if one])
+    here = memory_plan.free_memory(host, options, [one for one in (model, draft) if one])
     for memory, pages in held:
         here.release(memory, pages)
     for other in before:
@@ -146,7 +146,7 @@ def _plan(
     for path in service.files:
         _refuse_what_its_user_cannot_read(options, path)
     for other in before:
-        shared = set(service.seat.busy_cpus) & set(other.seat.busy_cpus)
+        shared = set(service.placement.busy_cpus) & set(other.placement.busy_cpus)
         if shared:
             service.remarks.append(
                 f"CPUs {cpulist.render(shared)} compute for {other.name} and for {options.name}: each is slower while "
@@ -199,9 +199,9 @@ def _held(host: Host, unit: str) -> Iterator[Held]:
         )
 
 
-def _reserve(here: Room, service: Service) -> None:
+def _reserve(here: FreeMemory, service: Service) -> None:
     """Count as taken what an instance will hold that starts before this one, evenly on its nodes."""
-    nodes, need, kb = service.seat.nodes, service.need, here.default_kb
+    nodes, need, kb = service.placement.nodes, service.need, here.default_kb
     memory, huge = need.total, 0
     if service.options.hugepages == "pool":
         memory, huge = 0, need.total

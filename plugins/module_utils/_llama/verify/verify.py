@@ -17,7 +17,7 @@ from ..._verify.items import OK, UNASKED, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import Watch
 from ..hooks import http
 from ..plan.service import unit_of
-from ..unit.installed import installed, plan_of
+from ..unit.installed import installed_units, plan_of
 from . import trial as trials
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ def check(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
     """Return the items of all instances, and by their names what was measured."""
     items: list[Item] = []
     facts: dict[str, Facts] = {}
-    for name, text in installed(host.fs.root).items():
+    for name, text in installed_units(host.fs.root).items():
         plan = plan_of(text)
         if plan is not None:
             more, facts[name] = _instance(host, name, plan, clock)

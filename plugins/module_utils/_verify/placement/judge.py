@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..._kernel.threads import Thread
     from .proof import Proof
 
-    Verdict = dict[str, str]
+    Result = dict[str, str]
 
 GIVE_WORK = "give the service work while it is looked at"
 HUGE_NAMES = {
@@ -67,7 +67,7 @@ class Asked:
             self.place = {cpu: core[0] for core in host.topology.cores for cpu in core}
 
 
-def judge(asked: Asked, proof: Proof) -> list[Verdict]:
+def judge(asked: Asked, proof: Proof) -> list[Result]:
     """Return a verdict on everything that was asked, and on nothing else."""
     verdicts = []
     if asked.cpus is not None:
@@ -88,7 +88,7 @@ def judge(asked: Asked, proof: Proof) -> list[Verdict]:
     return verdicts
 
 
-def _verdict(name: str, verdict: str, sentence: str) -> Verdict:
+def _result(name: str, verdict: str, sentence: str) -> Result:
     return {"name": name, "verdict": verdict, "sentence": sentence}
 
 
@@ -105,23 +105,23 @@ def _count(threads: Sequence[object], what: str) -> str:
 # Threads
 
 
-def _may_run(threads: Sequence[Thread], name: str, cpus: Sequence[int] | None, what: str) -> Verdict:
+def _may_run(threads: Sequence[Thread], name: str, cpus: Sequence[int] | None, what: str) -> Result:
     wanted = set(cpus or ())
     text = cpulist.render(wanted)
     astray = [f"{thread} on {cpulist.render(thread.allowed)}" for thread in threads if set(thread.allowed) - wanted]
     if astray:
         count = _count(threads, what)
-        return _verdict(name, DRIFT, f"{len(astray)} of {count} may run outside {text}: {_first(astray)}.")
-    return _verdict(name, OK, f"{_count(threads, what)} may run on {text} and nowhere else.")
+        return _result(name, DRIFT, f"{len(astray)} of {count} may run outside {text}: {_first(astray)}.")
+    return _result(name, OK, f"{_count(threads, what)} may run on {text} and nowhere else.")
 
 
-def _of_busy(proof: Proof, name: str, verdict: Callable[[Sequence[Thread]], Verdict]) -> Verdict:
+def _of_busy(proof: Proof, name: str, verdict: Callable[[Sequence[Thread]], Result]) -> Result:
     """Return a verdict on the busy threads, where there are any."""
     busy = [thread for thread in proof.threads if thread.is_busy]
     if busy:
         return verdict(busy)
     reason = _unmeasured(proof) or f"no thread was busy for half of the {proof.seconds:.1f} s; {GIVE_WORK}."
-    return _verdict(name, UNKNOWN, f"Not known: {reason}")
+    return _result(name, UNKNOWN, f"Not known: {reason}")
 
 
 def _unmeasured(proof: Proof) -> str | None:
@@ -133,20 +133,20 @@ def _unmeasured(proof: Proof) -> str | None:
     return None
 
 
-def _enough(least: int, proof: Proof) -> Verdict:
+def _enough(least: int, proof: Proof) -> Result:
     """Judge how many threads were busy. None of them is too few: that work was due is what the option says."""
     reason = _unmeasured(proof)
     if reason:
-        return _verdict("busy_threads", UNKNOWN, f"Not known: {reason}")
+        return _result("busy_threads", UNKNOWN, f"Not known: {reason}")
     busy = [thread for thread in proof.threads if thread.is_busy]
     found = f"{len(busy)} of {_count(proof.threads, 'thread')} busy, asked for are {least} at least"
     if len(busy) >= least:
-        return _verdict("busy_threads", OK, f"{found}.")
+        return _result("busy_threads", OK, f"{found}.")
     hint = "" if busy else f"; {GIVE_WORK}"
-    return _verdict("busy_threads", DRIFT, f"Only {found}, each for half of the {proof.seconds:.1f} s{hint}.")
+    return _result("busy_threads", DRIFT, f"Only {found}, each for half of the {proof.seconds:.1f} s{hint}.")
 
 
-def _spread(asked: Asked, busy: Sequence[Thread]) -> Verdict:
+def _spread(asked: Asked, busy: Sequence[Thread]) -> Result:
     """Judge where the busy threads were at the end of the window, at its begin, and where each must always be."""
     what = "core" if asked.spread == "core" else "CPU"
     shared: dict[str, None] = {}
@@ -160,17 +160,17 @@ def _spread(asked: Asked, busy: Sequence[Thread]) -> Verdict:
             if len(threads) > 1:
                 shared.setdefault(f"{what} {place}: {_first([str(thread) for thread in threads])}")
     if shared:
-        return _verdict("spread", DRIFT, f"Busy threads share a {what}. {_first(list(shared))}.")
+        return _result("spread", DRIFT, f"Busy threads share a {what}. {_first(list(shared))}.")
     floating = [thread for thread in busy if _pin(thread) is None]
     how = f"; {len(floating)} of them may move to other CPUs and come together later" if floating else ""
-    return _verdict("spread", OK, f"{_count(busy, 'busy thread')}, each on a {what} of its own{how}.")
+    return _result("spread", OK, f"{_count(busy, 'busy thread')}, each on a {what} of its own{how}.")
 
 
 def _pin(thread: Thread) -> int | None:
     return thread.allowed[0] if len(thread.allowed) == 1 else None
 
 
-def _group(wanted: str, proof: Proof) -> Verdict:
+def _group(wanted: str, proof: Proof) -> Result:
     astray = []
     for thread in proof.threads:
         place = proof.places[thread.tid]
@@ -179,20 +179,20 @@ def _group(wanted: str, proof: Proof) -> Verdict:
     count = _count(proof.threads, "thread")
     if astray:
         sentence = f"{len(astray)} of {count} do not have the limits of the resctrl group {wanted}: {_first(astray)}."
-        return _verdict("group", DRIFT, sentence)
+        return _result("group", DRIFT, sentence)
     if None in proof.places.values():
-        return _verdict("group", UNKNOWN, f"Not known: {proof.groups.untold}")
-    return _verdict("group", OK, f"{count} with the limits of the resctrl group {wanted}.")
+        return _result("group", UNKNOWN, f"Not known: {proof.groups.untold}")
+    return _result("group", OK, f"{count} with the limits of the resctrl group {wanted}.")
 
 
 # Memory
 
 
-def _nodes(asked: Asked, nodes: Sequence[int], proof: Proof) -> list[Verdict]:
+def _nodes(asked: Asked, nodes: Sequence[int], proof: Proof) -> list[Result]:
     unread = [memory for memory in proof.memory if memory.kinds is None]
     if unread or not proof.memory:
         reason = unread[0].missing["kinds"] if unread else "the service has no process any more."
-        return [_verdict(f"nodes/{kind}", UNKNOWN, f"Not known: {reason}") for kind in ("weights", "anonymous")]
+        return [_result(f"nodes/{kind}", UNKNOWN, f"Not known: {reason}") for kind in ("weights", "anonymous")]
     kinds = [memory.kinds for memory in proof.memory if memory.kinds]
     weights = _total(table["weights"] for table in kinds)
     anonymous = _total(table["anonymous"] for table in kinds)
@@ -212,8 +212,8 @@ def _nodes(asked: Asked, nodes: Sequence[int], proof: Proof) -> list[Verdict]:
     return verdicts
 
 
-def _no_pages(kind: str, reason: str) -> Verdict:
-    return _verdict(f"nodes/{kind}", UNKNOWN, f"Not known: {reason}")
+def _no_pages(kind: str, reason: str) -> Result:
+    return _result(f"nodes/{kind}", UNKNOWN, f"Not known: {reason}")
 
 
 def _total(kinds: Iterable[Kind]) -> dict[int, int]:
@@ -224,29 +224,29 @@ def _total(kinds: Iterable[Kind]) -> dict[int, int]:
     return total
 
 
-def _lies_on(asked: Asked, nodes: Sequence[int], kind: str, total: Mapping[int, int], even: bool) -> Verdict:
+def _lies_on(asked: Asked, nodes: Sequence[int], kind: str, total: Mapping[int, int], even: bool) -> Result:
     size = sum(total.values())
     here = 100 * sum(total.get(node, 0) for node in nodes) / size
     what = "the mapped weights" if kind == "weights" else "anonymous memory"
     shares = ", ".join(f"node {node} {100 * total.get(node, 0) / size:.1f} %" for node in sorted({*nodes, *total}))
     found = f"{here:.1f} % of {what} ({about(size)}) lies on nodes {cpulist.render(nodes)}"
     if here < asked.percent:
-        return _verdict(f"nodes/{kind}", DRIFT, f"Only {found}, asked for is {asked.percent} %: {shares}.")
+        return _result(f"nodes/{kind}", DRIFT, f"Only {found}, asked for is {asked.percent} %: {shares}.")
     if even and any(total.get(node, 0) * len(nodes) < EVEN * size for node in nodes):
-        return _verdict(f"nodes/{kind}", DRIFT, f"{found}, but not evenly: {shares}.")
-    return _verdict(f"nodes/{kind}", OK, f"{found}: {shares}.")
+        return _result(f"nodes/{kind}", DRIFT, f"{found}, but not evenly: {shares}.")
+    return _result(f"nodes/{kind}", OK, f"{found}: {shares}.")
 
 
-def _huge(kind: str, least: int, proof: Proof) -> Verdict:
+def _huge(kind: str, least: int, proof: Proof) -> Result:
     """One process must have it all: what two of them share would count twice."""
     name = f"hugepages/{kind}"
     found = [memory.huge[kind] for memory in proof.memory if memory.huge is not None]
     most = max(found, default=0)
     sentence = f"{about(most)} in {HUGE_NAMES[kind]}, asked for are {about(least)}."
     if found and most >= least:
-        return _verdict(name, OK, sentence)
+        return _result(name, OK, sentence)
     unread = [memory for memory in proof.memory if memory.huge is None]
     if unread or not found:
         reason = unread[0].missing["huge"] if unread else "the service has no process any more."
-        return _verdict(name, UNKNOWN, f"Not known: {reason}")
-    return _verdict(name, DRIFT, f"Only {sentence}")
+        return _result(name, UNKNOWN, f"Not known: {reason}")
+    return _result(name, DRIFT, f"Only {sentence}")

@@ -16,7 +16,7 @@ from ..._drift.verdict import OK
 from ..._errors import BadRequest
 from ..._kernel import numa_maps
 from ..._kernel import threads as kernel_threads
-from ..._kernel.threads import processes_of
+from ..._kernel.cgroups import processes_of
 from ..._notation import cpulist
 from . import cache, judge
 from .proof import Proof

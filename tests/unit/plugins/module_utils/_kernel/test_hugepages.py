@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import hugepages
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import parts
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import sizes
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation import gguf_parts, sizes
 
 GIB_IN_KB = 1 << 20
 BUDDY = """\
@@ -63,4 +62,4 @@ def test_sizes_are_said_as_people_would() -> None:
 
 @pytest.mark.parametrize("path", ["/m.gguf", "/m-00001-of-00003.bin", "/m-1-of-3.gguf", "/m-0000a-of-00003.gguf", "/m"])
 def test_other_names_are_one_file(path: str) -> None:
-    assert parts.parts_of(path) == [path]
+    assert gguf_parts.parts_of(path) == [path]

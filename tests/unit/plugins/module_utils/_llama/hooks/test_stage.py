@@ -229,7 +229,7 @@ def test_a_pool_that_somebody_else_takes_from_meanwhile(
 ) -> None:
     """The pages are counted before; that they are gone a moment later is an error, and not the end of the process."""
     os.truncate(model, 7 * PAGE)
-    monkeypatch.setattr(staging, "_check_room", lambda *dummy: None)
+    monkeypatch.setattr(staging, "_check_space", lambda *dummy: None)
     before = free()
     with pytest.raises(TuningError, match=r"No space left on device\. Somebody else took pages of the pool"):
         stage(model, folder)

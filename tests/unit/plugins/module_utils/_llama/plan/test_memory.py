@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import host
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import memory
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import Need, Room
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory, Need
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
@@ -86,7 +86,7 @@ def test_what_a_host_has_left(tmp_path: Path) -> None:
     tree.put("/proc/self/mounts", "dev /dev devtmpfs rw 0 0\nhuge /dev/hugepages hugetlbfs rw,pagesize=1024M 0 0")
     tree.put("/dev/hugepages/llama-chat/m.gguf", "staged")
     model = ggufs.written(tmp_path / "m.gguf", 144)
-    here = memory.room(host.Host(tree.fs), options(), [model])
+    here = memory.free_memory(host.Host(tree.fs), options(), [model])
     assert here.available[1] == 1234 * 1024
     assert here.free == {(node, 2048): 6 for node in range(4)}
     assert (here.default_kb, here.hugetlbfs_kb, here.thp) == (2048, 1 << 20, "madvise")
@@ -120,7 +120,7 @@ TINY = Need(10 << 20, 5 * GIB, GIB)
 
 
 def checked(
-    nodes: list[int], policy: str, here: Room, models: list[gguf_model.Model] | None = None, **more: Any
+    nodes: list[int], policy: str, here: FreeMemory, models: list[gguf_model.Model] | None = None, **more: Any
 ) -> None:
     need = TINY if models else NEED
     memory.refuse_what_does_not_fit(options(**more), need, nodes, policy, here, models or [])
@@ -137,7 +137,7 @@ def checked(
     ],
 )
 def test_memory_of_the_nodes(policy: str, available: list[int], fits: bool) -> None:
-    here = Room({node: size * GIB for node, size in enumerate(available)})
+    here = FreeMemory({node: size * GIB for node, size in enumerate(available)})
     if fits:
         checked([0, 1], policy, here)
         return
@@ -147,25 +147,25 @@ def test_memory_of_the_nodes(policy: str, available: list[int], fits: bool) -> N
 
 def test_pages_of_a_pool() -> None:
     pages = 23 * 1024
-    here = Room({}, {(0, 2048): pages - 1, (1, 2048): 100})
+    here = FreeMemory({}, {(0, 2048): pages - 1, (1, 2048): 100})
     with pytest.raises(BadRequest, match=r"need 23552 pages of 2 MiB on nodes 0, and 23551 are free there\."):
         checked([0], "bind", here, hugepages="pool")
     checked([0, 1], "bind", here, hugepages="pool")
     with pytest.raises(BadRequest, match=r"200 are free there evenly\. Make the pool larger .* 11776 pages for each"):
         checked([0, 1], "interleave", here, hugepages="pool")
     with pytest.raises(BadRequest, match=r"pages of 1 GiB, and the server takes"):
-        checked([0], "bind", Room({}, {(0, 1 << 20): 100}, default_kb=1 << 20), hugepages="pool")
+        checked([0], "bind", FreeMemory({}, {(0, 1 << 20): 100}, default_kb=1 << 20), hugepages="pool")
 
 
 def test_pages_of_staged_files(tmp_path: Path) -> None:
     model = ggufs.written(tmp_path / "m.gguf", 10 << 20)
-    here = Room({0: 7 * GIB}, {(0, 2048): 5}, hugetlbfs_kb=2048)
+    here = FreeMemory({0: 7 * GIB}, {(0, 2048): 5}, hugetlbfs_kb=2048)
     with pytest.raises(BadRequest, match=r"the staged files need 6 pages of 2 MiB on nodes 0, and 5 are free"):
         checked([0], "bind", here, [model], hugepages="hugetlbfs")
-    staged = Room({0: 7 * GIB}, {}, hugetlbfs_kb=2048, staged=["/dev/hugepages/llama-chat/m.gguf"])
+    staged = FreeMemory({0: 7 * GIB}, {}, hugetlbfs_kb=2048, staged=["/dev/hugepages/llama-chat/m.gguf"])
     checked([0], "bind", staged, [model], hugepages="hugetlbfs")
     with pytest.raises(BadRequest, match=r"needs 6\.0 GiB .* have 5 GiB available"):
-        small = Room({0: 5 * GIB}, {(0, 2048): 6}, hugetlbfs_kb=2048)
+        small = FreeMemory({0: 5 * GIB}, {(0, 2048): 6}, hugetlbfs_kb=2048)
         checked([0], "bind", small, [model], hugepages="hugetlbfs")
     with pytest.raises(BadRequest, match=r"/dev/hugepages is on no hugetlbfs"):
-        checked([0], "bind", Room({0: 99 * GIB}), [model], hugepages="hugetlbfs")
+        checked([0], "bind", FreeMemory({0: 99 * GIB}), [model], hugepages="hugetlbfs")

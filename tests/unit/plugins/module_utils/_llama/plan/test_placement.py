@@ -60,7 +60,7 @@ def test_an_instance_has_all_but_the_housekeeping(models: Models, name: str) -> 
     assert (facts["busy_cpus"], facts["http_cpus"], facts["nodes"], facts["memory"]) == (busy, http, nodes, policy)
     assert (found.wants["threads"], found.wants["threads_batch"]) == (threads, threads)
     # The wall has the siblings of each core too, so that nobody else gets them.
-    assert found.seat.cpus == host.topology.online
+    assert found.placement.cpus == host.topology.online
     assert found.wants["cpus"] == list(cpulist.parse(busy)) and facts["pinned"] == "strict"
     assert found.expect == {
         "cpus": cpulist.render(host.topology.online),
@@ -69,7 +69,7 @@ def test_an_instance_has_all_but_the_housekeeping(models: Models, name: str) -> 
         "nodes": nodes,
         "interleaved": policy == "interleave",
     }
-    assert found.rpc is None and found.seat.affinity is None
+    assert found.rpc is None and found.placement.affinity is None
 
 
 @pytest.mark.parametrize("name", SEATS)
@@ -86,13 +86,13 @@ def test_a_draft_on_every_machine(models: Models, name: str, placement: str) -> 
         assert found.wants["draft_threads"] == found.wants["threads"] and "rpc" not in found.wants
     elif placement == "first_ccd":
         assert found.wants["draft_threads"] == len(cores) and "cpus" not in found.wants
-        pins = [int(cpu) for cpu in found.seat.environment["GOMP_CPU_AFFINITY"].split()]
+        pins = [int(cpu) for cpu in found.placement.environment["GOMP_CPU_AFFINITY"].split()]
         assert pins[: len(cores)] == [core[0] for core in cores]
         assert sorted(pins) == list(cpulist.parse(SEATS[name][0]))
     else:
         assert found.rpc is not None
-        assert found.rpc.seat.cpus == host.plan.draft and found.rpc.seat.group == "draft"
-        assert not set(found.seat.busy_cpus) & members and not set(found.seat.cpus) & members
+        assert found.rpc.placement.cpus == host.plan.draft and found.rpc.placement.group == "draft"
+        assert not set(found.placement.busy_cpus) & members and not set(found.placement.cpus) & members
         assert found.rpc.arguments == ["-H", "127.0.0.1", "-p", "50052", "-t", str(len(cores))]
         assert found.wants["rpc"] == "127.0.0.1:50052" and "draft_threads" not in found.wants
         assert found.rpc.expect["group"] == "draft" and found.rpc.unit == "llama-chat-rpc.service"
@@ -135,7 +135,7 @@ def test_remarks_on_a_seat(host: Host, models: Models) -> None:
 
 def test_without_housekeeping(models: Models) -> None:
     found = planned(Host(machine("small").fs, {"housekeeping": {"cores": 0}}), models, able=BARE)
-    assert (found.seat.http_cpus, found.seat.affinity, found.wants["threads"]) == ((), None, 16)
+    assert (found.placement.http_cpus, found.placement.affinity, found.wants["threads"]) == ((), None, 16)
     assert "no housekeeping CPU" in found.remarks[0]
 
 
@@ -163,14 +163,14 @@ def test_without_housekeeping(models: Models) -> None:
 )
 def test_by_which_means(host: Host, models: Models, able: Able, raw: dict[str, Any], pinned: str) -> None:
     found = planned(host, models, able, **raw)
-    assert found.seat.pinned == pinned
+    assert found.placement.pinned == pinned
     assert ("cpus" in found.wants) == (pinned == "strict")
-    assert ("GOMP_CPU_AFFINITY" in found.seat.environment) == (pinned == "gomp")
+    assert ("GOMP_CPU_AFFINITY" in found.placement.environment) == (pinned == "gomp")
     assert ("spread" in found.expect) == (pinned in ("strict", "gomp"))
     if pinned in ("strict", "gomp"):
-        assert len(found.seat.busy_cpus) == max(found.wants["threads"], found.wants["threads_batch"])
+        assert len(found.placement.busy_cpus) == max(found.wants["threads"], found.wants["threads_batch"])
     # OpenMP lets threads sleep when it sees fewer CPUs than it has threads.
-    assert found.seat.affinity == (found.seat.http_cpus if pinned == "strict" and not able.openmp else None)
+    assert found.placement.affinity == (found.placement.http_cpus if pinned == "strict" and not able.openmp else None)
 
 
 @pytest.mark.parametrize(
@@ -186,17 +186,17 @@ def test_threads_on_isolated_cpus_must_be_pinned(
     host: Host, models: Models, able: Able, raw: dict[str, Any], words: str
 ) -> None:
     assert words in refused(host, models, able, isolating(host, "1-31,33-63,65-95,97-127"), **raw)
-    assert planned(host, models, NEW, isolating(host, "1-31")).seat.pinned == "strict"
-    assert planned(host, models, OLD, isolating(host, "1-31")).seat.pinned == "gomp"
+    assert planned(host, models, NEW, isolating(host, "1-31")).placement.pinned == "strict"
+    assert planned(host, models, OLD, isolating(host, "1-31")).placement.pinned == "gomp"
 
 
 def test_fewer_threads_use_all_ccds(host: Host, models: Models) -> None:
     found = planned(host, models, OLD, threads=16)
     assert (found.wants["threads"], found.wants["threads_batch"]) == (16, 124)
-    first = found.seat.busy_cpus[:16]
+    first = found.placement.busy_cpus[:16]
     assert len({domain.id for domain in host.topology.l3 for cpu in first if cpu in domain.cpus}) == 16
     both = planned(host, models, threads=16, threads_batch=16)
-    assert both.wants["cpus"] == sorted(first) and both.seat.pinned == "strict"
+    assert both.wants["cpus"] == sorted(first) and both.placement.pinned == "strict"
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_distribute(models: Models, name: str, threads: int) -> None:
         "distribute",
     )
     assert (found.wants["load"], found.wants["repack"], "cpus" in found.wants) == ("mmap", False, False)
-    assert found.seat.environment == {} and found.expect["busy_cpus"] == found.expect["cpus"]
+    assert found.placement.environment == {} and found.expect["busy_cpus"] == found.expect["cpus"]
     assert len(found.remarks) == 1 and "not repacked" in found.remarks[0]
     assert "across nodes" in planned(machine(name), models, memory="distribute").remarks[0]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import Room
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import (
     GB,
@@ -89,8 +89,8 @@ def test_without_a_role_the_draft_has_the_fullest_ccd(models: Models) -> None:
     host = Host(machine("9754").fs)
     raw = {"speculation": "draft", "draft_placement": "own_ccd", "rpc_port": 50052}
     found = planned(host, models, **raw)
-    assert found.rpc is not None and found.rpc.seat.cpus == tuple(range(16, 32))
-    assert found.rpc.seat.group is None
+    assert found.rpc is not None and found.rpc.placement.cpus == tuple(range(16, 32))
+    assert found.rpc.placement.group is None
 
 
 def test_groups(host: Host, models: Models) -> None:
@@ -120,7 +120,7 @@ def test_pages(
 ) -> None:
     found = planned(host, models, **raw)
     assert found.wants["load"] == load
-    assert found.seat.environment.get("GLIBC_TUNABLES") == tunables
+    assert found.placement.environment.get("GLIBC_TUNABLES") == tunables
     assert found.expect.get("hugepages") == expected
     staged = raw.get("hugepages") == "hugetlbfs"
     assert found.wants["model"] == ("/dev/hugepages/llama-chat/large.gguf" if staged else models.large.path)
@@ -137,10 +137,10 @@ def test_a_draft_is_staged_too_unless_it_is_sent_away(host: Host, models: Models
 
 
 def test_too_little_memory(host: Host, models: Models) -> None:
-    here = Room(dict.fromkeys(range(4), 5 * GB))
+    here = FreeMemory(dict.fromkeys(range(4), 5 * GB))
     assert "The instance needs 42." in refused(host, models, here=here)
     assert "pages of 2 MiB on nodes 0-3, and 0 are free" in refused(host, models, here=here, hugepages="pool")
-    never = Room(dict.fromkeys(range(4), 200 * GB), thp="never")
+    never = FreeMemory(dict.fromkeys(range(4), 200 * GB), thp="never")
     assert "switched off (never)" in refused(host, models, here=never, hugepages="thp")
 
 
@@ -172,7 +172,7 @@ def test_what_is_said_is_handed_on(host: Host, models: Models) -> None:
 
 def test_the_users_environment(host: Host, models: Models) -> None:
     found = planned(host, models, OLD, extra_environment={"OMP_WAIT_POLICY": "active"})
-    assert list(found.seat.environment) == ["GOMP_CPU_AFFINITY", "OMP_WAIT_POLICY"]
+    assert list(found.placement.environment) == ["GOMP_CPU_AFFINITY", "OMP_WAIT_POLICY"]
     words = refused(host, models, hugepages="thp", extra_environment={"GLIBC_TUNABLES": "a=b"})
     assert "GLIBC_TUNABLES is set by the plan, to 'glibc.malloc.hugetlb=1'" in words
 
@@ -185,6 +185,6 @@ def test_fewer_experts_cost_quality(host: Host, models: Models) -> None:
 
 
 def test_a_context_beyond_the_training(host: Host, models: Models) -> None:
-    here = Room(dict.fromkeys(range(4), 999 * GB))
+    here = FreeMemory(dict.fromkeys(range(4), 999 * GB))
     assert "more than the 131072 tokens" in planned(host, models, here=here, context=131073).remarks[0]
     assert planned(host, models, here=here, context=262144, slots=2).remarks == []

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import Need
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Rpc, Seat, Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Placement, Rpc, Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import gguf
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
@@ -128,11 +128,11 @@ def test_the_parser_that_holds_it_can_fail(systemd: Systemd) -> None:
 
 def service(folder: Path = Path("/srv"), rpc: bool = False, load: str = "mmap", **options: Any) -> Service:
     raw = {"name": "chat", "binary": "/opt/llama/llama-server", "model": f"{folder}/m.gguf", "port": 8080, **options}
-    seat = Seat([1, 2, 3], [0, 1, 2, 3], [0, 1], "interleave", "gomp")
+    seat = Placement([1, 2, 3], [0, 1, 2, 3], [0, 1], "interleave", "gomp")
     seat.http_cpus = (0,)
     seat.environment = {"GOMP_CPU_AFFINITY": "1 2 3"}
     model = gguf_model.Model([gguf.Part(f"{folder}/m.gguf")])
-    other = Rpc("llama-chat-rpc.service", Seat([4], [4], [1], "bind", "gomp"), ["-p", "50052"]) if rpc else None
+    other = Rpc("llama-chat-rpc.service", Placement([4], [4], [1], "bind", "gomp"), ["-p", "50052"]) if rpc else None
     parsed = Options.parse(raw)
     staged = [model] if parsed.hugepages == "hugetlbfs" else []
     return Service(parsed, seat, Need(1, 2, 3), {"load": load}, other, [model], staged, {}, [])
@@ -206,7 +206,7 @@ def test_what_is_read_into_memory_needs_no_placing() -> None:
 
 def test_threads_that_begin_at_home_need_not_be_sent_there() -> None:
     one = service()
-    one.seat.affinity = (0,)
+    one.placement.affinity = (0,)
     text = unit_texts.unit_files(one, [])["/etc/systemd/system/llama-chat.service"]
     assert lines(text, "CPUAffinity") == ["0"] and "llama home" not in text
 
@@ -250,7 +250,7 @@ def units(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
         one = service(rpc=True, api_key_file="/etc/llama.keys", binary="/bin/true", **DRAFT)
     else:
         one = service(tmp_path, host="0.0.0.0", user="daemon", load="mlock", binary="/bin/true")
-        one.seat.affinity = (0,)
+        one.placement.affinity = (0,)
     paths = []
     for path, text in unit_texts.unit_files(one, ["--alias", 'a "b" %n $HOME ;', ";", "'"]).items():
         paths.append(str(tmp_path / os.path.basename(path)))

@@ -27,7 +27,7 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._llama.u
 
 def test_instances_that_are_installed(tmp_path: Path) -> None:
     """A unit that somebody else wrote is none, and one that drafts belongs to its instance."""
-    assert installed.installed(str(tmp_path)) == {}
+    assert installed.installed_units(str(tmp_path)) == {}
     text = f"{installed.HEAD}\n[Unit]\n"
     folder = tmp_path / UNIT_FOLDER.lstrip("/")
     folder.mkdir(parents=True)
@@ -35,7 +35,7 @@ def test_instances_that_are_installed(tmp_path: Path) -> None:
         (folder / f"llama-{name}.service").write_text(text)
     (folder / "llama-mine.service").write_text("[Unit]\n")
     (folder / "llama-chat.service.d").mkdir()
-    assert installed.installed(str(tmp_path)) == {"chat": text, "code": text, "lost": ""}
+    assert installed.installed_units(str(tmp_path)) == {"chat": text, "code": text, "lost": ""}
 
 
 @given(
@@ -87,7 +87,7 @@ def test_a_model_that_is_replaced_under_its_name_changes_the_unit(tmp_path: Path
 
     def unit() -> str:
         one = service()
-        again = Service(one.options, one.seat, one.need, one.wants, None, [model.read(str(path))], [], {}, [])
+        again = Service(one.options, one.placement, one.need, one.wants, None, [model.read(str(path))], [], {}, [])
         return unit_texts.unit_files(again, [])["/etc/systemd/system/llama-chat.service"]
 
     ggufs.written(path, 144)

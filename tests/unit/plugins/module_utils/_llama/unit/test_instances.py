@@ -15,9 +15,9 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import Need, Room
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory, Need
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Seat, Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Placement, Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import instances
 from ansible_collections.sovereign.epyc.tests.unit.fakes import services
 
@@ -99,12 +99,12 @@ def test_what_two_cannot_have(second: dict[str, object], words: str, monkeypatch
 def planned(**asked: object) -> Service:
     """An instance with 4 GiB of weights and 2 GiB beside them on nodes 0 and 1."""
     options = Options.parse({**ASKED, "port": 8080, **asked})
-    seat = Seat([1], [0, 1], [0, 1], "interleave", "")
+    seat = Placement([1], [0, 1], [0, 1], "interleave", "")
     return Service(options, seat, Need(4 * GIB, GIB, GIB), {}, None, [], [], {}, [])
 
 
 def test_an_instance_that_is_planned_takes_its_memory() -> None:
-    here = Room({0: 10 * GIB, 1: 10 * GIB, 2: 10 * GIB})
+    here = FreeMemory({0: 10 * GIB, 1: 10 * GIB, 2: 10 * GIB})
     instances._reserve(here, planned())
     assert here.available == {0: 7 * GIB, 1: 7 * GIB, 2: 10 * GIB}
 
@@ -121,7 +121,7 @@ def test_every_process_of_a_running_instance_gives_its_memory_back(tmp_path: Pat
 
 
 def test_an_instance_in_a_pool_takes_its_pages() -> None:
-    here = Room({0: 10 * GIB, 1: 10 * GIB}, {(0, 2048): 4000, (1, 2048): 4000})
+    here = FreeMemory({0: 10 * GIB, 1: 10 * GIB}, {(0, 2048): 4000, (1, 2048): 4000})
     instances._reserve(here, planned(hugepages="pool"))
     assert here.available == {0: 10 * GIB, 1: 10 * GIB}
     assert here.free == {(0, 2048): 4000 - 1536, (1, 2048): 4000 - 1536}
@@ -136,7 +136,7 @@ def test_a_staged_instance_takes_pages_for_what_is_not_there_yet(tmp_path: Path)
         str(tmp_path / "new"): str(tmp_path / "none"),
         str(tmp_path / "old"): str(tmp_path / "staged"),
     }
-    here = Room({0: 10 * GIB, 1: 10 * GIB}, {(0, 2048): 100, (1, 2048): 100}, hugetlbfs_kb=2048)
+    here = FreeMemory({0: 10 * GIB, 1: 10 * GIB}, {(0, 2048): 100, (1, 2048): 100}, hugetlbfs_kb=2048)
     instances._reserve(here, service)
     assert here.available == {0: 9 * GIB, 1: 9 * GIB}
     assert here.free == {(0, 2048): 99, (1, 2048): 99}

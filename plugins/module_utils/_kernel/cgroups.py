@@ -1,0 +1,68 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The threads and processes of a running service, found through its control group.
+
+Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel (cgroup.threads, cgroup.procs).
+"""
+
+from __future__ import annotations
+
+from .._errors import Absent, BadRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._io.kernelfs import KernelFS
+
+CGROUPS = "/sys/fs/cgroup"
+
+
+def threads_of(fs: KernelFS, who: str) -> set[int]:
+    """Return the thread ids of a systemd unit or, for a number, of a process; BadRequest where it does not run."""
+    if who.isdecimal():
+        names = fs.names(f"/proc/{who}/task")
+        if not names:
+            raise BadRequest(f"There is no process {who}: it has ended, or the number is wrong.")
+        return {int(name) for name in names}
+    return _ids_below(fs, _folder_of(fs, who), "cgroup.threads")
+
+
+def processes_of(fs: KernelFS, who: str) -> list[int]:
+    """Return the processes of a systemd unit, or just the one that a number names, as threads_of does."""
+    if who.isdecimal():
+        threads_of(fs, who)
+        return [int(who)]
+    return sorted(_ids_below(fs, _folder_of(fs, who), "cgroup.procs"))
+
+
+def _folder_of(fs: KernelFS, unit: str) -> str:
+    folder = _find_unit(fs, unit, CGROUPS)
+    if folder is None:
+        raise BadRequest(
+            f"The unit {unit} has no control group below {CGROUPS}: it does not run. Start it first, or check its name."
+        )
+    return folder
+
+
+def _find_unit(fs: KernelFS, unit: str, folder: str) -> str | None:
+    """Look for a unit's folder; units are direct children of slices."""
+    for name in fs.names(folder):
+        if name == unit:
+            return f"{folder}/{name}"
+        if name.endswith(".slice"):
+            found = _find_unit(fs, unit, f"{folder}/{name}")
+            if found:
+                return found
+    return None
+
+
+def _ids_below(fs: KernelFS, folder: str, file: str) -> set[int]:
+    try:
+        ids = {int(line) for line in fs.read(f"{folder}/{file}").split()}
+    except Absent:
+        return set()
+    for name in fs.names(folder):
+        if fs.is_dir(f"{folder}/{name}"):
+            ids |= _ids_below(fs, f"{folder}/{name}", file)
+    return ids

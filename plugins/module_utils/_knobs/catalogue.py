@@ -4,8 +4,7 @@
 
 """The table of knobs: one row each, in the order in which they are applied. SMT, which decides on CPUs, comes first.
 
-Everything that is known of a knob beside its engine file is in its row: check, undo, the boot service, the checklist,
-the drift report and its schema ask the table. docs/add-a-knob.md adds a row.
+Check, undo, boot service, checklist and drift report ask this table alone. docs/add-a-knob.md adds a row.
 """
 
 from __future__ import annotations
@@ -129,7 +128,7 @@ KNOBS: dict[str, Row] = {}
     },
 )
 def sysfs() -> Any:
-    """Import the plain settings of the kernel."""
+    """Import it."""
     from . import sysfs
 
     return sysfs
@@ -142,7 +141,7 @@ def sysfs() -> Any:
     variables={"": "numa_hugepages"},
 )
 def hugepages() -> Any:
-    """Import the pools of huge pages."""
+    """Import it."""
     from .hugepages import knob
 
     return knob
@@ -161,7 +160,7 @@ def hugepages() -> Any:
     },
 )
 def resctrl() -> Any:
-    """Import the groups of resctrl."""
+    """Import it."""
     from .resctrl import knob
 
     return knob
@@ -174,7 +173,7 @@ def resctrl() -> Any:
     variables={"policy": "cpufreq_{role}"},
 )
 def cpufreq() -> Any:
-    """Import the frequencies."""
+    """Import it."""
     from .cpufreq import knob
 
     return knob
@@ -187,7 +186,7 @@ def cpufreq() -> Any:
     variables={"": "prefetch_{role}"},
 )
 def msr() -> Any:
-    """Import the register bits."""
+    """Import it."""
     from .msr import knob
 
     return knob
@@ -201,7 +200,7 @@ def msr() -> Any:
     lasting=("irqbalance/",),
 )
 def irq() -> Any:
-    """Import the interrupts."""
+    """Import it."""
     from .irq import knob
 
     return knob
@@ -225,7 +224,7 @@ def irq() -> Any:
     each_its_own_value=True,
 )
 def cmdline() -> Any:
-    """Import the boot parameters."""
+    """Import it."""
     from .boot import knob
 
     return knob

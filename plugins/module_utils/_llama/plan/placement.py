@@ -11,8 +11,9 @@ from ..._host.host import ROLES
 from ..._kernel.hugepages import nodes_of
 from ..._notation import cpulist
 from . import pins as pinning
+from .names import rpc_unit_of
 from .pins import CPUSET, GOMP, NUMA, STRICT
-from .service import Placement, Rpc, rpc_unit_of
+from .service import Placement, Rpc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from ..._models import pair
 from . import memory
 from . import placement as placing
 from .draft import drafting
+from .names import key_path
 from .options import LOOPBACK
-from .service import Service, key_path
+from .service import Service
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

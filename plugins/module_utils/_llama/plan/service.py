@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..._notation import cpulist
 from . import memory
+from .names import unit_of
 from .pins import GOMP, STRICT
 
 TYPE_CHECKING = False
@@ -134,18 +135,3 @@ class Service:
             "staged": self.staged,
             "remarks": self.remarks,
         }
-
-
-def unit_of(name: str) -> str:
-    """Return the name of an instance's unit."""
-    return f"llama-{name}.service"
-
-
-def rpc_unit_of(name: str) -> str:
-    """Return the name of the unit that drafts for an instance on a CCD of its own."""
-    return f"llama-{name}-rpc.service"
-
-
-def key_path(name: str) -> str:
-    """Return where the server finds its API keys: systemd puts a credential there that only the service can read."""
-    return f"/run/credentials/{unit_of(name)}/api-key"

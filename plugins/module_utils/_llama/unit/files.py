@@ -9,16 +9,17 @@ Source: systemd.service(5), systemd.exec(5), systemd.resource-control(5), and sy
 
 from __future__ import annotations
 
+import json
 import os
 import re
 
 from ..._io.paths import COMMAND, SERVICE, UNIT_FOLDER
 from ..._notation import cpulist
 from ..plan.memory import staging_folder
+from ..plan.names import key_path
 from ..plan.options import LOOPBACK
 from ..plan.pins import GOMP, STRICT
-from ..plan.service import key_path
-from .installed import HEAD, plan_section
+from .installed import HEAD, SECTION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,6 +170,24 @@ def _rpc(service: Service, rpc: Rpc) -> str:
         *_shown([os.path.dirname(binary)]),
     ]
     return _text(unit, run, [])
+
+
+def plan_section(service: Service, url: str) -> str:
+    """Return the end of a unit's text: in one line, what the running instance can be held against.
+
+    The files are in it so that a model which is replaced under its name changes the unit, and is read anew.
+    """
+    rpc = service.rpc
+    plan = {
+        "name": service.name,
+        "url": url,
+        "key_file": service.options.api_key_file,
+        "speculation": service.wants.get("speculation", []),
+        "expect": service.expect,
+        "rpc": {"unit": rpc.unit, "expect": rpc.expect} if rpc else None,
+        "files": service.files,
+    }
+    return f"{SECTION}{json.dumps(plan, sort_keys=True)}\n"
 
 
 def _text(unit: Sequence[str], service: Sequence[str], install: Sequence[str]) -> str:

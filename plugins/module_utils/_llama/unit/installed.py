@@ -11,36 +11,16 @@ import os
 
 from ..._io import textfile
 from ..._io.paths import UNIT_FOLDER
-from ..plan.service import unit_of
+from ..plan.names import unit_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..plan.service import Service
-
 HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
 #: systemd passes over sections whose names begin with X-.
 SECTION = "[X-Sovereign-Epyc]\nPlan="
 KEYS = frozenset(("name", "url", "key_file", "speculation", "expect", "rpc", "files"))
-
-
-def plan_section(service: Service, url: str) -> str:
-    """Return the end of a unit's text: in one line, what the running instance can be held against.
-
-    The files are in it so that a model which is replaced under its name changes the unit, and is read anew.
-    """
-    rpc = service.rpc
-    plan = {
-        "name": service.name,
-        "url": url,
-        "key_file": service.options.api_key_file,
-        "speculation": service.wants.get("speculation", []),
-        "expect": service.expect,
-        "rpc": {"unit": rpc.unit, "expect": rpc.expect} if rpc else None,
-        "files": service.files,
-    }
-    return f"{SECTION}{json.dumps(plan, sort_keys=True)}\n"
 
 
 def plan_of(text: str) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from ..._io import textfile
 from ..._io.paths import UNIT_FOLDER
 from ..._knobs.knob import Knob
 from ..._knobs.units import FOLDERS, WithUnits, state
-from ..plan.service import rpc_unit_of, unit_of
+from ..plan.names import rpc_unit_of, unit_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from ..binary import arguments as server_arguments
 from ..binary import probe as server_probe
 from ..plan import memory as memory_plan
 from ..plan import plan
+from ..plan.names import unit_of
 from ..plan.options import Options
-from ..plan.service import unit_of
 from .files import unit_files
 from .installed import installed_units
 from .instance import Instance

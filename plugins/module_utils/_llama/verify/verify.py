@@ -16,7 +16,7 @@ from ..._knobs.units import show
 from ..._verify.items import OK, UNASKED, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import Watch
 from ..hooks import http
-from ..plan.service import unit_of
+from ..plan.names import unit_of
 from ..unit.installed import installed_units, plan_of
 from . import trial as trials
 

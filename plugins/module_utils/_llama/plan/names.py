@@ -1,0 +1,22 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is named after an instance on the host: its units, and the credential with its API keys."""
+
+from __future__ import annotations
+
+
+def unit_of(name: str) -> str:
+    """Return the name of an instance's unit."""
+    return f"llama-{name}.service"
+
+
+def rpc_unit_of(name: str) -> str:
+    """Return the name of the unit that drafts for an instance on a CCD of its own."""
+    return f"llama-{name}-rpc.service"
+
+
+def key_path(name: str) -> str:
+    """Return where the server finds its API keys: systemd puts a credential there that only the service can read."""
+    return f"/run/credentials/{unit_of(name)}/api-key"

@@ -1,0 +1,62 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How much Ansible sends to a host for each module: every import of the engine adds to it, those for types too."""
+
+from __future__ import annotations
+
+from ansible.executor.module_common import modify_module
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import init_plugin_loader
+from ansible.template import Templar
+
+from .conftest import ROOT
+
+#: KiB of each module when the engine was one flat folder, and what it may have of that now. Two had dragged every knob
+#: along for the sake of a constant.
+BEFORE = {
+    "cpufreq_per_ccd": 233.2,
+    "epyc_bios": 220.2,
+    "epyc_drift": 319.6,
+    "epyc_engine": 368.9,
+    "epyc_last_run": 341.2,
+    "epyc_plan": 213.5,
+    "epyc_prerequisites": 217.9,
+    "epyc_restore": 302.3,
+    "epyc_verify": 384.5,
+    "gguf_info": 221.1,
+    "hugepages": 217.0,
+    "irq_affinity": 224.5,
+    "kernel_cmdline": 230.7,
+    "llama_build": 252.4,
+    "llama_server": 396.8,
+    "model_file": 231.4,
+    "msr_bits": 225.2,
+    "resctrl_schemata": 231.2,
+    "service_placement": 327.9,
+    "sysfs_settings": 218.4,
+}
+SHARE = {**dict.fromkeys(BEFORE, 1.05), "llama_server": 0.8, "service_placement": 0.8}
+
+
+def payload(name: str) -> float:
+    """Return the KiB of a module as Ansible sends it, its own module_utils included."""
+    built = modify_module(
+        module_name=f"sovereign.epyc.{name}",
+        module_path=str(ROOT / f".collections/ansible_collections/sovereign/epyc/plugins/modules/{name}.py"),
+        module_args={},
+        templar=Templar(DataLoader()),
+        task_vars={"ansible_python_interpreter": "/usr/bin/python3"},
+        module_compression="ZIP_DEFLATED",
+    )
+    return len(built.b_module_data) / 1024
+
+
+def test_no_module_sends_much_more_than_before() -> None:
+    init_plugin_loader([str(ROOT / ".collections")])
+    assert BEFORE.keys() == {path.stem for path in ROOT.glob("plugins/modules/*.py")}
+    now = {name: payload(name) for name in BEFORE}
+    for name, size in now.items():
+        print(f"{name:<20} {size:6.1f} KiB, {size / BEFORE[name]:.3f} of what it was (at most {SHARE[name]})")
+    assert [name for name, size in now.items() if size > SHARE[name] * BEFORE[name]] == []

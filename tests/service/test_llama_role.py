@@ -79,7 +79,7 @@ def test_it_is_installed_as_a_package(host):
 
 
 def test_a_completion_is_streamed(host):
-    """Without chance, which now and then ended the answer after one token: a line of the stream has several if guessed."""
+    """At temperature 0: chance ended a short answer after one token now and then. A line may hold several tokens."""
     asked = [{"role": "user", "content": "Tell a story."}]
     body = {"messages": asked, "max_tokens": 48, "temperature": 0, "ignore_eos": True, "stream": True}
     status, text = host.ask(8080, "/v1/chat/completions", body)

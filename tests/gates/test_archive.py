@@ -11,23 +11,11 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
+from .conftest import build
 
 ROOT = Path(__file__).parents[2]
 KNOWN = {"CHANGELOG.md", "CONTRIBUTING.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "changelogs"}
 KNOWN |= {"docs", "extensions", "inventories", "meta", "playbooks", "plugins", "roles"}
-
-
-def build(run: Callable[..., str], tree: Path, folder: Path) -> Path:
-    run("ansible-galaxy", "collection", "build", "--output-path", str(folder), str(tree))
-    (archive,) = folder.glob("sovereign-epyc-*.tar.gz")
-    return archive
-
-
-@pytest.fixture(scope="module")
-def archive(run: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The archive of this clone, with whatever lies about in it."""
-    return build(run, ROOT, tmp_path_factory.mktemp("archive"))
 
 
 def test_it_holds_nothing_of_the_workshop(archive: Path) -> None:

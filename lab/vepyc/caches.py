@@ -13,12 +13,14 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from functools import partial
 
 from .errors import VepycError
 from .guest import get_release
 from .image import ensure_image
 from .llama import ensure_llama, ensure_model
+from .machine import Machine
 from .paths import locked
 from .shapes import get_shape
 from .snapshot import snapshot_dir
@@ -70,9 +72,11 @@ def _ensure_snapshot(shape: str, kernel: str) -> None:
     release = get_release(kernel)
     ensure_image(release)
     name = f"first-{shape}-{kernel.replace('.', '-')}"
-    # Whoever else fills the cache would take this machine for its own, and end it.
     with locked(f"cache-{name}"):
         if not snapshot_dir(get_shape(shape), release).exists():
+            # Whoever held the lock before and was killed may have left one, and nothing is known of it.
+            with suppress(VepycError):
+                Machine.find(name).down()
             up(shape, name, kernel).down()
 
 

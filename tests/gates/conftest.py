@@ -10,6 +10,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -107,3 +108,12 @@ def build(run: Run, tree: Path, folder: Path) -> Path:
 def archive(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The archive of this clone, with whatever lies about in it."""
     return build(run, ROOT, tmp_path_factory.mktemp("archive"))
+
+
+@pytest.fixture(scope="session")
+def installed(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The collection as users install it, in a folder that Python can import it from."""
+    root = tmp_path_factory.mktemp("installed") / "ansible_collections/sovereign/epyc"
+    with tarfile.open(archive) as content:
+        content.extractall(root, filter="data")
+    return root

@@ -12,7 +12,6 @@ import functools
 import os
 import re
 import shutil
-import tarfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,13 +36,10 @@ PASSED = re.compile(r"^\d+ passed in ", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def tree(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The collection as users install it, with the unit tests beside it."""
-    root = tmp_path_factory.mktemp("installed") / "ansible_collections/sovereign/epyc"
-    with tarfile.open(archive) as content:
-        content.extractall(root, filter="data")
-    shutil.copytree(ROOT / "tests/unit", root / "tests/unit", ignore=shutil.ignore_patterns("__pycache__"))
-    return root
+def tree(installed: Path) -> Path:
+    """The collection as users install it, with the unit tests."""
+    shutil.copytree(ROOT / "tests/unit", installed / "tests/unit", ignore=shutil.ignore_patterns("__pycache__"))
+    return installed
 
 
 @pytest.fixture(scope="module")

@@ -44,8 +44,8 @@ def unit_venv(*packages: str, python: str = sys.executable) -> Path:
     """The folder of programs of an environment that can run the unit tests, and has more packages if wanted."""
     lines = (PACKAGE.parents[1] / "tests/unit/requirements.txt").read_text().splitlines()
     needs = [line for line in lines if line and not line.startswith("#")]
-    # coverage reads pyproject.toml, which the library of Python 3.10 cannot.
-    return venv("pytest", "coverage[toml]", *needs, *packages, python=python)
+    # coverage reads pyproject.toml, which the library of Python 3.10 cannot. The clone's conftest.py imports xdist.
+    return venv("pytest", "pytest-xdist", "coverage[toml]", *needs, *packages, python=python)
 
 
 def venv(*packages: str, python: str = sys.executable) -> Path:

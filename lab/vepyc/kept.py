@@ -18,9 +18,9 @@ from pathlib import Path
 
 from .paths import directory, locked
 
-_PARENT, _NAME = "/dev/shm", "vepyc-bytecode"
+_PARENT, _NAME = "/root", ".vepyc-bytecode"
 _COUNT = f"ls {_PARENT}/{_NAME} 2>/dev/null | wc -l"
-_GIVEN = "/run/vepyc-given"
+_GIVEN = "/root/.vepyc-given"
 #: A file this old belongs to a source that has changed since.
 _SECONDS = 30 * 86400
 _TIMEOUT = 30

@@ -146,7 +146,7 @@ class Machine:
         self.run(f"{starting}; udevadm settle", timeout=timeout)
 
     def personalise(self) -> None:
-        """Give the guest its name, an id that belongs to the name, after a resume today's time, and quick modules."""
+        """Give the guest its name, a machine id made of that, bytecode of modules, and after a resume the time."""
         name = shlex.quote(self.name)
         identity = uuid.uuid5(uuid.NAMESPACE_DNS, self.name).hex
         commands = [f"date -s @{time.time():.3f} >/dev/null"] if self.resumed else []
@@ -191,7 +191,7 @@ class Machine:
                 if self.run(_BOOT_ID).stdout != before:
                     break
             except GuestError:
-                # The old system's last moments; the deadline is checked by wait_for_ssh.
+                # The old system is still shutting down; wait_for_ssh checks the deadline.
                 pass
             time.sleep(0.5)
         self.wait_until_booted(deadline - time.monotonic())

@@ -24,17 +24,17 @@ TIERS = {
 # seconds comes after them.
 LONG = (
     "tests/service/",  # a llama.cpp that is not in the cache is built first
+    "tests/lab/test_site.py",  # saves the state of a tuned machine, from which others start
+    "tests/lab/test_fleet.py",
     "tests/lab/test_whole_host.py",
     "tests/lab/test_llama.py",
-    "tests/lab/test_drift_play.py",
-    "tests/lab/test_site.py",
-    "tests/lab/test_mixed_fleet.py",
     "tests/gates/test_ansible_test.py",
-    "tests/lab/test_faults.py",
     "tests/molecule/",
     "lab/tests/",
-    "tests/lab/test_verify_play.py",
     "tests/lab/test_reboot_play.py",
+    "tests/lab/test_verify_play.py",
+    "tests/lab/test_recipe.py",
+    "tests/lab/test_faults.py",
     "tests/lab/",
     "tests/gates/",
 )

@@ -28,15 +28,11 @@ TIERS = {
 SECONDS = home() / "seconds.json"
 #: What to expect of files that no run has left seconds of.
 GUESSES = {
-    "tests/lab/test_drift_play.py": 400,
+    "tests/lab/test_site.py": 400,  # saves the state of a tuned machine, from which others start
+    "tests/lab/test_fleet.py": 300,
     "tests/lab/test_whole_host.py": 300,
     "tests/lab/test_llama.py": 300,
-    "tests/lab/test_site.py": 300,
-    "tests/lab/test_mixed_fleet.py": 300,
     "tests/gates/test_ansible_test.py": 300,
-    "tests/lab/test_faults.py": 300,
-    "tests/lab/test_verify_play.py": 200,
-    "tests/lab/test_reboot_play.py": 200,
     "tests/gates/test_pythons.py": 200,
     "tests/molecule/": 100,
     "tests/service/": 100,

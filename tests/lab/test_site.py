@@ -14,6 +14,9 @@ import pytest
 
 from vepyc.venvs import OLDEST_CORE, venv
 
+from .guests import guest_of
+from .states import TUNED
+
 ROOT = Path(__file__).parents[2]
 SITE = "playbooks/site.yml"
 EVERY_MODULE = Path(__file__).with_name("every_module.yml")
@@ -46,16 +49,22 @@ def everything(guest):
 
 
 @pytest.fixture(scope="module")
-def tuned(small):
-    """The small machine, converged."""
-    small.play(SITE)
-    return small
+def tuned(tmp_path_factory):
+    """The small machine, on which site.yml runs now, for the first time there; other files start from a saved state."""
+    with guest_of("small", "site", tmp_path_factory.mktemp("site"), prepared=TUNED, anew=True) as guest:
+        yield guest
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """A machine that nobody has tuned, with all that a check must leave alone."""
+    with guest_of("small", "bare", tmp_path_factory.mktemp("bare")) as guest:
+        yield guest, everything(guest)
 
 
 @pytest.mark.parametrize("playbook", [SITE, EVERY_MODULE], ids=["site", "every-module"])
-def test_check_of_a_bare_host_changes_nothing(playbook, boot):
-    guest = boot("small", "bare")
-    before = everything(guest)
+def test_check_of_a_bare_host_changes_nothing(playbook, bare):
+    guest, before = bare
     play = guest.play(playbook, "--check", "--diff")
     assert everything(guest) ^ before == set()
     assert play[CAT]["diff"]["after"]["resctrl:mount"] == "no options"  # it did look, and saw all there is to do

@@ -72,8 +72,13 @@ class Verdict:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def survey(host: Host, store: Store, requests: Mapping[str, Mapping[str, Any]]) -> list[Verdict]:
-    """Return a verdict per address that the requests (by "KNOB/LABEL") want; a later request wins over an earlier."""
+def survey(
+    host: Host, store: Store, requests: Mapping[str, Mapping[str, Any]], remarks: list[str] | None = None
+) -> list[Verdict]:
+    """Return a verdict per address that the requests (by "KNOB/LABEL") want; a later request wins over an earlier.
+
+    To ``remarks``, where it is given, is added what the knobs remark in a run that changes nothing.
+    """
     by_address: dict[str, Verdict] = {}
     boot = why_not_at_boot(host)
     kept = stored(store)[1]
@@ -82,7 +87,7 @@ def survey(host: Host, store: Store, requests: Mapping[str, Mapping[str, Any]]) 
         reason = boot
         if kept.get(request) != dict(options):
             reason = "the request is not stored on the host, or stored differently; set persistent"
-        for verdict in _of_request(host, name, request, options, reason):
+        for verdict in _of_request(host, name, request, options, reason, remarks):
             by_address[verdict.address] = verdict
     return list(by_address.values())
 
@@ -94,7 +99,9 @@ def why_not_at_boot(host: Host) -> str:
     return ""
 
 
-def _of_request(host: Host, name: str, request: str, options: Mapping[str, Any], boot: str) -> Iterable[Verdict]:
+def _of_request(
+    host: Host, name: str, request: str, options: Mapping[str, Any], boot: str, remarks: list[str] | None
+) -> Iterable[Verdict]:
     if name not in KNOBS:
         return [unknown(request, f"{name}:", f"this version of the collection has no knob {name}")]
     try:
@@ -105,6 +112,8 @@ def _of_request(host: Host, name: str, request: str, options: Mapping[str, Any],
     for knob in knobs:
         try:
             verdicts += _of_knob(knob, request, boot)
+            if remarks is not None:
+                remarks += knob.remarks()
         except TuningError as error:
             verdicts.append(_not_known(request, f"{name}:", error))
             if isinstance(error, BadRequest):

@@ -149,7 +149,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     top = _topology.discover(fs)
     plan = _plan.plan(_plan.Intent.parse(params), top)
     return {
-        "ansible_facts": {"epyc": {"topology": top.to_dict(), "plan": plan.to_dict(), "intent": params}},
+        "ansible_facts": {"epyc": _plan.facts(params, plan, top)},
         "text": _plan_text.render(plan, top),
     }
 

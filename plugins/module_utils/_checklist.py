@@ -73,8 +73,8 @@ class Checklist:
             if name in self.layers:
                 return Item(name, title, WRONG, "Nothing is stored for it on this host, and it shall be. Run site.yml.")
             return Item(name, title, UNASKED, "Nothing is stored for it on this host.")
-        waiting = [verdict for verdict in verdicts if waits(verdict)]
-        bad = [verdict for verdict in verdicts if not verdict.clean and not waits(verdict)]
+        waiting = [verdict for verdict in verdicts if verdict.waits]
+        bad = [verdict for verdict in verdicts if not verdict.clean and not verdict.waits]
         sentences = []
         if bad:
             sentences += [_named([sentence(verdict) for verdict in bad]), REPAIR]
@@ -89,17 +89,12 @@ class Checklist:
         return Item(name, title, PENDING if allowed else WRONG, " ".join(sentences))
 
 
-def waits(verdict: Verdict) -> bool:
-    """Tell whether a setting waits for a reboot. Of what lasts, only boot parameters do; a daemon is just restarted."""
-    return verdict.pending_reboot and verdict.address.startswith(CMDLINE)
-
-
 def sentence(verdict: Verdict) -> str:
     """Return what is not as it shall be with one setting, without a stop at the end."""
     if UNKNOWN in (verdict.live, verdict.persistent):
         return f"{verdict.address} is unknown: {verdict.reason.rstrip('.')}"
     wanted, found = _text(verdict.wanted), _text(verdict.found)
-    if waits(verdict):
+    if verdict.waits:
         return f"{verdict.address} is {found} and shall be {wanted}, which waits for a reboot"
     if verdict.live == OK:
         reason = verdict.reason or "the next boot is configured otherwise"

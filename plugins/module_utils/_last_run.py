@@ -151,8 +151,8 @@ def look(fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]) -> Lo
     seen = Look("")
     seen.intent = kept.get(INTENT, {})
     survey = seen.survey = _survey.of_host(fs, store=store, remarks=seen.remarks)
-    seen.waiting = [one for one in survey.verdicts if one.pending_reboot and one.address.startswith(PREFIX)]
-    if not all(one.clean or one in seen.waiting for one in survey.verdicts):
+    seen.waiting = [one for one in survey.verdicts if one.waits]
+    if not all(one.clean or one.waits for one in survey.verdicts):
         seen.reason = UNFIT
         return seen
     found = state(survey.host, store, inputs)

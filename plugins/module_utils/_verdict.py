@@ -67,6 +67,11 @@ class Verdict:
         """Tell whether nothing is wrong and nothing unknown."""
         return self.live == OK and self.persistent == OK
 
+    @property
+    def waits(self) -> bool:
+        """Tell whether it waits for a reboot. Of what lasts, only boot parameters do; a daemon is just restarted."""
+        return self.pending_reboot and self.address.startswith("cmdline:")
+
     def to_dict(self) -> dict[str, object]:
         """Return plain data."""
         return {name: getattr(self, name) for name in self.__slots__}

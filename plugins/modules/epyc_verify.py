@@ -195,7 +195,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         "complaints": _items.complaints(items),
         "text": _items.render(items),
         "services": services,
-        "pending_reboot": [_checklist.sentence(verdict) for verdict in verdicts if _checklist.waits(verdict)],
+        "pending_reboot": [_checklist.sentence(verdict) for verdict in verdicts if verdict.waits],
         "boot_id": fs.read("/proc/sys/kernel/random/boot_id"),
         "boot_service": next(item.found for item in items if item.name == "boot_service"),
     }

@@ -24,7 +24,7 @@ TESTS = "tests/unit/plugins"
 #: What runs on the hosts.
 ENGINE = f"{TESTS}/module_utils"
 #: What runs on the controller.
-PLUGINS = tuple(f"{TESTS}/{kind}" for kind in ("callback", "lookup", "plugin_utils"))
+PLUGINS = tuple(f"{TESTS}/{kind}" for kind in ("action", "callback", "lookup", "plugin_utils"))
 LINES = (ROOT / "tests/unit/requirements.txt").read_text(encoding="utf-8").splitlines()
 NEEDS = ("pytest", "pytest-xdist", *(line for line in LINES if line and not line.startswith("#")))
 OURS = "{}.{}".format(*sys.version_info)

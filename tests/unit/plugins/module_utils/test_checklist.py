@@ -117,7 +117,7 @@ def test_waiting_excuses_no_drift(tree: hosts.Host) -> None:
 
 
 def test_only_a_boot_parameter_waits_for_a_reboot() -> None:
-    assert not _checklist.waits(verdict("irq:irqbalance/banned", "1", "2", pending_reboot=True))
+    assert not verdict("irq:irqbalance/banned", "1", "2", pending_reboot=True).waits
 
 
 @pytest.mark.parametrize(

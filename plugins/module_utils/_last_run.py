@@ -4,10 +4,10 @@
 
 """What the last whole run of site.yml left on a host, and whether that still holds.
 
-The same inputs, on a host that is as it was and whose settings are all in force, ask for nothing that is not there: so
-one look tells what else each layer tells for itself. What has a right value is compared with that: settings, packages,
+A run with the same inputs changes nothing on a host that is as the last run left it and whose settings are all in
+force, so one look can stand for those of all layers. What has a right value is compared with that: settings, packages,
 kernel modules, services. What has none is compared with how the last run left it, part by part: the system and what the
-firmware shows, files of ours, and what is stored for the boot service.
+firmware shows, files of the collection, and what is stored for the boot service.
 
 A boot parameter that is set and waits for a reboot is as far as a run can bring it. It is no reason to run again, as
 long as the kernel was started with the same parameters as in the last run.

@@ -158,7 +158,8 @@ def look(fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]) -> Lo
     found = state(survey.host, store, inputs)
     parts = [part for part in OTHER if part != BOOTED or seen.waiting]
     others = (OTHER[part] for part in parts if kept.get(part) != found[part])
-    seen.reason = next(others, "") or _lack(fs, packages)
+    # What is missing comes first: it may be why the kernel shows something else.
+    seen.reason = _lack(fs, packages) or next(others, "")
     return seen
 
 

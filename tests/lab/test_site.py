@@ -168,9 +168,9 @@ def test_second_time_is_one_look_though_a_reboot_waits(tuned, how, core):
 
 #: What one may change by hand, in the order in which a later one is told before those above, and what is told of it.
 BY_HAND = {
+    "echo '# edited' >>/usr/sbin/sovereign-epyc": _last_run.OTHER["files"],
     "systemctl stop sovereign-epyc-watch.service": _last_run.IDLE,
     "rmmod cpuid": _last_run.UNLOADED,
-    "echo '# edited' >>/usr/sbin/sovereign-epyc": _last_run.OTHER["files"],
     "echo L3:2=ff >/sys/fs/resctrl/draft/schemata": _last_run.UNFIT,
 }
 

@@ -26,7 +26,7 @@ TESTS = "tests/unit/plugins"
 #: What runs on the hosts.
 ENGINE = f"{TESTS}/module_utils"
 #: What runs on the controller.
-PLUGINS = tuple(f"{TESTS}/{kind}" for kind in ("callback", "lookup", "plugin_utils"))
+PLUGINS = tuple(f"{TESTS}/{kind}" for kind in ("action", "callback", "lookup", "plugin_utils"))
 #: Coverage costs least on these; from 3.12 on it costs more, or cannot see branches.
 MEASURED = ("3.11", "3.10", "3.13")
 #: The pytest of the clone's own pyproject.toml, which would bring the clone's engine into the path.

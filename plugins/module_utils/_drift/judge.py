@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .._errors import BadRequest, TuningError
 from .._io.paths import ENABLED, SERVICE
-from .._knobs.catalogue import KNOBS, in_order
+from .._knobs.catalogue import KNOBS, in_order, row_of
 from .._knobs.desired import stored
 from .verdict import DRIFT, OK, Verdict, unknown
 
@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     from .._knobs.knob import Knob
 
 
-def survey(host: Host, store: Store, requests: Mapping[str, Mapping[str, Any]]) -> list[Verdict]:
-    """Return a verdict per address that the requests (by "KNOB/LABEL") want; a later request wins over an earlier."""
+def survey(
+    host: Host, store: Store, requests: Mapping[str, Mapping[str, Any]], remarks: list[str] | None = None
+) -> list[Verdict]:
+    """Return a verdict per address that the requests (by "KNOB/LABEL") want; a later request wins over an earlier.
+
+    To ``remarks``, where it is given, is added what the knobs remark in a run that changes nothing.
+    """
     by_address: dict[str, Verdict] = {}
     boot = why_not_at_boot(host)
     kept = stored(store)[1]
@@ -32,9 +37,15 @@ def survey(host: Host, store: Store, requests: Mapping[str, Mapping[str, Any]]) 
         reason = boot
         if kept.get(request) != dict(options):
             reason = "the request is not stored on the host, or stored differently; set persistent"
-        for verdict in _of_request(host, name, request, options, reason):
+        for verdict in _of_request(host, name, request, options, reason, remarks):
             by_address[verdict.address] = verdict
     return list(by_address.values())
+
+
+def waits(verdict: Verdict) -> bool:
+    """Tell whether a setting waits for a reboot. Not all that lasts does: a daemon is just restarted."""
+    row = row_of(verdict.address)
+    return verdict.pending_reboot and row is not None and row.needs_reboot
 
 
 def why_not_at_boot(host: Host) -> str:
@@ -44,7 +55,9 @@ def why_not_at_boot(host: Host) -> str:
     return ""
 
 
-def _of_request(host: Host, name: str, request: str, options: Mapping[str, Any], boot: str) -> Iterable[Verdict]:
+def _of_request(
+    host: Host, name: str, request: str, options: Mapping[str, Any], boot: str, remarks: list[str] | None
+) -> Iterable[Verdict]:
     if name not in KNOBS:
         return [unknown(request, f"{name}:", f"this version of the collection has no knob {name}")]
     try:
@@ -55,6 +68,8 @@ def _of_request(host: Host, name: str, request: str, options: Mapping[str, Any],
     for knob in knobs:
         try:
             verdicts += _of_knob(knob, request, boot)
+            if remarks is not None:
+                remarks += knob.remarks()
         except TuningError as error:
             verdicts.append(_not_known(request, f"{name}:", error))
             if isinstance(error, BadRequest):

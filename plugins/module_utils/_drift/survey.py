@@ -53,12 +53,13 @@ def of_host(
     requests: Mapping[str, Mapping[str, Any]] | None = None,
     intent: Mapping[str, Any] | None = None,
     store: Store | None = None,
+    remarks: list[str] | None = None,
 ) -> Survey:
-    """Check requests under an intent; those that are not given are the stored ones."""
+    """Check requests under an intent; those that are not given are the stored ones. ``remarks`` is as for survey."""
     store = store or Store(read_only=True)
     stored_intent, stored_requests = stored(store)
     host = Host(fs, stored_intent if intent is None else intent)
-    verdicts = survey(host, store, stored_requests if requests is None else requests)
+    verdicts = survey(host, store, stored_requests if requests is None else requests, remarks)
     if not verdicts:
         return Survey(host, [unknown("", "desired:", NOTHING)])
     if intent is not None and not _same(intent, stored_intent):

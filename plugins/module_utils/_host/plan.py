@@ -199,6 +199,11 @@ def plan(intent: Intent, top: Topology) -> Plan:
     return result
 
 
+def facts(asked: Mapping[str, Any], planned: Plan, top: Topology) -> dict[str, object]:
+    """Return what the roles work with: the topology, the plan, and the intent as it was asked."""
+    return {"topology": top.to_dict(), "plan": planned.to_dict(), "intent": asked}
+
+
 def _housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:
     """The first cores of each node, socket or host: CPU 0 is always among them, and it can never be isolated."""
     places = {

@@ -9,10 +9,11 @@ It rests on the verdicts of _drift/judge.py, so it judges by what the kernel sho
 
 from __future__ import annotations
 
+from .._drift.judge import waits
 from .._errors import BadRequest, TuningError
 from .._knobs.boot.knob import PREFIX as CMDLINE
 from .._knobs.boot.request import ISOLCPUS_FLAGS
-from .._knobs.catalogue import KNOBS, row_of
+from .._knobs.catalogue import KNOBS
 from .._notation import cpulist
 from . import bios as bios_settings
 from . import boot_service, unit_threads
@@ -86,12 +87,6 @@ class Checklist:
             return Item(name, title, UNKNOWN, " ".join(sentences))
         allowed = self.allow_pending_reboot and not bad
         return Item(name, title, PENDING if allowed else WRONG, " ".join(sentences))
-
-
-def waits(verdict: Verdict) -> bool:
-    """Tell whether a setting waits for a reboot. Not all that lasts does: a daemon is just restarted."""
-    row = row_of(verdict.address)
-    return verdict.pending_reboot and row is not None and row.needs_reboot
 
 
 def sentence(verdict: Verdict) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import judge
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
@@ -118,7 +119,7 @@ def test_waiting_excuses_no_drift(tree: hosts.Host) -> None:
 
 
 def test_only_a_boot_parameter_waits_for_a_reboot() -> None:
-    assert not checklist.waits(verdict("irq:irqbalance/banned", "1", "2", pending_reboot=True))
+    assert not judge.waits(verdict("irq:irqbalance/banned", "1", "2", pending_reboot=True))
 
 
 @pytest.mark.parametrize(

@@ -82,49 +82,40 @@ reason:
   type: str
   sample: packages are not installed, or only a package manager can tell
 inputs:
-  description: The digest that the host was asked about, to be remembered when the run has come to its end.
+  description: The digest that was compared or remembered.
   returned: when the host was asked
   type: str
 coverage:
-  description:
-    - As of M(sovereign.epyc.epyc_drift), by layer. What only waits for a reboot counts as C(ok), because no run would
-      change it.
-  returned: when RV(holds) and nothing is to be remembered
+  description: As of M(sovereign.epyc.epyc_drift), by layer. What only waits for a reboot counts as C(ok).
+  returned: when a look holds
   type: dict
   sample: {resctrl: {ok: 42, unsupported: 0, unknown: 0, drift: 0}}
 remarks:
   description: What the modules of the stored settings remark. Each is a warning, too.
-  returned: when RV(holds) and nothing is to be remembered
+  returned: when a look holds
   type: list
   elements: str
 running:
-  description: What the running kernel was started with, as of M(sovereign.epyc.kernel_cmdline).
-  returned: when RV(holds) and nothing is to be remembered
+  description: With RV(configured), RV(pending) and RV(reboot_required) as of M(sovereign.epyc.kernel_cmdline).
+  returned: when a look holds
   type: dict
-  sample: {"nohz_full": null}
 configured:
-  description: What the next boot brings, as of M(sovereign.epyc.kernel_cmdline).
-  returned: when RV(holds) and nothing is to be remembered
+  description: See RV(running).
+  returned: when a look holds
   type: dict
-  sample: {"nohz_full": "1-31,33-63"}
 pending:
-  description: Names in which the two differ.
-  returned: when RV(holds) and nothing is to be remembered
+  description: See RV(running).
+  returned: when a look holds
   type: list
   elements: str
-  sample: [nohz_full]
 reboot_required:
-  description: Whether anything is pending.
-  returned: when RV(holds) and nothing is to be remembered
+  description: See RV(running).
+  returned: when a look holds
   type: bool
 ansible_facts:
-  description: The fact C(epyc), as of M(sovereign.epyc.epyc_plan), with the intent that was remembered.
-  returned: when RV(holds), an intent was remembered, and nothing is to be remembered
+  description: The fact C(epyc) as of M(sovereign.epyc.epyc_plan), with the intent that was remembered.
+  returned: when a look holds and an intent was remembered
   type: dict
-  contains:
-    epyc:
-      description: Topology, plan and intent.
-      type: dict
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer

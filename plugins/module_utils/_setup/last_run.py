@@ -4,9 +4,9 @@
 
 """What the last whole run of site.yml left on a host, and whether that still holds.
 
-The same inputs, on a host that is as it was and whose settings are all in force, ask for nothing that is not there: so
-a check needs one look, and not one for each layer. What the stored requests do not tell of a host is remembered part by
-part: the system and what the firmware shows, kernel modules, missing packages, files of ours, and units that run.
+With the same inputs, on an unchanged host whose settings are all in force, site.yml has nothing to do: so one check
+replaces one for each layer. What the stored requests do not cover is remembered part by part: the system and what the
+firmware shows, kernel modules, missing packages, files of ours, and units that run.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
 FILE = "last_run.json"
 INPUTS = "inputs"
-NEVER = "site.yml has never come to its end here with all layers"
-OTHER = {
-    INPUTS: "the inventory, the collection or its version is another one than in the last run",
+NEVER = "site.yml has never completed here with all layers"
+DIFFERS = {
+    INPUTS: "the inventory, the collection or its version has changed since the last run",
     "stored": "what is stored for the boot service is not what the last run stored",
-    "system": "the distribution or the kernel is another one than in the last run",
-    "firmware": "the topology or what the kernel shows of the BIOS is not as in the last run",
-    "modules": "kernel modules that were loaded in the last run are not loaded now, or others are",
+    "system": "the distribution or the kernel has changed since the last run",
+    "firmware": "the topology or what the kernel shows of the BIOS has changed since the last run",
+    "modules": "kernel modules were loaded or unloaded since the last run",
     "missing": "packages were installed or removed since the last run",
-    "files": "files of the collection are not as the last run left them",
-    "running": "services of the collection do not run as after the last run",
+    "files": "files of the collection have changed since the last run",
+    "running": "services of the collection were started or stopped since the last run",
 }
-UNFIT = "a setting is not as it shall be, or could not be looked at"
-#: Ours begin so, in any folder of units.
+DRIFTED = "a setting is not as configured, or could not be read"
+#: The names of our units begin with this.
 UNITS = "sovereign-epyc"
 
 
@@ -71,9 +71,9 @@ def state(host: Host, store: Store, inputs: str, packages: Sequence[str]) -> dic
 
 
 def _shape(top: Topology) -> dict[str, object]:
-    """Return the topology without its remarks, what is a setting, and what differs from boot to boot.
+    """Return the topology without its remarks, without settings, and without what differs from boot to boot.
 
-    That is: how resctrl is mounted, free huge pages, and bytes of a node.
+    Left out are the mount options of resctrl, free huge pages, and the bytes of a node.
     """
     nodes = [(node.id, node.cpus, node.bytes > 0) for node in top.nodes]
     features = top.resctrl.features if top.resctrl else ()
@@ -81,7 +81,7 @@ def _shape(top: Topology) -> dict[str, object]:
 
 
 def remember(store: Store, found: Mapping[str, str], check: bool) -> bool:
-    """Keep this as what the last run left, unless this is a check; return whether something else was kept."""
+    """Store this as what the last run left, unless this is a check; return whether something else was stored."""
     changed = store.load(FILE) != dict(found)
     if changed and not check:
         with store.lock():
@@ -90,21 +90,21 @@ def remember(store: Store, found: Mapping[str, str], check: bool) -> bool:
 
 
 def look(fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]) -> tuple[str, surveys.Survey | None]:
-    """Return why site.yml may have something to do, an empty text when it has not, and the survey if one was made."""
+    """Return why site.yml may have something to do, or an empty text, and the survey if one was made."""
     kept = store.load(FILE)
     if not kept:
         return NEVER, None
     if kept.get(INPUTS) != inputs:
-        return OTHER[INPUTS], None
+        return DIFFERS[INPUTS], None
     survey = surveys.of_host(fs, store=store)
     if not survey.clean:
-        return UNFIT, survey
+        return DRIFTED, survey
     found = state(survey.host, store, inputs, packages)
-    return next((reason for part, reason in OTHER.items() if kept.get(part) != found[part]), ""), survey
+    return next((reason for part, reason in DIFFERS.items() if kept.get(part) != found[part]), ""), survey
 
 
 def _loaded(fs: KernelFS, system: prerequisites.System) -> list[str]:
-    """Return those of the kernel modules to load at every boot that are there now."""
+    """Return those of the kernel modules to load at every boot that are loaded now."""
     lines = (fs.find(prerequisites.FILE) or "").splitlines()
     names = [line.replace("-", "_") for line in lines if not line.startswith("#")]
     there = prerequisites.loaded(fs, system.kernel, names)
@@ -112,7 +112,7 @@ def _loaded(fs: KernelFS, system: prerequisites.System) -> list[str]:
 
 
 def _files(root: str) -> Iterator[tuple[str, str]]:
-    """Yield each file of ours with what is in it, its mode and owner; of a link, where it leads."""
+    """Yield each file of ours with its digest, mode and owner; for a link, its target."""
     for path in (COMMAND, prerequisites.FILE):
         yield from _file(root, path)
     for folder, wanted in ((ENGINE, ""), (UNIT_FOLDER, UNITS)):
@@ -136,7 +136,7 @@ def _file(root: str, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _steady(units: Sequence[str]) -> list[str]:
-    """Return units that run all the time; the others come and go."""
+    """Return the units that run all the time."""
     return [name for name in units if name.endswith((".timer", "-watch.service"))]
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Verdicts grouped for people: what differs in the same way in many places is one finding with one cause and one repair.
+"""Verdicts grouped for people: what differs in one way in many places is one finding with one cause and one repair.
 
 A boot service that is not enabled is one finding too, though every setting is lost at the next boot.
 """

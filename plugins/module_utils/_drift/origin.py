@@ -20,14 +20,14 @@ ROLES = {f"{row.name}/{label}": role for row in KNOBS.values() for label, role i
 
 
 def role(request: str) -> str:
-    """Return the role that stored a request, or an empty text for a request of another task."""
+    """Return the role that stored a request, an empty text for none of ours."""
     return ROLES.get(request, "")
 
 
 def variable(request: str, address: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
     """Return the variable that decides on a setting, an empty text where none of ours does.
 
-    ``role_of`` returns the role of a CPU in the plan, which the variables of frequencies and prefetchers are named after.
+    ``role_of`` returns the role of a CPU in the plan, which names the variables of frequencies and prefetchers.
     """
     row, rest = row_of(address), address.partition(":")[2]
     if not role(request) or not rest or row is None:

@@ -9,10 +9,6 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
 OK, DRIFT, UNKNOWN = "ok", "drift", "unknown"
 
 

@@ -4,7 +4,7 @@
 
 """What tuning requires of a host: a supported distribution and kernel, packages, and kernel modules.
 
-Addresses: ``prerequisites:module/NAME`` with the value "loaded", None when it is not; and ``prerequisites:FILE`` for the
+Addresses: ``prerequisites:module/NAME`` with the value "loaded", None when it is not; ``prerequisites:FILE`` for the
 file that loads them at every boot.
 Source: os-release(5), modules-load.d(5), dpkg-query(1), rpm(8), Documentation/kbuild/kbuild.rst on modules.builtin.
 """
@@ -84,7 +84,7 @@ def system(fs: KernelFS) -> System:
 
 
 def refuse_unsupported(found: System, distributions: Mapping[str, Any], kernel: str) -> None:
-    """Raise BadRequest unless the distribution is one of these, and it and the kernel are at least of these versions."""
+    """Raise BadRequest unless the distribution is one of these, and it and the kernel are new enough."""
     least = {name: _asked(f"distributions: the version of {name}", text) for name, text in distributions.items()}
     right = not least or (found.distribution in least and _numbers(found.version) >= least[found.distribution])
     if right and (not kernel or _numbers(found.kernel) >= _asked("kernel", kernel)):

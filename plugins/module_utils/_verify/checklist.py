@@ -70,7 +70,9 @@ class Checklist:
         title = KNOBS[name].title
         if not verdicts:
             if name in self.layers:
-                return Item(name, title, WRONG, "Nothing is stored for it on this host, but it is required. Run site.yml.")
+                return Item(
+                    name, title, WRONG, "Nothing is stored for it on this host, but it is required. Run site.yml."
+                )
             return Item(name, title, UNASKED, "Nothing is stored for it on this host.")
         waiting = [verdict for verdict in verdicts if waits(verdict)]
         bad = [verdict for verdict in verdicts if not verdict.clean and not waits(verdict)]

@@ -44,7 +44,7 @@ class Place:
 
 
 class Groups:
-    """The groups of this host; ``why_unknown`` says why a place is unknown, ``missing`` lists all that could not be read."""
+    """The groups of this host; ``why_unknown`` says why a place is unknown, ``missing`` what could not be read."""
 
     def __init__(self, fs: KernelFS) -> None:
         self.fs = fs

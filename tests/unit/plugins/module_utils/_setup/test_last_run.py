@@ -16,7 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import CO
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_run, prerequisites
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.last_run import FILE, NEVER, OTHER, UNFIT
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.last_run import DIFFERS, DRIFTED, FILE, NEVER
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 REQUESTS = {"sysfs/numa": {"numa_balancing": False}}
@@ -83,7 +83,7 @@ def test_what_is_remembered_is_written_once_and_not_by_a_check(tree: hosts.Host)
     other = {**found, "inputs": "other"}
     assert last_run.remember(Store(str(tree.root), read_only=True), other, check=True) is True
     assert store.load(FILE) == found
-    assert found.keys() == OTHER.keys()
+    assert found.keys() == DIFFERS.keys()
 
 
 def test_a_host_without_a_run(tree: hosts.Host) -> None:
@@ -92,7 +92,7 @@ def test_a_host_without_a_run(tree: hosts.Host) -> None:
 
 
 def test_other_inputs(tree: hosts.Host) -> None:
-    assert look(tree, "something else") == OTHER["inputs"]
+    assert look(tree, "something else") == DIFFERS["inputs"]
 
 
 CHANGES: dict[str, list[Callable[[hosts.Host, Systemd], None]]] = {
@@ -131,7 +131,7 @@ def test_what_may_have_changed_since(
     tree: hosts.Host, systemd: Systemd, part: str, change: Callable[[hosts.Host, Systemd], None]
 ) -> None:
     change(tree, systemd)
-    assert look(tree) == OTHER[part]
+    assert look(tree) == DIFFERS[part]
 
 
 @pytest.mark.parametrize("boot", [False, True], ids=["now", "at boot"])
@@ -140,7 +140,7 @@ def test_a_setting_that_is_not_as_it_shall_be(tree: hosts.Host, boot: bool) -> N
         tree.drop(ENABLED)
     else:
         tree.put("/proc/sys/kernel/numa_balancing", 1)
-    assert look(tree) == UNFIT
+    assert look(tree) == DRIFTED
 
 
 def test_bytecode_does_not_count(tree: hosts.Host) -> None:

@@ -130,4 +130,4 @@ def test_one_that_is_not_healthy_after_its_reboot_is_named_and_the_others_of_its
 def test_verify_tells_of_each_host_what_it_is(fleet):
     play = fleet.play("playbooks/verify.yml", "-e", '{"verify_layers": ["resctrl", "cmdline"]}')
     assert failed(play).keys() == {"wrong-1"}, failed(play)
-    assert "Nothing is stored for it on this host, and it shall be." in failed(play)["wrong-1"]["msg"]
+    assert "Nothing is stored for it on this host, but it is required." in failed(play)["wrong-1"]["msg"]

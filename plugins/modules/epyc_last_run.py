@@ -12,23 +12,20 @@ version_added: 0.1.0
 description:
   - The playbook C(sovereign.epyc.site) remembers at its end what it was asked, and how it left the host. When it starts
     it asks this module, and leaves alone a host for which nothing is left to do, with and without check mode.
-  - That is so when the inputs are the same; the distribution, the kernel, the topology, the BIOS settings that the
-    kernel shows, and the files of the collection are as they were; what is stored for the boot service is what was
-    stored; packages are installed, kernel modules loaded and services running; and M(sovereign.epyc.epyc_drift) would
-    find every setting in force.
-  - Boot parameters may wait for a reboot, if they are configured and the kernel was started with the same parameters as
-    in the last run. RV(reboot_required) tells of them.
-  - Where the module cannot look, it says so in RV(reason) and does not fail, so that the run shows what is wrong.
+  - That is so when the inputs, the distribution, the kernel, the topology, the BIOS settings that the kernel shows,
+    the files of the collection and the stored requests are unchanged; packages are installed, kernel modules loaded
+    and services running; and M(sovereign.epyc.epyc_drift) would find every setting in force.
+  - Boot parameters may wait for a reboot (RV(reboot_required)), if the kernel was started as in the last run.
+  - A module that cannot look says so in RV(reason) and does not fail.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
   layers:
     description:
-      - The layers that a run of C(sovereign.epyc.site) goes through, out of which the controller makes O(inputs) and
-        O(packages). It reads the variables of these layers and of the plan as they are before any of them has run.
-      - The controller does not ask the host at all where one look cannot tell. That is so with tags, with
-        C(--start-at-task) and C(--step), on a host with C(llama_instances), where a layer is not stored on the host,
-        as with C(cat_persistent=false), and where a variable has no value before the layers run.
+      - The layers of a run of C(sovereign.epyc.site). The controller makes O(inputs) and O(packages) of their
+        variables and those of the plan, as they are before any layer has run.
+      - The controller does not ask the host with tags, C(--start-at-task) or C(--step), with C(llama_instances), with
+        a layer that is not stored, as C(cat_persistent=false), or with a variable that has no value yet.
     type: list
     elements: str
   inputs:

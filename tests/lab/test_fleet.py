@@ -130,7 +130,7 @@ def test_site_tunes_those_who_can_be_and_names_the_others(fleet):
     assert everything(fleet.wrong) == fleet.wrong_before
     for guest in (fleet.one, fleet.two):
         checked = guest.run("sovereign-epyc check", check=False)
-        assert not checked.endswith(" 0 not as they shall be\n"), "boot parameters wait"
+        assert not checked.endswith(" 0 not as configured\n"), "boot parameters wait"
         assert guest.masks("draft")
 
 
@@ -170,7 +170,7 @@ def test_one_that_is_not_healthy_after_its_reboot_is_named_and_the_others_of_its
     after = fleet.boot_ids()
     assert {name for name in before if before[name] != after[name]} == {"one", "two"}
     for guest in (fleet.one, fleet.two):  # the proof came before the health check, for both
-        assert guest.run("sovereign-epyc check").endswith(" 0 not as they shall be\n")
+        assert guest.run("sovereign-epyc check").endswith(" 0 not as configured\n")
     healthy = [r["host"] for r in play.results if r["task"] == "Ask the model" and r["status"] == "ok"]
     assert healthy == ["one"]
 
@@ -178,7 +178,7 @@ def test_one_that_is_not_healthy_after_its_reboot_is_named_and_the_others_of_its
 def test_verify_tells_of_each_host_what_it_is(fleet):
     play = fleet.play("playbooks/verify.yml", "-e", '{"verify_layers": ["resctrl", "cmdline"]}')
     assert failed(play).keys() == {"wrong"}, failed(play)
-    assert "Nothing is stored for it on this host, and it shall be." in failed(play)["wrong"]["msg"]
+    assert "Nothing is stored for it on this host, but it is required." in failed(play)["wrong"]["msg"]
 
 
 def test_after_the_reboot_nothing_is_drift(fleet):

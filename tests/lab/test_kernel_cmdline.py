@@ -144,7 +144,7 @@ def test_a_grub_cfg_that_lost_it_is_made_anew(host):
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({}, ["Nothing is asked for"]),
+        ({}, ["Nothing is requested"]),
         ({"parameters": ["isolcpus=1-99"]}, ["CPU 16-99 is not on this host"]),
         ({"parameters": ["nohz_full={all}"]}, ["takes CPU 0 away"]),
         ({"parameters": ["isolcpus=draft"]}, ["in braces, such as isolcpus={draft,verify}"]),

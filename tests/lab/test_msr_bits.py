@@ -188,7 +188,9 @@ def test_a_cpu_that_leaves_between_reading_and_writing(guest, registers):
     """What was written elsewhere comes back, and the sentence names the CPU; so does one whose CPU left after that."""
     before = registers()
     result = guest.module("msr_bits", LEAVE, settings=[off("8-11", "l1_stream")])
-    assert "CPU 9 is offline" in result["msg"] and "put back, but for what is out of reach" in result["msg"], result
+    assert "CPU 9 is offline" in result["msg"] and "put back, except what cannot be reached now" in result["msg"], (
+        result
+    )
     guest.run("echo 1 >/sys/devices/system/cpu/cpu9/online")
     assert registers() == before
     assert guest.module("msr_bits", settings=[off("8-11", "l1_stream")])["changed"]

@@ -14,7 +14,7 @@ REBOOT = "playbooks/reboot.yml"
 SAY = "Say whether the host waits"
 STOP = "Stop at a host that did not come back clean"
 OK = ("-e", "epyc_reboot_ok=true")
-WAITS = "cmdline:isolcpus is nothing and shall be domain,12-15, which waits for a reboot"
+WAITS = "cmdline:isolcpus is nothing and should be domain,12-15, which waits for a reboot"
 # What waits for a reboot: the parameters of an isolation in which threads are not balanced.
 ISOLATION = ["isolcpus=domain,12-15", "nohz_full=12-15"]
 TASKS = """
@@ -82,7 +82,7 @@ def test_a_host_that_is_not_healthy_afterwards_is_named(host):
     assert [task for task in tasks if task in order] == order
     assert host.run("cat /sys/devices/system/cpu/isolated /sys/devices/system/cpu/nohz_full").split() == ["12-15"] * 2
     assert host.run("systemctl is-active sovereign-epyc.service").strip() == "active"
-    assert host.run("sovereign-epyc check").endswith("settings checked, 0 not as they shall be\n")
+    assert host.run("sovereign-epyc check").endswith("settings checked, 0 not as configured\n")
 
 
 def test_a_host_that_waits_for_nothing_is_left_alone(host):

@@ -99,7 +99,7 @@ def test_tuned_host_is_green_and_left_as_it_was(tuned):
 def test_changed_mask_is_red_until_it_is_repaired(tuned):
     tuned.run("echo L3:2=ff >/sys/fs/resctrl/draft/schemata")
     assert red(tuned) == [
-        "L3 partition: resctrl:draft/L3/2 is ff and shall be f. Run site.yml again, or 'sovereign-epyc apply' on the "
+        "L3 partition: resctrl:draft/L3/2 is ff and should be f. Run site.yml again, or 'sovereign-epyc apply' on the "
         "host."
     ]
     tuned.run("sovereign-epyc apply")
@@ -109,9 +109,9 @@ def test_changed_mask_is_red_until_it_is_repaired(tuned):
 def test_host_that_is_not_as_expected_is_red(tuned):
     nodes, layer = red(tuned, "-e", "verify_nps=1", "-e", '{"verify_layers": ["msr"]}')
     assert nodes.startswith(
-        "NUMA nodes per socket: It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains) and shall"
+        "NUMA nodes per socket: It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains) and should"
     )
-    assert layer == "prefetchers: Nothing is stored for it on this host, and it shall be. Run site.yml."
+    assert layer == "prefetchers: Nothing is stored for it on this host, but it is required. Run site.yml."
 
 
 def test_boot_service_that_is_disabled_is_red(tuned):
@@ -121,8 +121,8 @@ def test_boot_service_that_is_disabled_is_red(tuned):
     finally:
         tuned.run("systemctl enable sovereign-epyc.service")
     (partition,) = (layer for layer in layers if layer.startswith("L3 partition: "))
-    assert "as it shall be, and will not be after a boot: sovereign-epyc.service is not enabled" in partition
-    assert service == "boot service: sovereign-epyc.service is disabled, so nothing is made again at a boot."
+    assert "as configured, but will not be after a boot: sovereign-epyc.service is not enabled" in partition
+    assert service == "boot service: sovereign-epyc.service is disabled, so no setting is applied at boot."
     assert complaints(tuned) == []
 
 
@@ -137,7 +137,7 @@ def test_boot_service_that_failed_is_red(tuned):
         tuned.run("systemctl restart sovereign-epyc.service")
     assert service == (
         "boot service: Enabled, and its last run failed (exit-code, exit code 1). 'journalctl -b -u "
-        "sovereign-epyc.service' on the host tells why."
+        "sovereign-epyc.service' on the host shows why."
     )
     repaired = tuned.module("epyc_verify", smt=False)
     assert (repaired["complaints"], repaired["boot_service"]) == ([], "done")
@@ -148,10 +148,10 @@ def test_parameter_that_waits_for_a_reboot_is_red_unless_allowed(tuned):
     assert tuned.module("kernel_cmdline", **asked)["reboot_required"] is True
     try:
         assert complaints(tuned) == [
-            "boot parameters: cmdline:foo.bar is nothing and shall be 1, which waits for a reboot. Run reboot.yml."
+            "boot parameters: cmdline:foo.bar is nothing and should be 1, which waits for a reboot. Run reboot.yml."
         ]
         play = green(tuned, "-e", "verify_allow_pending_reboot=true")
-        assert play[CHECK]["pending_reboot"] == ["cmdline:foo.bar is nothing and shall be 1, which waits for a reboot"]
+        assert play[CHECK]["pending_reboot"] == ["cmdline:foo.bar is nothing and should be 1, which waits for a reboot"]
     finally:
         tuned.module("kernel_cmdline", state="original")
     assert complaints(tuned) == []
@@ -190,8 +190,8 @@ def test_bios_check_reports_and_fails_only_when_told(tuned, tmp_path):
     assert refused.returncode == 2
     message = refused["Refuse a host whose BIOS is not as expected"]["msg"]
     assert message.startswith(
-        "NUMA nodes per socket: It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains) and shall"
+        "NUMA nodes per socket: It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains) and should"
     )
-    assert "determinism: It shall be power, and whether it is cannot be seen: no kernel file shows it." in message
+    assert "determinism: It should be power, but its value is unknown: no kernel file shows it." in message
     assert message.endswith("Nothing was changed.")
     assert tuned.play(play, "-e", '{"bios_check_nps": 4, "bios_check_enforce": true}').returncode == 0

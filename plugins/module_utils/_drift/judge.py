@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Holds every setting that requests ask for against the host: one verdict for each address."""
+"""Compares every requested setting with the host: one verdict for each address."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def waits(verdict: Verdict) -> bool:
 
 
 def why_not_at_boot(host: Host) -> str:
-    """Return why nothing will be made again at the next boot, an empty text where it will."""
+    """Return why nothing will be applied at the next boot, or an empty text."""
     if host.fs.find(ENABLED) is None:
         return f"{SERVICE} is not enabled; the role sovereign.epyc.base installs it"
     return ""
@@ -96,7 +96,7 @@ def _of_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
             verdict.reason = gone
             continue
         verdict.found = live.get(address)
-        # What is configured may be compared more strictly, as a boot parameter with every boot entry.
+        # The configured value may be compared more strictly, such as a boot parameter with every boot entry.
         in_force = verdict.found == value if knob.lasting else knob.same(address, value, verdict.found)
         verdict.live = OK if in_force else DRIFT
         if knob.lasting:

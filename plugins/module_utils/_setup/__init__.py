@@ -1,4 +1,4 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What site.yml puts on a host beside settings: the engine, its units, kernel modules and packages. Never installed."""
+"""What site.yml installs beside settings: the engine, its units, kernel modules and packages. Not installed itself."""

@@ -4,13 +4,13 @@
 
 """What the last whole run of site.yml left on a host, and whether that still holds.
 
-A run with the same inputs changes nothing on a host that is as the last run left it and whose settings are all in
-force, so one look can stand for those of all layers. What has a right value is compared with that: settings, packages,
-kernel modules, services. What has none is compared with how the last run left it, part by part: the system and what the
-firmware shows, files of the collection, and what is stored for the boot service.
+With the same inputs, on an unchanged host whose settings are all in force, site.yml has nothing to do: so one look
+replaces one for each layer. What has a required value is compared with that: settings, packages, kernel modules,
+services. All else is compared with how the last run left it: the system and what the firmware shows, files of the
+collection, and what is stored for the boot service.
 
-A boot parameter that is set and waits for a reboot is as far as a run can bring it. It is no reason to run again, as
-long as the kernel was started with the same parameters as in the last run.
+A boot parameter that waits for a reboot is no reason to run again, as long as the kernel was started with the same
+parameters as in the last run.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ if TYPE_CHECKING:
 
 FILE = "last_run.json"
 INPUTS, BOOTED, INTENT = "inputs", "booted", "intent"
-NEVER = "site.yml has never come to its end here with all layers"
-#: What is remembered, and what is said where it differs.
-OTHER = {
-    INPUTS: "the inventory, the collection or its version is another one than in the last run",
+NEVER = "site.yml has never completed here with all layers"
+#: What is remembered, and the reason where it differs.
+DIFFERS = {
+    INPUTS: "the inventory, the collection or its version has changed since the last run",
     "stored": "what is stored for the boot service is not what the last run stored",
-    "system": "the distribution or the kernel is another one than in the last run",
-    "firmware": "the topology or what the kernel shows of the BIOS is not as in the last run",
-    "files": "files of the collection are not as the last run left them",
-    BOOTED: "boot parameters wait for a reboot, and the kernel was started with others than in the last run",
+    "system": "the distribution or the kernel has changed since the last run",
+    "firmware": "the topology or what the kernel shows of the BIOS has changed since the last run",
+    "files": "files of the collection have changed since the last run",
+    BOOTED: "boot parameters wait for a reboot, and the kernel was not started as in the last run",
 }
-UNFIT = "a setting is not as it shall be, or could not be looked at"
+DRIFTED = "a setting is not as configured, or could not be read"
 MISSING = "packages are not installed, or only a package manager can tell"
 UNLOADED = "kernel modules that are loaded at every boot are not loaded now"
 IDLE = "services of the collection do not run, or run as before their files changed"
-#: Ours begin so, in any folder of units.
+#: The names of our units begin with this.
 UNITS = "sovereign-epyc"
 
 
@@ -128,9 +128,9 @@ def state(host: Host, store: Store, inputs: str) -> dict[str, str]:
 
 
 def _shape(top: Topology) -> dict[str, object]:
-    """Return the topology without its remarks, what is a setting, and what differs from boot to boot.
+    """Return the topology without its remarks, without settings, and without what differs from boot to boot.
 
-    That is: how resctrl is mounted, free huge pages, and bytes of a node.
+    Left out are the mount options of resctrl, free huge pages, and the bytes of a node.
     """
     nodes = [(node.id, node.cpus, node.bytes > 0) for node in top.nodes]
     features = top.resctrl.features if top.resctrl else ()
@@ -138,10 +138,7 @@ def _shape(top: Topology) -> dict[str, object]:
 
 
 def remember(store: Store, found: Mapping[str, str], intent: Mapping[str, Any], check: bool) -> bool:
-    """Keep this as what the last run left, unless this is a check; return whether something else was kept.
-
-    ``intent`` is what it planned with.
-    """
+    """Store this as what the last run left, with its intent, unless this is a check; return whether it is new."""
     kept = {**found, INTENT: dict(intent)}
     changed = store.load(FILE) != kept
     if changed and not check:
@@ -156,24 +153,24 @@ def look(fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]) -> Lo
     if not kept:
         return Look(NEVER)
     if kept.get(INPUTS) != inputs:
-        return Look(OTHER[INPUTS])
+        return Look(DIFFERS[INPUTS])
     seen = Look("")
     seen.intent = kept.get(INTENT, {})
     survey = seen.survey = surveys.of_host(fs, store=store, remarks=seen.remarks)
     seen.waiting = [one for one in survey.verdicts if waits(one)]
     if not all(one.clean or waits(one) for one in survey.verdicts):
-        seen.reason = UNFIT
+        seen.reason = DRIFTED
         return seen
     found = state(survey.host, store, inputs)
-    parts = [part for part in OTHER if part != BOOTED or seen.waiting]
-    others = (OTHER[part] for part in parts if kept.get(part) != found[part])
+    parts = [part for part in DIFFERS if part != BOOTED or seen.waiting]
+    others = (DIFFERS[part] for part in parts if kept.get(part) != found[part])
     # What is missing comes first: it may be why the kernel shows something else.
     seen.reason = _lack(fs, packages) or next(others, "")
     return seen
 
 
 def _lack(fs: KernelFS, packages: Sequence[str]) -> str:
-    """Return what of that which is no setting is not as a run would have it."""
+    """Return what is missing of packages, modules and services, an empty text where nothing is."""
     system = prerequisites.system(fs)
     if prerequisites.missing(packages, system.debian):
         return MISSING
@@ -193,7 +190,7 @@ def _runs(unit: Mapping[str, str]) -> bool:
 
 
 def _files(root: str) -> Iterator[tuple[str, str]]:
-    """Yield each file of ours with what is in it, its mode and owner; of a link, where it leads."""
+    """Yield each file of ours with its digest, mode and owner; for a link, its target."""
     for path in (COMMAND, prerequisites.FILE):
         yield from _file(root, path)
     for folder, wanted in ((ENGINE, ""), (UNIT_FOLDER, UNITS)):

@@ -1,4 +1,4 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the threads and the memory of a running service are, held against what was asked."""
+"""Where the threads and the memory of a running service are, compared with what was requested."""

@@ -20,12 +20,12 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import 
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_run, prerequisites
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.last_run import (
     BOOTED,
+    DIFFERS,
+    DRIFTED,
     FILE,
     IDLE,
     MISSING,
     NEVER,
-    OTHER,
-    UNFIT,
     UNLOADED,
 )
 from ansible_collections.sovereign.epyc.tests.unit.fakes import boots, hosts
@@ -127,7 +127,7 @@ def test_what_is_remembered_is_written_once_and_not_by_a_check(tree: hosts.Host)
     other = {**found, "inputs": "other"}
     assert last_run.remember(Store(str(tree.root), read_only=True), other, INTENT, check=True) is True
     assert store.load(FILE) == {**found, "intent": INTENT}
-    assert found.keys() == OTHER.keys()
+    assert found.keys() == DIFFERS.keys()
 
 
 def test_a_host_without_a_run(tree: hosts.Host) -> None:
@@ -136,24 +136,24 @@ def test_a_host_without_a_run(tree: hosts.Host) -> None:
 
 
 def test_other_inputs(tree: hosts.Host) -> None:
-    assert look(tree, "something else") == OTHER["inputs"]
+    assert look(tree, "something else") == DIFFERS["inputs"]
 
 
 #: What one may change by hand, by the reason that is then told.
 CHANGES: dict[str, list[Callable[[hosts.Host, Systemd], None]]] = {
-    OTHER["stored"]: [
+    DIFFERS["stored"]: [
         lambda tree, systemd: Store(str(tree.root)).save("desired.json", {"intent": {}, "requests": OTHER_REQUESTS})
     ],
-    OTHER["system"]: [
+    DIFFERS["system"]: [
         lambda tree, systemd: tree.put("/proc/sys/kernel/osrelease", "6.12.2-amd64"),
         lambda tree, systemd: tree.put("/etc/os-release", 'ID=debian\nVERSION_ID="14"'),
     ],
-    OTHER["firmware"]: [lambda tree, systemd: tree.put("/sys/devices/system/cpu/smt/active", 1)],
+    DIFFERS["firmware"]: [lambda tree, systemd: tree.put("/sys/devices/system/cpu/smt/active", 1)],
     UNLOADED: [
         lambda tree, systemd: (tree.root / "sys/module/msr/refcnt").unlink() or (tree.root / "sys/module/msr").rmdir()
     ],
     MISSING: [lambda tree, systemd: systemd.missing.append("kmod")],
-    OTHER["files"]: [
+    DIFFERS["files"]: [
         lambda tree, systemd: tree.put(CODE, "edited"),
         lambda tree, systemd: tree.drop(COMMAND),
         lambda tree, systemd: tree.put(f"{ENGINE}/sovereign_epyc/_new.py", ""),
@@ -200,7 +200,7 @@ def test_a_setting_that_is_not_as_it_shall_be(tree: hosts.Host, boot: bool) -> N
         tree.drop(ENABLED)
     else:
         tree.put("/proc/sys/kernel/numa_balancing", 1)
-    assert look(tree) == UNFIT
+    assert look(tree) == DRIFTED
 
 
 def test_bytecode_does_not_count(tree: hosts.Host) -> None:
@@ -262,16 +262,16 @@ def test_after_the_reboot_nothing_waits(tree: hosts.Host, boot: Boot) -> None:
 
 def test_a_kernel_that_was_started_with_others_is_news(tree: hosts.Host, boot: Boot) -> None:
     tree.put("/proc/cmdline", "quiet nohz_full=1-2")
-    assert look(tree) == OTHER[BOOTED]
+    assert look(tree) == DIFFERS[BOOTED]
     boot.remember()
     assert look(tree) == ""
 
 
 def test_a_boot_parameter_that_was_taken_away_waits_for_no_reboot(tree: hosts.Host, boot: Boot) -> None:
     tree.drop("/etc/default/grub.d/95-sovereign-epyc.cfg")
-    assert look(tree) == UNFIT
+    assert look(tree) == DRIFTED
 
 
 def test_another_setting_is_not_excused_by_a_reboot_that_waits(tree: hosts.Host, boot: Boot) -> None:
     tree.put("/proc/sys/kernel/numa_balancing", 1)
-    assert look(tree) == UNFIT
+    assert look(tree) == DRIFTED

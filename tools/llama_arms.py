@@ -121,7 +121,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Start:
-    """How a server begins: what is run before it and once it is there, and what its huge pages shall hold at least."""
+    """How a server begins: what is run before it and once it is there, and what its huge pages must hold at least."""
 
     command: list[str]
     environment: dict[str, str]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_last_run
-short_description: Tell whether what the last run of site.yml made of a host still holds
+short_description: Check whether the state that the last run of site.yml left on a host still holds
 version_added: 0.1.0
 description:
   - The playbook C(sovereign.epyc.site) remembers at its end what it was asked, and how it left the host. When it starts

@@ -23,10 +23,10 @@ options:
     type: path
     required: true
   draft:
-    description: The file of the model that shall draft for O(model), in the same way.
+    description: The file of the model that drafts for O(model), in the same way.
     type: path
 notes:
-  - Sizes of tensors are held against the size of the file. Whether their content is right only a checksum tells.
+  - Sizes of tensors are held against the size of the file. Only a checksum shows whether their content is right.
 """
 
 EXAMPLES = r"""

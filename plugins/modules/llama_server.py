@@ -150,7 +150,7 @@ options:
         description: How many threads draft.
         type: int
       l3_group:
-        description: The resctrl group whose limits shall hold for the threads. It is looked at, not made.
+        description: The resctrl group whose limits must hold for the threads. It is looked at, not made.
         type: str
       draft_l3_group:
         description: The same for the process of O(instances[].draft_placement=own_ccd).
@@ -248,7 +248,7 @@ EXAMPLES = r"""
     intent: "{{ epyc.intent }}"
   register: served
 
-- name: Prove that it is where it shall be
+- name: Prove that it is where it should be
   sovereign.epyc.service_placement:
     service: "{{ served.services.chat.unit }}"
     cpus: "{{ served.services.chat.expect.cpus }}"

@@ -179,7 +179,7 @@ remarks:
   type: list
   elements: str
 tainted:
-  description: Whether the kernel is tainted by register writes now, whoever made them.
+  description: Whether the kernel is tainted by register writes now.
   returned: success
   type: bool
   sample: true

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Seen = tuple[list[dict[str, Any]], dict[str, dict[str, int]]]
 
-HALF = "check mode tells only one of now and at boot; drift.yml tells both"
+HALF = "check mode shows only one of now and at boot; drift.yml shows both"
 HIDDEN = "the task has no_log"
 #: What outlives a boot, so that before and after are of the next one.
 LASTING = (

@@ -223,7 +223,7 @@ def command(repair: str, hosts: Sequence[str], inventory: Sequence[str]) -> str:
 
 
 def exit_code(document: Document) -> int:
-    """Return 0 when all is as it shall be, 2 on drift, 1 where a host could not be looked at or there was none."""
+    """Return 0 when all is as configured, 2 on drift, 1 where a host could not be looked at or there was none."""
     states = document["summary"]["states"]
     if states[UNREACHABLE] or states[FAILED] or not document["summary"]["hosts"]:
         return 1

@@ -61,7 +61,7 @@ def _errors(document: Document) -> Iterator[str]:
 def _findings(document: Document) -> Iterator[str]:
     titles = {layer["name"]: layer["title"] for layer in document["layers"]}
     if document["findings"]:
-        yield "<h2>What is not as it shall be</h2>"
+        yield "<h2>What is not as configured</h2>"
     for finding in document["findings"]:
         status = finding["status"]
         yield (

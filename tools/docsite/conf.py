@@ -33,6 +33,7 @@ html_copy_source = False
 #: Labels of Ansible's own documents that the generated pages point to; to look them up would need the network.
 ANSIBLE = {
     "common_return_values": "reference_appendices/common_return_values.html",
+    "action_plugins": "plugins/action.html",
     "callback_plugins": "plugins/callback.html",
     "ansible_configuration_settings": "reference_appendices/config.html",
 }

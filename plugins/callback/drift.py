@@ -11,8 +11,8 @@ short_description: One page on the drift of a fleet
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Reports what is not as it shall be on a fleet, with the results of M(sovereign.epyc.epyc_drift), which
-    C(sovereign.epyc.drift) runs on each host. Reports any other play in check mode too, as far as check mode can tell.
+  - Reports what is not as configured on a fleet, with the results of M(sovereign.epyc.epyc_drift), which
+    C(sovereign.epyc.drift) runs on each host. Reports any other play in check mode too, as far as check mode shows it.
     Says nothing of other plays.
   - Folds hosts with equal drift, says of each setting whether it is wrong now, at the next boot, or waits for a reboot,
     which role and variables asked for it, and which command repairs it. Compares with the report before.
@@ -54,14 +54,14 @@ options:
     ini: [{section: sovereign_epyc_drift, key: metrics}]
   previous:
     description:
-      - The JSON report to compare with, to tell what is new, what is gone, and since when the rest is wrong.
+      - The JSON report to compare with, to say what is new, what is gone, and since when the rest is wrong.
       - Without it, the file of O(json) as it is before this run.
     type: path
     env: [{name: SOVEREIGN_EPYC_DRIFT_PREVIOUS}]
     ini: [{section: sovereign_epyc_drift, key: previous}]
   exit_code:
     description:
-      - Whether the exit code of C(ansible-playbook) tells. It is V(0) when all is as it shall be, V(2) on drift, and
+      - Whether to set the exit code of C(ansible-playbook). It is V(0) when all is as configured, V(2) on drift, and
         V(1) where a host failed or could not be reached, where no host was checked, or a file could not be written.
       - Ends the run when the report is made, so name this plugin last in C(callbacks_enabled).
     type: bool
@@ -188,14 +188,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             raise SystemExit(code)
 
     def _forgive(self, stats: Any) -> None:
-        """Drop errors that a rescue or ignore_errors made good, and add hosts that no task told anything of."""
+        """Drop errors that a rescue or ignore_errors handled, and add hosts that no task reported on."""
         for name in stats.processed:
             row = self.gathering.host(name)
             counts = stats.summarize(name)
             if not counts["failures"] and not counts["unreachable"]:
                 row.error = None
             elif not row.error and not row.findings:
-                self.gathering.fail(name, _report.FAILED, "play", "It failed, and no task told why.")
+                self.gathering.fail(name, _report.FAILED, "play", "It failed, and no task reported why.")
 
     def _previous(self) -> _report.Document | None:
         path = self.get_option("previous") or self.get_option("json")
@@ -225,7 +225,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
 
 def _inventory() -> list[str]:
-    """Return the inventories that somebody named on the command line, as somebody in this folder would name them."""
+    """Return the inventories of the command line, as paths from the present folder."""
     names = list(context.CLIARGS.get("inventory") or [])
     if names == list(constants.DEFAULT_HOST_LIST):
         return []

@@ -67,11 +67,11 @@ options:
         description:
           - Whether the hardware may go above V(base) while power and temperature allow it.
           - Where the kernel has only one switch for the whole machine, CPUs cannot differ.
-          - With C(acpi-cpufreq) the kernel's files do not tell the state of a policy reliably, so the register is read
+          - With C(acpi-cpufreq) the kernel's files do not show the state of a policy reliably, so the register is read
             where the kernel module msr is loaded. Kernels older than 6.7 or so need it to let CPUs differ, because they
             show nothing else that could prove it.
-          - When the switch of the whole machine is off, it is switched on for a policy that shall boost, and off again
-            in each policy that nobody asked for.
+          - When the switch of the whole machine is off, it is switched on for a policy that asks for boost, and off
+            again in each policy that no setting names.
         type: bool
       epp:
         description:

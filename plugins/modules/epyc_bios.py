@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_bios
-short_description: Tell what the kernel can see of the BIOS settings that matter on an EPYC
+short_description: Report what the kernel shows of the BIOS settings that matter on an EPYC
 version_added: 0.1.0
 description:
   - Compares what the running kernel shows of BIOS settings with what is expected, and says for each one that is wrong
     what it costs and where it is changed. It changes nothing itself.
-  - A setting that is expected and cannot be seen is V(unknown), never fine. One that nobody expects anything of is
+  - A setting that is expected and cannot be seen is V(unknown), never fine. One without an expectation is
     V(unasked), with what is known of it.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
@@ -22,19 +22,19 @@ options:
     type: int
     choices: [0, 1, 2, 4]
   l3_as_numa:
-    description: Whether each L3 domain shall be a NUMA node.
+    description: Whether each L3 domain should be a NUMA node.
     type: bool
   smt:
-    description: Whether cores shall have two threads. Off by the BIOS or by the kernel is the same here.
+    description: Whether cores should have two threads. Off by the BIOS or by the kernel is the same here.
     type: bool
   boost:
-    description: Whether cores shall be allowed to run faster than their base frequency.
+    description: Whether cores should be allowed to run faster than their base frequency.
     type: bool
   cppc:
-    description: Whether the firmware shall offer CPPC, which the driver amd-pstate needs.
+    description: Whether the firmware should offer CPPC, which the driver amd-pstate needs.
     type: bool
   preferred_cores:
-    description: Whether the firmware shall rank cores. To be seen only with the driver amd-pstate.
+    description: Whether the firmware should rank cores. Visible only with the driver amd-pstate.
     type: bool
   determinism:
     description: Performance or power determinism. No kernel file shows it, so it is V(unknown) wherever it is expected.
@@ -44,7 +44,7 @@ options:
     description: Whether the data fabric may sleep. No kernel file shows it, as with O(determinism).
     type: bool
   hsmp:
-    description: Whether the host system management port shall answer. Needs the driver amd_hsmp or hsmp_acpi loaded.
+    description: Whether the host system management port should answer. Needs the driver amd_hsmp or hsmp_acpi loaded.
     type: bool
 """
 
@@ -84,7 +84,7 @@ settings:
       description: What is expected, such as C(NPS4), C(off) or C(power).
       type: str
     found:
-      description: What the kernel shows, null where it does not tell.
+      description: What the kernel shows, null where it shows nothing.
       type: str
     sentence:
       description: What was found and how that is known, and if it is not as expected, the cost and where to change it.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_drift
-short_description: Hold every setting of a host against what it shall be
+short_description: Compare every setting of a host with what is configured
 version_added: 0.1.0
 description:
   - Checks all settings in one run and says for each of them whether it is in force now, whether it will be after a
@@ -19,7 +19,7 @@ extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
   requests:
     description:
-      - What the host shall have. A key is the short name of a knob and a label, as C(resctrl/resctrl); a value holds
+      - The requests to check. A key is the short name of a knob and a label, as C(resctrl/resctrl); a value holds
         the options of its module.
       - Without it, the requests that are stored on the host.
     type: dict
@@ -51,12 +51,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 clean:
-  description: Whether every setting is as it shall be, now and at boot, and none is unknown.
+  description: Whether every setting is as configured, now and at boot, and none is unknown.
   returned: always
   type: bool
 findings:
   description:
-    - What is not as it shall be, in the words of the trade. Settings that differ in the same way are one finding, and
+    - What is not as configured, in terms that operators know. Settings that differ in the same way are one finding, and
       so is a boot service that is not enabled.
   returned: always
   type: list
@@ -77,7 +77,7 @@ findings:
       description: V(drift), V(unknown), or V(unsupported) where this host cannot have what is asked.
       type: str
     wanted:
-      description: The value it shall have.
+      description: The value it must have.
       type: str
     found:
       description: The value in force.
@@ -117,7 +117,7 @@ findings:
       elements: str
 coverage:
   description: >-
-    By layer, how many settings are V(ok), V(drift), V(unknown), and V(unsupported). A layer that nobody asked for is
+    By layer, how many settings are V(ok), V(drift), V(unknown), and V(unsupported). A layer that no request names is
     not in it.
   returned: always
   type: dict
@@ -132,7 +132,7 @@ settings:
       description: The address of the setting.
       type: str
     wanted:
-      description: The value it shall have.
+      description: The value it must have.
       type: str
     found:
       description: The value in force.

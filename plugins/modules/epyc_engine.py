@@ -24,7 +24,7 @@ extends_documentation_fragment: sovereign.epyc.attributes
 options:
   state:
     description:
-      - Whether the engine and its services shall be on the host. Newer or older ones are replaced.
+      - Whether the engine and its services should be on the host. Newer or older ones are replaced.
       - V(absent) stops the services, removes them, the engine and O(textfile), and leaves the settings as they are.
     type: str
     choices: [present, absent]
@@ -61,8 +61,8 @@ EXAMPLES = r"""
 RETURN = r"""
 diff:
   description:
-    - What differed, by address. The value of a file is a digest, with its mode and owner where those are not as they
-      shall be.
+    - What differed, by address. The value of a file is a digest, with its mode and owner where those are not as
+      configured.
     - The value of C(UNIT/enabled) and C(UNIT/active) is systemd's word, such as V(disabled) or V(failed), or null where
       there is no such unit.
   returned: always

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_last_run
-short_description: Tell whether what the last run of site.yml made of a host still holds
+short_description: Check whether the state that the last run of site.yml left on a host still holds
 version_added: 0.1.0
 description:
-  - The playbook C(sovereign.epyc.site) remembers at its end what it was asked, and how it left the host. In check mode
+  - The playbook C(sovereign.epyc.site) stores at its end its inputs and the state of the host. In check mode
     it asks this module first, and leaves alone a host for which nothing would change.
   - That is so when the inputs are the same; the distribution, the kernel, its modules, the topology, the BIOS settings
     that the kernel shows, the packages, and the files and services of the collection are as they were; what is stored
@@ -20,7 +20,7 @@ author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
   inputs:
-    description: A digest of all that the run was asked, the collection itself included.
+    description: A digest of all inputs of the run, the collection itself included.
     type: str
     required: true
   packages:
@@ -46,7 +46,7 @@ EXAMPLES = r"""
     inputs: "{{ [hugepages, lookup('sovereign.epyc.collection_digest')] | to_json | hash('sha256') }}"
   register: last_run
 
-- name: Leave it at that
+- name: End the play for a host that would not change
   ansible.builtin.meta: end_host
   when: last_run.holds
 
@@ -62,7 +62,7 @@ holds:
   returned: success
   type: bool
 reason:
-  description: Why it might, empty where RV(holds).
+  description: Why it might change something, empty where RV(holds).
   returned: success
   type: str
   sample: packages were installed or removed since the last run

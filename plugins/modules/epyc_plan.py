@@ -47,7 +47,7 @@ options:
       l3:
         description:
           - How much of each of its L3 domains is reserved, in whole ways from the highest down.
-          - A text such as V(12MiB), V(12 ways) or V(75%); rounded up to whole ways, which the plan tells.
+          - A text such as V(12MiB), V(12 ways) or V(75%); rounded up to whole ways, which the plan shows.
         type: str
   verify:
     description: Where the large model runs. Without a number it takes every CPU that is left.

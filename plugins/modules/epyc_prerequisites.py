@@ -11,7 +11,7 @@ short_description: Check that a host can be tuned, and load the kernel modules t
 version_added: 0.1.0
 description:
   - Refuses a distribution or kernel that the collection is not made for, before anything is changed.
-  - Tells which packages are missing. It asks the package database, which writes no cache, and installs none itself.
+  - Returns which packages are missing. It asks the package database, which writes no cache, and installs none itself.
   - Loads kernel modules now, and names them in C(/etc/modules-load.d/sovereign-epyc.conf) for every boot. Loading one
     changes no setting.
   - While a package is missing it changes nothing, because kernel modules and C(modprobe) come with packages. Install
@@ -22,12 +22,12 @@ extends_documentation_fragment: sovereign.epyc.attributes
 options:
   distributions:
     description:
-      - The first release of each distribution that will do, in quotes, by the name that Ansible has for it.
-      - Empty lets all of them in.
+      - The oldest supported release of each distribution, in quotes, by the name that Ansible has for it.
+      - Empty accepts all of them.
     type: dict
     default: {}
   kernel:
-    description: The first kernel that will do, in quotes. Empty lets all of them in.
+    description: The oldest supported kernel, in quotes. Empty accepts all of them.
     type: str
     default: ""
   allow_unsupported:
@@ -35,7 +35,7 @@ options:
     type: bool
     default: false
   packages:
-    description: Packages that shall be installed, by their names in the distribution.
+    description: Packages that must be installed, by their names in the distribution.
     type: list
     elements: str
     default: []
@@ -94,7 +94,7 @@ missing:
 diff:
   description:
     - What differed, by address. The value of a kernel module is V(loaded), or null where it is not. The value of the
-      file is a digest, with its mode and owner where those are not as they shall be.
+      file is a digest, with its mode and owner where those are not as configured.
   returned: always
   type: dict
   sample:

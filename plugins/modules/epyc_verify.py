@@ -12,10 +12,10 @@ version_added: 0.1.0
 description:
   - Judges by what the kernel shows now. Everything that is stored on the host is surveyed as by
     M(sovereign.epyc.epyc_drift), and summed up in one item per layer of settings.
-  - Adds what no single setting shows. Does the kernel have the nodes and threads that are expected, did it isolate the
-    CPUs that its parameters name, did the boot service succeed, are the threads of a service where they shall be.
+  - Adds what no single setting shows. Does the kernel have the expected nodes and threads, did it isolate the
+    CPUs that its parameters name, did the boot service succeed, are the threads of a service where they should be?
   - Every instance of M(sovereign.epyc.llama_server) is asked for 64 tokens, and watched meanwhile. Does it serve, does
-    it speculate, do its threads and its memory lie where they were planned. How fast it is, is told and not judged.
+    it speculate, are its threads and its memory where they were planned? How fast it is, is reported and not judged.
   - What could not be read is V(unknown) with the reason, never fine.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
@@ -31,14 +31,14 @@ options:
     description:
       - Knobs that must have a stored request on the host, by the name that their addresses begin with, such as
         V(resctrl) or V(cmdline). A layer that never ran is not noticed otherwise.
-      - One that there is not is refused.
+      - An unknown layer is refused.
     type: list
     elements: str
     default: []
   units:
     description:
       - Running services whose threads to look at. A key is the name of a systemd unit, a value the CPUs that its
-        threads shall keep to, such as V(verify), V(draft,housekeeping) or V(8-15). An empty value allows any.
+        threads must keep to, such as V(verify), V(draft,housekeeping) or V(8-15). An empty value allows any.
       - On CPUs that C(isolcpus) takes out of load balancing, the threads must be spread too.
     type: dict
     default: {}
@@ -65,7 +65,7 @@ EXAMPLES = r"""
       llama-server.service: verify
   register: verified
 
-- name: Fail when something is not as it shall be
+- name: Fail when something is not as configured
   ansible.builtin.assert:
     that: verified.clean
     fail_msg: "{{ verified.complaints | join(' ') }}"
@@ -101,7 +101,7 @@ checklist:
       description: What was found, where that is one value.
       type: str
     sentence:
-      description: What was found, and if it is not as it shall be, what to do.
+      description: What was found, and if it is not as configured, what to do.
       type: str
 complaints:
   description: A line for each item that is wrong or unknown.

@@ -35,7 +35,7 @@ options:
     elements: dict
     suboptions:
       node:
-        description: The nodes that shall have such a pool each, as V(2), V(0-3), V(0,2) or V(all).
+        description: The nodes that each get such a pool, as V(2), V(0-3), V(0,2) or V(all).
         type: str
         default: all
       size:
@@ -48,13 +48,13 @@ options:
         type: int
       memory:
         description:
-          - How much memory on each of the nodes, as V(40GiB) or V(512MiB). Rounded up to whole pages, which is told.
+          - How much memory on each of the nodes, as V(40GiB) or V(512MiB). Rounded up to whole pages; a remark says so.
           - Excludes O(pools[].pages).
         type: str
   for_file:
     description:
-      - A file on the host that the pools shall be able to hold, such as V(/srv/models/model.gguf). Its pages are spread
-        evenly over O(nodes) and rounded up to the same number on each, which is told.
+      - A file on the host that the pools must be able to hold, such as V(/srv/models/model.gguf). Its pages are spread
+        evenly over O(nodes) and rounded up to the same number on each; a remark says so.
       - For a model in several files, called C(NAME-00001-of-00003.gguf) and so on, name any of them; all are counted.
     type: str
   size:
@@ -67,7 +67,7 @@ options:
     type: str
     default: all
   headroom:
-    description: How many percent more than the size of O(for_file) the pools shall hold.
+    description: How many percent more than the size of O(for_file) the pools must hold.
     type: int
     default: 0
   reserve:
@@ -78,7 +78,7 @@ options:
     default: 5
   drop_caches:
     description:
-      - Whether the kernel shall drop its clean caches when a node gives too few pages, before it is asked again.
+      - Whether the kernel should drop its clean caches when a node gives too few pages, before it is asked again.
       - Programs read their files from the disk again after that, which can be slow on a busy host.
     type: bool
     default: false

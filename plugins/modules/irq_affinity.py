@@ -11,9 +11,9 @@ short_description: Keep device interrupts off the CPUs that compute
 version_added: 0.1.0
 description:
   - Sends the interrupts (IRQs) of devices to the CPUs that are meant for them, so that the threads of a model are not
-    interrupted, and tells irqbalance, which would undo it within ten seconds.
+    interrupted, and configures irqbalance, which would undo it within ten seconds.
   - Interrupts that the kernel places itself, so-called managed ones as those of NVMe queues and of many network cards,
-    cannot be moved by anybody. They are returned in RV(managed) and are no failure. They are known before the first
+    cannot be moved. They are returned in RV(managed) and are no failure. They are known before the first
     write, from the modes of their files, or before Linux 6.12 by asking with a text that the kernel can never take, so
     check mode is right about them too. Only the boot parameter C(isolcpus=managed_irq) keeps them off CPUs, see
     M(sovereign.epyc.kernel_cmdline).

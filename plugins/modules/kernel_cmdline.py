@@ -11,9 +11,9 @@ short_description: Merge boot parameters into the kernel's command line
 version_added: 0.1.0
 description:
   - Sets and removes parameters of the kernel's command line for the next boot. Parameters that are not named stay, in
-    their order. It never reboots; RV(reboot_required) tells whether somebody has to.
-  - After a change each named parameter is there exactly once, with the value asked for, whoever else sets it. Whose
-    value was overridden is a remark.
+    their order. It never reboots; RV(reboot_required) says whether one is needed.
+  - After a change each named parameter is there exactly once, with the value asked for, even when other files set it. A
+    remark says whose value was overridden.
   - On Debian and Ubuntu all of it is one file, C(/etc/default/grub.d/95-sovereign-epyc.cfg), which takes the named
     parameters out of C(GRUB_CMDLINE_LINUX) and C(GRUB_CMDLINE_LINUX_DEFAULT) as other files set them, and adds its own.
     No other file is edited. The module then runs C(update-grub) and reads C(/boot/grub/grub.cfg) back. It fails, and
@@ -46,13 +46,13 @@ options:
     elements: str
     default: []
   absent:
-    description: Names of parameters that shall not be there, with any value.
+    description: Names of parameters to remove, with any value.
     type: list
     elements: str
     default: []
 notes:
   - Needs root. The parameters outlive reboots by themselves. O(persistent) in addition has the boot service set them
-    again when somebody else took them away.
+    again when another program removed them.
   - Isolating CPUs by C(isolcpus) without a flag, or with its flag V(domain), makes a program with many threads run all
     of them on one CPU unless each is pinned by itself. The module says so in a remark.
   - Like C(update-grub), the module runs C(/etc/default/grub) and the files of C(/etc/default/grub.d) as shell to learn

@@ -14,7 +14,7 @@ description:
     its folder. Nothing of the sources stays.
   - The folder is named after all that goes into the build, which are the archive, the options, the compiler and, with
     C(GGML_NATIVE), the model and flags of the CPU. What is there already is not built again. After an update of the
-    compiler or on another CPU it is another build in another folder, and the old one stays for whoever uses it.
+    compiler or on another CPU a new build goes into another folder; the old one stays for programs that still use it.
   - Builds for the CPU of the host (C(GGML_NATIVE)), with C(GGML_RPC), without shared libraries, OpenSSL, curl, tests
     and files from the network. O(cmake_options) go over that.
   - A build that fails leaves nothing but its log, C(FOLDER/KEY.log), which can be watched while it is built.
@@ -28,7 +28,7 @@ options:
     type: str
     required: true
   checksum:
-    description: Which archive it shall be, as V(sha256:) and 64 hexadecimal digits.
+    description: Which archive it must be, as V(sha256:) and 64 hexadecimal digits.
     type: str
     required: true
   engine:
@@ -51,7 +51,7 @@ options:
     description: How many compilers may run at once. Without it, as many as the host has CPUs that are not isolated.
     type: int
   reserve:
-    description: How much of the disk shall stay free. A build itself needs 1 GiB until it is whole.
+    description: How much of the disk must stay free. A build itself needs 1 GiB until it is whole.
     type: str
     default: 1GiB
 notes:
@@ -101,7 +101,7 @@ diff:
     before: {"llama_build:/opt/llama/3fca1b2a9d07": null}
     after: {"llama_build:/opt/llama/3fca1b2a9d07": "sha256:9f86d081884c7d65"}
 folder:
-  description: The folder of the build. It holds C(bin) and C(build.json), which tells what it is made of.
+  description: The folder of the build. It holds C(bin) and C(build.json), which lists its inputs.
   returned: success
   type: str
 binary:
@@ -113,7 +113,7 @@ rpc_binary:
   returned: success
   type: str
 key:
-  description: The name of the folder, which tells all that went into the build.
+  description: The name of the folder, which is a digest of all inputs of the build.
   returned: success
   type: str
 version:

@@ -21,7 +21,7 @@ author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
   path:
-    description: Where the file is or shall be. Folders above it are made for one that is fetched.
+    description: Where the file is or will be. Folders above it are made for one that is fetched.
     type: path
     required: true
   state:
@@ -37,12 +37,12 @@ options:
     type: str
   checksum:
     description:
-      - Which file it shall be, as V(sha256:) and 64 hexadecimal digits. Required with O(url).
+      - Which file it must be, as V(sha256:) and 64 hexadecimal digits. Required with O(url).
       - Without it, only the header of the file is held against its size.
     type: str
   owner:
-    description: The owner, by name or number. A new file belongs to whoever runs the module, one that replaces an old
-      file to the owner of that.
+    description: The owner, by name or number. A new file belongs to the user who runs the module; one that replaces an
+      old file keeps its owner.
     type: str
   group:
     description: The group, by name or number.
@@ -51,10 +51,10 @@ options:
     description:
       - The mode, in octal and in quotes, as V("0640").
       - A new file gets V("0644"), so that a service with a user of its own can read it; one that replaces an old file
-        gets the mode of that.
+        gets its mode.
     type: str
   reserve:
-    description: How much of the disk shall stay free when all has been fetched.
+    description: How much of the disk must stay free when all has been fetched.
     type: str
     default: 1GiB
   timeout:
@@ -64,7 +64,7 @@ options:
     default: 60
   progress:
     description:
-      - A file that tells in one line how far it is, renewed every five seconds and removed at the end. A module itself
+      - A file with one line on the progress, written every five seconds and removed at the end. A module itself
         shows nothing before it ends.
     type: path
 notes:
@@ -101,7 +101,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 diff:
-  description: What differed, by address. The content is told by its checksum.
+  description: What differed, by address. Its checksum stands for the content.
   returned: always
   type: dict
   sample:

@@ -14,7 +14,7 @@ description:
   - Amounts may be given as masks, ways, bytes or a share. Bandwidth is in GB/s, in AMD's own steps of an eighth.
   - Every write is read back. The changes of one run are all made or all undone.
   - Ids, CPUs, sums and names are checked before the first write; the kernel's own words are quoted when it refuses.
-  - Groups made by this module carry a label, so that O(purge=own) never removes somebody else's.
+  - Groups made by this module carry a label, so that O(purge=own) never removes those of others.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
@@ -28,12 +28,12 @@ options:
     type: bool
     default: false
   mount:
-    description: Mount resctrl on C(/sys/fs/resctrl) when it is not mounted. A mount by somebody else is used as it is.
+    description: Mount resctrl on C(/sys/fs/resctrl) when it is not mounted. A mount that exists is used as it is.
     type: bool
     default: false
   mount_options:
     description:
-      - Options for the mount. Fails when resctrl is mounted with others, because a new mount resets everybody's groups.
+      - Options for the mount. Fails when resctrl is mounted with others, because a new mount resets all groups.
       - V(cdp) splits L3 into code and data and halves the number of groups.
       - V(mba_mbps) is refused on AMD, whose bandwidth scale is not linear.
     type: list
@@ -50,7 +50,7 @@ options:
         type: str
         required: true
       state:
-        description: Whether the group shall exist. The CPUs and threads of a removed one fall to the default group.
+        description: Whether the group should exist. The CPUs and threads of a removed one fall to the default group.
         type: str
         choices: [present, absent]
         default: present
@@ -86,7 +86,7 @@ options:
         choices: [shareable, exclusive]
       tasks_of:
         description:
-          - Units such as V(llama.service), or process ids, all of whose threads shall be in the group.
+          - Units such as V(llama.service), or process ids, all of whose threads must be in the group.
           - Membership of a thread wins over the CPU it runs on.
         type: list
         elements: str
@@ -122,7 +122,7 @@ options:
   purge:
     description:
       - Whether groups that O(groups) does not name are removed.
-      - V(own) removes those that this module made, V(all) everybody's, V(none) none.
+      - V(own) removes those that this module made, V(all) all of them, V(none) none.
     type: str
     choices: [none, own, all]
     default: none

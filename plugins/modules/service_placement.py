@@ -10,11 +10,11 @@ module: service_placement
 short_description: Prove where the threads and the memory of a running service are
 version_added: 0.1.0
 description:
-  - Reads of a running service where each thread may run and where it ran last, on which nodes the pages of the model
+  - Reads for a running service where each thread may run and where it ran last, on which nodes the pages of the model
     and of anonymous memory lie, which huge pages are in use, and which resctrl groups hold with what occupancy and
     bandwidth.
-  - Holds that against what is asked. Every option that asks for something brings a verdict with a sentence.
-  - What cannot be told is V(unknown) with the reason, never fine. The module succeeds with any verdict; fail on
+  - Compares that with what is asked. Every option that asks for something returns a verdict with a sentence.
+  - What cannot be determined is V(unknown) with the reason, never fine. The module succeeds with any verdict; fail on
     C(clean) where you want to.
   - Cheap for any size of a model. It reads three small files per thread, twice with a window, and two per process,
     C(numa_maps) and C(smaps_rollup). For each of these two the kernel walks the page tables of the process once; pages
@@ -53,7 +53,7 @@ options:
     type: str
   busy_threads:
     description:
-      - How many threads shall be busy at least, as many as the service was started with. A service that works with
+      - How many threads must be busy at least, as many as the service was started with. A service that works with
         fewer has been given fewer, or leaves CPUs idle.
       - Say it only where the service has work during O(window). A service without work has too few.
     type: int
@@ -62,21 +62,21 @@ options:
     type: str
     choices: [cpu, core]
   nodes:
-    description: The NUMA nodes on which memory shall lie, as V(2), V(0-3), V(0,2) or V(all).
+    description: The NUMA nodes on which memory must lie, as V(2), V(0-3), V(0,2) or V(all).
     type: str
   percent:
-    description: Which share of the mapped weights, and which of anonymous memory, shall lie on O(nodes) at least.
+    description: Which share of the mapped weights, and which of anonymous memory, must lie on O(nodes) at least.
     type: int
     default: 99
   interleaved:
     description:
       - Asks that the weights lie evenly on O(nodes), none of which may have less than nine tenths of its share.
-      - Where no model is mapped, the weights are part of anonymous memory, and that is what shall be even.
+      - Where no model is mapped, the weights are part of anonymous memory, and that memory must be even.
     type: bool
     default: false
   hugepages:
     description:
-      - How much memory shall be in huge pages at least, in one process, as V(40GiB) or V(512MiB). Pages that are
+      - How much memory must be in huge pages at least, in one process, as V(40GiB) or V(512MiB). Pages that are
         reserved and not used do not count.
     type: dict
     suboptions:
@@ -94,12 +94,12 @@ options:
         type: str
   group:
     description:
-      - The resctrl group whose limits shall hold for every thread, V(/) for the default one.
+      - The resctrl group whose limits must hold for every thread, V(/) for the default one.
       - A thread that is in no group itself has the limits of the groups that its CPUs are in.
     type: str
 notes:
   - Needs root to read the memory of other users' processes. Without it the verdicts on memory are V(unknown).
-  - The kernel cannot tell the KV cache, compute buffers and repacked weights apart; all of them are anonymous memory.
+  - The kernel does not distinguish KV cache, compute buffers and repacked weights; all of them are anonymous memory.
   - Only pages that the process has touched are counted. A model that was just mapped has none yet.
   - Occupancy and bandwidth are those of a whole resctrl group, with whatever else is in it. Reading them
     interrupts one CPU of each L3 domain.
@@ -110,7 +110,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Prove that the service is where it shall be, while it answers a request
+- name: Prove that the service is where it should be, while it answers a request
   sovereign.epyc.service_placement:
     service: llama.service
     window: 2
@@ -188,7 +188,7 @@ threads:
       description: The NUMA node of that CPU.
       type: int
     groups:
-      description: The resctrl groups whose limits hold for it; none where that cannot be told.
+      description: The resctrl groups whose limits hold for it; none where that is unknown.
       type: list
       elements: str
     busy:

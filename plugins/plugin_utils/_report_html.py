@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import Document
 
-#: Each status has a shape of its own, so that nobody has to tell colours apart.
+#: Each status has a shape of its own, so that it is recognised without its colour.
 SHAPES = {"ok": "\u25cf", "drift": "\u25b2", "unknown": "?", "unsupported": "\u25c7", "": "\u00b7"}
 LEGEND = {**words.STATUS_WORDS, "": "not asked for"}
 
@@ -61,7 +61,7 @@ def _errors(document: Document) -> Iterator[str]:
 def _findings(document: Document) -> Iterator[str]:
     titles = {layer["name"]: layer["title"] for layer in document["layers"]}
     if document["findings"]:
-        yield "<h2>What is not as it shall be</h2>"
+        yield "<h2>What is not as configured</h2>"
     for finding in document["findings"]:
         status = finding["status"]
         yield (

@@ -51,7 +51,7 @@ def _lines(document: Document, paint: _Painter) -> Iterator[str]:
         if group["state"] in (UNREACHABLE, FAILED):
             yield f"  {group['error']['task']}: {group['error']['message']}"
         if not group["findings"] and group["state"] not in (UNREACHABLE, FAILED):
-            yield "  No task told anything of its settings."
+            yield "  No task reported on its settings."
         for number in group["findings"]:
             yield from _finding(findings[number], titles, paint)
     if document["findings"]:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.sovereign.epyc.tests.unit.fakes.test_plan_text import SMALL
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._host.test_plan_text import SMALL
 
 ROOT = Path(__file__).parents[2]
 CHECK = (sys.executable, "-m", "tools.examples")

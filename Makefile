@@ -42,7 +42,10 @@ endif
 drift:  ## Report the drift of a fleet (INVENTORY=, LIMIT=) here and as .drift/report.html
 	@exit $(DRIFT)
 
-test: setup  ## Run every tier: gates, unit, lab, service, molecule
+caches: setup  ## Build what the tests keep from run to run: images, machines, llama.cpp; seconds when it is there
+	PYTHONPATH=lab $(RUN) python -m vepyc.caches
+
+test: caches  ## Run every tier: gates, unit, lab, service, molecule
 	$(RUN) pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 test-all: test  ## Run every tier, and `make site` on every SKU; each starts from a host that is as it was installed
@@ -102,5 +105,5 @@ bench-lab: setup  ## Measure the lab
 clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
-.PHONY: help setup site drift test test-all lint unit lab-test service-test molecule bench bench-report bench-fleet
+.PHONY: help setup site drift caches test test-all lint unit lab-test service-test molecule bench bench-report bench-fleet
 .PHONY: bench-llama coverage examples docs release pictures bench-lab clean

@@ -5,11 +5,12 @@
 
 """How long the modules take on the virtual 9754, as ratios of wall times that were taken in turns on one machine.
 
-Seconds of an emulated processor say nothing; what one way takes against another does. Three comparisons:
+Seconds of an emulated processor say nothing; what one way takes against another does. Four comparisons:
 
 - a module against the shell commands that a well-known recipe for EPYC has for the same setting, both started by
   `ansible`, whose own start counts in both;
 - each module with nothing to change against `ansible -m ping`;
+- site.yml with nothing to change against that ping, on the small machine and while a reboot waits;
 - the import of the whole engine and its reading of the topology against an interpreter that does nothing.
 
 Run as `make bench`. Exit code 1 when a figure misses its bar.
@@ -18,7 +19,9 @@ Run as `make bench`. Exit code 1 when a figure misses its bar.
 from __future__ import annotations
 
 import json
+import re
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PING = "ansible.builtin.ping"
 MODULES = "sovereign.epyc."
 NO_CHANGE_ROUNDS = 7
+SITE_ROUNDS = 5
 IMPORT_ROUNDS = 30
 
 
@@ -229,8 +233,46 @@ def no_change(ansible: Ansible, settings: dict[str, dict[str, Any]]) -> dict[str
     return {module: median(values) / median(pings) for module, values in seconds.items()}
 
 
+class Site:
+    """The playbook site.yml on one machine."""
+
+    def __init__(self, machine: Machine, folder: Path) -> None:
+        self.inventory = folder / "hosts.json"
+        hosts = {machine.shape: {"hosts": {machine.name: {"ansible_port": machine.port}}}}
+        self.inventory.write_text(json.dumps({"all": {"children": hosts}}))
+        (folder / "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
+
+    def seconds(self, *options: str, says: str) -> float:
+        """The wall time of one run; an error unless it says this, as a pattern."""
+        start = time.monotonic()
+        done = run("ansible-playbook", "-i", str(self.inventory), "playbooks/site.yml", *options)
+        seconds = time.monotonic() - start
+        if done.returncode or not re.search(says, done.stdout):
+            raise VepycError(f"site.yml was expected to say '{says}', but said:\n{done.stdout}")
+        return seconds
+
+
+def measure_site(machine: Machine, figures: Figures) -> None:
+    """Take and show what site.yml takes before and after there is something to do; nothing reboots the machine."""
+    ansible = Ansible(machine)
+    ansible.seconds(PING, {}, changed=False)  # opens the connection
+    ways: dict[str, tuple[str, ...]] = {"site_check_while_a_reboot_waits": ("--check",), "site_run_without_change": ()}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    pings: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        site = Site(machine, Path(folder))
+        first = site.seconds(says=r"changed=[1-9]")
+        for dummy in range(SITE_ROUNDS):
+            pings.append(ansible.seconds(PING, {}, changed=False))
+            for name, options in ways.items():
+                seconds[name].append(site.seconds(*options, says=r"(?s)\bto\s+be\s+rebooted\b.* changed=0 "))
+    figures.show("site_first_run_against_ping", first / median(pings), "x")
+    for name, values in seconds.items():
+        figures.show(f"{name}_against_ping", median(values) / median(pings), "x", Bar("<=", 5))
+
+
 def measure(machine: Machine, figures: Figures) -> None:
-    """Take and show every figure."""
+    """Take and show every figure of the modules."""
     packages.install(machine, "msr-tools")
     ansible = Ansible(machine)
     for module, options in OTHERS.items():
@@ -253,12 +295,13 @@ def main() -> int:
     """Print one line for each figure."""
     figures = Figures()
     try:
-        machine = up("epyc9754", name="bench")
-        try:
-            machine.as_any_host()
-            measure(machine, figures)
-        finally:
-            machine.down()
+        for shape, take in (("epyc9754", measure), ("small", measure_site)):
+            machine = up(shape, name="bench")
+            try:
+                machine.as_any_host()
+                take(machine, figures)
+            finally:
+                machine.down()
     except VepycError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

@@ -6,10 +6,14 @@
 """Run a playbook in check and diff mode and fail if it would change anything.
 
     expect_unchanged.py [--but WHAT] PLAYBOOK [ARGUMENTS OF ansible-playbook]
+    expect_unchanged.py [--but WHAT] --recorded RECORD TASK
 
 With --but it has to change exactly that: the address of a setting such as sysfs:numa_balancing, or the name of a task
 whose changes have no addresses. ansible-playbook says 0 whether or not something would change, so the answer is taken
 from the results themselves.
+
+With --recorded the playbook is running and calls this itself, between its tasks: the file RECORD, which the callback
+plugin "record" writes, has its results so far, and those after the last one of TASK are looked at.
 """
 
 from __future__ import annotations
@@ -32,10 +36,36 @@ def what_changes(result: dict[str, Any]) -> set[str]:
     return set(addresses) if isinstance(addresses, dict) else {result["task"]}
 
 
+def judge(results: list[dict[str, Any]], expected: set[str]) -> int:
+    """Say what changes and should not, or should and does not, and return an exit code."""
+    if not results:
+        print("no task ran, so nothing is known", file=sys.stderr)
+        return 1
+    changed = set[str]().union(*map(what_changes, results))
+    for name in sorted(changed - expected):
+        print(f"changes: {name}", file=sys.stderr)
+    for name in sorted(expected - changed):
+        print(f"does not change: {name}", file=sys.stderr)
+    return int(changed != expected)
+
+
+def read(record: Path) -> list[dict[str, Any]]:
+    """Return the results of tasks in a record."""
+    return [line for line in map(json.loads, record.read_text().splitlines()) if "task" in line]
+
+
+def after(results: list[dict[str, Any]], task: str) -> list[dict[str, Any]]:
+    """Return what came after the last result of that task; it is an error if there is none."""
+    last = max(place for place, result in enumerate(results) if result["task"] == task)
+    return results[last + 1 :]
+
+
 def main(arguments: list[str]) -> int:
     expected = set()
     if arguments[:1] == ["--but"]:
         expected, arguments = {arguments[1]}, arguments[2:]
+    if arguments[:1] == ["--recorded"]:
+        return judge(after(read(Path(arguments[1])), arguments[2]), expected)
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder, "record")
         record.touch()
@@ -49,17 +79,7 @@ def main(arguments: list[str]) -> int:
         print("+", *command, flush=True)
         if code := subprocess.run(command, env=environment, check=False).returncode:
             return code
-        lines = [json.loads(line) for line in record.read_text().splitlines()]
-    results = [line for line in lines if "task" in line]
-    if not results:
-        print("no task ran, so nothing is known", file=sys.stderr)
-        return 1
-    changed = set[str]().union(*map(what_changes, results))
-    for name in sorted(changed - expected):
-        print(f"would change: {name}", file=sys.stderr)
-    for name in sorted(expected - changed):
-        print(f"would not change: {name}", file=sys.stderr)
-    return int(changed != expected)
+        return judge(read(record), expected)
 
 
 if __name__ == "__main__":

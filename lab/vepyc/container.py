@@ -125,7 +125,7 @@ def container(
         for part in ("upper", "work", "root"):
             (folder / part).mkdir(parents=True)
         log = directory("logs") / f"container-{name}.log"
-        # When this process is killed, so is all that began here, because process 1 of its namespace is.
+        # When this process is killed, process 1 of the namespace is too, and with it everything that runs in there.
         command = ["setpriv", "--pdeathsig=KILL", "unshare", "--pid", "--fork", "--kill-child"]
         command += ["--mount", "--mount-proc", "--propagation=private"]
         command += ["sh", "-c", _START, "sh", name, str(root), str(folder)]
@@ -139,7 +139,7 @@ def container(
         try:
             yield Container(name, _wait_until_booted(owner, name, log))
         finally:
-            # Without a shutdown: nothing in there is kept. With process 1 of its namespace all others end.
+            # No shutdown is needed: nothing in there is kept. When process 1 of a namespace ends, all others do.
             for process in _children(owner.pid):
                 os.kill(process, signal.SIGKILL)
             owner.wait()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The few words of the gdb remote protocol that the patch needs."""
+"""The few commands of the gdb remote protocol that the patch needs."""
 
 from __future__ import annotations
 

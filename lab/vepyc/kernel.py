@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .errors import VepycError
 
-# The compilers of Debian 12 and 13 begin these functions so, with or without the landing mark of indirect branches.
+# What the compilers of Debian 12 and 13 make of the beginning of these functions, without the landing mark (endbr64).
 _ENDBR = b"\xf3\x0f\x1e\xfa"
 PATTERNS = {
     "native_read_msr": bytes.fromhex("5389f9 0f32 48c1e220 4889d3 4809c3"),

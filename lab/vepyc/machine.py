@@ -13,8 +13,8 @@ import time
 import uuid
 from pathlib import Path
 
-from . import kept
 from .errors import GuestError, VepycError
+from .kept import Kept
 from .paths import PACKAGE, ssh_key
 from .rundir import RunDir
 
@@ -107,13 +107,15 @@ class Machine:
 
     def down(self) -> None:
         """End the machine and throw its disk away."""
-        kept.take(self)
+        # Without a connection that still stands, the guest may be one that does not answer any more.
+        if self._connected():
+            self._bytecode().take()
         self.disconnect()
         self.run_dir.stop()
 
     def disconnect(self) -> None:
         """Close the shared ssh connection."""
-        if (self.run_dir.path / "ssh.sock").exists():
+        if self._connected():
             command = self.ssh_command("-O", "exit")
             subprocess.run(command, cwd=self.run_dir.path, capture_output=True, check=False)
 
@@ -144,7 +146,7 @@ class Machine:
         self.run(f"{starting}; udevadm settle", timeout=timeout)
 
     def personalise(self) -> None:
-        """Give the guest its name, an id that belongs to the name, after a resume today's time, and quick modules."""
+        """Give the guest its name, a machine id made of that, bytecode of modules, and after a resume the time."""
         name = shlex.quote(self.name)
         identity = uuid.uuid5(uuid.NAMESPACE_DNS, self.name).hex
         commands = [f"date -s @{time.time():.3f} >/dev/null"] if self.resumed else []
@@ -158,7 +160,7 @@ class Machine:
             " && echo import vepyc_bytecode >$folder/vepyc_bytecode.pth; done"
         )
         self.run("; ".join(commands), input=(PACKAGE / "bytecode.py").read_text())
-        kept.give(self)
+        self._bytecode().give()
 
     def as_any_host(self) -> None:
         """Take away what only these guests have to be quicker, for measurements: some programs gain more than others.
@@ -166,6 +168,12 @@ class Machine:
         Modules are compiled again (bytecode.py), and, until the next boot, addresses are random again (guest.py).
         """
         self.run(f"rm {_PACKAGES}/vepyc_bytecode.* && sysctl -qw kernel.randomize_va_space=2")
+
+    def _connected(self) -> bool:
+        return (self.run_dir.path / "ssh.sock").exists()
+
+    def _bytecode(self) -> Kept:
+        return Kept(self.ssh_command(), self.run_dir.path, self.kernel)
 
     def _greets(self) -> bool:
         try:
@@ -183,7 +191,7 @@ class Machine:
                 if self.run(_BOOT_ID).stdout != before:
                     break
             except GuestError:
-                # The old system's last moments; the deadline is checked by wait_for_ssh.
+                # The old system is still shutting down; wait_for_ssh checks the deadline.
                 pass
             time.sleep(0.5)
         self.wait_until_booted(deadline - time.monotonic())

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Debian packages that a guest gets beside those of its image, for the few who need them.
+"""Debian packages that a guest gets besides those of its image, for the few tests that need them.
 
 The guest has no network: apt fetches them here, once, apart from this machine's own packages.
 """

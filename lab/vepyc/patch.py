@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is written into a guest kernel so that it sees an EPYC, and the writing of it."""
+"""Makes a guest kernel see an EPYC: the code and tables that are written into it, and how they are written."""
 
 from __future__ import annotations
 

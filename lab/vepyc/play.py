@@ -24,7 +24,7 @@ def clean_environment(**more: str) -> dict[str, str]:
 
 
 def run(*command: str, cwd: Path = _ROOT, timeout: float = 1800, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run a command without a terminal, with more variables if wanted; its errors are part of its output."""
+    """Run a command without a terminal; ``more`` are variables of its environment. Its output includes its errors."""
     return subprocess.run(
         command,
         cwd=cwd,

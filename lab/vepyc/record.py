@@ -17,7 +17,7 @@ from .errors import VepycError
 from .machine import Machine
 
 #: Runs in the guest and writes an archive to its output. Kernel files have no size that could be trusted, so each is
-#: read to its end; what cannot be read is left out. Of registers only those of the list are there, in sparse files.
+#: read to its end; what cannot be read is left out. Only the registers of the list are recorded, in sparse files.
 _SCRIPT = r"""
 import io, os, sys, tarfile
 
@@ -96,7 +96,7 @@ systemd-run --quiet --unit=view --property=PrivateMounts=yes sh -c '
     mount --bind -o ro /recording/proc /proc
     exec sleep infinity'
 until [ "$(readlink /proc/$(systemctl show -P MainPID view)/exe)" = "$(command -v sleep)" ]; do sleep 0.05; done
-# What watches the interrupts of a host would find those of this machine, so something else has its name.
+# The service that watches a host's interrupts would find those of this machine, so another program runs under its name.
 mkdir -p /run/systemd/system/sovereign-epyc-watch.service.d
 printf '[Service]\nType=exec\nExecStart=\nExecStart=sleep infinity\n' \\
     >/run/systemd/system/sovereign-epyc-watch.service.d/view.conf

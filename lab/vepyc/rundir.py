@@ -29,7 +29,7 @@ class Config:
     kernel: str
     port: int
     image: str  # directory of the base image
-    snapshot: str | None  # directory of the snapshot to start from
+    snapshot: str | None  # directory of the saved state to start from
 
 
 class RunDir:
@@ -73,8 +73,11 @@ class RunDir:
         return Config(**json.loads(self._config.read_text()))
 
     def uses(self, snapshot: Path) -> bool:
-        """Whether the machine was started from this snapshot."""
-        return self.read_config().snapshot == str(snapshot)
+        """Whether the machine was started from this saved state."""
+        try:
+            return self.read_config().snapshot == str(snapshot)
+        except FileNotFoundError:  # gone meanwhile
+            return False
 
     def alive(self) -> bool:
         """Whether a supervisor holds the lock."""

@@ -11,15 +11,17 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
+from pathlib import Path
 
 from .errors import VepycError
-from .guest import get_release
+from .guest import Release, get_release
 from .image import ensure_image
 from .machine import Machine
 from .paths import PACKAGE, locked
 from .rundir import Config, RunDir
 from .shapes import Shape, get_shape
-from .snapshot import snapshot_dir, take_snapshot
+from .snapshot import Preparation, prepared_dir, save_prepared, snapshot_dir, take_snapshot
 
 _BOOT_TIMEOUT = 1800
 _RESUME_TIMEOUT = 300
@@ -27,41 +29,99 @@ _RESUME_TIMEOUT = 300
 _PORTS = range(28000, 29000)
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """A machine that is to be started."""
+
+    run_dir: RunDir
+    shape: Shape
+    release: Release
+    port: int | None
+
+
 def up(
-    shape: str, name: str | None = None, kernel: str = "6.12", port: int | None = None, cold: bool = False
+    shape: str,
+    name: str | None = None,
+    kernel: str = "6.12",
+    port: int | None = None,
+    cold: bool = False,
+    prepared: Preparation | None = None,
+    anew: bool = False,
 ) -> Machine:
-    """Return the running machine of that name, started if need be: from its snapshot, or from disk."""
+    """Return the running machine of that name, started if need be: from its snapshot, or from disk if it is ``cold``.
+
+    With a preparation it has to be a new machine, and starts from the state that was saved after that preparation. If
+    there is none, it is prepared now, and its state is saved. With ``anew`` it is prepared now in any case.
+    """
     wanted, release = get_shape(shape), get_release(kernel)
     name = name or shape
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", name):
         raise VepycError(f"{name!r} cannot be a host name; use lower-case letters, digits and hyphens")
     with locked(f"up-{name}"):
         run_dir = RunDir.of(name)
-        if run_dir.alive():
+        if run_dir.alive() and not prepared:
             return _already_up(Machine(run_dir), shape, kernel, port)
+        if run_dir.alive():
+            raise VepycError(f"{name!r} is already up, and nobody knows in which state; take it down first")
         run_dir.remove()
-        image = ensure_image(release)
-        saved = snapshot_dir(wanted, release)
-        resume = saved.exists() and not cold
-        with locked("ports"):
-            config = Config(
-                name=name,
-                shape=shape,
-                kernel=kernel,
-                port=choose_port(wanted, name, port),
-                image=str(image),
-                snapshot=str(saved) if resume else None,
-            )
-            run_dir.create(config)
-        try:
-            machine = _bring_up(run_dir)
-        except BaseException as error:
-            run_dir.abandon(str(error) or type(error).__name__)
-            raise
-        if not saved.exists():
-            print(f"saving the state of {name}, so that the next start takes seconds", flush=True)
-            take_snapshot(machine, wanted, release)
+        asked = _Asked(run_dir, wanted, release, port)
+        return _start_prepared(asked, prepared, anew) if prepared else _start(asked, cold)
+
+
+def _start(asked: _Asked, cold: bool = False) -> Machine:
+    """Start a machine as its shape is after its first boot."""
+    saved = snapshot_dir(asked.shape, asked.release)
+    machine = _create(asked, saved if saved.exists() and not cold else None)
+    if not saved.exists():
+        print(f"saving the state of {machine.name}, so that the next start takes seconds", flush=True)
+        take_snapshot(machine, asked.shape, asked.release)
     return machine
+
+
+def _start_prepared(asked: _Asked, preparation: Preparation, anew: bool) -> Machine:
+    """Start a machine as it is after a preparation."""
+    saved = prepared_dir(asked.shape, asked.release, preparation)
+    # Meanwhile nobody else makes this state, or removes it as one that is replaced.
+    with locked(f"prepared-{saved.name.rpartition('-')[0]}"):
+        if not saved.exists():
+            return _prepare(asked, preparation, saved)
+        if not anew:
+            return _create(asked, saved)
+    return _prepare(asked, preparation)
+
+
+def _prepare(asked: _Asked, preparation: Preparation, saved: Path | None = None) -> Machine:
+    """Start a machine and prepare it; with ``saved``, save its state there."""
+    machine = _start(asked)
+    try:
+        preparation.do(machine)
+        if saved:
+            print(f"saving the state of {machine.name}, which is {preparation.name}", flush=True)
+            save_prepared(machine, saved, asked.release)
+    except BaseException:
+        machine.down()
+        raise
+    return machine
+
+
+def _create(asked: _Asked, saved: Path | None) -> Machine:
+    """Make the run directory of a machine and bring it up, from a saved state or from disk."""
+    run_dir, image = asked.run_dir, ensure_image(asked.release)
+    with locked("ports"):
+        config = Config(
+            name=run_dir.path.name,
+            shape=asked.shape.name,
+            kernel=asked.release.kernel,
+            port=choose_port(asked.shape, run_dir.path.name, asked.port),
+            image=str(image),
+            snapshot=str(saved) if saved else None,
+        )
+        run_dir.create(config)
+    try:
+        return _bring_up(run_dir)
+    except BaseException as error:
+        run_dir.abandon(str(error) or type(error).__name__)
+        raise
 
 
 def _bring_up(run_dir: RunDir) -> Machine:

@@ -52,7 +52,7 @@ class Supervisor:
         self.control = socket.socket(socket.AF_UNIX)
         self.control.bind("control.new")
         self.control.listen()
-        # Under its name only now: whoever sees the socket can connect to it.
+        # It gets its name only now, so that whoever sees the socket can connect to it.
         os.rename("control.new", "control.sock")
 
     def _make_disk(self) -> Path:

@@ -5,15 +5,47 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from .paths import digest, directory, locked, run_tool
+from .paths import PACKAGE, digest, directory, locked, run_tool
 
 #: The oldest ansible-core that works, and runs on each Python that the clone's own environment can be of.
 OLDEST_CORE = "ansible-core==2.19.14"
+#: The Pythons that a managed host may have.
+VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+OURS = "{}.{}".format(*sys.version_info)
+#: Those of them that need an environment for the unit tests. ansible-test has one of its own for the oldest.
+OTHERS = tuple(version for version in ("3.10", "3.11", "3.12", "3.13") if version != OURS)
+
+
+def search_path() -> str:
+    """A PATH in which `pythonX.Y` is an interpreter that works, not a pyenv shim that may refuse."""
+    pyenv = os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv"))
+    here = (str(Path(sys.executable).parent), str(Path(sys.base_prefix, "bin")))
+    return os.pathsep.join([*here, *sorted(glob.glob(f"{pyenv}/versions/3.*/bin")), os.environ["PATH"]])
+
+
+def pythons() -> dict[str, str]:
+    """Where the Pythons are that work here, of those that a managed host may have, oldest first."""
+
+    def works(program: str | None) -> bool:
+        return bool(program) and subprocess.run([str(program), "-c", ""], capture_output=True).returncode == 0
+
+    found = {version: shutil.which(f"python{version}", path=search_path()) for version in VERSIONS}
+    return {version: str(program) for version, program in found.items() if works(program)}
+
+
+def unit_venv(*packages: str, python: str = sys.executable) -> Path:
+    """The folder of programs of an environment that can run the unit tests, and has more packages if wanted."""
+    lines = (PACKAGE.parents[1] / "tests/unit/requirements.txt").read_text().splitlines()
+    needs = [line for line in lines if line and not line.startswith("#")]
+    # coverage reads pyproject.toml, which the library of Python 3.10 cannot. The clone's conftest.py imports xdist.
+    return venv("pytest", "pytest-xdist", "coverage[toml]", *needs, *packages, python=python)
 
 
 def venv(*packages: str, python: str = sys.executable) -> Path:

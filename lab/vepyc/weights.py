@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A model with other weights: the same numbers, as nearly as the other kind of weights can say them."""
+"""Writes a model again with weights of another type, each the number that is nearest to the old one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def widen(source: Path, target: Path) -> None:
     reader = GGUFReader(source)
     writer = GGUFWriter(target, reader.fields[Keys.General.ARCHITECTURE].contents())
     for name, field in reader.fields.items():
-        # The header's own fields are no keys of the file.
+        # GGUFReader lists the fields of the header too; those are not keys that a writer may add.
         if not name.startswith("GGUF.") and name not in _WRITTEN_ANEW:
             kind, *inner = field.types
             writer.add_key_value(name, field.contents(), kind, inner[-1] if kind == GGUFValueType.ARRAY else None)

@@ -35,9 +35,9 @@ COMMON = dict(
 def run_knob(
     name: str, spec: dict[str, Any], build: Callable[[Host, Mapping[str, Any]], Sequence[Knob]], **rules: Any
 ) -> None:
-    """Be the module of a knob, and exit: ``build`` makes its knobs for a host from the options in ``spec``.
+    """Run the module of a knob, and exit: ``build`` makes its knobs for a host from the options in ``spec``.
 
-    ``rules`` go to AnsibleModule, as required_together and the like.
+    ``rules`` are further arguments of AnsibleModule, such as required_together.
     """
 
     def knobs_of(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
@@ -60,7 +60,7 @@ def run_knob(
 def run_plain(
     spec: dict[str, Any], knobs_of: Callable[[Mapping[str, Any], Host, Ledger], Sequence[Knob]], **rules: Any
 ) -> None:
-    """Be a module that converges the knobs which ``knobs_of`` makes of its parameters, and exit."""
+    """Run a module that converges the knobs that ``knobs_of`` makes from its parameters, and exit."""
 
     def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
         fs = KernelFS(read_only=check)
@@ -76,9 +76,9 @@ def run_plain(
 def run_writer(
     spec: dict[str, Any], write: Callable[[Mapping[str, Any], Store, bool], dict[str, Any]], **rules: Any
 ) -> None:
-    """Be a module that changes the host, and exit with what ``write`` returns, its remarks as warnings too.
+    """Run a module that changes the host, and exit with what ``write`` returns; its remarks also become warnings.
 
-    It gets the parameters, the store, and whether this is a check; what it needs a lock for, it locks itself.
+    ``write`` gets the parameters, the store, and whether this is a check; it takes the locks that it needs.
     """
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True, **rules)
     try:
@@ -91,7 +91,7 @@ def run_writer(
 
 
 def run_reader(spec: dict[str, Any], read: Callable[[dict[str, Any], KernelFS], dict[str, Any]]) -> None:
-    """Be a module that only reads, and exit with what ``read`` returns."""
+    """Run a module that only reads, and exit with what ``read`` returns."""
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     try:
         result = read(module.params, KernelFS(read_only=True))

@@ -4,7 +4,7 @@
 
 """The command line on the host: the same engine, without Ansible.
 
-Exit codes: 0 when all is as it shall be, 2 when a check found drift or something unknown, 1 when something failed.
+Exit codes: 0 when all is as configured, 2 when a check found drift or something unknown, 1 when something failed.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
 USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
 
-  plan      show who works where on this host under the stored intent
-  check     hold every stored setting against the running kernel; changes nothing
-  apply     make every stored setting; the boot service runs this
-  watch     send new interrupts where the stored settings want them, until it is stopped; a service runs this
+  plan      show which CPUs each role gets on this host under the stored intent
+  check     compare every stored setting with the running kernel; changes nothing
+  apply     apply every stored setting; the boot service runs this
+  watch     move new interrupts to the CPUs that the stored settings name, until it is stopped; a service runs this
   restore   put back everything that was ever changed, and forget the stored settings
   show      list the stored requests, and the originals that restore would put back
-  llama     what the unit of a server of llama.cpp needs; without more words it lists that
+  llama     what the units of llama.cpp servers call; alone, it lists its commands
 
---textfile makes check write what it found as metrics of Prometheus, for the textfile collector of node_exporter.
+--textfile makes check also write its findings as Prometheus metrics, for the textfile collector of node_exporter.
 """
 #: The option that has a value.
 TEXTFILE = "--textfile"
-#: What systemd reads at the beginning of a line as the priority "error".
+#: systemd reads this at the beginning of a line as the priority "error".
 ERROR = "<3>"
 
 
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     commands = {"plan": plan, "check": check, "apply": apply, "watch": watch, "restore": restore, "show": show}
     try:
         if len(words) == 3 and words[:2] == ["check", TEXTFILE]:
-            return check_and_tell(as_json, words[2])
+            return check_to_textfile(as_json, words[2])
         if len(words) != 1 or words[0] not in commands:
             sys.stderr.write(USAGE)
             return 1
@@ -83,12 +83,12 @@ def plan(as_json: bool) -> int:
 
 
 def check(as_json: bool) -> int:
-    """Print a verdict on every setting that is not as it shall be, and a line on them all."""
+    """Print a line for each setting that is not as configured, and a line that counts."""
     return _show(surveys.of_host(KernelFS(read_only=True)).verdicts, as_json)
 
 
-def check_and_tell(as_json: bool, textfile: str) -> int:
-    """Check, and write metrics; a check that cannot be made is told there too, so that no old file passes for new."""
+def check_to_textfile(as_json: bool, textfile: str) -> int:
+    """Check, and write metrics; a check that fails writes that too, so that an old file does not look new."""
     try:
         survey = surveys.of_host(KernelFS(read_only=True))
         textfiles.replace(textfile, metrics.of_host(survey.findings(), survey.coverage()))
@@ -109,31 +109,31 @@ def _show(verdicts: Sequence[Verdict], as_json: bool) -> int:
                 f"{verdict.address}: now {verdict.live}, at boot {verdict.persistent}: wanted {_text(verdict.wanted)}, "
                 f"found {_text(verdict.found)}{reason}"
             )
-        _say(f"{len(verdicts)} settings checked, {len(wrong)} not as they shall be")
+        _say(f"{len(verdicts)} settings checked, {len(wrong)} not as configured")
     return 2 if wrong else 0
 
 
 def apply(as_json: bool) -> int:
-    """Make every stored request."""
-    done, failures = _make()
+    """Apply every stored request."""
+    done, failures = _apply()
     _report(done, failures, as_json)
     return 1 if failures else 0
 
 
 def watch(as_json: bool) -> int:
-    """Make the stored requests for interrupts again whenever new ones may have come, and tell only what is new."""
-    told: list[str] = []
+    """Apply the stored requests for interrupts whenever new ones may have come, and report only what is new."""
+    reported: list[str] = []
     for dummy in events.moments():
-        done, failures = _make(only="irq")
-        if done or failures != told:
+        done, failures = _apply(only="irq")
+        if done or failures != reported:
             _report(done, failures, as_json)
             sys.stdout.flush()
-        told = failures
+        reported = failures
     return 0
 
 
-def _make(only: str | None = None) -> tuple[list[Change], list[str]]:
-    """Make the stored requests, or those of one knob. One that fails does not keep the others from being made."""
+def _apply(only: str | None = None) -> tuple[list[Change], list[str]]:
+    """Apply the stored requests, or those of one knob. When one fails, the others are still applied."""
     fs, store = KernelFS(), Store()
     intent, requests = stored(store)
     host, ledger = Host(fs, intent), Ledger(store, fs)

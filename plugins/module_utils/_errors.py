@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Why a setting was not made: every error the engine raises, each a sentence that a person can act on.
+"""The errors of the engine: why a setting was not made, each with a sentence that a person can act on.
 
 The module that runs on Ansible turns any of them into a failed task with the sentence as its message.
 """
@@ -22,7 +22,7 @@ class TuningError(Exception):
 
 
 class BadRequest(TuningError):
-    """What was asked cannot be had on this host; raised before anything is written."""
+    """This host cannot do what was requested; raised before anything is written."""
 
 
 class Absent(TuningError):
@@ -30,7 +30,7 @@ class Absent(TuningError):
 
 
 class Refused(TuningError):
-    """The kernel said no to a read or a write."""
+    """The kernel refused a read or a write."""
 
     def __init__(self, sentence: str, errno: int, path: str) -> None:
         super().__init__(sentence, errno=errno, file=path)
@@ -39,8 +39,8 @@ class Refused(TuningError):
 
 
 class NotApplied(TuningError):
-    """A write succeeded and reading back shows something else."""
+    """A write succeeded, but reading back shows another value."""
 
 
 class Unrestored(TuningError):
-    """A run failed half way and the way back failed too: the host is between two states."""
+    """A run failed, and putting back its changes failed too: the host is between two states."""

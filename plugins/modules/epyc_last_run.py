@@ -10,21 +10,29 @@ module: epyc_last_run
 short_description: Check whether the state that the last run of site.yml left on a host still holds
 version_added: 0.1.0
 description:
-  - The playbook C(sovereign.epyc.site) stores at its end its inputs and the state of the host. In check mode
-    it asks this module first, and leaves alone a host for which nothing would change.
-  - That is so when the inputs are the same; the distribution, the kernel, its modules, the topology, the BIOS settings
-    that the kernel shows, the packages, and the files and services of the collection are as they were; what is stored
-    for the boot service is what was stored; and M(sovereign.epyc.epyc_drift) would find every setting in force.
-  - Says nothing of llama.cpp, nor of a role with C(persistent=false). The playbook does not ask it about those hosts.
+  - The playbook C(sovereign.epyc.site) remembers at its end what it was asked, and how it left the host. When it starts
+    it asks this module, and leaves alone a host for which nothing is left to do, with and without check mode.
+  - That is so when the inputs, the distribution, the kernel, the topology, the BIOS settings that the kernel shows,
+    the files of the collection and the stored requests are unchanged; packages are installed, kernel modules loaded
+    and services running; and M(sovereign.epyc.epyc_drift) would find every setting in force.
+  - Boot parameters may wait for a reboot (RV(reboot_required)), if the kernel was started as in the last run.
+  - A module that cannot look says so in RV(reason) and does not fail.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
+  layers:
+    description:
+      - The layers of a run of C(sovereign.epyc.site). The controller makes O(inputs) and O(packages) of their
+        variables and those of the plan, as they are before any layer has run.
+      - The controller does not ask the host with tags, C(--start-at-task) or C(--step), with C(llama_instances), with
+        a layer that is not stored, as C(cat_persistent=false), or with a variable that has no value yet.
+    type: list
+    elements: str
   inputs:
     description: A digest of all inputs of the run, the collection itself included.
     type: str
-    required: true
   packages:
-    description: Packages to look for, by their names in the distribution.
+    description: Packages that have to be installed, by their names in the distribution. Not with O(remember).
     type: list
     elements: str
     default: []
@@ -34,6 +42,10 @@ options:
       - Without it, nothing is changed.
     type: bool
     default: false
+  intent:
+    description: The intent that the run planned with, to be told by later looks. Only with O(remember).
+    type: dict
+    default: {}
 notes:
   - Needs root.
 seealso:
@@ -52,7 +64,7 @@ EXAMPLES = r"""
 
 - name: Remember what was made
   sovereign.epyc.epyc_last_run:
-    inputs: "{{ [hugepages, lookup('sovereign.epyc.collection_digest')] | to_json | hash('sha256') }}"
+    inputs: "{{ last_run.inputs }}"
     remember: true
 """
 
@@ -65,15 +77,46 @@ reason:
   description: Why it might change something, empty where RV(holds).
   returned: success
   type: str
-  sample: packages were installed or removed since the last run
+  sample: packages are not installed, or only a package manager can tell
+inputs:
+  description: The digest that was compared or remembered.
+  returned: when the host was asked
+  type: str
 coverage:
-  description: As of M(sovereign.epyc.epyc_drift), by layer.
-  returned: when RV(holds) and nothing is to be remembered
+  description: As of M(sovereign.epyc.epyc_drift), by layer. What only waits for a reboot counts as C(ok).
+  returned: when a look holds
   type: dict
   sample: {resctrl: {ok: 42, unsupported: 0, unknown: 0, drift: 0}}
+remarks:
+  description: What the modules of the stored settings remark. Each is a warning, too.
+  returned: when a look holds
+  type: list
+  elements: str
+running:
+  description: With RV(configured), RV(pending) and RV(reboot_required) as of M(sovereign.epyc.kernel_cmdline).
+  returned: when a look holds
+  type: dict
+configured:
+  description: See RV(running).
+  returned: when a look holds
+  type: dict
+pending:
+  description: See RV(running).
+  returned: when a look holds
+  type: list
+  elements: str
+reboot_required:
+  description: See RV(running).
+  returned: when a look holds
+  type: bool
+ansible_facts:
+  description: The fact C(epyc) as of M(sovereign.epyc.epyc_plan), with the intent that was remembered.
+  returned: when a look holds and an intent was remembered
+  type: dict
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_run
@@ -89,22 +132,28 @@ if TYPE_CHECKING:
 def run(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Remember or look, and return the module's result."""
     fs = KernelFS(read_only=True)
-    inputs, packages = params["inputs"], params["packages"]
+    inputs = params["inputs"]
     if params["remember"]:
-        found = last_run.state(Host(fs), store, inputs, packages)
-        return dict(changed=last_run.remember(store, found, check), holds=True, reason="")
-    reason, survey = last_run.look(fs, store, inputs, packages)
-    told = dict(coverage=survey.coverage()) if survey is not None and not reason else {}
-    return dict(changed=False, holds=not reason, reason=reason, **told)
+        found = last_run.state(Host(fs), store, inputs)
+        changed = last_run.remember(store, found, params["intent"], check)
+        return dict(changed=changed, holds=True, reason="", inputs=inputs)
+    try:
+        told = last_run.look(fs, store, inputs, params["packages"]).to_dict()
+    except TuningError as error:
+        told = dict(holds=False, reason=str(error))
+    return dict(changed=False, inputs=inputs, **told)
 
 
 def main() -> None:
     spec = dict(
-        inputs=dict(type="str", required=True),
+        layers=dict(type="list", elements="str"),
+        inputs=dict(type="str"),
         packages=dict(type="list", elements="str", default=[]),
         remember=dict(type="bool", default=False),
+        intent=dict(type="dict", default={}),
     )
-    run_writer(spec, run)
+    # The layers never come here: the action plugin of this name makes the inputs of them.
+    run_writer(spec, run, required_one_of=[("layers", "inputs")], mutually_exclusive=[("layers", "inputs")])
 
 
 if __name__ == "__main__":

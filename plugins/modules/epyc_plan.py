@@ -150,7 +150,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     top = topology.discover(fs)
     plan = planner.plan(planner.Intent.parse(params), top)
     return {
-        "ansible_facts": {"epyc": {"topology": top.to_dict(), "plan": plan.to_dict(), "intent": params}},
+        "ansible_facts": {"epyc": planner.facts(params, plan, top)},
         "text": plan_text.render(plan, top),
     }
 

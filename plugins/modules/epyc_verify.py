@@ -155,7 +155,7 @@ boot_service:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.judge import survey
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.judge import survey, waits
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
@@ -195,7 +195,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         "complaints": checklist_items.complaints(items),
         "text": checklist_items.render(items),
         "services": services,
-        "pending_reboot": [checklist.sentence(verdict) for verdict in verdicts if checklist.waits(verdict)],
+        "pending_reboot": [checklist.sentence(verdict) for verdict in verdicts if waits(verdict)],
         "boot_id": fs.read("/proc/sys/kernel/random/boot_id"),
         "boot_service": next(item.found for item in items if item.name == "boot_service"),
     }

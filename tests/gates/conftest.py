@@ -7,18 +7,17 @@
 from __future__ import annotations
 
 import fcntl
-import glob
 import os
 import shutil
 import subprocess
-import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from vepyc import play
+from vepyc import play, venvs
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 1800
@@ -26,13 +25,8 @@ TIMEOUT = 1800
 Run = Callable[..., str]
 
 
-def _variables() -> dict[str, str]:
-    """Return the variables with which `pythonX.Y` is an interpreter that works, not a pyenv shim that may refuse."""
-    pyenv = os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv"))
-    here = Path(sys.executable).parent
-    base = Path(sys.base_prefix, "bin")
-    folders = [str(here), str(base), *sorted(glob.glob(f"{pyenv}/versions/3.*/bin")), os.environ["PATH"]]
-    return {"PATH": os.pathsep.join(folders), "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "PY_COLORS": "0"}
+#: For every outside tool.
+VARIABLES = {"PATH": venvs.search_path(), "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "PY_COLORS": "0"}
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +35,7 @@ def run() -> Run:
 
     def run(*command: str, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
         line = f"$ {' '.join(command)}"
-        variables = {**_variables(), **(env or {})}
+        variables = {**VARIABLES, **(env or {})}
         if not shutil.which(command[0], path=variables["PATH"]):
             pytest.fail(f"{line}\n{command[0]} is not installed: run `make setup`", pytrace=False)
         try:
@@ -59,13 +53,7 @@ def run() -> Run:
 @pytest.fixture(scope="session")
 def pythons() -> dict[str, str]:
     """Return where the Pythons are that work here, of those that a managed host may have, oldest first."""
-
-    def works(program: str | None) -> bool:
-        return bool(program) and subprocess.run([str(program), "-c", ""], capture_output=True).returncode == 0
-
-    versions = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
-    found = {version: shutil.which(f"python{version}", path=_variables()["PATH"]) for version in versions}
-    return {version: str(program) for version, program in found.items() if works(program)}
+    return venvs.pythons()
 
 
 @pytest.fixture(scope="session")
@@ -107,3 +95,25 @@ def shipped(tracked: list[Path]) -> Iterator[Path]:
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, root / name, follow_symlinks=False)
         yield root
+
+
+def build(run: Run, tree: Path, folder: Path) -> Path:
+    """Return the archive that users install, made of this tree."""
+    run("ansible-galaxy", "collection", "build", "--output-path", str(folder), str(tree))
+    (archive,) = folder.glob("sovereign-epyc-*.tar.gz")
+    return archive
+
+
+@pytest.fixture(scope="session")
+def archive(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archive of this clone, with whatever lies about in it."""
+    return build(run, ROOT, tmp_path_factory.mktemp("archive"))
+
+
+@pytest.fixture(scope="session")
+def installed(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The collection as users install it, in a folder that Python can import it from."""
+    root = tmp_path_factory.mktemp("installed") / "ansible_collections/sovereign/epyc"
+    with tarfile.open(archive) as content:
+        content.extractall(root, filter="data")
+    return root

@@ -7,14 +7,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 
-# The environments that ansible-test makes are shared, so its runs must not meet.
-pytestmark = pytest.mark.usefixtures("get_pip")
+from vepyc.paths import locked
+
+pytestmark = pytest.mark.usefixtures("get_pip", "alone")
 
 STAND_IN = '''\
 """Put pip into an environment without the network: a stand-in for get-pip.py, which ansible-test would download."""
@@ -27,6 +28,13 @@ wanted = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
 subprocess.check_call([sys.executable, "-m", "ensurepip", "--default-pip"])
 subprocess.check_call([sys.executable, "-m", "pip", "install", "--disable-pip-version-check", *wanted])
 '''
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[None]:
+    """Wait for the runs of other clones: some environments that ansible-test makes are in the home folder, for all."""
+    with locked("ansible-test"):
+        yield
 
 
 @pytest.fixture(scope="module")

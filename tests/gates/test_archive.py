@@ -13,21 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from .conftest import build
+
 ROOT = Path(__file__).parents[2]
 KNOWN = {"CHANGELOG.md", "CONTRIBUTING.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "changelogs"}
 KNOWN |= {"docs", "extensions", "inventories", "meta", "playbooks", "plugins", "roles"}
-
-
-def build(run: Callable[..., str], tree: Path, folder: Path) -> Path:
-    run("ansible-galaxy", "collection", "build", "--output-path", str(folder), str(tree))
-    (archive,) = folder.glob("sovereign-epyc-*.tar.gz")
-    return archive
-
-
-@pytest.fixture(scope="module")
-def archive(run: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The archive of this clone, built with untracked files in it."""
-    return build(run, ROOT, tmp_path_factory.mktemp("archive"))
 
 
 def test_it_holds_nothing_of_the_workshop(archive: Path) -> None:
@@ -61,3 +51,16 @@ def test_it_runs_from_anywhere(run: Callable[..., str], archive: Path, tmp_path:
     only = {"ANSIBLE_COLLECTIONS_PATH": str(collections)}
     said = run("ansible-playbook", "--syntax-check", "-i", str(inventory), *playbooks, cwd=tmp_path, env=only)
     assert said.count("playbook: ") == len(playbooks)
+
+
+@pytest.mark.parametrize("place", [0, -1], ids=["oldest", "newest"])
+def test_the_engine_needs_nothing_but_python(
+    run: Callable[..., str], installed: Path, pythons: dict[str, str], place: int
+) -> None:
+    """All of it but its door for modules, on the oldest Python of a managed host that is here and on the newest."""
+    folder = installed / "plugins/module_utils"
+    files = {path.relative_to(installed.parents[2]).with_suffix("") for path in folder.rglob("*.py")}
+    names = sorted(".".join(file.parts).removesuffix(".__init__") for file in files if file.name != "_ansible")
+    assert len(names) > 50
+    path = {"PYTHONPATH": str(installed.parents[2])}
+    run(list(pythons.values())[place], "-S", "-c", f"import {', '.join(names)}", cwd=installed, env=path)

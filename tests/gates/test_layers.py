@@ -104,6 +104,18 @@ def test_every_line_of_the_list_is_there() -> None:
     assert {name.split(".")[0] for name in there} == {name.split(".")[0] for name in order()}
 
 
+def test_the_walk_names_what_is_there() -> None:
+    """A path in it may leave out the folder of the engine; what stands in parentheses is in the file before it."""
+    walk = (ROOT / "CONTRIBUTING.md").read_text().partition("**From a role's variable")[2].partition("\n\n`TYPE_")[0]
+    names = re.findall(r"`([\w/]+\.(?:py|yml))`(?: \(`(\w+)`\))?", walk)
+    assert len(names) >= 10
+    for name, inside in names:
+        path = ROOT / name if name.startswith(("roles/", "plugins/")) else ENGINE / name
+        assert path.is_file(), name
+        assert f"def {inside}(" in path.read_text() if inside else True, f"{name} has no {inside}"
+    assert "numa_thp: madvise" in (ROOT / "roles/numa/defaults/main.yml").read_text()
+
+
 def test_nothing_imports_in_a_circle() -> None:
     assert circle(ENGINE, PREFIX) == []
     assert circle(ROOT / "lab/vepyc", "vepyc") == []

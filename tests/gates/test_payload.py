@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-from ansible.executor.module_common import modify_module
-from ansible.parsing.dataloader import DataLoader
-from ansible.plugins.loader import init_plugin_loader
-from ansible.template import Templar
+import sys
+from collections.abc import Callable
 
 from .conftest import ROOT
 
@@ -40,23 +38,10 @@ BEFORE = {
 SHARE = {**dict.fromkeys(BEFORE, 1.05), "llama_server": 0.8, "service_placement": 0.8}
 
 
-def payload(name: str) -> float:
-    """Return the KiB of a module as Ansible sends it, its own module_utils included."""
-    built = modify_module(
-        module_name=f"sovereign.epyc.{name}",
-        module_path=str(ROOT / f".collections/ansible_collections/sovereign/epyc/plugins/modules/{name}.py"),
-        module_args={},
-        templar=Templar(DataLoader()),
-        task_vars={"ansible_python_interpreter": "/usr/bin/python3"},
-        module_compression="ZIP_DEFLATED",
-    )
-    return len(built.b_module_data) / 1024
-
-
-def test_no_module_sends_much_more_than_before() -> None:
-    init_plugin_loader([str(ROOT / ".collections")])
-    assert BEFORE.keys() == {path.stem for path in ROOT.glob("plugins/modules/*.py")}
-    now = {name: payload(name) for name in BEFORE}
+def test_no_module_sends_much_more_than_before(run: Callable[..., str]) -> None:
+    lines = run(sys.executable, "tools/payload.py").splitlines()
+    now = {name: int(size) / 1024 for name, size in (line.split() for line in lines)}
+    assert BEFORE.keys() == now.keys() == {path.stem for path in ROOT.glob("plugins/modules/*.py")}
     for name, size in now.items():
         print(f"{name:<20} {size:6.1f} KiB, {size / BEFORE[name]:.3f} of what it was (at most {SHARE[name]})")
     assert [name for name, size in now.items() if size > SHARE[name] * BEFORE[name]] == []

@@ -39,11 +39,11 @@ KERNEL = (
     f"{CPU}/online",
     f"{CPU}/smt/control",
 )
-#: Differ from one reading to the next, or by what happened to be free when the kernel started.
+#: These differ between two readings, or depend on how much memory was free when the kernel started.
 RESTLESS = ("/random/", "/ns_last_pid", "/pty/nr", "/stat_refresh", "/user_reserve_kbytes")
 RESTLESS += ("/stats/", "/full_scans", "/pages_collapsed")
 REGISTERS = (0xC0000108, 0xC0010015, 0xC0011022)
-#: All settings are files in the first; of the others, what lies directly in them could be ours.
+#: The collection changes and adds files anywhere below the first; in the others it only adds entries.
 CONTENTS = ("/etc", "/boot/grub")
 NAMES = ("/boot", "/usr/lib", "/usr/sbin", "/var/lib/sovereign-epyc")
 
@@ -59,7 +59,7 @@ def kernel_files() -> dict[str, str]:
 
 
 def registers() -> dict[str, str]:
-    """Every CPU's, through a driver that is loaded for as long as that takes, which the kernel does not remember."""
+    """Those of every CPU. The driver is loaded only while they are read; reading does not taint the kernel."""
     absent = not os.path.isdir("/sys/module/msr")
     if absent:
         subprocess.run(["modprobe", "msr"], check=True)
@@ -90,7 +90,7 @@ def ordinary_files() -> dict[str, str]:
 
 
 def mounts_and_drivers() -> dict[str, str]:
-    """All but what systemd mounts and unmounts as it goes."""
+    """Without the file systems that systemd mounts and unmounts by itself."""
     with open("/proc/self/mounts") as file:
         rows = [row.split() for row in file]
     state = {f"mount {row[1]}": " ".join(row) for row in rows if row[2] != "autofs" and not row[1].startswith("/run/")}

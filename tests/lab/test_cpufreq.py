@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""cpufreq_per_ccd on the real acpi-cpufreq: what it takes, what it makes of it in silence, and that all comes back."""
+"""cpufreq_per_ccd with the real acpi-cpufreq: values that it accepts, changes in silence or refuses, and back."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ BOOSTS = (
     "for name in sorted(glob.glob('/dev/cpu/*/msr')):\n"
     "    if not os.pread(os.open(name, 0), 8, 0xC0010015)[3] & 2: print(name.split('/')[3])"
 )
-STATE = f"""
+FILES = f"""
 cd {POLICIES} && grep -s '' boost policy*/scaling_governor policy*/scaling_m*_freq policy*/scaling_setspeed
-grep -s '' policy*/boost; python3 -c "{BOOSTS}"
+grep -s '' policy*/boost; true
 """
 RECIPE = [
     {"cpus": "all", "governor": "performance"},
@@ -60,21 +60,26 @@ def read(guest, *files):
 
 
 def boosts(guest):
-    return sorted(int(cpu) for cpu in guest.run(f'python3 -c "{BOOSTS}"').split())
+    return sorted(int(cpu) for cpu in guest.python(BOOSTS).split())
+
+
+def state(guest):
+    """What the kernel shows of every policy, and the hardware of every CPU's boost."""
+    return guest.run(FILES), boosts(guest)
 
 
 @pytest.fixture
 def freq(guest):
     """A guest with the kernel module msr, whose policies are as found after every test."""
     guest.run("modprobe msr")
-    before = guest.run(STATE)
+    before = state(guest)
 
     def apply(*settings, **options):
         return guest.module("cpufreq_per_ccd", settings=list(settings), **options)
 
     yield apply
     guest.module("cpufreq_per_ccd", state="original")
-    after = guest.run(STATE)
+    after = state(guest)
     guest.run("rmmod msr; true")
     assert after == before
 
@@ -126,7 +131,7 @@ def test_boost_where_the_switch_of_the_machine_was_off(guest, freq):
 
 
 def test_the_register_is_believed_and_not_the_files(guest, freq):
-    """After a write to cpb, as guides have it, boost and cpb both show 1 while the hardware does not boost."""
+    """After a write to cpb, which many guides recommend, boost and cpb both show 1, but the hardware does not boost."""
     guest.run(f"echo 0 >{POLICIES}/policy3/cpb")
     assert read(guest, "policy3/cpb", "policy3/boost") == ["1", "1"]
     assert 3 not in boosts(guest)
@@ -152,12 +157,12 @@ def test_a_refusal_changes_nothing(guest, freq, name):
     settings, words = REFUSED[name]
     if "offline" in name:
         guest.run("echo 0 >/sys/devices/system/cpu/cpu5/online")
-    before = guest.run(STATE, check=False)
+    before = state(guest)
     result = freq(*settings)
     assert result.get("failed"), result
     for word in words:
         assert word in result["msg"]
-    assert guest.run(STATE, check=False) == before
+    assert state(guest) == before
     guest.run("echo 1 >/sys/devices/system/cpu/cpu5/online")
 
 
@@ -165,9 +170,9 @@ def test_a_write_that_fails_half_way_is_undone(guest, freq):
     """One file refuses the write, after others were written."""
     file = f"{POLICIES}/policy9/scaling_max_freq"
     guest.run(f"echo 2250000 >/run/held && mount --bind /run/held {file} && mount -o remount,bind,ro {file}")
-    before = guest.run(STATE)
+    before = state(guest)
     result = freq({"cpus": "all", "governor": "performance", "max": "1900MHz"})
-    after = guest.run(STATE)
+    after = state(guest)
     guest.run(f"umount {file}; rm /run/held")
     assert result["failed"] and f"Cannot write '1900000' to {file}" in result["msg"], result
     assert result["msg"].endswith("What this run had changed was put back.") and after == before

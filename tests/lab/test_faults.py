@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What may happen to a run: it is killed, the power is cut, the disk is full, another run is there.
+"""A run is killed, the power is cut, the disk is full, or two runs meet.
 
 Faults of one knob are tested with it: a CPU that leaves between reading and writing, no module msr and a locked-down
 kernel in test_msr_bits, too little memory in test_hugepages, an interrupt that vanishes in test_irq_affinity,
@@ -54,18 +54,18 @@ KILLED = {
     "in the middle of the registers": ("msr_bits", OFF, "KernelFS.patch_words", 9),
     "with some of the interrupts": ("irq_affinity", {"cpus": "4-5", "default": True}, "KernelFS.write", 4),
 }
-# Has the process end as by the kernel's own hand, at the Nth call of a function.
+# Kills the process at the Nth call of a function.
 KILL = """
 import os, signal
-from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 def fatal(real, calls=iter(range(1, {turn}))):
     return lambda *args, **more: real(*args, **more) if next(calls, 0) else os.kill(os.getpid(), signal.SIGKILL)
 {call} = fatal({call})
 """
-# Has the process tell that it is about to write, holding the locks, and wait until it may.
+# Before a write, which is when it holds the locks, the process makes a file, and waits until another one is there.
 WAIT = """
 import os, time
-from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 def slowly(*args, real=KernelFS.write):
     open("/run/writing", "w").close()
     while not os.path.exists("/run/go"):
@@ -73,9 +73,9 @@ def slowly(*args, real=KernelFS.write):
     real(*args)
 KernelFS.write = slowly
 """
-# Has the process tell that it is about to ask for the lock.
+# Before it asks for the lock, the process makes a file.
 KNOCK = """
-from ansible_collections.sovereign.epyc.plugins.module_utils._ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
 def lock(self, real=Ledger.lock):
     open("/run/knocking", "w").close()
     return real(self)
@@ -88,8 +88,9 @@ def until(guest, path):
 
 
 @pytest.fixture
-def host(guest):
-    """A host that is after every test as it was before, but for what a fault leaves behind on purpose."""
+def host(own_guest):
+    """A host. After each test it must be as it was before, except for the taint flag and the folder of the ledger."""
+    guest = own_guest
     first = guest.everything()
     guest.left = lambda: guest.changed_since(first).keys() - {"/proc/sys/kernel/tainted", f"{STORE}/"}
     yield guest
@@ -98,7 +99,7 @@ def host(guest):
 
 @pytest.mark.parametrize(("name", "asked", "call", "turn"), KILLED.values(), ids=KILLED)
 def test_killed(host, name, asked, call, turn):
-    """Nothing is lost, whichever comes next: the same run again, or the way back."""
+    """Afterwards the same run can be repeated, and everything can be put back."""
     for then in ("again", "back"):
         died = host.run_module(name, KILL.format(call=call, turn=turn), **asked)
         assert died.returncode == 137, died
@@ -112,7 +113,7 @@ def test_killed(host, name, asked, call, turn):
 
 
 def test_registers_that_a_killed_run_had_written_are_not_written_again(host):
-    """And those that it had not are."""
+    """Only those that it had not written yet are written."""
     host.run_module("msr_bits", KILL.format(call="KernelFS.patch_words", turn=9), **OFF)
     done = host.module("msr_bits", **OFF)
     assert list(done["diff"]["before"]) == [f"msr:0xc0000108[0]/cpu{cpu}" for cpu in range(8, 16)]
@@ -120,7 +121,7 @@ def test_registers_that_a_killed_run_had_written_are_not_written_again(host):
 
 
 def test_no_room_for_the_ledger(host):
-    """No original, no write."""
+    """What cannot be remembered is not changed."""
     host.run(f"mkdir {STORE} && mount -t tmpfs -o size=4k none {STORE} && head -c 4096 /dev/zero >{STORE}/other")
     try:
         result = host.module("sysfs_settings", thp="never")
@@ -134,7 +135,7 @@ def test_no_room_for_the_ledger(host):
 
 
 def test_no_room_for_the_request(host):
-    """The ledger has the last page of the disk; what was set before that was found out is undone."""
+    """The ledger fills the disk. What was set before the request could not be stored is undone."""
     host.run(f"mkdir {STORE} && mount -t tmpfs -o size=4k none {STORE}")
     try:
         result = host.module("sysfs_settings", thp="never", persistent=True)
@@ -149,7 +150,7 @@ def test_no_room_for_the_request(host):
 
 
 def test_two_at_once(host):
-    """The second waits for the first, and sees what that has made; the ledger has what was before both."""
+    """The second waits for the first and finds what that one has set; the ledger holds the values before both."""
     with ThreadPoolExecutor() as pool:
         one = pool.submit(host.module, "sysfs_settings", WAIT, thp="never", label="one", persistent=True)
         until(host, "/run/writing")
@@ -182,11 +183,11 @@ def cut_power_amid(guest, *asked, **options):
 
 
 def test_power_cut(boot):
-    """Before a write, and amid an update-grub: what was to be remembered is on the disk; the host boots as before."""
+    """Once before a write and once during update-grub: the ledger is on the disk, and the host boots as before."""
     guest = boot("small", "power-cut")
     guest.carry_modules()
     first = guest.everything()
-    # So that what nobody flushes is lost; within seconds the file system would write it by itself.
+    # Now only what a program flushes gets to the disk; otherwise the file system writes everything within seconds.
     guest.run("mount -o remount,commit=600 / && sysctl -q vm.dirty_writeback_centisecs=0 && sync")
     cut_power_amid(guest, "sysfs_settings", WAIT, thp="never")
     guest.run(f"grep -q thp/enabled {STORE}/ledger.json")

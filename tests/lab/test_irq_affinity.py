@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Interrupts on real kernels: one that refuses with EPERM what it places itself, and an older one that says EIO.
+"""Interrupts on two kernels. To move one that the kernel manages itself, one answers EPERM and the older one EIO.
 
 The disk of the guest has four queues, whose interrupts are managed; those of its network card and random source move.
 """
@@ -56,7 +56,7 @@ def test_interrupts_move_and_go_back(kernel, boot):
     assert [affinity(guest, row["irq"]) for row in made["movable"]] == [["8-9"]] * len(MOVABLE)
     assert affinity(guest, *(row["irq"] for row in made["managed"][1:])) == ["0-3", "4-7", "8-11", "12-15"]
     assert guest.run("cat /proc/irq/default_smp_affinity").strip() == "0300"
-    # The keyboard is silent, so its interrupt has not moved yet; the network card has been heard in the meantime.
+    # An interrupt moves when it fires the next time. The keyboard's has not fired yet, the network card's has.
     keyboard, card = irqs(guest, "i8042")[0], irqs(guest, "virtio1-input")[0]
     assert keyboard in made["pending"]
     assert any(f"{keyboard} (i8042)" in remark for remark in made["remarks"])
@@ -109,15 +109,15 @@ def test_interrupts_of_a_driver_that_is_loaded_again_are_pinned_again(host):
     gone = host.module("irq_affinity", **asked)
     assert (gone["changed"], gone["remarks"][0][:30]) == (False, "'virtio2-*' names no interrupt"), gone
 
-    # The default holds for whoever comes, at once.
+    # The default applies to new interrupts at once.
     host.run(f"echo virtio2 >{RNG}/bind")
     assert affinity(host, *irqs(host)) == ["4-5", "4-5"]
     assert host.module("irq_affinity", **asked)["changed"] is False
 
-    # What the boot service runs finds new ones by their name, wherever somebody has put them.
+    # The boot service finds new interrupts by their name, and moves them whatever CPUs they are on.
     host.run("".join(f"echo 0-7 >/proc/irq/{number}/smp_affinity_list;" for number in irqs(host)))
     apply = "from ansible_collections.sovereign.epyc.plugins.module_utils._cli import main; main(['apply'])"
-    assert "2 settings changed, 0 requests failed" in host.run(f'PYTHONPATH=/run/payload python3 -c "{apply}"')
+    assert "2 settings changed, 0 requests failed" in host.python(apply)
     assert affinity(host, *irqs(host)) == ["4-5", "4-5"]
 
     host.module("irq_affinity", state="original")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The real irqbalance beside us."""
+"""irq_affinity on a host where the real irqbalance runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOLD = r"tr '\0' '\n' </proc/$(pidof irqbalance)/environ | sed -n 's/^IRQBALANCE
 def installed(small):
     """The small machine with irqbalance, which begins to run when it is installed."""
     packages.install(small.machine, *PACKAGES)
-    # Every test restarts it several times; systemd would take that for a fault.
+    # Every test restarts it several times, more often than systemd allows by default.
     small.run(
         "mkdir -p /run/systemd/system/irqbalance.service.d;"
         " printf '[Unit]\\nStartLimitIntervalSec=0\\n' >/run/systemd/system/irqbalance.service.d/lab.conf;"
@@ -33,7 +33,8 @@ def installed(small):
 
 
 @pytest.fixture
-def host(installed, guest):
+def host(installed, own_guest):
+    guest = own_guest
     guest.run("systemctl --quiet enable --now irqbalance")
     before = guest.run(STATE)
     assert before.split()[-2:] == ["active", "enabled"]
@@ -71,7 +72,7 @@ def test_ban_keeps_it_to_the_same_cpus(host):
     assert told(host) == "0-3,8-15"
     assert host.run(f"head -n 1 {FILE}").strip() == "IRQBALANCE_BANNED_CPULIST=0-3,8-15"
 
-    # It goes over all interrupts every ten seconds, and has then chosen among the CPUs that it was left.
+    # It looks at all interrupts every ten seconds; by then it has chosen among the CPUs that are not banned.
     log = "/run/moved"
     host.run(f"for turn in $(seq 26); do sleep 1; cat /proc/irq/3[01]/smp_affinity_list; done >{log}")
     assert set(host.run(f"cat {log}").split()) != {"4-7"}
@@ -89,7 +90,7 @@ def test_stop_and_back(host):
     assert check["diff"]["after"]["irq:irqbalance/service"] == "disabled inactive"
     assert host.run(STATE).split()[-2:] == ["active", "enabled"]
     made = host.module("irq_affinity", **asked)
-    # Until it is stopped it goes on moving interrupts, so that not all of the two diffs is the same.
+    # It moves interrupts until it is stopped, so the diffs of the check and of the run differ in those.
     assert made["diff"]["after"]["irq:irqbalance/service"] == "disabled inactive"
     assert made["irqbalance"] == "stopped"
     assert host.run("systemctl is-active irqbalance; systemctl is-enabled irqbalance", check=False).split() == [

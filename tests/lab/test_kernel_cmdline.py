@@ -43,7 +43,7 @@ def host(guest):
 
 @contextlib.contextmanager
 def file(guest, path, text, mode="644"):
-    """A file of somebody else's; grub.cfg is afterwards what it was without it."""
+    """Have a file that is not ours; afterwards grub.cfg is again what it was without that file."""
     keep = "cp -a /boot/grub/grub.cfg /run/grub.cfg"
     guest.machine.run(f"{keep} && cat >{path} && chmod {mode} {path}", input=text)
     try:
@@ -53,7 +53,7 @@ def file(guest, path, text, mode="644"):
 
 
 def test_parameters_reach_the_kernel_and_go_back(boot):
-    """The whole way, in one boot: set, boot, be content, put back, and have every byte again."""
+    """Set, boot, find nothing to change, put back, and find every byte as it was."""
     guest = boot("small", "cmdline-boot")
     guest.carry_modules()
     before = guest.run(FILES)
@@ -103,7 +103,7 @@ def test_parameters_reach_the_kernel_and_go_back(boot):
 
 
 def test_what_others_set_is_overridden_and_kept(host):
-    """Also what stands in the other variable, and twice; and the other's word counts again afterwards."""
+    """Also a parameter that another variable of GRUB sets, or that is there twice. Put back, those hold again."""
     text = 'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT nosmt foo=1 bar=\\"x nosmt y\\" foo=2"\n'
     with file(host, "/etc/default/grub.d/50-other.cfg", text):
         host.run("update-grub 2>&1")
@@ -144,7 +144,7 @@ def test_a_grub_cfg_that_lost_it_is_made_anew(host):
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({}, ["Nothing is asked for"]),
+        ({}, ["Nothing is requested"]),
         ({"parameters": ["isolcpus=1-99"]}, ["CPU 16-99 is not on this host"]),
         ({"parameters": ["nohz_full={all}"]}, ["takes CPU 0 away"]),
         ({"parameters": ["isolcpus=draft"]}, ["in braces, such as isolcpus={draft,verify}"]),

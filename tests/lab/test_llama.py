@@ -17,7 +17,8 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
 from vepyc.llama import ensure_llama
 
-from .conftest import guest_of
+from .guests import guest_of
+from .states import after_site
 
 FOLDER, MODEL = "/opt/llama/bin", "/srv/model.gguf"
 BINARY = f"{FOLDER}/llama-server"
@@ -27,7 +28,7 @@ BUSY = {0: "1-7", 1: "9-15", 2: "17-23", 3: "25-31"}
 #: Makes the model large enough to see its shares of four nodes: these are 13 MiB of weights.
 WORDS = 27_000
 UNUSED = 5
-#: A processor that waits gives way to the next one here, which costs its time. So threads wait less before they sleep.
+#: Here one thread emulates all processors, so a thread that spins takes time from the others: let it spin less.
 SPIN = {"GOMP_SPINCOUNT": "100"}
 SMALL = {"model": MODEL, "context": 512, "batch": 32, "ubatch": 32, "speculation": "none", "extra_environment": SPIN}
 #: What the next boot brings: isolated CPUs that the kernel spreads no threads over, and pages for the model on a node.
@@ -69,12 +70,12 @@ done
 def host(tmp_path_factory):
     """A 9354 with the engine, the servers, and a model that knows nothing."""
     programs = ensure_llama() / "bin"
-    with guest_of("epyc9354", "llama", tmp_path_factory.mktemp("llama")) as guest:
+    state = after_site("llama", "-e", json.dumps(SITE))
+    with guest_of("epyc9354", "llama", tmp_path_factory.mktemp("llama"), prepared=state) as guest:
         guest.carry_modules()
         for name in ("llama-server", "ggml-rpc-server"):
             put(guest, f"{FOLDER}/{name}", (programs / name).read_bytes(), mode=755)
         put(guest, MODEL, model())
-        guest.play("playbooks/site.yml", "-e", json.dumps(SITE))
         yield guest
 
 
@@ -105,7 +106,7 @@ def serve(guest, *instances):
 
 
 def prove(guest, plan, threads):
-    """Hold an instance at work against its plan, with so many threads that compute, and what drafts for it too."""
+    """Compare an instance at work, and the process that drafts for it, with its plan; so many threads must compute."""
     port = plan["wants"]["port"]
     units = {plan["unit"]: {"busy_threads": threads, **plan["expect"]}}
     if plan["rpc"]:
@@ -150,7 +151,7 @@ def test_a_draft_on_a_ccd_of_its_own(host):
 
 
 def test_two_instances_on_isolated_cpus(host):
-    """Each thread on its own side: weights on two nodes here, and there in pages of a pool on one node."""
+    """Neither has threads on the other's CPUs. One's weights are on two nodes, the other's in huge pages of one."""
     left = {"name": "left", "port": 8081, "nodes": "0-1"}
     right = {"name": "right", "port": 8082, "cpus": "node2,node3", "nodes": "3", "hugepages": "hugetlbfs"}
     plans = serve(host, left, right)

@@ -11,7 +11,6 @@ import re
 import pytest
 
 MIB = 1 << 20
-PAYLOAD = "/run/payload"
 PACKAGE = "ansible_collections.sovereign.epyc.plugins.module_utils._cli"
 MODEL = "/var/tmp/model.gguf"
 FOLDER = "/run/staged"
@@ -41,8 +40,8 @@ def host(guest):
 
 def llama(guest, command, succeeds=True):
     """Run the host's command; return the sentence that it says."""
-    program = f"import sys; from {PACKAGE} import main; sys.exit(main(sys.argv[1:]))"
-    done = guest.machine.run(f"PYTHONPATH={PAYLOAD} python3 -c '{program}' llama {command}", check=False)
+    arguments = ["llama", *command.split()]
+    done = guest.programs.run(f"import sys; from {PACKAGE} import main; sys.exit(main({arguments!r}))", [PACKAGE])
     assert done.returncode == (0 if succeeds else 1), done.stdout + done.stderr
     said, empty = (done.stdout, done.stderr) if succeeds else (done.stderr, done.stdout)
     assert empty == "" and said.count("\n") == 1, (said, empty)

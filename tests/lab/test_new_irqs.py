@@ -22,7 +22,7 @@ def places(guest):
 
 
 def wait_for(ask, wanted):
-    """Events take a moment, on an emulated machine many."""
+    """Events take a moment, and on an emulated machine several seconds."""
     until = time.monotonic() + 60
     while (found := ask()) != wanted and time.monotonic() < until:
         time.sleep(0.5)

@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from .guests import guest_of
+from .states import after_site
+
 ROOT = Path(__file__).parents[2]
 TABLE = yaml.safe_load((ROOT / "docs/recipe.yml").read_text(encoding="utf-8"))
 ROWS = [(step["step"], row) for step in TABLE for row in step["settings"]]
@@ -30,21 +33,20 @@ def options():
 
 
 @pytest.fixture(scope="module")
-def tuned(small):
+def tuned(tmp_path_factory):
     """What a machine shows after site.yml with the recipe's variables, and the reboot that they need."""
     # A value that two rows give differently would be an error of the table; the last one would win in silence.
     values = {}
     for _step, row in ROWS:
         if "value" in row:
             assert values.setdefault(row["variable"], row["value"]) == row["value"], row["variable"]
-    arguments = ["-e", f"@{ROOT}/playbooks/vars/recipe.yml", "-e", json.dumps(values)]
-    small.play("playbooks/site.yml", *arguments)
-    small.play("playbooks/reboot.yml", "-e", "epyc_reboot_ok=true")
-    small.machine.disconnect()
-    small.carry_modules()
-    drift = small.module("epyc_drift")
-    verify = small.play("playbooks/verify.yml", *arguments)["Go through the checklist"]
-    return small, drift, {item["name"]: item for item in verify["checklist"]}
+    arguments = ["-e", "@playbooks/vars/recipe.yml", "-e", json.dumps(values)]
+    recipe = after_site("recipe", *arguments, reboot=True)
+    with guest_of("small", "recipe", tmp_path_factory.mktemp("recipe"), prepared=recipe) as guest:
+        guest.carry_modules()
+        drift = guest.module("epyc_drift")
+        verify = guest.play("playbooks/verify.yml", *arguments)["Go through the checklist"]
+        yield guest, drift, {item["name"]: item for item in verify["checklist"]}
 
 
 def test_all_steps_are_there():

@@ -37,7 +37,7 @@ def apply(guest):
 
 @pytest.fixture
 def apply_thrice(guest, apply):
-    """Run the module as a check, which must say the same and touch nothing; really; and once more in vain."""
+    """Run the module three times: a check, which must tell the same diff; for real; again, with nothing to change."""
 
     def apply_thrice(**options):
         before = guest.state()

@@ -26,7 +26,7 @@ MAP_HUGETLB = 0x40000
 cache = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (MAP_HUGETLB if hugetlb else 0))
 for at in range(0, len(cache), 4096):
     cache[at] = 1
-# Python's threads take turns. A process of its own for each would be another picture, so C keeps them busy at a time.
+# Threads of Python take turns, and several processes would not be one service, so functions of C keep them busy.
 libc = ctypes.CDLL(None)
 COMPARE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 def compute(pin):
@@ -131,7 +131,7 @@ def test_all_is_where_it_shall_be(guest, service, prove):
 
 
 def test_nothing_is_where_it_shall_be(guest, service, prove):
-    """The same questions to a service that nobody placed: the crowd that isolcpus with a mask makes, on one CPU."""
+    """The same questions about a service that nobody placed: its threads crowd on one CPU, as isolcpus makes them."""
     unit = service("NUMAPolicy=bind", "NUMAMask=0", pins="3,3,3,-")
     guest.run("mount -t resctrl resctrl /sys/fs/resctrl && mkdir /sys/fs/resctrl/verify")
     result = prove(
@@ -176,7 +176,7 @@ def test_interleaved(guest, service, prove):
 
 
 def test_what_cannot_be_told_is_unknown(guest, service, prove):
-    """Without a window nobody is busy, without resctrl there is no group; and a stranger may not read memory."""
+    """Without a window no thread is known to be busy, and without resctrl no group is known."""
     unit = service()
     result = prove(unit, busy_cpus="1-4", spread="cpu", group="verify")
     assert result["verdict"] == dict.fromkeys(("busy_cpus", "spread", "group"), "unknown")
@@ -188,7 +188,7 @@ def test_what_cannot_be_told_is_unknown(guest, service, prove):
 
 
 def test_a_process_that_waits(guest, prove):
-    """A process by its number: nothing to see of busy threads is not known, not fine."""
+    """A process by its number. Where no thread was busy, the verdict is unknown and not ok."""
     pid = guest.run("sleep 1000 >/dev/null 2>&1 & echo $!").strip()
     try:
         result = prove(pid, window=0.5, spread="cpu", cpus="all", hugepages={"thp": "2MiB"})

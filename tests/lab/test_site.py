@@ -12,14 +12,21 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils import _last_run
 from vepyc.venvs import OLDEST_CORE, venv
+
+from .guests import guest_of
+from .states import TUNED
 
 ROOT = Path(__file__).parents[2]
 SITE = "playbooks/site.yml"
 EVERY_MODULE = Path(__file__).with_name("every_module.yml")
 CAT = "Partition the L3 caches"
-#: How many modules a host may execute for a run of site.yml that changes nothing.
-MOST_MODULES = 12
+LOOK, SAY = "Look whether a check would find anything", "Say that nothing is left to do"
+#: Has a run go through all layers though nothing is left to do. No task has that tag, but with tags it does not look.
+THROUGH = ("--skip-tags", "none")
+#: How many modules a host may execute for such a run.
+MOST_MODULES = 10
 
 # Every file of the disk with its ctime, which no program can set: a write that restores all else shows too. Left out:
 TREE = r"""
@@ -40,22 +47,35 @@ LIVE = {
 }
 
 
+def waits_for_a_reboot(guest):
+    return (
+        f"{guest.machine.name} has to be rebooted before these boot parameters hold: nohz_full, rcu_nocbs, isolcpus, "
+        "irqaffinity. Nothing reboots it by itself."
+    )
+
+
 def everything(guest):
     """What a check must leave alone: each file of the disk, mounts, drivers, the taint flag, every setting."""
     return {*guest.everything().items(), *guest.run(TREE).splitlines()}
 
 
 @pytest.fixture(scope="module")
-def tuned(small):
-    """The small machine, converged."""
-    small.play(SITE)
-    return small
+def tuned(tmp_path_factory):
+    """The small machine, on which site.yml runs now, for the first time there; other files start from a saved state."""
+    with guest_of("small", "site", tmp_path_factory.mktemp("site"), prepared=TUNED, anew=True) as guest:
+        yield guest
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """A machine that nobody has tuned, with all that a check must leave alone."""
+    with guest_of("small", "bare", tmp_path_factory.mktemp("bare")) as guest:
+        yield guest, everything(guest)
 
 
 @pytest.mark.parametrize("playbook", [SITE, EVERY_MODULE], ids=["site", "every-module"])
-def test_check_of_a_bare_host_changes_nothing(playbook, boot):
-    guest = boot("small", "bare")
-    before = everything(guest)
+def test_check_of_a_bare_host_changes_nothing(playbook, bare):
+    guest, before = bare
     play = guest.play(playbook, "--check", "--diff")
     assert everything(guest) ^ before == set()
     assert play[CAT]["diff"]["after"]["resctrl:mount"] == "no options"  # it did look, and saw all there is to do
@@ -125,19 +145,61 @@ def test_layers_are_left_out_and_a_strange_sku_is_let_in(tuned):
     assert play.changed.keys() == {"Set NUMA balancing and transparent huge pages"}
 
 
-@pytest.mark.parametrize(
+SECOND_TIME = pytest.mark.parametrize(
     ("how", "core"),
     [([], ""), ([], OLDEST_CORE), (["--check", "--diff"], "")],
     ids=["run", "run-oldest-core", "check"],
 )
+
+
+@SECOND_TIME
 def test_second_time_changes_nothing(tuned, how, core):
     before = tuned.state()
-    play = tuned.play(SITE, *how, programs=venv(core) if core else None)
+    play = tuned.play(SITE, *THROUGH, *how, programs=venv(core) if core else None)
     assert play.changed == {}
     assert tuned.state() == before
     assert 0 < len(play.executions) <= MOST_MODULES, play.executions
     plans = [task for module, task in play.executions if module.endswith("epyc_plan")]
     assert len(plans) == 1, "the role plan runs once, though each layer depends on it"
+    assert waits_for_a_reboot(tuned) in play["Say what waits for a reboot"]["msg"]
+
+
+@SECOND_TIME
+def test_second_time_is_one_look_though_a_reboot_waits(tuned, how, core):
+    before = everything(tuned)
+    play = tuned.play(SITE, *how, programs=venv(core) if core else None)
+    assert play.changed == {}
+    assert everything(tuned) ^ before == set()
+    assert [task for dummy, task in play.executions] == [LOOK]
+    assert waits_for_a_reboot(tuned) in play[SAY]["msg"]
+    assert (play[LOOK]["holds"], play[LOOK]["reboot_required"]) == (True, True)
+
+
+#: What one may change by hand, in the order in which a later one is told before those above, and what is told of it.
+BY_HAND = {
+    "echo '# edited' >>/usr/sbin/sovereign-epyc": _last_run.OTHER["files"],
+    "systemctl stop sovereign-epyc-watch.service": _last_run.IDLE,
+    "rmmod cpuid": _last_run.UNLOADED,
+    "echo L3:2=ff >/sys/fs/resctrl/draft/schemata": _last_run.UNFIT,
+}
+
+
+def test_a_run_repairs_what_was_changed_by_hand(tuned):
+    good = tuned.state()
+    inputs = tuned.play(SITE, "--check")[LOOK]["inputs"]
+    for command, reason in BY_HAND.items():
+        tuned.run(command)
+        assert tuned.module("epyc_last_run", inputs=inputs, packages=["kmod"])["reason"] == reason
+    play = tuned.play(SITE)
+    assert play[LOOK]["holds"] is False
+    assert play.changed.keys() == {
+        "Refuse what the collection is not made for, and load the kernel modules",
+        "Install the engine and its services",
+        CAT,
+    }
+    assert tuned.state() == good
+    again = tuned.play(SITE)
+    assert ([task for dummy, task in again.executions], again[LOOK]["inputs"]) == ([LOOK], inputs)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +235,11 @@ def test_drift_is_named_and_only_it_is_repaired(tuned, address, wrong, right, by
 def test_epyc9754(boot):
     guest = boot("epyc9754", "site-9754")
     guest.play(SITE)
-    assert guest.play(SITE, "--check", "--diff").changed == {}
+    through = guest.play(SITE, *THROUGH, "--check", "--diff")
+    assert through.changed == {}
+    look = guest.play(SITE)
+    assert [task for dummy, task in look.executions] == [LOOK]
+    assert look[LOOK]["ansible_facts"] == through["Read the topology and plan"]["ansible_facts"]
     # Draft has a CCD, on a 9754 two L3 domains, the first that is whole: housekeeping has the first core of each node.
     keeps, has = dict.fromkeys(range(16), "f"), dict.fromkeys(range(16), "fff0")
     assert guest.masks(".") == keeps

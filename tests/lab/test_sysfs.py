@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The plain settings on a real kernel: what it offers, what it lacks, and where it keeps quiet."""
+"""The plain settings on a real kernel: those that it offers, those that it lacks, and those that it ignores."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LAST, LAST_NODE = SHAPE.cpus - 1, SHAPE.nodes - 1
 PLAYBOOK = Path(__file__).with_name("every_module.yml")
 PENDING = ["cmdline:isolcpus", "cmdline:quiet", "cmdline:sovereign.test"]
 STORE = "/var/lib/sovereign-epyc"
-# Something of each kind that the playbook changes, to know that what is compared afterwards was different in between.
+# One address of each kind that the playbook changes, so that a comparison that misses a kind is found out.
 TOUCHED = {
     "/proc/sys/kernel/numa_balancing",
     "/sys/kernel/mm/transparent_hugepage/enabled",
@@ -46,10 +46,10 @@ TOUCHED = {
     "driver msr",
     "mount /sys/fs/resctrl",
 }
-# Dies before the register of the 64th CPU is written.
+# Kills the process before the register of the 64th CPU is written.
 KILL = """
 import os, signal
-from ansible_collections.sovereign.epyc.plugins.module_utils._kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 def patch_words(*args, real=KernelFS.patch_words, calls=iter(range(1, 64))):
     return real(*args) if next(calls, 0) else os.kill(os.getpid(), signal.SIGKILL)
 KernelFS.patch_words = patch_words
@@ -89,7 +89,7 @@ def test_everything(boot):
     guest.play("playbooks/restore.yml")
     assert originals(guest) == {}
     left = guest.changed_since(first)
-    # The folder stays, with nothing in it to put back. The rest is what only a boot settles: "quiet" sets printk, and
+    # The folder stays, with nothing in it to put back. The rest changes back at a boot: "quiet" sets printk, and
     # update-grub loads dm_mod.
     settled = {"/proc/cmdline", "/proc/sys/kernel/printk", "/proc/sys/kernel/tainted", "driver dm_mod"}
     assert left.keys() == {f"{STORE}/", *settled}, left

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Verdicts folded for people: what differs in the same way in many places is one finding with one cause and one repair.
+"""Verdicts grouped for people: what differs in one way in many places is one finding with one cause and one repair.
 
-A boot service that is not enabled is one finding too, though it takes every setting along at the next boot.
+A boot service that is not enabled is one finding too, though every setting is lost at the next boot.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from .verdict import Verdict
 
 UNSUPPORTED = "unsupported"
-#: All that may be said of a setting in a count, worst last.
+#: The statuses of a setting in a count, worst last.
 STATUSES = (OK, UNSUPPORTED, UNKNOWN, DRIFT)
-#: The layers of a report, in its order. The last two are no knobs.
+#: The last layers of a report, which are not knobs.
 BOOT, OTHER = "boot", "other"
 #: Layer -> its name for people, in the order of the recipe.
 LAYERS = {**{row.name: row.title for row in KNOBS.values()}, BOOT: "boot service", OTHER: "other tasks"}
@@ -37,7 +37,7 @@ APPLY = "sovereign-epyc apply"
 
 
 class Finding:
-    """One thing that is not as it shall be on a host, in one place or in many."""
+    """One thing on a host that is not as configured, in one place or in many."""
 
     __slots__ = (
         "addresses",
@@ -88,7 +88,7 @@ def layer_of(address: str) -> str:
 
 
 def status(verdict: Verdict, boot: str = "") -> str:
-    """Return one word on a setting. That the boot service is off, is not the fault of each of its settings."""
+    """Return the status of a setting. A disabled boot service is not counted again for each setting."""
     if not verdict.supported:
         return UNSUPPORTED
     if UNKNOWN in (verdict.live, verdict.persistent):
@@ -97,7 +97,7 @@ def status(verdict: Verdict, boot: str = "") -> str:
 
 
 def coverage(verdicts: Sequence[Verdict], boot: str = "") -> dict[str, dict[str, int]]:
-    """Return by layer how many settings have which status; a layer that nobody asked for is not in it."""
+    """Return by layer how many settings have which status; a layer that is not configured is not in it."""
     counts: dict[str, dict[str, int]] = {}
     for verdict in verdicts:
         row = counts.setdefault(layer_of(verdict.address), dict.fromkeys(STATUSES, 0))
@@ -109,15 +109,15 @@ def coverage(verdicts: Sequence[Verdict], boot: str = "") -> dict[str, dict[str,
 
 
 def findings(verdicts: Iterable[Verdict], boot: str = "", host: Host | None = None) -> list[Finding]:
-    """Fold verdicts; ``boot`` is why nothing is made again at boot, and a host tells CCDs and the roles of CPUs."""
-    folded: dict[tuple[object, ...], list[Verdict]] = {}
+    """Group verdicts; ``boot`` is why nothing is applied at boot, and ``host`` knows CCDs and the roles of CPUs."""
+    groups: dict[tuple[object, ...], list[Verdict]] = {}
     lost = 0
     for verdict in verdicts:
         lost += bool(boot) and verdict.reason == boot
         if status(verdict, boot) != OK:
-            folded.setdefault(_key(verdict), []).append(verdict)
-    teller = _Teller(host)
-    result = [teller.finding(members, boot) for members in folded.values()]
+            groups.setdefault(_key(verdict), []).append(verdict)
+    builder = _Builder(host)
+    result = [builder.finding(members, boot) for members in groups.values()]
     if boot:
         result.append(_boot_finding(boot, lost))
     return sorted(result, key=lambda one: (list(LAYERS).index(one.layer), words.natural(f"{one.what} {one.where}")))
@@ -145,8 +145,8 @@ def _boot_finding(boot: str, lost: int) -> Finding:
     return finding
 
 
-class _Teller:
-    """Makes findings with what a host knows of its CCDs and of the roles of its CPUs, asked for when first needed."""
+class _Builder:
+    """Makes findings; the CCDs of the host and the roles of its CPUs are read when first needed."""
 
     def __init__(self, host: Host | None) -> None:
         self.host = host
@@ -192,7 +192,7 @@ def _roles(host: Host) -> RoleOf:
     try:
         roles = {cpu: role for role in ROLES for cpu in getattr(host.plan, role)}
     except TuningError:
-        roles = {}  # What does not fit is a finding of its own; this only looks for a name.
+        roles = {}  # An intent that does not fit is a finding of its own; this only looks for a name.
     return roles.get
 
 

@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Holds every setting that requests ask for against the host: one verdict for each address."""
+"""Compares every requested setting with the host: one verdict for each address."""
 
 from __future__ import annotations
 
 from .._errors import BadRequest, TuningError
 from .._io.paths import ENABLED, SERVICE
-from .._knobs.catalogue import KNOBS, in_order
+from .._knobs.catalogue import KNOBS, in_order, row_of
 from .._knobs.desired import stored
 from .verdict import DRIFT, OK, Verdict, unknown
 
@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     from .._knobs.knob import Knob
 
 
-def survey(host: Host, store: Store, requests: Mapping[str, Mapping[str, Any]]) -> list[Verdict]:
-    """Return a verdict per address that the requests (by "KNOB/LABEL") want; a later request wins over an earlier."""
+def survey(
+    host: Host, store: Store, requests: Mapping[str, Mapping[str, Any]], remarks: list[str] | None = None
+) -> list[Verdict]:
+    """Return a verdict per address that the requests (by "KNOB/LABEL") want; a later request wins over an earlier.
+
+    To ``remarks``, where it is given, is added what the knobs remark in a run that changes nothing.
+    """
     by_address: dict[str, Verdict] = {}
     boot = why_not_at_boot(host)
     kept = stored(store)[1]
@@ -32,19 +37,27 @@ def survey(host: Host, store: Store, requests: Mapping[str, Mapping[str, Any]]) 
         reason = boot
         if kept.get(request) != dict(options):
             reason = "the request is not stored on the host, or stored differently; set persistent"
-        for verdict in _of_request(host, name, request, options, reason):
+        for verdict in _of_request(host, name, request, options, reason, remarks):
             by_address[verdict.address] = verdict
     return list(by_address.values())
 
 
+def waits(verdict: Verdict) -> bool:
+    """Tell whether a setting waits for a reboot. Not all that lasts does: a daemon is just restarted."""
+    row = row_of(verdict.address)
+    return verdict.pending_reboot and row is not None and row.needs_reboot
+
+
 def why_not_at_boot(host: Host) -> str:
-    """Return why nothing will be made again at the next boot, an empty text where it will."""
+    """Return why nothing will be applied at the next boot, or an empty text."""
     if host.fs.find(ENABLED) is None:
         return f"{SERVICE} is not enabled; the role sovereign.epyc.base installs it"
     return ""
 
 
-def _of_request(host: Host, name: str, request: str, options: Mapping[str, Any], boot: str) -> Iterable[Verdict]:
+def _of_request(
+    host: Host, name: str, request: str, options: Mapping[str, Any], boot: str, remarks: list[str] | None
+) -> Iterable[Verdict]:
     if name not in KNOBS:
         return [unknown(request, f"{name}:", f"this version of the collection has no knob {name}")]
     try:
@@ -55,6 +68,8 @@ def _of_request(host: Host, name: str, request: str, options: Mapping[str, Any],
     for knob in knobs:
         try:
             verdicts += _of_knob(knob, request, boot)
+            if remarks is not None:
+                remarks += knob.remarks()
         except TuningError as error:
             verdicts.append(_not_known(request, f"{name}:", error))
             if isinstance(error, BadRequest):
@@ -81,7 +96,7 @@ def _of_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
             verdict.reason = gone
             continue
         verdict.found = live.get(address)
-        # What is configured may be compared more strictly, as a boot parameter with every boot entry.
+        # The configured value may be compared more strictly, such as a boot parameter with every boot entry.
         in_force = verdict.found == value if knob.lasting else knob.same(address, value, verdict.found)
         verdict.live = OK if in_force else DRIFT
         if knob.lasting:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 SETTINGS = "sovereign_epyc_settings"
 DRIFT = "sovereign_epyc_drift"
 HELP = {
-    SETTINGS: "Settings of a layer by what was found out about them.",
-    DRIFT: "Something that is not as it shall be: drift, unknown, or not supported here.",
+    SETTINGS: "Settings of a layer by status.",
+    DRIFT: "Something that is not as configured: drift, unknown, or not supported here.",
     "sovereign_epyc_check_success": "Whether the check could be made.",
     "sovereign_epyc_hosts": "Hosts by state.",
     "sovereign_epyc_host_state": "The state of a host: unreachable, failed, drift, unknown or clean.",
 }
-#: Of a finding, what names it. Values stay out: a label that changes makes another series each time.
+#: What becomes a label of a finding. Values do not: a label that changes makes a new series each time.
 LABELS = ("layer", "what", "where", "status", "live", "persistent", "role")
 
 Sample = tuple["Mapping[str, str]", int]
@@ -55,7 +55,7 @@ def drift(finding: Mapping[str, object], **more: str) -> Sample:
 
 
 def of_host(findings: Sequence[Finding], coverage: Mapping[str, Mapping[str, int]]) -> str:
-    """Return the metrics that a host tells of itself."""
+    """Return the metrics that a host reports about itself."""
     return render(
         {
             "sovereign_epyc_check_success": [({}, 1)],

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who asked for a setting: the role that stored its request, and the variables of the inventory that say what it wants.
+"""Where a setting comes from: the role that stored its request, and the variables of the inventory that decide on it.
 
 A request of a task outside of our roles has a label of its own, and no role here.
 """
@@ -27,7 +27,7 @@ def role(request: str) -> str:
 def variable(request: str, address: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
     """Return the variable that decides on a setting, an empty text where none of ours does.
 
-    ``role_of`` tells the role of a CPU in the plan, which the variables of frequencies and prefetchers are named after.
+    ``role_of`` returns the role of a CPU in the plan, which names the variables of frequencies and prefetchers.
     """
     row, rest = row_of(address), address.partition(":")[2]
     if not role(request) or not rest or row is None:

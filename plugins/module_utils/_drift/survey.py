@@ -31,7 +31,7 @@ class Survey:
     def __init__(self, host: Host, verdicts: list[Verdict], boot: str = "") -> None:
         self.host = host
         self.verdicts = verdicts
-        #: Why nothing will be made again at the next boot.
+        #: Why nothing will be applied at the next boot.
         self.boot = boot
 
     @property
@@ -40,7 +40,7 @@ class Survey:
         return all(verdict.clean for verdict in self.verdicts)
 
     def findings(self) -> list[findings.Finding]:
-        """Return what is not as it shall be, folded."""
+        """Return what is not as configured."""
         return findings.findings(self.verdicts, self.boot, self.host)
 
     def coverage(self) -> dict[str, dict[str, int]]:
@@ -53,12 +53,13 @@ def of_host(
     requests: Mapping[str, Mapping[str, Any]] | None = None,
     intent: Mapping[str, Any] | None = None,
     store: Store | None = None,
+    remarks: list[str] | None = None,
 ) -> Survey:
-    """Check requests under an intent; those that are not given are the stored ones."""
+    """Check requests under an intent; what is not given is taken from the store. ``remarks`` is as for judge.survey."""
     store = store or Store(read_only=True)
     stored_intent, stored_requests = stored(store)
     host = Host(fs, stored_intent if intent is None else intent)
-    verdicts = survey(host, store, stored_requests if requests is None else requests)
+    verdicts = survey(host, store, stored_requests if requests is None else requests, remarks)
     if not verdicts:
         return Survey(host, [unknown("", "desired:", NOTHING)])
     if intent is not None and not _same(intent, stored_intent):
@@ -67,13 +68,13 @@ def of_host(
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Tell whether two intents ask for the same; what one leaves out has its default in the other."""
+    """Return whether two intents mean the same; what is left out has its default."""
     if one == other:
         return True
     try:
         return _asked(one) == _asked(other)
     except TuningError:
-        return False  # The requests that need the plan tell what is wrong with it.
+        return False  # The requests that need the plan report what is wrong with it.
 
 
 def _asked(raw: Mapping[str, Any]) -> list[object]:

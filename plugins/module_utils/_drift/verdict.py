@@ -9,10 +9,6 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
 OK, DRIFT, UNKNOWN = "ok", "drift", "unknown"
 
 
@@ -37,13 +33,13 @@ class Verdict:
         self.address = address
         self.wanted = wanted
         self.found: str | None = None
-        #: What the next boot will have, where that is a setting of its own, as with a boot parameter.
+        #: The value of the next boot, where that is configured by itself, as for a boot parameter.
         self.at_boot: str | None = None
         self.live = UNKNOWN
         self.persistent = UNKNOWN
         self.pending_reboot = False
         self.reason = ""
-        #: False where this host cannot have what is asked, by its hardware, its kernel or its plan.
+        #: False where the hardware, the kernel or the plan of this host does not allow what is requested.
         self.supported = True
 
     @property
@@ -57,7 +53,7 @@ class Verdict:
 
 
 def unknown(request: str, address: str, reason: str) -> Verdict:
-    """Return the verdict on what could not be looked at."""
+    """Return the verdict on what could not be read."""
     verdict = Verdict(request, address, None)
     verdict.reason = reason
     return verdict

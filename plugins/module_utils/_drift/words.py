@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Addresses and values in the words of the trade: what a setting is, where it is, and what its value means.
+"""Addresses and values in words for people: what a setting is, where it is, and what its value means.
 
 ``msr:0xc0000108[1]/cpu16`` with the value 1 is "prefetcher l1_stride", "CPU" 16, "disabled".
 """
@@ -31,7 +31,7 @@ UNITS = {
 
 
 def describe(address: str) -> Words:
-    """Return what a setting is, the unit that its places are counted in, and its place; an unknown one is itself."""
+    """Return what a setting is, the unit of its place, and its place; for an unknown setting, its address."""
     prefix, dummy, rest = address.partition(":")
     if not rest:
         return "all settings", "", None
@@ -57,9 +57,9 @@ def value(address: str, text: str | None) -> str:
 
 
 def where(unit: str, places: Iterable[Place], ccds: Mapping[int, int] | None = None) -> str:
-    """Return places as text: numbers as a list of the kernel, and with L3 domains the CCDs that they are on.
+    """Return places as text: numbers in the kernel's list notation, L3 domains with the CCDs that they are on.
 
-    Names that have a unit are too many to be told.
+    Names that have a unit are only counted, because they are many.
     """
     places = list(dict.fromkeys(places))
     if unit and any(isinstance(place, str) for place in places):
@@ -75,7 +75,7 @@ def where(unit: str, places: Iterable[Place], ccds: Mapping[int, int] | None = N
 
 
 def natural(text: str) -> tuple[tuple[tuple[int, str], ...], str]:
-    """Return a key that sorts numbers inside of texts by their value, and never takes two texts for equal."""
+    """Return a key that sorts numbers in texts by their value; different texts have different keys."""
     key: list[tuple[int, str]] = []
     digits = ""
     for char in [*text, ""]:

@@ -36,7 +36,7 @@ class Host:
         self._plan: Plan | None = None
 
     def renew(self) -> None:
-        """Read topology and plan anew, after a write that changed what the kernel can tell of itself."""
+        """Read topology and plan anew, after a write that changed what the kernel shows."""
         self._topology = self._plan = None
 
     @property
@@ -63,12 +63,12 @@ class Host:
             found.update(self._cpus_of(word.strip()))
         if not found:
             raise BadRequest(f"'{text}' names no CPUs; say {CPU_GRAMMAR}.")
-        strange = found - set(self.topology.online)
-        if strange:
-            off = strange & set(self.topology.offline)
+        missing = found - set(self.topology.online)
+        if missing:
+            off = missing & set(self.topology.offline)
             reason = "offline" if off else "not on this host"
             raise BadRequest(
-                f"'{text}': CPU {cpulist.render(off or strange)} is {reason}; online are "
+                f"'{text}': CPU {cpulist.render(off or missing)} is {reason}; online are "
                 f"{cpulist.render(self.topology.online)}."
             )
         return tuple(sorted(found))

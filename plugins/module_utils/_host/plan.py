@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who works where on this host: a pure function of what the operator intends and what the host is made of.
+"""The plan: which CPUs each role gets, as a pure function of the operator's intent and the host's topology.
 
-The intent speaks of roles and amounts, never of CPU numbers or masks, so that one intent fits every SKU.
+The intent names roles and amounts, never of CPU numbers or masks, so that one intent fits every SKU.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def _table(raw: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[st
     table = raw.get(name) or {}
     if not isinstance(table, dict):
         raise BadRequest(f"{name} must be a dictionary of {', '.join(keys)}, not '{table}'.")
-    strange = sorted(set(table) - set(keys))
-    if strange:
-        raise BadRequest(f"{name} has no '{strange[0]}'; it takes {', '.join(keys)}.")
+    unknown = sorted(set(table) - set(keys))
+    if unknown:
+        raise BadRequest(f"{name} has no '{unknown[0]}'; it takes {', '.join(keys)}.")
     return {key: value for key, value in table.items() if value is not None}
 
 
@@ -94,9 +94,7 @@ def _amount(table: Mapping[str, Any], name: str) -> Amount | None:
         return None
     amount = Amount.parse(table["l3"])
     if amount.kind == "mask":
-        raise BadRequest(
-            f"{name}.l3 is '{amount.text}': a plan speaks of ways, bytes or a share; it chooses the masks."
-        )
+        raise BadRequest(f"{name}.l3 is '{amount.text}': say ways, bytes or a share; the plan chooses the masks.")
     return amount
 
 
@@ -113,8 +111,8 @@ def _placement(raw: Mapping[str, Any], name: str, default: int | None) -> Placem
 class Group:
     """A resctrl group of the plan.
 
-    ``masks`` has every L3 domain by id. It is empty while the width of masks is unknown; then ``amount`` is what its
-    own ``domains`` shall give it.
+    ``masks`` has every L3 domain by id. It is empty while the width of masks is unknown; then ``amount`` is what it
+    gets in each of its own ``domains``.
     """
 
     __slots__ = ("amount", "cpus", "domains", "masks", "name")
@@ -134,7 +132,7 @@ class Group:
 
 
 class Plan:
-    """The answer: CPUs per role, resctrl groups, remarks, and per layer the reason that it cannot be had here."""
+    """The result: CPUs per role, resctrl groups, remarks, and the reason for each layer that is impossible here."""
 
     def __init__(self) -> None:
         self.housekeeping: tuple[int, ...] = ()
@@ -197,6 +195,11 @@ def plan(intent: Intent, top: Topology) -> Plan:
             result.remarks.append(f"{role}.l3 is without effect, because {role} has no L3 domain.")
     _partition_l3(intent, top, draft, verify, result)
     return result
+
+
+def facts(asked: Mapping[str, Any], planned: Plan, top: Topology) -> dict[str, object]:
+    """Return what the roles work with: the topology, the plan, and the intent as it was asked."""
+    return {"topology": top.to_dict(), "plan": planned.to_dict(), "intent": asked}
 
 
 def _housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:
@@ -268,7 +271,7 @@ def _partition_l3(
 ) -> None:
     """Choose the masks: a role fills the high ways of its own domains, the default group the low ones.
 
-    Where a group has no CPU it gets the default group's ways, so that a thread that strays there does no harm.
+    Where a group has no CPU it gets the default group's ways, so that its threads do no harm there.
     """
     asked = [
         Group(role, getattr(result, role), domains, amount)

@@ -71,7 +71,7 @@ def _map(plan: Plan, top: Topology) -> list[str]:
 
 
 def _ways(plan: Plan, domain: L3Domain, full: int) -> str:
-    """The group on whose CPUs a way matters: those that have CPUs in this domain, else the default group."""
+    """One letter per way: the group with CPUs in this domain that may fill it, else the default group."""
     here = [group for group in plan.groups if set(group.cpus) & set(domain.cpus)]
     letters = ""
     for bit in reversed(range(full.bit_length())):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What this host is made of: CPUs, L3 domains, CCDs, nodes and sockets, as its kernel tells it.
+"""The topology of a host: CPUs, L3 domains, CCDs, nodes and sockets, as its kernel shows them.
 
 Everything is read from sysfs and /proc, nothing is computed from a SKU name. What could not be read is None or empty
 and named in ``missing`` with the reason. Ids have holes and move between boots; never count them.
@@ -90,7 +90,7 @@ class Topology:
 
     @property
     def is_amd(self) -> bool:
-        """Tell whether AMD's units and rules hold here."""
+        """Return whether AMD's units and rules apply here."""
         return self.vendor == "AuthenticAMD"
 
     def to_dict(self) -> dict[str, object]:
@@ -246,7 +246,7 @@ def _l3(fs: KernelFS, top: Topology) -> None:
         domain.node = next((node.id for node in top.nodes if cpus[0] in node.cpus), None)
         top.l3.append(domain)
     if any(domain.id is None for domain in top.l3):
-        top.missing.append("L3 domain ids: the kernel gives none, so resctrl domains cannot be told apart")
+        top.missing.append("L3 domain ids: the kernel gives none, so resctrl domains cannot be distinguished")
     else:
         top.l3.sort(key=lambda domain: domain.id or 0)
 
@@ -260,7 +260,7 @@ def _l3_index(fs: KernelFS, cpu: int) -> str | None:
 
 
 def _group_ccds(fs: KernelFS, top: Topology) -> None:
-    """Put the L3 domains on their CCDs: by die_id, else by what the family is built like, else one each."""
+    """Put the L3 domains on their CCDs: by die_id, else by the table of families, else one each."""
     dies = {domain: (domain.socket, _number(fs, domain.cpus[0], "topology/die_id")) for domain in top.l3}
     # One die id for a whole socket says nothing: kernels that do not know the CCD answer 0 everywhere.
     if len(set(dies.values())) > len(top.sockets):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checksums of files as people write them, ``sha256:`` and 64 hexadecimal digits, and as they are taken."""
+"""Checksums of files: read as people write them, ``sha256:`` and 64 hexadecimal digits, and computed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def digest_in(text: str | None) -> str | None:
         return None
     digits = text[len(ALGORITHM) :].lower()
     if not text.startswith(ALGORITHM) or len(digits) != 64 or not set(digits) <= set("0123456789abcdef"):
-        raise BadRequest(f"checksum: '{text}' is none; say sha256: and 64 hexadecimal digits.")
+        raise BadRequest(f"checksum: '{text}' is no checksum; say sha256: and 64 hexadecimal digits.")
     return digits
 
 
@@ -40,9 +40,9 @@ def digest_of(path: str) -> str:
 
 def mismatch(name: str, digest: str, wanted: str) -> str:
     """Return the sentence on a file that is not the one that was asked for."""
-    return f"{name} has the checksum {ALGORITHM}{digest}, and asked for is {ALGORITHM}{wanted}."
+    return f"{name} has the checksum {ALGORITHM}{digest}, but {ALGORITHM}{wanted} was requested."
 
 
 def mismatch_on_server(url: str, digest: str, wanted: str) -> str:
     """Return the sentence on a file of a server that is not the one that was asked for."""
-    return f"{mismatch(url, digest, wanted)} Check both, and whether its makers have put another file there."
+    return f"{mismatch(url, digest, wanted)} Check both, and whether the server has another file now."

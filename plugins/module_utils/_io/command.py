@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Other people's programs, run for what only they can do: systemctl, update-grub, grubby. Never once per CPU or IRQ."""
+"""Runs other programs for what only they can do: systemctl, update-grub, grubby. Never once per CPU or IRQ."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Done:
 
 
 def run(command: Sequence[str]) -> str:
-    """Run a command to its end and return what it printed; its own words are in the error when it fails."""
+    """Run a command to its end and return what it printed; what it says is in the error when it fails."""
     done = attempt(command)
     if done.code != 0:
         words = " ".join((done.err.strip() or done.out.strip()).splitlines()[-5:]) or "nothing"
@@ -39,7 +39,7 @@ def run(command: Sequence[str]) -> str:
 
 
 def attempt(command: Sequence[str], seconds: float | None = None) -> Done:
-    """Run a command whose failure is an answer too; it is ended when it takes longer than ``seconds``."""
+    """Run a command whose failure is an answer too; stop it after ``seconds``."""
     # Imported here because most runs need no other program and it costs several milliseconds.
     import subprocess
 

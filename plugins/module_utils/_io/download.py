@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One large file from an HTTP server into PATH.part: it goes on where an earlier try ended, and proves nothing itself.
+"""Downloads one large file from an HTTP server into PATH.part, and continues where an earlier try ended.
 
-Whether the bytes are the right ones is told by the digest that it returns. A part is continued only as long as the
-server says that its file is still the same one.
+It returns the digest, and the caller compares it. A part is continued only as long as the server says that its file is
+still the same one.
 Source: RFC 9110, sections 13.1.5 (If-Range), 14 (Range requests) and 15.5.17 (416).
 """
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    #: What is to be kept of a part for a later run: the URL, and of the server's file the size and a validator.
+    #: What to store about a part for a later run: the URL, and the size and a validator of the server's file.
     Facts = dict[str, Any]
 
-#: So many tries in a row may end without a byte, with pauses in between that double up to the longest, in seconds.
+#: How many tries in a row may bring no byte; the pauses between them double up to the longest, in seconds.
 TRIES = 5
 LONGEST_PAUSE = 30
-#: A server that has another file each time it is asked has none to fetch.
+#: How often a download may begin again, for example because the file on the server has changed.
 RESTARTS = 3
 CHUNK = 1 << 20
-#: Answers that may be others a moment later: too slow, too many requests, and faults of servers and gateways.
+#: Status codes of errors that may pass: too slow, too many requests, and faults of servers and gateways.
 PASSING = (408, 425, 429, 500, 502, 503, 504)
 
 
 class Remote:
-    """What a server says of its file; a size or a validator that it does not tell is None."""
+    """What a server says about its file; None for a size or a validator that it does not send."""
 
     def __init__(self, response: Any) -> None:
         headers = response.headers
@@ -53,13 +53,13 @@ class Remote:
 
 
 def check_url(url: str, option: str = "url") -> None:
-    """Refuse what is fetched by another protocol."""
+    """Refuse other protocols than HTTP."""
     if not url.startswith(("http://", "https://")) or len(url.split()) != 1:
         raise BadRequest(f"{option}: '{url}' cannot be fetched; say one that begins with https:// or http://.")
 
 
 def check_space(path: str, missing: int, reserve: int) -> None:
-    """Refuse what the disk does not hold."""
+    """Refuse a file that does not fit on the disk."""
     folder = os.path.dirname(path)
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
@@ -67,13 +67,13 @@ def check_space(path: str, missing: int, reserve: int) -> None:
     free = there.f_bavail * there.f_frsize
     if missing + reserve > free:
         raise BadRequest(
-            f"{path} does not fit: {about(missing)} are to come and {about(reserve)} shall stay free "
+            f"{path} does not fit: {about(missing)} are needed and {about(reserve)} must stay free "
             f"(reserve), but the file system of {folder} has only {about(free)}. Make room, or choose another path."
         )
 
 
 def head(url: str, timeout: float) -> Remote:
-    """Ask what there is without fetching it."""
+    """Ask for the size and the validator without fetching the file."""
     try:
         with _open(url, timeout, {}, method="HEAD") as response:
             return Remote(response)
@@ -82,11 +82,11 @@ def head(url: str, timeout: float) -> Remote:
 
 
 class Download:
-    """One file on its way.
+    """The download of one file.
 
-    ``known`` is what an earlier run kept of the part that it left, and ``keep`` is called with what to keep of this one
-    before its first byte is written; before that, ``check_space`` may refuse the number of bytes to come. ``begun`` may
-    refuse the part by its begin. ``tell`` is called now and then with the bytes that are there and those that shall be.
+    ``known`` is what an earlier run stored about the part that it left, and ``keep`` is called with what to store about
+    this one before its first byte is written; before that, ``check_space`` may refuse the number of bytes to come.
+    ``begun`` may refuse the file by its first bytes. ``tell`` is called at times with the bytes so far and in total.
     """
 
     def __init__(self, url: str, part: str, known: Facts | None = None, timeout: float = 60) -> None:
@@ -109,7 +109,7 @@ class Download:
         self._fd = -1
 
     def run(self) -> str:
-        """Fetch what is missing and return the digest of all; the part is on the disk, under its own name."""
+        """Fetch what is missing and return the digest of the whole part, which is then on the disk."""
         with self._held():
             self._look()
             tries = 0
@@ -133,7 +133,7 @@ class Download:
         return self.digest.hexdigest()
 
     def run_for(self, wanted: str) -> str:
-        """Do so, and all anew where what an earlier run left does not lead to the digest that is wanted."""
+        """Run; when the digest is wrong and an earlier run had left a part, fetch the whole file again."""
         digest = self.run()
         if digest != wanted and self.resumed:
             digest = self.restart("what an earlier run left belongs to another file")
@@ -144,7 +144,7 @@ class Download:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        """Hold the part, so that no two runs write into it."""
+        """Lock the part, so that no two runs write into it."""
         try:
             self._fd = os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
@@ -168,7 +168,7 @@ class Download:
             os.close(self._fd)
 
     def _look(self) -> None:
-        """Take in what an earlier run left."""
+        """Read what an earlier run left."""
         size = os.fstat(self._fd).st_size
         if self.total is not None and size > self.total:
             self.have = size
@@ -182,9 +182,9 @@ class Download:
         self.have = self.resumed = size
 
     def _anew(self, reason: str = "") -> None:
-        """Throw away what is there."""
+        """Discard what is there."""
         if self.have and reason:
-            self.remarks.append(f"{self.url} is fetched from its begin again: {reason}.")
+            self.remarks.append(f"{self.url} is fetched from the beginning again: {reason}.")
             self._restarts += 1
         if self._restarts > RESTARTS:
             raise TuningError(f"{self.url} cannot be fetched: it was begun {RESTARTS + 1} times, because {reason}.")
@@ -224,7 +224,7 @@ class Download:
                 self._take(response)
 
     def _fits(self, response: Any) -> bool:
-        """Prepare for an answer, which is the rest or the whole; tell whether its bytes are to be taken."""
+        """Prepare for an answer, which is the rest or the whole file; return whether to write its bytes."""
         remote = Remote(response)
         if response.status == 206:
             begin, total = _range(response.headers.get("Content-Range") or "")
@@ -267,17 +267,17 @@ class Download:
             try:
                 count = os.write(self._fd, view)
             except OSError as error:
-                # What fills a disk harms all that is on it, and so this part does not stay.
+                # A full disk harms everything on it, so the part is removed.
                 os.ftruncate(self._fd, 0)
                 raise TuningError(
-                    f"{self.part} cannot be written: {os.strerror(error.errno or 0)}. What was there of it is removed."
+                    f"{self.part} cannot be written: {os.strerror(error.errno or 0)}. The part was removed."
                 ) from None
             self.digest.update(view[:count])
             self.have += count
             view = view[count:]
 
     def _passing(self, error: Exception) -> str:
-        """Return the words for an error that may pass; raise one that will not."""
+        """Return an error that may pass in words; raise one that will not."""
         if isinstance(error, urllib.error.HTTPError) and error.code not in PASSING:
             ways = {401: "it asks for a key", 403: "it is forbidden", 404: "it has no such file", 410: "it is gone"}
             way = f": {ways[error.code]}" if error.code in ways else ""
@@ -302,7 +302,7 @@ def _open(url: str, timeout: float, headers: dict[str, str], method: str = "GET"
         urllib.request.UnknownHandler,
     ):
         opener.add_handler(handler())
-    # Servers of models refuse the name that Python gives itself.
+    # Servers of models refuse Python's own User-Agent.
     headers = {"User-Agent": "sovereign.epyc", "Accept-Encoding": "identity", **headers}
     return opener.open(urllib.request.Request(url, headers=headers, method=method), timeout=timeout)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
-#: errno values that mean "this is not here" rather than "you may not".
+#: errno values that mean "does not exist" rather than "not permitted".
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENODEV, errno.ESRCH)
 
 
@@ -39,7 +39,7 @@ class KernelFS:
 
     def read(self, path: str, limit: int = 1 << 20) -> str:
         """Return a file's text without its last newline, at most ``limit`` bytes of it."""
-        with _spoken(path, "read"):
+        with _translated(path, "read"):
             fd = os.open(self._real(path), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 chunks = []
@@ -62,7 +62,7 @@ class KernelFS:
 
     def read_at(self, path: str, offset: int, size: int) -> bytes:
         """Return ``size`` bytes at an offset: how /dev/cpu/N/msr and /dev/cpu/N/cpuid are read."""
-        with _spoken(path, "read"):
+        with _translated(path, "read"):
             fd = os.open(self._real(path), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 return os.pread(fd, size, offset)
@@ -74,14 +74,14 @@ class KernelFS:
         words = []
         with _opened(path, self._real(path), os.O_RDONLY) as fd:
             for offset in offsets:
-                with _spoken(path, f"read register {offset:#x} of"):
+                with _translated(path, f"read register {offset:#x} of"):
                     words.append(int.from_bytes(os.pread(fd, 8, offset), "little"))
         return words
 
     def names(self, path: str) -> list[str]:
         """Return the sorted names in a directory; none where it is absent."""
         try:
-            with _spoken(path, "list"):
+            with _translated(path, "list"):
                 return sorted(os.listdir(self._real(path)))
         except Absent:
             return []
@@ -93,16 +93,16 @@ class KernelFS:
     def status(self, path: str) -> os.stat_result | None:
         """Return a file's size, mode and so on; None where it is absent."""
         try:
-            with _spoken(path, "look at"):
+            with _translated(path, "look at"):
                 return os.stat(self._real(path))
         except Absent:
             return None
 
     def refusal(self, path: str, nonsense: str) -> int:
-        """Return the errno with which the kernel refuses a text that means nothing to it.
+        """Return the errno with which the kernel refuses an invalid text, 0 where it does not refuse it.
 
-        For files where the kernel asks who may write before it reads what is written, and has no other way to tell.
-        Nothing can come of the write, so a check may do this too: it is a question, not a change.
+        For files where the kernel checks the permission before it reads the text, and shows it in no other way. The
+        write can have no effect, so a check may do this too.
         """
         with _opened(path, self._real(path), os.O_WRONLY) as fd:
             try:
@@ -114,10 +114,10 @@ class KernelFS:
     # Writing
 
     def write(self, path: str, text: str) -> None:
-        """Write in one system call, as the kernel's parsers want it. Never creates or truncates a file."""
+        """Write in one system call, as the kernel's parsers require. Never creates or truncates a file."""
         self._must_be_writable(path)
         data = text.encode()
-        with _spoken(path, f"write '{text.strip()}' to"):
+        with _translated(path, f"write '{text.strip()}' to"):
             fd = os.open(self._real(path), os.O_WRONLY | os.O_CLOEXEC)
             try:
                 written = os.write(fd, data)
@@ -134,15 +134,15 @@ class KernelFS:
         self._must_be_writable(path)
         with _opened(path, self._real(path), os.O_RDWR) as fd:
             for offset, mask, value in edits:
-                with _spoken(path, f"read register {offset:#x} of"):
+                with _translated(path, f"read register {offset:#x} of"):
                     old = int.from_bytes(os.pread(fd, 8, offset), "little")
                 new = old & ~mask | value & mask
                 if new != old:
-                    with _spoken(path, f"write {new:#x} to register {offset:#x} of"):
+                    with _translated(path, f"write {new:#x} to register {offset:#x} of"):
                         os.pwrite(fd, new.to_bytes(8, "little"), offset)
 
     def load_module(self, name: str, load: bool = True) -> None:
-        """Load a kernel module, or unload it, by modprobe: it alone knows compression, dependencies and blacklists."""
+        """Load a kernel module, or unload it, by modprobe: only it knows compression, dependencies and blacklists."""
         from . import command
 
         self._must_be_writable(f"/sys/module/{name}")
@@ -151,19 +151,19 @@ class KernelFS:
     def mkdir(self, path: str) -> None:
         """Make a directory, which in resctrl makes a group."""
         self._must_be_writable(path)
-        with _spoken(path, "make"):
+        with _translated(path, "make"):
             os.mkdir(self._real(path))
 
     def rmdir(self, path: str) -> None:
         """Remove a directory, which in resctrl removes a group."""
         self._must_be_writable(path)
-        with _spoken(path, "remove"):
+        with _translated(path, "remove"):
             os.rmdir(self._real(path))
 
     def label(self, path: str, name: str, value: str) -> None:
         """Attach a trusted extended attribute to a file; it lives exactly as long as the file does."""
         self._must_be_writable(path)
-        with _spoken(path, "label"):
+        with _translated(path, "label"):
             os.setxattr(self._real(path), f"trusted.{name}", value.encode())
 
     def read_label(self, path: str, name: str) -> str | None:
@@ -190,7 +190,7 @@ class KernelFS:
 
         libc = ctypes.CDLL(None, use_errno=True)
         first = () if source is None else (source,)
-        with _spoken(target, "unmount" if source is None else "mount"):
+        with _translated(target, "unmount" if source is None else "mount"):
             if getattr(libc, name)(*first, self._real(target).encode(), *rest) != 0:
                 code = ctypes.get_errno()
                 raise OSError(code, os.strerror(code))
@@ -207,7 +207,7 @@ class KernelFS:
 @contextmanager
 def _opened(path: str, real: str, flags: int) -> Iterator[int]:
     """Open for as long as the block lasts."""
-    with _spoken(path, "open"):
+    with _translated(path, "open"):
         fd = os.open(real, flags | os.O_CLOEXEC)
     try:
         yield fd
@@ -217,11 +217,11 @@ def _opened(path: str, real: str, flags: int) -> Iterator[int]:
 
 @contextmanager
 def hold(real: str, path: str, seconds: float = 30.0) -> Iterator[None]:
-    """Hold an exclusive flock, waiting a while for whoever holds it; ``path`` is its name in the sentence."""
+    """Hold an exclusive flock, waiting up to ``seconds`` for it; messages call it ``path``."""
     import fcntl
     import time
 
-    with _spoken(path, "open"):
+    with _translated(path, "open"):
         fd = os.open(real, os.O_RDONLY | os.O_CLOEXEC)
     try:
         until = time.monotonic() + seconds
@@ -242,7 +242,7 @@ def hold(real: str, path: str, seconds: float = 30.0) -> Iterator[None]:
 
 
 @contextmanager
-def _spoken(path: str, verb: str) -> Iterator[None]:
+def _translated(path: str, verb: str) -> Iterator[None]:
     """Turn an OSError into one of ours, with the path and the verb in the sentence."""
     try:
         yield

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 SERVICE = "sovereign-epyc.service"
-#: The engine on a host: its command, and the folder with all else of it.
+#: The engine on a host: its command, and the folder with its other files.
 COMMAND = "/usr/sbin/sovereign-epyc"
 ENGINE = "/usr/lib/sovereign-epyc"
-#: Where units are that people and programs like ours write.
+#: Where administrators and programs such as ours put units.
 UNIT_FOLDER = "/etc/systemd/system"
 ENABLED = f"{UNIT_FOLDER}/multi-user.target.wants/{SERVICE}"

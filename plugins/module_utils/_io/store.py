@@ -4,7 +4,7 @@
 
 """Small JSON files that survive a crash: the ledger of originals and the requests that the boot service applies.
 
-Whoever changes one holds the lock.
+Hold the lock to change one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HOME = "/var/lib/sovereign-epyc"
 
 
 class Store:
-    """A folder of JSON files. A read-only one refuses to write, as check mode wants it."""
+    """A folder of JSON files. A read-only one refuses to write, for check mode."""
 
     def __init__(self, root: str = "/", read_only: bool = False) -> None:
         self.folder = HOME if root == "/" else os.path.join(root, HOME.lstrip("/"))
@@ -59,7 +59,7 @@ class Store:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the one lock of all who change this host with this collection."""
+        """Hold the lock that every run of this collection takes to change this host."""
         self._make_folder()
         with hold(self.folder, self.folder):
             yield

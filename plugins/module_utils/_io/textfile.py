@@ -4,7 +4,7 @@
 
 """Ordinary files of ours, replaced whole: written beside, flushed to the disk, renamed, and the folder flushed.
 
-A crash leaves the old file or the new one, never a piece. Kernel files are no such files: see kernelfs.py.
+A crash leaves the old file or the new one, never a piece. Kernel files are not written like this: see kernelfs.py.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ def remove(path: str) -> None:
 
 
 def flush_folder(path: str) -> None:
-    """Put on the disk that a file came, went or got another name."""
+    """Flush a folder after a file in it was created, removed or renamed."""
     flush(os.path.dirname(path))
 
 
 def flush(path: str) -> None:
-    """Put a file or a folder on the disk, as it is now."""
+    """Flush a file or a folder to the disk."""
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NODES = "/sys/devices/system/node"
 SIZES = "/sys/kernel/mm/hugepages"
-#: The sizes of x86-64, in kB, as people write them.
+#: A page of 1 GiB, in kB.
 GIGANTIC = 1 << 20
 #: The kernel's smallest page, of which /proc/buddyinfo counts blocks of 1, 2, 4 and so on.
 SMALL = 4096
@@ -45,8 +45,8 @@ def pool_file(node: int, kb: int, name: str) -> str:
 def pool(fs: KernelFS, node: int, kb: int) -> tuple[int, int] | None:
     """Return a pool's pages and how many pages of the node are in use, None where there is no such pool.
 
-    Surplus pages, which the kernel made beyond the pool and takes back when they are freed, are no part of it: a number
-    that is written and the number of all pages differ by them.
+    Surplus pages, which the kernel made beyond the pool and takes back when they are freed, do not count: the number of
+    all pages includes them, a number that is written does not.
     """
     numbers = []
     for name in ("nr_hugepages", "surplus_hugepages", "free_hugepages"):
@@ -59,12 +59,12 @@ def pool(fs: KernelFS, node: int, kb: int) -> tuple[int, int] | None:
 
 
 def free_pages(fs: KernelFS, node: int, kb: int) -> int:
-    """Return the pages of a node's pool that nobody uses, 0 where there is no such pool."""
+    """Return the free pages of a node's pool, 0 where there is no such pool."""
     return int(fs.find(pool_file(node, kb, "free_hugepages")) or 0)
 
 
 def promised(fs: KernelFS, kb: int) -> tuple[int, int]:
-    """Return the free pages of a size on all nodes, and how many of them are promised to somebody who mapped them."""
+    """Return the free pages of a size on all nodes, and how many of them are promised to programs that mapped them."""
     numbers = [int(fs.find(f"{SIZES}/hugepages-{kb}kB/{name}_hugepages") or 0) for name in ("free", "resv")]
     return numbers[0], numbers[1]
 
@@ -94,7 +94,7 @@ def in_blocks(buddyinfo: str, node: int, kb: int) -> tuple[int, int]:
     return found, block
 
 
-# What was asked
+# Requests
 
 
 def nodes_of(fs: KernelFS, text: object, what: str) -> tuple[int, ...]:
@@ -110,10 +110,10 @@ def nodes_of(fs: KernelFS, text: object, what: str) -> tuple[int, ...]:
         nodes = ()
     if not nodes:
         raise BadRequest(f"{what}: '{text}' names no node; say a number, a list such as 0,2-3, or 'all'.")
-    strange = sorted(set(nodes) - set(there))
-    if strange:
+    unknown = sorted(set(nodes) - set(there))
+    if unknown:
         raise BadRequest(
-            f"{what}: there is no node {strange[0]} with memory on this host, only {cpulist.render(there)}. How many "
+            f"{what}: there is no node {unknown[0]} with memory on this host, only {cpulist.render(there)}. How many "
             "there are is set in the BIOS (nodes per socket, NPS)."
         )
     return nodes

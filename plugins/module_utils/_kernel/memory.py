@@ -60,16 +60,16 @@ def mapped(fd: int, size: int) -> Iterator[int]:
 def is_cached(address: int) -> bool:
     """Tell whether the mapped page is in the page cache.
 
-    The kernel tells it to whoever may write to the file, and calls all pages cached for anybody else.
+    The kernel shows it only to a process that may write to the file; for others it calls all pages cached.
     """
-    told = ctypes.c_ubyte()
-    if _libc.mincore(address, SMALL, ctypes.byref(told)):
+    answer = ctypes.c_ubyte()
+    if _libc.mincore(address, SMALL, ctypes.byref(answer)):
         raise _failed("mincore")
-    return bool(told.value & 1)
+    return bool(answer.value & 1)
 
 
 def nodes_of(addresses: Iterable[int]) -> list[int | None]:
-    """Return the node of each mapped page, which is read for that; None where the kernel does not tell."""
+    """Return the node of each mapped page, None where it is unknown. Each page is read first."""
     places = list(addresses)
     if not places:
         return []
@@ -85,12 +85,12 @@ def nodes_of(addresses: Iterable[int]) -> list[int | None]:
 
 @contextmanager
 def policy(kind: str | None, nodes: Sequence[int]) -> Iterator[None]:
-    """Take memory from nodes, for as long as the block lasts; without a kind, as it comes."""
+    """Set the memory policy to these nodes for as long as the block lasts; without a kind, leave it alone."""
     if kind is not None:
         mask = (ctypes.c_ulong * (MOST_NODES // 64))()
         for node in nodes:
             mask[node // 64] |= 1 << node % 64
-        # The kernel takes one bit less than it is told.
+        # The kernel uses one bit less than this count.
         count = ctypes.c_ulong(MOST_NODES)
         if _libc.syscall(ctypes.c_long(SET_MEMPOLICY), ctypes.c_long(POLICIES[kind]), mask, count):
             raise _failed(f"set_mempolicy to {kind}")

@@ -4,8 +4,8 @@
 
 """Where the memory of a process lies: bytes per node of the model's mapping and of anonymous memory, and huge pages.
 
-Two files per process. For each the kernel walks the page tables once by itself: no page is asked for alone, which for a
-model of hundreds of gigabytes would be a hundred million questions. Huge pages shorten the walk.
+It reads two files per process. For each the kernel walks the page tables once; to ask for single pages would take a
+hundred million calls for a model of hundreds of gigabytes. Huge pages shorten the walk.
 Source: Documentation/filesystems/proc.rst and show_numa_map() in fs/proc/task_mmu.c of the Linux kernel.
 """
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 #: Larger than the file of a process with as many mappings as the kernel allows by default.
 LARGEST_NUMA_MAPS = 16 << 20
-#: The part of its even share of interleaved pages that a node must have. The kernel deals them out one by one, so that
-#: only the small mappings and what is shared with other programs make a difference.
+#: How much of its even share of interleaved pages a node must have. The kernel places them in turn, so that
+#: only small mappings and pages shared with other programs make a difference.
 EVEN = 0.9
 KINDS = ("weights", "anonymous", "other")
 #: What the kernel shows as files though no file system has them: huge pages from a pool, and shared anonymous memory.
@@ -51,7 +51,7 @@ class Kind:
 
     @property
     def bytes(self) -> int:
-        """All of it, on whatever node."""
+        """The bytes on all nodes."""
         return sum(self.nodes.values())
 
     def to_dict(self) -> dict[str, object]:

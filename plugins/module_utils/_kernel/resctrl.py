@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .._io.kernelfs import KernelFS
 
 HOME = "/sys/fs/resctrl"
-#: Names under the root that are no group.
+#: Names under the root that are not groups.
 FIXED = ("info", "mon_data", "mon_groups")
 #: On AMD one step of MB and SMBA is an eighth of a GB/s; the highest value means no limit.
 STEPS_PER_GBPS = 8
@@ -64,7 +64,7 @@ class Abilities:
         self.source = ""
 
     def expect(self, mount_options: tuple[str, ...]) -> None:
-        """Take a mount that is still to come into account: a check before it must say what a run would do."""
+        """Set the options of a mount that does not exist yet, so that a check reports what a run would do."""
         self.mount_options = mount_options
         if "cdp" in mount_options and self.closids is not None:
             self.closids //= 2  # Code and data take a class of service each.
@@ -157,7 +157,7 @@ def _from_info(fs: KernelFS, able: Abilities) -> None:
 
 
 def parse_schemata(text: str) -> dict[str, dict[int, str]]:
-    """Return resource -> domain id -> value, the value as the kernel means it and without its padding.
+    """Return resource -> domain id -> value, the value without the kernel's padding.
 
     Masks lose their leading zeros, so that two spellings of one mask compare equal.
     """
@@ -175,7 +175,7 @@ def parse_schemata(text: str) -> dict[str, dict[int, str]]:
 
 
 def render_schemata(table: dict[str, dict[int, str]]) -> str:
-    """Return the text to write: one line a resource, each with its newline, which the kernel insists on."""
+    """Return the text to write: one line per resource, each with the newline that the kernel requires."""
     return "".join(
         f"{resource}:{';'.join(f'{domain}={row[domain]}' for domain in sorted(row))}\n"
         for resource, row in sorted(table.items())

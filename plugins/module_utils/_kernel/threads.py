@@ -24,7 +24,7 @@ NANOSECONDS = 1_000_000_000
 #: The share of a window that a busy thread ran or waited to run. Threads that compute come close to 1, even where a
 #: hundred of them are crowded on one CPU and each runs for a hundredth.
 BUSY = 0.5
-#: The share of a window that the busiest thread must have worked for the others to be held against it.
+#: The share of a window that the busiest thread must have been busy for the others to be compared with it.
 IDLE = 0.01
 
 
@@ -72,7 +72,7 @@ class Thread:
 def sample(fs: KernelFS, processes: Iterable[int]) -> dict[tuple[int, str], Thread]:
     """Return the threads of processes now, their times and switches counted from their start.
 
-    The key holds the time of the start too, because a number may be given to another thread. A thread that ends while
+    The key holds the time of the start too, because the kernel reuses ids. A thread that ends while
     it is read is left out.
     """
     found = {}
@@ -87,7 +87,7 @@ def sample(fs: KernelFS, processes: Iterable[int]) -> dict[tuple[int, str], Thre
 
 
 def status(fs: KernelFS, process: int, tid: int) -> dict[str, str]:
-    """Return what the kernel tells of a thread, by its own words. Raises Absent when the thread has ended."""
+    """Return the fields of a thread's status file. Raises Absent when the thread has ended."""
     rows = [line.partition(":") for line in fs.read(f"/proc/{process}/task/{tid}/status").splitlines()]
     return {key: value.strip() for key, dummy, value in rows}
 
@@ -131,7 +131,7 @@ def over(before: dict[tuple[int, str], Thread], after: dict[tuple[int, str], Thr
 
 
 def by_busiest(threads: Iterable[Thread]) -> None:
-    """Make the time that the busiest thread was busy the whole that each is a share of, if it was busy at all."""
+    """Make ``busy`` a share of the busiest thread's time instead of the window, if that thread was busy at all."""
     measured = [thread for thread in threads if thread.busy is not None]
     most = max((thread.busy or 0 for thread in measured), default=0)
     for thread in measured if most >= IDLE else ():

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The table of knobs: one row each, in the order in which they are applied. SMT, which decides on CPUs, comes first.
+"""The table of knobs: one row each, in the order in which they are applied. SMT, which decides on CPUs, is first.
 
-Check, undo, boot service, checklist and drift report ask this table alone. docs/add-a-knob.md adds a row.
+Check, undo, boot service, checklist and drift report use this table. docs/add-a-knob.md shows how to add a row.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class Row:
-    """One knob: written above a function that imports its engine file, and that has its name.
+    """One knob. It decorates the function that imports the engine file and has the knob's name.
 
-    The name begins its addresses and its stored requests, and names its layer in reports.
+    This name is the prefix of its addresses and stored requests, and its layer in reports.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class Row:
     ) -> None:
         """``module`` is the name of the Ansible module, ``title`` that of the layer for people.
 
-        ``roles`` maps the label of a stored request to the role that stores it. ``variables`` maps the begin of an
-        address, without the name of the knob, to the variable of the inventory that decides on it; the longest begin
+        ``roles`` maps the label of a stored request to the role that stores it. ``variables`` maps the prefix of an
+        address, without the name of the knob, to the variable of the inventory that decides on it; the longest prefix
         counts, and {role} stands for the role of the CPU in the plan. ``variable_of_removed`` decides instead of the
         one for "" where nothing is wanted.
 
-        ``lasting`` are begins of addresses that outlive a boot, and ``needs_reboot`` tells that they wait for one.
-        ``each_its_own_value`` has settings reported together though their values differ.
+        ``lasting`` are prefixes of addresses that outlive a boot, and ``needs_reboot`` says that they wait for one.
+        ``each_its_own_value`` means that settings are reported together though their values differ.
         """
         self.name = ""
         self.module = module
@@ -64,7 +64,7 @@ class Row:
         self._variable_of_removed = variable_of_removed
 
     def __call__(self, load: Callable[[], Any]) -> Row:
-        """Take the function below, and a place in the table."""
+        """Decorate the function that imports the engine file, and add the row to the table."""
         self.name, self._load = load.__name__, load
         KNOBS[self.name] = self
         return self

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Brings knobs to what they want, all or nothing: difference, check mode, read-back, and the way back on a failure."""
+"""Brings knobs to their wanted values, all or nothing: difference, check mode, read-back, and undo on a failure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Outcome:
         self.remarks = remarks
 
     def diff(self) -> dict[str, Settings]:
-        """Return before and after by address, only of what differs; of an address changed in two steps, both ends."""
+        """Return before and after of each changed address; of one changed twice, the first and the last."""
         before: Settings = {}
         for change in self.changes:
             before.setdefault(change.address, change.before)
@@ -71,7 +71,7 @@ def converge(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -> Outc
                 changes += todo
                 remarks += knob.remarks()
         except BaseException as error:
-            # A fault of ours, or a signal, leaves a host no less half done than a refusal of the kernel.
+            # A bug or a signal leaves a host half changed, just as a refusal of the kernel does.
             _put_back(done, error)
             raise
         if not check:
@@ -118,5 +118,5 @@ def _put_back(done: Sequence[tuple[Knob, list[Change]]], error: BaseException) -
                 **getattr(error, "details", {}),
             ) from error
     if done and isinstance(error, TuningError):
-        but = f", but for what is out of reach: {', '.join(lost)}" if lost else ""
+        but = f", except what cannot be reached now: {', '.join(lost)}" if lost else ""
         error.args = (f"{error} What this run had changed was put back{but}.",)

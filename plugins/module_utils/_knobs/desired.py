@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What shall hold after every boot: the stored requests that the boot service applies again.
+"""The stored requests, which the boot service applies at every boot.
 
-A request is stored as it was asked, in roles and amounts, and planned anew at each boot, because ids move. It is kept
+A request is stored as it was written, in roles and amounts, and planned anew at each boot, because ids move. It is kept
 under the name of its knob and a label, so that a later request with the same label replaces it.
 """
 
@@ -37,12 +37,12 @@ class Desired(Knob):
     remembered = False
 
     def __init__(self, store: Store, wanted: dict[str, Any]) -> None:
-        """``wanted`` maps "intent" or "KNOB/LABEL" to plain data, or to None for "shall not be stored"."""
+        """``wanted`` maps "intent" or "KNOB/LABEL" to plain data, or to None to remove it."""
         self.store = store
         self._wanted = {f"desired:{name}": _text(value) for name, value in wanted.items()}
 
     def wanted(self) -> Settings:
-        """Return what shall be stored."""
+        """Return what to store."""
         return dict(self._wanted)
 
     def read(self, addresses: Iterable[str]) -> Settings:

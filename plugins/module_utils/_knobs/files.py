@@ -5,7 +5,7 @@
 """Whole files of ours on a host, as a knob: their text, mode and owner.
 
 Addresses: ``PREFIX:/FILE``; a value is the digest of the file's text, with mode and owner where those are not ours, or
-where a link leads that somebody put there instead.
+the target of a link that is there instead.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ LINK = "link to "
 
 
 class Files(Knob):
-    """Files to have, by path. None of them has an original to go back to, but a run that fails puts back what was."""
+    """Files to have, by path. They have no originals in the ledger, but a run that fails puts back what was there."""
 
     remembered = False
-    #: Those that are started as programs.
+    #: Paths of the executable ones.
     programs: tuple[str, ...] = ()
 
     def __init__(self, files: Mapping[str, str], root: str = "/") -> None:
         self.root = root
         self.files = files
-        #: By digest: what shall be there, and what was there before, for the way back.
+        #: Digest -> text, of the wanted files and, for an undo, of those found.
         self._texts = {_digest(text): text for text in files.values()}
 
     def wanted(self) -> Settings:
@@ -68,7 +68,7 @@ class Files(Knob):
 
     def _put(self, path: str, value: str | None) -> None:
         path, mode, owner = textfile.under(self.root, path), self._mode_of(path), os.geteuid()
-        # A link is never followed: that of a masked unit leads to a device that everybody may write.
+        # A link is never followed: that of a masked unit leads to /dev/null.
         if value is None or os.path.islink(path) or value.startswith(LINK):
             textfile.remove(path)
         if value is None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Other programs that set the same things, and set them again when nobody looks."""
+"""Other programs on a host that set the same settings, and may set them again at any time."""
 
 from __future__ import annotations
 
@@ -20,4 +20,14 @@ def tuned(fs: KernelFS, what: str) -> list[str]:
     return [
         f"TuneD runs here too (process {pid}, profile {profile.strip()}) and may set {what} again at its next start or "
         "change of profile. Set the same in its profile, or stop it with 'systemctl disable --now tuned'."
+    ]
+
+
+def power_profiles(fs: KernelFS) -> list[str]:
+    """Return a sentence when power-profiles-daemon runs, which sets governors and energy preferences."""
+    if not fs.is_dir("/sys/fs/cgroup/system.slice/power-profiles-daemon.service"):
+        return []
+    return [
+        "power-profiles-daemon runs here too and sets governors and energy preferences again when its profile changes. "
+        "Stop it with 'systemctl disable --now power-profiles-daemon'."
     ]

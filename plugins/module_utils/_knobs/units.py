@@ -37,7 +37,7 @@ OLD = "active as before its file changed"
 
 
 class WithUnits(Knob):
-    """Goes before a knob of files, in one knob: what is stopped first and started last is so on the way back too.
+    """A mixin for a knob of files: as one knob, an undo also stops units first and starts them last.
 
     ``started_by`` names the target of each unit that can be enabled; ``root`` is the tree that the files lie in.
     """

@@ -63,7 +63,7 @@ def render(name: str, value: str | None) -> str:
 
 
 def canonical(name: str) -> str:
-    """Return one spelling for all that the kernel takes for the same name."""
+    """Return one spelling for all names that the kernel treats as the same."""
     return name.replace("-", "_")
 
 

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: No kernel that this collection meets is built for more CPUs; a larger number is a typing error.
+#: No supported kernel is built for more CPUs; a larger number is a typing error.
 LARGEST_CPU = 8191
 
 
@@ -52,7 +52,7 @@ def render(cpus: Iterable[int]) -> str:
 
 
 def from_mask(text: str) -> tuple[int, ...]:
-    """Return the CPU numbers of a hexadecimal mask, sorted; groups of 32 CPUs are parted by commas, highest first.
+    """Return the CPU numbers of a hexadecimal mask, sorted; groups of 32 CPUs are separated by commas, highest first.
 
     Raises ValueError with a sentence for anything the kernel would not take: it knows no 0x, and no group of more than
     eight digits.

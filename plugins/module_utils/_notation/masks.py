@@ -5,7 +5,7 @@
 """Capacity bit masks: which ways of an L3 domain a resctrl group may fill.
 
 A domain has as many ways as its full mask has bits (16 on every EPYC so far), each of the same size. People ask for
-ways, bytes or a share; the kernel wants a mask. This file holds the rules between the two and touches no file.
+ways, bytes or a share; the kernel wants a mask. This file converts between the two and touches no file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def parse_mask(text: str) -> int:
 
 
 class Amount:
-    """How much of a domain somebody wants: an exact mask, or a number of ways, bytes or hundredths."""
+    """How much of a domain is requested: an exact mask, or a number of ways, bytes or percent."""
 
     __slots__ = ("kind", "number", "text")
 
@@ -67,7 +67,7 @@ class Amount:
             if unit in UNITS:
                 return cls("bytes", count * UNITS[unit], text)
             if count != int(count):
-                raise BadRequest(f"'{value}': ways come whole.")
+                raise BadRequest(f"'{value}': the number of ways must be whole.")
             return cls("ways", count, text)
         try:
             mask = parse_mask(text)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The engine's own files on a host, installed from the very files that a module run brings along.
+"""The engine's own files on a host, installed from the files that a module run brings along.
 
 Addresses: ``engine:FILE``; see _knobs/files.py for the values.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .._knobs.knob import Change, Settings
 
 PACKAGE = f"{ENGINE}/sovereign_epyc"
-#: Packages and modules that stay away from the host: what needs Ansible, and what is only about installing.
+#: Packages and modules that are not installed on the host: what needs Ansible, and what only installs.
 NOT_INSTALLED = ("_ansible", "_knobs.files", "_knobs.units", "_llama.builder", "_llama.unit", "_llama.verify", "_setup")
 LAUNCHER = f"""#!/usr/bin/python3
 # Installed by sovereign.epyc: do not change it here.
@@ -47,7 +47,7 @@ class EngineFiles(Files):
     programs = (COMMAND,)
 
     def __init__(self, present: bool, root: str = "/", more: Mapping[str, str] | None = None) -> None:
-        """``more`` are texts of other files to have with the engine, by path."""
+        """``more`` maps paths of further files to their texts."""
         super().__init__({**_sources(), **(more or {})} if present else {}, root)
 
     def wanted(self) -> Settings:
@@ -93,7 +93,7 @@ def _sources() -> dict[str, str]:
     root = __import__(__package__.rpartition(".")[0], fromlist=[""])
     texts = {f"{PACKAGE}/__init__.py": "", COMMAND: LAUNCHER}
     texts.update((f"{PACKAGE}/{path}", text) for path, text in _modules_below(list(root.__path__)))
-    # Imported so that Ansible sends it, with all that it needs.
+    # _cli is imported so that Ansible sends it, with all that it needs.
     if f"{PACKAGE}/{_cli.__name__.rpartition('.')[2]}.py" not in texts:
         raise RuntimeError("the module did not bring the engine along")
     return texts
@@ -104,7 +104,7 @@ def _modules_below(folders: Sequence[str], package: str = "") -> Iterator[tuple[
     for finder, name, is_package in pkgutil.iter_modules(folders):
         if f"{package}{name}" in NOT_INSTALLED:
             continue
-        # The finder of an archive is its loader, too; that of a folder knows the loader.
+        # The finder of an archive is also its loader; the finder of a folder returns the loader.
         loader: Any = finder if hasattr(finder, "get_source") else finder.find_spec(name, None).loader  # type: ignore[union-attr]
         path = f"{package}{name}".replace(".", "/")
         yield (f"{path}/__init__.py" if is_package else f"{path}.py"), loader.get_source(name)

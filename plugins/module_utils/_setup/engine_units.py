@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 WATCH = "sovereign-epyc-watch.service"
 CHECK = "sovereign-epyc-check.service"
 TIMER = "sovereign-epyc-check.timer"
-#: Which target starts what.
+#: Unit -> the target that starts it.
 STARTED_BY = {BOOT: "multi-user.target", WATCH: "multi-user.target", TIMER: "timers.target"}
 HEAD = "# Installed by sovereign.epyc: do not change it here.\n\n"
 SERVICES = {
     BOOT: f"""{HEAD}[Unit]
-Description=Make the stored EPYC settings again
-# An entry for resctrl in fstab is honoured, so it must have had its turn.
+Description=Apply the stored EPYC settings
+# An entry in fstab may mount resctrl, and comes first.
 After=local-fs.target systemd-modules-load.service sys-fs-resctrl.mount
-# A model service says After={BOOT}; this holds for those that forget it and start late.
+# A model service says After={BOOT}; this line is for those that do not, and start late.
 Before=graphical.target
 ConditionPathExists=/var/lib/sovereign-epyc/desired.json
 
@@ -51,8 +51,8 @@ ExecStart={COMMAND} apply
 WantedBy={STARTED_BY[BOOT]}
 """,
     WATCH: f"""{HEAD}[Unit]
-Description=Send new interrupts where the stored EPYC settings want them
-# At boot, that service makes the settings; this one only keeps up with what comes later.
+Description=Move new interrupts to the CPUs that the stored EPYC settings name
+# At boot, that service applies the settings; this one handles interrupts that come later.
 After={BOOT}
 
 [Service]
@@ -66,23 +66,23 @@ WantedBy={STARTED_BY[WATCH]}
 }
 CHECKS = {
     CHECK: f"""{HEAD}[Unit]
-Description=Check the stored EPYC settings and tell node_exporter
+Description=Check the stored EPYC settings and write metrics for node_exporter
 After={BOOT}
 
 [Service]
 Type=oneshot
 ExecStart={COMMAND} check --textfile {{textfile}}
-# Drift is what it is for, and no failure of the service.
+# It means drift, which is not a failure of the service.
 SuccessExitStatus=2
 Nice=10
 """,
     TIMER: f"""{HEAD}[Unit]
-Description=Check the stored EPYC settings now and then
+Description=Check the stored EPYC settings at intervals
 
 [Timer]
 OnBootSec=2min
 OnUnitActiveSec={{interval}}
-# A fleet that was booted together does not check together.
+# So that hosts that were booted together do not check at the same moment.
 RandomizedDelaySec=1min
 
 [Install]
@@ -90,7 +90,7 @@ WantedBy={STARTED_BY[TIMER]}
 """,
 }
 INTERVAL = "15min"
-#: What a unit file would take for more than a name: words end at a space, % and $ are replaced, quotes go in pairs.
+#: A path without the characters that are special in a unit file.
 TEXTFILE = re.compile(r"/[^\s'\"\\%$\x00-\x1f\x7f]+\.prom")
 #: The units of time that systemd knows, in microseconds.
 MICROSECONDS = {
@@ -108,9 +108,9 @@ AMOUNT = re.compile(r"[ \t]*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[ \t]*([^\W\d_]+)|(
 
 
 class Engine(WithUnits, EngineFiles):
-    """The engine and its units, in one knob: what is stopped first and started last is so on the way back too.
+    """The engine and its units as one knob, so that an undo also stops units first and starts them last.
 
-    With an empty ``textfile``, a check that is there is left alone; without the engine there is no check.
+    With an empty ``textfile``, an installed check is left alone; without the engine there is no check.
     """
 
     started_by = STARTED_BY
@@ -135,7 +135,7 @@ class Engine(WithUnits, EngineFiles):
         self.units = list(units)
 
     def wanted(self) -> Settings:
-        """Return files as digests, and systemd's words on units. The boot service may wait for the next boot."""
+        """Return the digests of files and the states of units. The boot service need not run before the next boot."""
         wanted = super().wanted()
         if self.present:
             wanted.update({state("engine", name, "enabled"): "enabled" for name in STARTED_BY if name in self.units})
@@ -145,22 +145,22 @@ class Engine(WithUnits, EngineFiles):
         wanted.update(dict.fromkeys(state("engine", name, "enabled") for name in STARTED_BY))
         wanted.update(dict.fromkeys(state("engine", name, "active") for name in self.units))
         if self.metrics:
-            # They would go on telling of a host that nobody checks any more.
+            # Otherwise the metrics of a host that is no longer checked would stay.
             wanted[f"engine:{self.metrics}"] = None
         return wanted
 
     def outdated(self, files: Sequence[Change]) -> list[str]:
-        """Return units that may still run as it was before these files changed."""
+        """Return units that may still run with these files as they were before."""
         written = [change.address[len("engine:") :] for change in files if change.after is not None]
         names = [name for name in (WATCH, TIMER) if f"{UNIT_FOLDER}/{name}" in written]
-        # It keeps the engine that it was started with in memory.
+        # The watch service keeps in memory the engine that it was started with.
         if WATCH not in names and any(path == COMMAND or path.startswith(f"{ENGINE}/") for path in written):
             names.append(WATCH)
         return [name for name in names if os.path.exists(textfiles.under(self.root, f"{UNIT_FOLDER}/{name}"))]
 
 
 def _microseconds(text: str) -> float:
-    """Return a time span as systemd reads it, 0 for what is none."""
+    """Return a time span as systemd reads it, 0 for an invalid one."""
     total, place = 0.0, 0
     while place < len(text):
         amount = AMOUNT.match(text, place)

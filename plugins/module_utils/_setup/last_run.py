@@ -4,9 +4,13 @@
 
 """What the last whole run of site.yml left on a host, and whether that still holds.
 
-The same inputs, on a host that is as it was and whose settings are all in force, ask for nothing that is not there: so
-a check needs one look, and not one for each layer. What the stored requests do not tell of a host is remembered part by
-part: the system and what the firmware shows, kernel modules, missing packages, files of ours, and units that run.
+With the same inputs, on an unchanged host whose settings are all in force, site.yml has nothing to do: so one look
+replaces one for each layer. What has a required value is compared with that: settings, packages, kernel modules,
+services. All else is compared with how the last run left it: the system and what the firmware shows, files of the
+collection, and what is stored for the boot service.
+
+A boot parameter that waits for a reboot is no reason to run again, as long as the kernel was started with the same
+parameters as in the last run.
 """
 
 from __future__ import annotations
@@ -15,104 +19,178 @@ import hashlib
 import os
 import stat
 
+from .._drift import findings
 from .._drift import survey as surveys
+from .._drift.judge import waits
+from .._drift.verdict import DRIFT, OK
+from .._host import plan
 from .._io import textfile
 from .._io.paths import COMMAND, ENGINE, UNIT_FOLDER
 from .._knobs import desired
 from .._knobs import units as systemd_units
+from .._knobs.boot.knob import PREFIX
 from .._verify import bios
 from . import prerequisites
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
+    from .._drift.verdict import Verdict
     from .._host.host import Host
     from .._host.topology import Topology
     from .._io.kernelfs import KernelFS
     from .._io.store import Store
 
 FILE = "last_run.json"
-INPUTS = "inputs"
-NEVER = "site.yml has never come to its end here with all layers"
-OTHER = {
-    INPUTS: "the inventory, the collection or its version is another one than in the last run",
+INPUTS, BOOTED, INTENT = "inputs", "booted", "intent"
+NEVER = "site.yml has never completed here with all layers"
+#: What is remembered, and the reason where it differs.
+DIFFERS = {
+    INPUTS: "the inventory, the collection or its version has changed since the last run",
     "stored": "what is stored for the boot service is not what the last run stored",
-    "system": "the distribution or the kernel is another one than in the last run",
-    "firmware": "the topology or what the kernel shows of the BIOS is not as in the last run",
-    "modules": "kernel modules that were loaded in the last run are not loaded now, or others are",
-    "missing": "packages were installed or removed since the last run",
-    "files": "files of the collection are not as the last run left them",
-    "running": "services of the collection do not run as after the last run",
+    "system": "the distribution or the kernel has changed since the last run",
+    "firmware": "the topology or what the kernel shows of the BIOS has changed since the last run",
+    "files": "files of the collection have changed since the last run",
+    BOOTED: "boot parameters wait for a reboot, and the kernel was not started as in the last run",
 }
-UNFIT = "a setting is not as it shall be, or could not be looked at"
-#: Ours begin so, in any folder of units.
+DRIFTED = "a setting is not as configured, or could not be read"
+MISSING = "packages are not installed, or only a package manager can tell"
+UNLOADED = "kernel modules that are loaded at every boot are not loaded now"
+IDLE = "services of the collection do not run, or run as before their files changed"
+#: The names of our units begin with this.
 UNITS = "sovereign-epyc"
 
 
-def state(host: Host, store: Store, inputs: str, packages: Sequence[str]) -> dict[str, str]:
+class Look:
+    """Whether the same run would find nothing to do: ``reason`` is why it might find something, empty where not.
+
+    Without a reason it tells what such a run would tell.
+    """
+
+    __slots__ = ("intent", "reason", "remarks", "survey", "waiting")
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        self.survey: surveys.Survey | None = None
+        #: Boot parameters that are set, and not in force before a reboot.
+        self.waiting: list[Verdict] = []
+        self.remarks: list[str] = []
+        self.intent: dict[str, Any] = {}
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data: with no reason also what kernel_cmdline and epyc_plan would return."""
+        if self.reason or self.survey is None:
+            return {"holds": False, "reason": self.reason}
+        told = {
+            "holds": True,
+            "reason": "",
+            "coverage": self._coverage(self.survey),
+            "remarks": list(dict.fromkeys(self.remarks)),
+            "running": {name: one.found for name, one in self._parameters(self.survey)},
+            "configured": {name: one.wanted for name, one in self._parameters(self.survey)},
+            "pending": [one.address[len(PREFIX) :] for one in self.waiting],
+            "reboot_required": bool(self.waiting),
+        }
+        if self.intent:
+            top = self.survey.host.topology
+            planned = plan.plan(plan.Intent.parse(self.intent), top)
+            told["ansible_facts"] = {"epyc": plan.facts(self.intent, planned, top)}
+        return told
+
+    def _coverage(self, survey: surveys.Survey) -> dict[str, dict[str, int]]:
+        """Count what waits for a reboot as what it is to a run: nothing that would be changed."""
+        counts = survey.coverage()
+        for one in self.waiting:
+            row = counts[findings.layer_of(one.address)]
+            row[DRIFT] -= 1
+            row[OK] += 1
+        return counts
+
+    @staticmethod
+    def _parameters(survey: surveys.Survey) -> list[tuple[str, Verdict]]:
+        return [(one.address[len(PREFIX) :], one) for one in survey.verdicts if one.address.startswith(PREFIX)]
+
+
+def state(host: Host, store: Store, inputs: str) -> dict[str, str]:
     """Return what is remembered of a host, a digest or some words for each part."""
     fs, top = host.fs, host.topology
     items = bios.check(fs, top, {})
-    system = prerequisites.system(fs)
-    files = dict(_files(fs.root))
-    units = sorted({os.path.basename(path) for path in files if os.path.dirname(path) == UNIT_FOLDER})
-    shown = systemd_units.show(units) if units else {}
     return {
         INPUTS: inputs,
         "stored": _digest(desired.stored(store)),
-        "system": str(system),
+        "system": str(prerequisites.system(fs)),
         "firmware": _digest([_shape(top), [(item.name, item.found) for item in items]]),
-        "modules": " ".join(_loaded(fs, system)),
-        "missing": " ".join(prerequisites.missing(packages, system.debian)),
-        "files": _digest(files),
-        "running": " ".join(f"{name}={shown.get(name, {}).get('ActiveState', '')}" for name in _steady(units)),
+        "files": _digest(dict(_files(fs.root))),
+        BOOTED: fs.read("/proc/cmdline").strip(),
     }
 
 
 def _shape(top: Topology) -> dict[str, object]:
-    """Return the topology without its remarks, what is a setting, and what differs from boot to boot.
+    """Return the topology without its remarks, without settings, and without what differs from boot to boot.
 
-    That is: how resctrl is mounted, free huge pages, and bytes of a node.
+    Left out are the mount options of resctrl, free huge pages, and the bytes of a node.
     """
     nodes = [(node.id, node.cpus, node.bytes > 0) for node in top.nodes]
     features = top.resctrl.features if top.resctrl else ()
     return {**top.to_dict(), "nodes": nodes, "resctrl": features, "missing": []}
 
 
-def remember(store: Store, found: Mapping[str, str], check: bool) -> bool:
-    """Keep this as what the last run left, unless this is a check; return whether something else was kept."""
-    changed = store.load(FILE) != dict(found)
+def remember(store: Store, found: Mapping[str, str], intent: Mapping[str, Any], check: bool) -> bool:
+    """Store this as what the last run left, with its intent, unless this is a check; return whether it is new."""
+    kept = {**found, INTENT: dict(intent)}
+    changed = store.load(FILE) != kept
     if changed and not check:
         with store.lock():
-            store.save(FILE, dict(found))
+            store.save(FILE, kept)
     return changed
 
 
-def look(fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]) -> tuple[str, surveys.Survey | None]:
-    """Return why site.yml may have something to do, an empty text when it has not, and the survey if one was made."""
+def look(fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]) -> Look:
+    """Look whether site.yml has something to do; the cheapest reason for it comes first."""
     kept = store.load(FILE)
     if not kept:
-        return NEVER, None
+        return Look(NEVER)
     if kept.get(INPUTS) != inputs:
-        return OTHER[INPUTS], None
-    survey = surveys.of_host(fs, store=store)
-    if not survey.clean:
-        return UNFIT, survey
-    found = state(survey.host, store, inputs, packages)
-    return next((reason for part, reason in OTHER.items() if kept.get(part) != found[part]), ""), survey
+        return Look(DIFFERS[INPUTS])
+    seen = Look("")
+    seen.intent = kept.get(INTENT, {})
+    survey = seen.survey = surveys.of_host(fs, store=store, remarks=seen.remarks)
+    seen.waiting = [one for one in survey.verdicts if waits(one)]
+    if not all(one.clean or waits(one) for one in survey.verdicts):
+        seen.reason = DRIFTED
+        return seen
+    found = state(survey.host, store, inputs)
+    parts = [part for part in DIFFERS if part != BOOTED or seen.waiting]
+    others = (DIFFERS[part] for part in parts if kept.get(part) != found[part])
+    # What is missing comes first: it may be why the kernel shows something else.
+    seen.reason = _lack(fs, packages) or next(others, "")
+    return seen
 
 
-def _loaded(fs: KernelFS, system: prerequisites.System) -> list[str]:
-    """Return those of the kernel modules to load at every boot that are there now."""
+def _lack(fs: KernelFS, packages: Sequence[str]) -> str:
+    """Return what is missing of packages, modules and services, an empty text where nothing is."""
+    system = prerequisites.system(fs)
+    if prerequisites.missing(packages, system.debian):
+        return MISSING
     lines = (fs.find(prerequisites.FILE) or "").splitlines()
-    names = [line.replace("-", "_") for line in lines if not line.startswith("#")]
-    there = prerequisites.loaded(fs, system.kernel, names)
-    return [name for name in names if name in there]
+    names = {line.replace("-", "_") for line in lines if not line.startswith("#")}
+    if not names <= prerequisites.loaded(fs, system.kernel, names):
+        return UNLOADED
+    # Those that run all the time; the others come and go.
+    ours = (name for name in fs.names(UNIT_FOLDER) if name.startswith(UNITS))
+    units = sorted(name for name in ours if name.endswith((".timer", "-watch.service")))
+    shown = systemd_units.show(units) if units else {}
+    return "" if all(_runs(shown.get(name, {})) for name in units) else IDLE
+
+
+def _runs(unit: Mapping[str, str]) -> bool:
+    return unit.get("ActiveState") == "active" and unit.get("NeedDaemonReload") != "yes"
 
 
 def _files(root: str) -> Iterator[tuple[str, str]]:
-    """Yield each file of ours with what is in it, its mode and owner; of a link, where it leads."""
+    """Yield each file of ours with its digest, mode and owner; for a link, its target."""
     for path in (COMMAND, prerequisites.FILE):
         yield from _file(root, path)
     for folder, wanted in ((ENGINE, ""), (UNIT_FOLDER, UNITS)):
@@ -133,11 +211,6 @@ def _file(root: str, path: str) -> Iterator[tuple[str, str]]:
         with open(real, "rb") as file:
             content = hashlib.sha256(file.read()).hexdigest()
         yield path, f"{content} {stat.S_IMODE(there.st_mode):04o} {there.st_uid}"
-
-
-def _steady(units: Sequence[str]) -> list[str]:
-    """Return units that run all the time; the others come and go."""
-    return [name for name in units if name.endswith((".timer", "-watch.service"))]
 
 
 def _digest(data: object) -> str:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What tuning needs of a host: a distribution and a kernel that it is made for, packages, and kernel modules.
+"""What tuning requires of a host: a supported distribution and kernel, packages, and kernel modules.
 
-Addresses: ``prerequisites:module/NAME``, whose value is "loaded", None for "is not"; and ``prerequisites:FILE`` for the
-file that has them loaded at every boot.
+Addresses: ``prerequisites:module/NAME`` with the value "loaded", None when it is not; ``prerequisites:FILE`` for the
+file that loads them at every boot.
 Source: os-release(5), modules-load.d(5), dpkg-query(1), rpm(8), Documentation/kbuild/kbuild.rst on modules.builtin.
 """
 
@@ -30,7 +30,7 @@ FILE = "/etc/modules-load.d/sovereign-epyc.conf"
 HEAD = "# Written by the role sovereign.epyc.prerequisites.\n"
 MODULE = "prerequisites:module/"
 LOADED = "loaded"
-#: Ansible's names of distributions by the ID in os-release, where they are not the NAME there.
+#: ID in os-release -> Ansible's name of the distribution, where that is not the NAME in os-release.
 NAMES = {
     "debian": "Debian",
     "rhel": "RedHat",
@@ -41,10 +41,10 @@ NAMES = {
     "amzn": "Amazon",
     "sles": "SLES",
 }
-#: What prints "NAME installed" for each package that is.
+#: Commands that print "NAME installed" for each installed package.
 DPKG = ("dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\\n")
 RPM = ("rpm", "--query", "--queryformat", "%{NAME} installed\\n")
-#: A name that modprobe and modules-load.d take for a name.
+#: A name that modprobe and modules-load.d accept.
 NAME = re.compile(r"\w[\w-]*", re.ASCII)
 VERSION = re.compile(r"\d+(?:\.\d+)*", re.ASCII)
 
@@ -66,7 +66,7 @@ class System:
 
 
 def system(fs: KernelFS) -> System:
-    """Read what a host is."""
+    """Read the distribution and the kernel of a host."""
     text = fs.find("/etc/os-release")
     if text is None:
         text = fs.find("/usr/lib/os-release") or ""
@@ -75,16 +75,16 @@ def system(fs: KernelFS) -> System:
     name = words.get("ID", "")
     version = words.get("VERSION_ID", "")
     if name == "debian":
-        # It tells the point release too; before a release, only words.
-        told = (fs.find("/etc/debian_version") or "").strip()
-        version = told if VERSION.match(told) or not version else version
+        # This file has the point release too; before a release, only a name.
+        release = (fs.find("/etc/debian_version") or "").strip()
+        version = release if VERSION.match(release) or not version else version
     distribution = NAMES.get(name) or words.get("NAME") or "A Linux without os-release"
     kernel = fs.read("/proc/sys/kernel/osrelease").strip()
     return System(distribution, version, kernel, "debian" in (name, *words.get("ID_LIKE", "").split()))
 
 
 def refuse_unsupported(found: System, distributions: Mapping[str, Any], kernel: str) -> None:
-    """Raise BadRequest unless the distribution is one of these, from its version on, with such a kernel or a later."""
+    """Raise BadRequest unless the distribution is one of these, and it and the kernel are new enough."""
     least = {name: _asked(f"distributions: the version of {name}", text) for name, text in distributions.items()}
     right = not least or (found.distribution in least and _numbers(found.version) >= least[found.distribution])
     if right and (not kernel or _numbers(found.kernel) >= _asked("kernel", kernel)):
@@ -100,16 +100,16 @@ def refuse_unsupported(found: System, distributions: Mapping[str, Any], kernel: 
 def missing(packages: Sequence[str], debian: bool) -> list[str]:
     """Return the packages that are not installed.
 
-    Asked of the package database: a package manager would open its own caches, and write them, also in a check.
+    This asks the package database: a package manager would also write its own caches, even in a check.
     """
     if not packages:
         return []
     try:
         done = command.attempt([*(DPKG if debian else RPM), *packages])
     except Absent:
-        # Another family, which was let in: its package manager knows.
+        # Another family of distributions, allowed by allow_unsupported: its package manager decides.
         return list(packages)
-    # They fail for packages that they do not know, which is the answer: dpkg-query with 1, rpm with the number of them.
+    # They also fail when a package is not installed: dpkg-query with 1, rpm with the number of such packages.
     if done.code < 0 or (debian and done.code > 1):
         raise TuningError(
             f"The package database cannot be read: '{(DPKG if debian else RPM)[0]}' failed with exit code {done.code}. "
@@ -120,7 +120,7 @@ def missing(packages: Sequence[str], debian: bool) -> list[str]:
 
 
 def loaded(fs: KernelFS, kernel: str, names: Collection[str]) -> set[str]:
-    """Return kernel modules that are loaded or built in, those of these names among them; a name has no hyphens."""
+    """Return kernel modules that are loaded or built in, at least those of ``names``; names have no hyphens."""
     there = {name for name in names if fs.is_dir(f"/sys/module/{name}")}
     if there != {*names}:
         # What is built in and has no parameters is not in /sys/module.
@@ -130,9 +130,9 @@ def loaded(fs: KernelFS, kernel: str, names: Collection[str]) -> set[str]:
 
 
 class Prerequisites(Files):
-    """Kernel modules that are loaded, now and at every boot; with packages missing, nothing yet.
+    """Kernel modules to load, now and at every boot. While packages are missing, nothing is loaded.
 
-    A kernel module may come with a package, and so does modprobe.
+    A package may bring the kernel module, or modprobe.
     """
 
     prefix = "prerequisites"
@@ -157,7 +157,7 @@ class Prerequisites(Files):
         return {**wanted, **super().wanted()}
 
     def read(self, addresses: Iterable[str]) -> Settings:
-        """Tell what is loaded or built in, and what the file is."""
+        """Return what is loaded or built in, and the digest of the file."""
         addresses = list(addresses)
         found = super().read(address for address in addresses if not address.startswith(MODULE))
         names = {address: address[len(MODULE) :].replace("-", "_") for address in addresses if address not in found}
@@ -165,7 +165,7 @@ class Prerequisites(Files):
         return {**found, **{address: LOADED if name in there else None for address, name in names.items()}}
 
     def write(self, changes: Sequence[Change]) -> None:
-        """Load, or unload again what this run had loaded; and only then see to the next boot."""
+        """Load, or unload what this run had loaded; then write the file for the next boot."""
         for change in changes:
             if change.address.startswith(MODULE):
                 self._load(change.address[len(MODULE) :], change.after is not None)
@@ -198,7 +198,7 @@ class Prerequisites(Files):
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    """Return what a version begins with, for a comparison: 6.1.0-13-amd64 is no less than 6.1, nor more than 6.1.0."""
+    """Return the numbers that a version begins with, for comparison: 6.1.0-13-amd64 equals 6.1 and 6.1.0."""
     match = VERSION.match(text)
     numbers = [int(word) for word in match[0].split(".")] if match else []
     while numbers and not numbers[-1]:
@@ -207,7 +207,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _asked(what: str, text: object) -> tuple[int, ...]:
-    # YAML makes 24.1 of 24.10 unless it is quoted, so a number with a point is refused.
+    # YAML reads an unquoted 24.10 as 24.1, so a number with a point is refused.
     if isinstance(text, float) or not VERSION.fullmatch(str(text)):
         raise BadRequest(
             f"{what} is {text!r}, but has to be a version in quotes, such as '24.04'. Nothing was changed."

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the running kernel tells of the settings that only the BIOS can make.
+"""What the running kernel shows of the settings that only the BIOS can change.
 
 A setting that the kernel does not show is "unknown": the sentence then says where to look instead. Attribute names are
 those of the vendors' Redfish services; the menus are those of AMI's setup, which most other boards have.
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from .._host.topology import Topology
     from .._io.kernelfs import KernelFS
 
-    #: The value in force, None for "the kernel does not tell", and how we know or why not.
+    #: The value in force, None where the kernel does not show it, and how we know or why not.
     Seen = tuple[Optional[str], str]
 
 CPUS = "/sys/devices/system/cpu"
 ON, OFF = "on", "off"
-#: What stands in the vendor's name in DMI -> the vendor; the others have AMI's setup.
+#: Word in the vendor's name in DMI -> the vendor; all others have AMI's setup.
 VENDORS = {"Dell": "Dell", "HPE": "HPE", "Hewlett": "HPE", "Lenovo": "Lenovo", "Supermicro": "Supermicro"}
-#: How many nodes the BIOS can make of a socket; 0 makes one of two sockets.
+#: How many nodes the BIOS can make of a socket; NPS0 makes one node of two sockets.
 NPS = (1, 2, 4)
 HSMP_DRIVERS = ("amd_hsmp", "hsmp_acpi")
 
 
 class Setting:
-    """One BIOS setting: how it is seen, what a wrong value costs, and what it is called.
+    """One BIOS setting: how to see it, what a wrong value costs, and what it is called.
 
-    ``costs`` maps the value found to its price; "" is the price of any other. ``menu`` is the place in AMI's setup,
+    ``costs`` maps a wrong value to what it costs; "" stands for any other value. ``menu`` is the place in AMI's setup,
     ``names`` the attribute by vendor.
     """
 
@@ -60,13 +60,13 @@ class Setting:
 
 
 def check(fs: KernelFS, top: Topology, expected: Mapping[str, str]) -> list[Item]:
-    """Return an item for each setting of SETTINGS; ``expected`` holds the values that somebody asked for."""
+    """Return an item for each setting of SETTINGS; ``expected`` holds the requested values."""
     vendor = vendor_of(fs)
     return [_judge(name, setting.see(fs, top), expected.get(name), vendor) for name, setting in SETTINGS.items()]
 
 
 def vendor_of(fs: KernelFS) -> str:
-    """Return the vendor whose names are to be told, "" for one that has AMI's setup."""
+    """Return the vendor whose names to use, "" for one that has AMI's setup."""
     text = fs.find("/sys/class/dmi/id/sys_vendor") or ""
     return next((name for word, name in VENDORS.items() if word.lower() in text.lower()), "")
 
@@ -74,14 +74,14 @@ def vendor_of(fs: KernelFS) -> str:
 def _judge(name: str, seen: Seen, expected: str | None, vendor: str) -> Item:
     setting, (found, how) = SETTINGS[name], seen
     if expected is None:
-        sentence = f"It is {found} ({how})." if found else f"Not to be seen: {how}. {_place(setting, vendor)}"
+        sentence = f"It is {found} ({how})." if found else f"Unknown: {how}. {_place(setting, vendor)}"
         return Item(name, setting.title, UNASKED, sentence, None, found)
     if found is None:
-        sentence = f"It shall be {expected}, and whether it is cannot be seen: {how}. {_cost(setting, '')} "
+        sentence = f"It should be {expected}, but its value is unknown: {how}. {_cost(setting, '')} "
         return Item(name, setting.title, UNKNOWN, sentence + _place(setting, vendor), expected, None)
     if found == expected:
         return Item(name, setting.title, OK, f"It is {found} ({how}).", expected, found)
-    sentence = f"It is {found} ({how}) and shall be {expected}. {_cost(setting, found)} {_place(setting, vendor)}"
+    sentence = f"It is {found} ({how}) and should be {expected}. {_cost(setting, found)} {_place(setting, vendor)}"
     return Item(name, setting.title, WRONG, sentence, expected, found)
 
 
@@ -110,7 +110,7 @@ def _nps(fs: KernelFS, top: Topology) -> Seen:
         return f"NPS{per_socket}", how
     if nodes == len(top.l3):
         return None, f"each L3 domain is a node of its own ({how})"
-    return None, f"no setting gives {how}"
+    return None, f"no BIOS setting gives {how}"
 
 
 def _l3_as_numa(fs: KernelFS, top: Topology) -> Seen:
@@ -139,7 +139,7 @@ def _boost(fs: KernelFS, top: Topology) -> Seen:
     path = f"{CPUS}/cpufreq/boost"
     value = fs.find(path)
     if value is None:
-        return None, f"there is no {path}, and the CPU only says that it could"
+        return None, f"there is no {path}, and the CPU flag cpb only says that boost is possible"
     return (ON if value == "1" else OFF), f"{path} is {value}" + (
         "" if value == "1" else ", which a program may have set"
     )
@@ -176,8 +176,8 @@ def _hsmp(fs: KernelFS, top: Topology) -> Seen:
         return ON, "/dev/hsmp is there"
     loaded = [driver for driver in HSMP_DRIVERS if fs.is_dir(f"/sys/module/{driver}")]
     if loaded:
-        return OFF, f"the driver {loaded[0]} is loaded and found nobody who answers"
-    return None, f"neither {' nor '.join(HSMP_DRIVERS)} is loaded; after modprobe of one, /dev/hsmp tells"
+        return OFF, f"the driver {loaded[0]} is loaded, but HSMP does not answer"
+    return None, f"neither {' nor '.join(HSMP_DRIVERS)} is loaded; load one with modprobe, then /dev/hsmp shows it"
 
 
 SETTINGS = {
@@ -216,8 +216,8 @@ SETTINGS = {
         "SMT",
         _smt,
         {
-            ON: "Two threads then share the caches of one core, and the memory has no more bandwidth for them. Without "
-            "a visit to the BIOS the module sysfs_settings turns it off with smt: 'off'.",
+            ON: "Two threads then share the caches of one core, and the memory has no more bandwidth for them. The "
+            "module sysfs_settings can turn it off without the BIOS, with smt: 'off'.",
             "": "Half of the threads that were planned for are not there.",
         },
         "CPU Common Options, SMT control",
@@ -227,7 +227,7 @@ SETTINGS = {
         "core performance boost",
         _boost,
         {
-            OFF: "No core then runs faster than its base frequency, which slows down what computes from its caches.",
+            OFF: "No core then runs faster than its base frequency, which slows down work that runs from its caches.",
             "": "Cores then leave their base frequency as power and heat allow.",
         },
         "CPU Common Options, core performance boost",
@@ -242,7 +242,7 @@ SETTINGS = {
         "CPPC",
         _cppc,
         {
-            OFF: "The driver amd-pstate cannot work then, and a CPU can only be told one of three P-states.",
+            OFF: "The driver amd-pstate cannot work then, and the kernel can only choose one of three P-states.",
             "": "The kernel may then choose amd-pstate, for which frequencies are planned in another way.",
         },
         "NBIO Common Options, SMU Common Options, CPPC",
@@ -251,7 +251,7 @@ SETTINGS = {
     "preferred_cores": Setting(
         "CPPC preferred cores",
         _preferred_cores,
-        {"": "The scheduler then prefers some cores, which says nothing to threads that are pinned."},
+        {"": "The scheduler then prefers some cores, which has no effect on pinned threads."},
         "NBIO Common Options, SMU Common Options, CPPC preferred cores",
         {},
     ),
@@ -285,7 +285,7 @@ SETTINGS = {
     "hsmp": Setting(
         "HSMP",
         _hsmp,
-        {"": "Without it nobody but root can read the memory bandwidth of a socket."},
+        {"": "Without it only root can read the memory bandwidth of a socket."},
         "NBIO Common Options, SMU Common Options, HSMP support",
         {},
     ),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The boot service as systemd sees it: whether it is there, enabled, and how its last run ended.
+"""The boot service as systemd sees it: whether it is installed and enabled, and how its last run ended.
 
 Source: systemctl(1) and org.freedesktop.systemd1(5).
 """
@@ -35,20 +35,20 @@ DONE, IDLE, FAILED, STARTING, MISSED, MISSING = "done", "idle", "failed", "start
 def state(fs: KernelFS) -> tuple[str, str]:
     """Return one word and a sentence. Raises TuningError where systemd does not answer.
 
-    "done" and "idle" are fine: it has run, or was not there to run yet when this host booted.
+    "done" and "idle" are fine: it has run, or there was nothing to run yet when this host booted.
     """
     output = command.run(["systemctl", "show", f"--property={','.join(PROPERTIES)}", SERVICE])
     found = dict(line.partition("=")[::2] for line in output.splitlines())
     if found.get("LoadState") != "loaded":
-        return MISSING, f"{SERVICE} is not installed, so nothing is made again at a boot. Run site.yml --tags base."
+        return MISSING, f"{SERVICE} is not installed, so no setting is applied at boot. Run site.yml --tags base."
     if found.get("UnitFileState") != "enabled":
-        return MISSING, f"{SERVICE} is {found.get('UnitFileState') or 'disabled'}, so nothing is made again at a boot."
+        return MISSING, f"{SERVICE} is {found.get('UnitFileState') or 'disabled'}, so no setting is applied at boot."
     return _run_of(found, fs)
 
 
 def _run_of(found: dict[str, str], fs: KernelFS) -> tuple[str, str]:
     active = found.get("ActiveState", "")
-    look = f"'journalctl -b -u {SERVICE}' on the host tells why."
+    look = f"'journalctl -b -u {SERVICE}' on the host shows why."
     if active in ("activating", "reloading", "deactivating") or found.get("Job", "0") not in ("", "0"):
         return STARTING, "Enabled; its run has not ended yet. Ask again in a moment."
     if active == "active":
@@ -60,7 +60,7 @@ def _run_of(found: dict[str, str], fs: KernelFS) -> tuple[str, str]:
         return IDLE, "Enabled; nothing was stored yet when this host booted, so it had nothing to do."
     if _is_newer_than_the_boot(fs):
         return IDLE, "Enabled; it was installed after the last boot, so it has not had to run yet."
-    return MISSED, f"Enabled, and it did not run at this boot. {look}"
+    return MISSED, f"Enabled, but it did not run at this boot. {look}"
 
 
 def _is_newer_than_the_boot(fs: KernelFS) -> bool:

@@ -4,15 +4,16 @@
 
 """The checklist of a tuned host: one item per layer of settings, and the things that no single setting shows.
 
-It rests on the verdicts of _drift/judge.py, so it judges by what the kernel shows now, not by what was once written.
+It uses the verdicts of _drift/judge.py, so it judges what the kernel shows now, not what was once written.
 """
 
 from __future__ import annotations
 
+from .._drift.judge import waits
 from .._errors import BadRequest, TuningError
 from .._knobs.boot.knob import PREFIX as CMDLINE
 from .._knobs.boot.request import ISOLCPUS_FLAGS
-from .._knobs.catalogue import KNOBS, row_of
+from .._knobs.catalogue import KNOBS
 from .._notation import cpulist
 from . import bios as bios_settings
 from . import boot_service, unit_threads
@@ -26,16 +27,16 @@ if TYPE_CHECKING:
     from .._host.host import Host
     from .._io.kernelfs import KernelFS
 
-#: A sentence names so many addresses and counts the others.
+#: How many addresses a sentence names; it counts the others.
 NAMED = 3
 REPAIR = "Run site.yml again, or 'sovereign-epyc apply' on the host."
 REBOOT = "Run reboot.yml."
-#: What a parameter of the boot -> the file in which the kernel tells what it made of it.
+#: Boot parameter -> the file in which the kernel shows the CPUs that it is in force for.
 ISOLATION = {"isolcpus": "/sys/devices/system/cpu/isolated", "nohz_full": "/sys/devices/system/cpu/nohz_full"}
 
 
 class Checklist:
-    """What somebody expects of a host beside its stored requests."""
+    """What is expected of a host beside its stored requests."""
 
     def __init__(
         self,
@@ -45,20 +46,20 @@ class Checklist:
         units: Mapping[str, str],
         allow_pending_reboot: bool,
     ) -> None:
-        """``layers`` must have a stored request; ``units`` maps systemd units to the CPUs of their threads.
+        """Each of ``layers`` must have a stored request; ``units`` maps systemd units to the CPUs of their threads.
 
-        Raises BadRequest for a layer that there is not.
+        Raises BadRequest for an unknown layer.
         """
-        strange = [name for name in layers if name not in KNOBS]
-        if strange:
-            raise BadRequest(f"layers: there is no knob {', '.join(strange)}; say some of {', '.join(KNOBS)}.")
+        unknown = [name for name in layers if name not in KNOBS]
+        if unknown:
+            raise BadRequest(f"layers: there is no knob {', '.join(unknown)}; say some of {', '.join(KNOBS)}.")
         self.bios = bios
         self.layers = layers
         self.units = units
         self.allow_pending_reboot = allow_pending_reboot
 
     def check(self, host: Host, verdicts: Sequence[Verdict]) -> list[Item]:
-        """Return all items, in the order of the recipe's own list."""
+        """Return all items, in the order of the recipe."""
         items = [item for item in bios_settings.check(host.fs, host.topology, self.bios) if item.name in ("nps", "smt")]
         items += [self._layer(name, [v for v in verdicts if v.request.split("/")[0] == name]) for name in KNOBS]
         items.append(_isolation(host.fs, verdicts))
@@ -70,7 +71,9 @@ class Checklist:
         title = KNOBS[name].title
         if not verdicts:
             if name in self.layers:
-                return Item(name, title, WRONG, "Nothing is stored for it on this host, and it shall be. Run site.yml.")
+                return Item(
+                    name, title, WRONG, "Nothing is stored for it on this host, but it is required. Run site.yml."
+                )
             return Item(name, title, UNASKED, "Nothing is stored for it on this host.")
         waiting = [verdict for verdict in verdicts if waits(verdict)]
         bad = [verdict for verdict in verdicts if not verdict.clean and not waits(verdict)]
@@ -88,24 +91,18 @@ class Checklist:
         return Item(name, title, PENDING if allowed else WRONG, " ".join(sentences))
 
 
-def waits(verdict: Verdict) -> bool:
-    """Tell whether a setting waits for a reboot. Not all that lasts does: a daemon is just restarted."""
-    row = row_of(verdict.address)
-    return verdict.pending_reboot and row is not None and row.needs_reboot
-
-
 def sentence(verdict: Verdict) -> str:
-    """Return what is not as it shall be with one setting, without a stop at the end."""
+    """Return what is wrong with one setting, without a full stop at the end."""
     if UNKNOWN in (verdict.live, verdict.persistent):
         return f"{verdict.address} is unknown: {verdict.reason.rstrip('.')}"
     wanted, found = _text(verdict.wanted), _text(verdict.found)
     if waits(verdict):
-        return f"{verdict.address} is {found} and shall be {wanted}, which waits for a reboot"
+        return f"{verdict.address} is {found} and should be {wanted}, which waits for a reboot"
     if verdict.live == OK:
         reason = verdict.reason or "the next boot is configured otherwise"
-        return f"{verdict.address} is {found} as it shall be, and will not be after a boot: {reason}"
+        return f"{verdict.address} is {found} as configured, but will not be after a boot: {reason}"
     reason = f" ({verdict.reason})" if verdict.reason else ""
-    return f"{verdict.address} is {found} and shall be {wanted}{reason}"
+    return f"{verdict.address} is {found} and should be {wanted}{reason}"
 
 
 def _named(sentences: Sequence[str]) -> str:
@@ -122,7 +119,7 @@ def _count(number: int) -> str:
 
 
 def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
-    """Compare what the kernel made of its parameters with what they say; it drops what it cannot do in silence."""
+    """Compare the CPUs that the kernel isolated with its parameters: it silently ignores what it cannot do."""
     name, title = "isolation", "isolated CPUs"
     wanted = {v.address[len(CMDLINE) :]: v.wanted for v in verdicts if v.address.startswith(CMDLINE) and v.live == OK}
     good, bad = [], []

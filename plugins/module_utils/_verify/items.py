@@ -4,7 +4,7 @@
 
 """One line of a checklist, and a checklist as a page for people.
 
-"unknown" stands where the kernel does not tell; it is never counted as fine.
+"unknown" means that the kernel does not show it; it is never counted as fine.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 OK, WRONG, UNKNOWN = "ok", "wrong", "unknown"
-#: Nobody asked for it, so there is nothing to judge.
+#: Not configured, so there is nothing to judge.
 UNASKED = "unasked"
-#: Configured, waits for a reboot, and the operator said that this is fine.
+#: Configured and waiting for a reboot, which the operator allowed.
 PENDING = "pending"
 CLEAN = (OK, UNASKED, PENDING)
 
@@ -44,7 +44,7 @@ class Item:
 
     @property
     def clean(self) -> bool:
-        """Tell whether it was as it shall be, or nobody asked."""
+        """Return whether it is as configured, or not configured at all."""
         return self.verdict in CLEAN
 
     def to_dict(self) -> dict[str, object]:
@@ -64,7 +64,7 @@ def render(items: Sequence[Item]) -> str:
 
 
 def complaints(items: Sequence[Item]) -> list[str]:
-    """Return a line for each item that is not as it shall be."""
+    """Return a line for each item that is wrong or unknown."""
     return [f"{item.title}: {item.sentence}" for item in items if not item.clean]
 
 

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the threads of a running service are: on the CPUs that it shall have, and spread over them.
+"""Whether the threads of a running service are on the requested CPUs, and spread over them.
 
-CPUs that isolcpus takes out of load balancing keep what they are given: a program that was started on many of them and
-does not pin its threads itself has all of them on one.
+The kernel does not balance threads over CPUs that isolcpus isolates: a program that was started on many of them and
+does not pin its threads itself has all of them on one CPU.
 Source: proc_pid_stat(5) and proc_pid_status(5); Documentation/admin-guide/kernel-parameters.txt (isolcpus) of Linux.
 """
 
@@ -36,14 +36,14 @@ def check(host: Host, unit: str, cpus: str) -> Item:
         return Item(name, title, UNKNOWN, str(error))
     if not threads:
         return Item(name, title, UNKNOWN, f"{unit} has no threads.")
-    strays = [set(thread.allowed) - allowed for thread in threads if set(thread.allowed) - allowed]
-    if cpus and strays:
-        where = cpulist.render(set().union(*strays))
+    outside = [set(thread.allowed) - allowed for thread in threads if set(thread.allowed) - allowed]
+    if cpus and outside:
+        where = cpulist.render(set().union(*outside))
         return Item(
             name,
             title,
             WRONG,
-            f"{len(strays)} of {len(threads)} threads may also run on {where}, outside of {cpus} "
+            f"{len(outside)} of {len(threads)} threads may also run on {where}, outside of {cpus} "
             f"({cpulist.render(allowed)}). Set AllowedCPUs={cpulist.render(allowed)} for {unit}.",
         )
     return _spread(host.fs, unit, threads)
@@ -57,7 +57,7 @@ def _spread(fs: KernelFS, unit: str, threads: Sequence[Thread]) -> Item:
     if unbalanced:
         could = isolated & set().union(*(thread.allowed for thread in unbalanced))
         stay = {thread.cpu for thread in unbalanced}
-        # Helper threads that sleep may share a CPU; what piles up leaves most of the CPUs without any.
+        # Helper threads that sleep may share a CPU; threads that are not spread leave most CPUs without any.
         if len(stay) * 2 < min(len(unbalanced), len(could)):
             return Item(
                 name,

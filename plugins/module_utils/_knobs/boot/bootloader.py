@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which boot loader this host has, and who edits its parameters; a host that we cannot serve is refused by name."""
+"""Which boot loader this host has, and which program edits its parameters; an unsupported one is refused by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INSTEAD = "Set the parameters there by hand; sovereign.epyc changes GRUB by upda
 
 
 def find(fs: KernelFS) -> Grub | Grubby:
-    """Return how boot parameters are set here. Raises BadRequest where no way of ours would have an effect."""
+    """Return how boot parameters are set here. Raises BadRequest where neither update-grub nor grubby has an effect."""
     if fs.status("/run/ostree-booted") is not None:
         raise BadRequest(f"This host boots by ostree, which keeps parameters itself: use 'rpm-ostree kargs'. {INSTEAD}")
     if fs.status("/etc/kernel/proxmox-boot-uuids") is not None:
@@ -38,7 +38,7 @@ def find(fs: KernelFS) -> Grub | Grubby:
     if fs.status("/usr/sbin/grubby") is not None or fs.status("/sbin/grubby") is not None:
         return Grubby()
     raise BadRequest(
-        f"{_system(fs)} has neither {UPDATE} nor grubby, so how it boots is not known to sovereign.epyc. {INSTEAD}"
+        f"{_system(fs)} has neither {UPDATE} nor grubby, so sovereign.epyc does not know how it boots. {INSTEAD}"
     )
 
 

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Boot parameters on Debian and Ubuntu: a drop-in of ours beside everybody's files, and update-grub.
+"""Boot parameters on Debian and Ubuntu: a drop-in of ours beside the other files, and update-grub.
 
 grub-mkconfig reads /etc/default/grub and then /etc/default/grub.d/*.cfg as shell, in order of name. Ours comes late. It
-takes the parameters that it owns out of what was set before it, so that each is there exactly once, and adds its own.
+removes the parameters that it owns from what was set before it, so that each is there exactly once, and adds its own.
 Nothing else is changed, and without the drop-in everything is as it was.
 Source: util/grub-mkconfig.in and util/grub.d/10_linux.in of GRUB.
 """
@@ -31,7 +31,7 @@ HEAD = """\
 # Takes the parameters named below out of what other files set, so that each is there exactly once, and adds its own.
 # Without this file and after update-grub, everything is as it was.
 """
-#: Sources what grub-mkconfig sources, in its order, but for one file; what the files print does not count.
+#: Sources the files that grub-mkconfig sources, in its order, except one; what the files print is ignored.
 COLLECT = """\
 set -e
 root=$1
@@ -47,7 +47,7 @@ printf '%s %s' "$GRUB_CMDLINE_LINUX" "$GRUB_CMDLINE_LINUX_DEFAULT"
 
 
 class Grub:
-    """What grub-mkconfig will make, what it has made, and our part in it."""
+    """The parameters that grub-mkconfig will write, those that it has written, and our drop-in."""
 
     name = "GRUB with update-grub"
     quotes = True
@@ -57,11 +57,11 @@ class Grub:
         self.run = run
 
     def configured(self) -> dict[str, str]:
-        """Return the settings that the files of today make."""
+        """Return the settings that the present files make."""
         return cmdline.settings(cmdline.split(self._collect(with_ours=True)))
 
     def entries(self) -> list[list[str]]:
-        """Return the words of each kernel entry of grub.cfg, but for those for recovery."""
+        """Return the words of each kernel entry of grub.cfg, except those for recovery."""
         return linux_lines(textfile.read(textfile.under(self.root, RESULT)) or "")
 
     def change(self, wanted: Mapping[str, str | None]) -> list[str]:
@@ -70,7 +70,7 @@ class Grub:
         foreign = cmdline.settings(cmdline.split(self._collect(with_ours=False)))
         owned = {cmdline.canonical(name): (name, text) for name, text in owned_by(before or "").items()}
         owned.update({cmdline.canonical(name): (name, text) for name, text in wanted.items()})
-        # What the others say already needs no word of ours: so putting an original back ends with no drop-in.
+        # What other files set already is left out, so that putting an original back leaves no drop-in.
         ours = {name: text for key, (name, text) in owned.items() if foreign.get(key) != text}
         unfinished = textfile.under(self.root, f"{RESULT}.new")
         clean = textfile.read(unfinished) is None
@@ -79,7 +79,7 @@ class Grub:
             self.run([UPDATE])
             self._prove(wanted)
         except TuningError:
-            # grub.cfg is put right by the undo of the run; until then no later update-grub shall take half of this.
+            # The undo of the run repairs grub.cfg; until then no later update-grub may use half of this.
             self._write(before)
             if clean:
                 textfile.remove(unfinished)  # grub-mkconfig leaves it behind when one of its scripts fails.
@@ -92,7 +92,7 @@ class Grub:
         ]
 
     def _prove(self, wanted: Mapping[str, str | None]) -> None:
-        """Hold what was written against the files and grub.cfg, and name the file that stands in the way."""
+        """Compare the files and grub.cfg with what was written, and name the file that prevents it."""
         configured = self.configured()
         lines = [cmdline.settings(words) for words in self.entries()]
         for name, text in wanted.items():
@@ -105,7 +105,7 @@ class Grub:
             if not lines or any(line.get(key) != text for line in lines):
                 found = _shown(next((line.get(key) for line in lines if line.get(key) != text), None))
                 raise NotApplied(
-                    f"cmdline:{name}: update-grub ended well, but {RESULT} does not carry it: wanted {_shown(text)}, "
+                    f"cmdline:{name}: update-grub succeeded, but {RESULT} does not have it: wanted {_shown(text)}, "
                     f"found {found}. Look for a script in /etc/grub.d that does not use GRUB_CMDLINE_LINUX."
                 )
 
@@ -144,11 +144,11 @@ class Grub:
 
 
 def owned_by(text: str) -> dict[str, str | None]:
-    """Return what a drop-in of ours says that it owns."""
+    """Return the settings that a drop-in of ours owns."""
     row = next((row for row in text.splitlines() if row.startswith(OWNS)), None)
     if row is None:
         return {}
-    # Imported where it is needed, because it brings re along and an undo of nothing needs neither.
+    # Imported here because it imports re, and an undo without changes needs neither.
     import json
 
     try:
@@ -161,7 +161,7 @@ def owned_by(text: str) -> dict[str, str | None]:
 
 
 def drop_in(owned: Mapping[str, str | None]) -> str:
-    """Return the text of the drop-in that owns these settings; None is one that shall not be there."""
+    """Return the text of the drop-in that owns these settings; None is one to remove."""
     import json
 
     words = [word for name, text in owned.items() if text is not None for word in cmdline.words_of(name, text)]

@@ -44,7 +44,7 @@ class Grubby:
         for name, text in wanted.items():
             if not lines or any(line.get(cmdline.canonical(name)) != text for line in lines):
                 raise NotApplied(
-                    f"cmdline:{name}: grubby ended well, but not every boot entry carries it. See what 'grubby "
+                    f"cmdline:{name}: grubby succeeded, but not every boot entry has it. See what 'grubby "
                     "--info=ALL' shows."
                 )
         return []
@@ -53,8 +53,8 @@ class Grubby:
 def commands(wanted: Mapping[str, str | None], found: Mapping[str, str]) -> list[list[str]]:
     """Return the calls of grubby: one to take out every old parameter of the names, one to add the new ones in order.
 
-    They are two, because grubby replaces a parameter that is there already, and would do so with the first of a pair
-    such as hugepagesz too.
+    There are two calls, because grubby replaces a parameter that exists, so that the second hugepagesz would replace
+    the first.
     """
     old = [member for name in wanted for member in cmdline.members(cmdline.canonical(name))]
     new = [word for name, text in wanted.items() if text is not None for word in cmdline.words_of(name, text)]
@@ -70,7 +70,7 @@ def commands(wanted: Mapping[str, str | None], found: Mapping[str, str]) -> list
 
 
 def arguments(text: str) -> list[list[str]]:
-    """Return the words of each entry that ``grubby --info`` shows; quotes around the whole are not its own."""
+    """Return the words of each entry that ``grubby --info`` shows; without the quotes around the whole."""
     lines = []
     for row in text.splitlines():
         if row.startswith("args="):

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The knob of boot parameters: what the kernel will be started with, merged with what others have it started with.
+"""The knob of boot parameters: the command line of the next boot, where the parameters of others stay.
 
-Addresses: ``cmdline:isolcpus``; _notation/cmdline.py tells what the values look like. They outlive a reboot, and
-need one.
+Addresses: ``cmdline:isolcpus``; see _notation/cmdline.py for the values. They outlive a reboot, and
+take effect at one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Loader = Union[Grub, Grubby]
 
 PREFIX = "cmdline:"
-#: COMMAND_LINE_SIZE on x86, with the zero at its end: the kernel cuts off what is longer, without a word.
+#: COMMAND_LINE_SIZE on x86, without the zero at its end: the kernel silently cuts off the rest.
 LONGEST = 2047
 
 
@@ -79,7 +79,7 @@ class CommandLine(Knob):
         """Return the settings asked for, with CPUs for roles."""
         parameters, absent = self.options.get("parameters", []), self.options.get("absent", [])
         if not parameters and not absent:
-            raise BadRequest("Nothing is asked for. Say parameters to have, or absent ones.")
+            raise BadRequest("Nothing is requested. Set parameters or absent.")
         request = Request(self.host, parameters, absent)
         self._remarks = request.remarks
         self._wanted = {PREFIX + name: text for name, text in request.settings.items()}
@@ -89,7 +89,7 @@ class CommandLine(Knob):
     def read(self, addresses: Iterable[str]) -> Settings:
         """Return what is configured for the next boot."""
         addresses = list(addresses)
-        # An undo that has nothing to undo shall not fail on a host whose boot loader is unknown to us.
+        # An undo that has nothing to undo must not fail on a host whose boot loader is unknown to us.
         if not addresses:
             return {}
         configured = self.loader.configured()
@@ -103,7 +103,7 @@ class CommandLine(Knob):
         return {address: running.get(_key(address)) for address in addresses}
 
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """A setting holds only when the boot entries carry it too, not just the files that they are made from."""
+        """Compare; every boot entry must have a setting too, not just the files that entries are made from."""
         carried = [entry.get(_key(address)) == wanted for entry in self._entries]
         return wanted == found and bool(carried) and all(carried)
 
@@ -112,7 +112,7 @@ class CommandLine(Knob):
         self._remarks += self.loader.change({change.address[len(PREFIX) :]: change.after for change in changes})
 
     def remarks(self) -> list[str]:
-        """Return hazards of what was asked, and whose settings were overridden."""
+        """Return the risks of the request, and the files whose settings were overridden."""
         return self._remarks
 
     def facts(self) -> dict[str, object]:
@@ -137,7 +137,7 @@ class CommandLine(Knob):
             if length > LONGEST:
                 raise BadRequest(
                     f"The command line would have about {length} characters, and the kernel takes {LONGEST}: it would "
-                    "cut off the rest without a word. Ask for less."
+                    "silently cut off the rest. Ask for less."
                 )
 
 

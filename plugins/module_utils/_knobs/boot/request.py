@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is asked of the kernel's command line: roles expanded, and what would not boot or not mean anything refused.
+"""The requested boot parameters: roles are expanded, and what would not boot or has no meaning is refused.
 
 Source: Documentation/admin-guide/kernel-parameters.txt of the Linux kernel; grub-core/script/lexer.c of GRUB.
 """
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..knob import Settings
 
-#: Parameters whose value is, or ends with, a list of CPUs; True for those that must leave CPU 0 to everybody else.
+#: Parameters whose value is, or ends with, a list of CPUs; True for those that must leave out CPU 0.
 CPU_LISTS = {"isolcpus": True, "nohz_full": True, "rcu_nocbs": False, "irqaffinity": False, "kthread_cpus": False}
 ISOLCPUS_FLAGS = ("domain", "managed_irq", "nohz")
-#: Boot loaders write these themselves, so a second one would be a second opinion on where the system is.
+#: Boot loaders write these themselves, and a second one would contradict them.
 NOT_OURS = ("root", "ro", "rw", "initrd", "BOOT_IMAGE", "__")
-#: What a shell or a boot loader on the way would take for its own.
-EATEN = "'\\$`\""
-#: The same, but for a value that stands in quotes because of its spaces.
-EATEN_BARE = "|&;<>"
-BRACES = "CPUs stand in braces, such as {draft,verify}."
+#: Characters that a shell or a boot loader on the way would interpret.
+SPECIAL = "'\\$`\""
+#: More of them, except in a value that stands in quotes because of its spaces.
+SPECIAL_BARE = "|&;<>"
+BRACES = "Put CPUs in braces, such as {draft,verify}."
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 ISOLATED = (
     "isolcpus takes CPUs out of load balancing (its flag domain, which holds when no flag is given): a program with "
@@ -38,7 +38,7 @@ ISOLATED = (
 
 
 class Request:
-    """The wanted settings by address name, as the user spelled it, and what the person should know about them."""
+    """The wanted settings by address name, as the user spelled it, and remarks about them."""
 
     def __init__(self, host: Host, parameters: Sequence[str], absent: Sequence[str]) -> None:
         self.host = host
@@ -77,7 +77,7 @@ class Request:
     def _remove(self, name: str, texts: dict[str, str]) -> None:
         _check_spelling(name, *cmdline.parse(name))
         if "=" in name:
-            raise BadRequest(f"absent: '{name}' shall be a name without a value; all parameters of a name go.")
+            raise BadRequest(f"absent: '{name}' must be a name without a value; all parameters of a name are removed.")
         setting = cmdline.setting_of(name)
         if setting in texts:
             raise BadRequest(f"{name} is in parameters and in absent. Take it out of one of them.")
@@ -89,7 +89,7 @@ class Request:
             if spelled not in CPU_LISTS or (spelled == "rcu_nocbs" and value is None):
                 continue
             if [cmdline.canonical(other) for other, dummy in pairs].count(spelled) > 1:
-                raise BadRequest(f"{name} is given more than once; the kernel heeds only one of them.")
+                raise BadRequest(f"{name} is given more than once; the kernel uses only one of them.")
             items = (value or "").split(",")
             flags: list[str] = []
             while spelled == "isolcpus" and items and items[0] in ISOLCPUS_FLAGS:
@@ -114,7 +114,7 @@ class Request:
             )
 
     def _check_hugepages(self, pairs: Sequence[tuple[str, str | None]]) -> None:
-        """Refuse sizes that the CPU lacks, and more memory than there is: such a kernel boots into nothing."""
+        """Refuse sizes that the CPU lacks, and more memory than there is: such a kernel does not boot."""
         fs = self.host.fs
         sizes = {int(name[len("hugepages-") : -len("kB")]) << 10 for name in fs.names("/sys/kernel/mm/hugepages")}
         defaults = [value for name, value in pairs if cmdline.canonical(name) == "default_hugepagesz"]
@@ -162,24 +162,24 @@ class Request:
 
 
 def _check_spelling(word: str, name: str, value: str | None) -> None:
-    """Refuse what would not arrive at the kernel as it is written here."""
+    """Refuse what would not reach the kernel as it is written here."""
     if not name or not all(c.isascii() and (c.isalnum() or c in "_-.") for c in name):
         raise BadRequest(f"{word!r} is no kernel parameter: say NAME or NAME=VALUE, one parameter in each text.")
     if cmdline.canonical(name) in NOT_OURS or name in NOT_OURS:
         raise BadRequest(f"{name} is written by the boot loader itself, so it is left to its own configuration.")
     if len(cmdline.split(word)) != 1:
         raise BadRequest(f"{word!r} is more than one parameter. Give each its own text, or put its value in quotes.")
-    bare = EATEN_BARE if " " not in (value or "") else ""
-    bad = [c for c in value or "" if c in EATEN + bare or not c.isprintable() or not c.isascii()]
+    bare = SPECIAL_BARE if " " not in (value or "") else ""
+    bad = [c for c in value or "" if c in SPECIAL + bare or not c.isprintable() or not c.isascii()]
     if bad:
         raise BadRequest(
-            f"{word!r} holds {bad[0]!r}, which a shell or the boot loader on the way takes for its own; it would not "
-            "arrive at the kernel as written."
+            f"{word!r} holds {bad[0]!r}, which a shell or the boot loader on the way interprets; it would not reach "
+            "the kernel as written."
         )
 
 
 def _size(value: str | None) -> int:
-    """Return a size such as 1G in bytes, 0 for what is none."""
+    """Return a size such as 1G in bytes, 0 for anything else."""
     number, unit = (value or "")[:-1], (value or "")[-1:].upper()
     return int(number) * UNITS[unit] if number.isdecimal() and unit in UNITS else 0
 

@@ -112,7 +112,7 @@ class CpuFreq(Knob):
         wanted.update(self._boosts(policies, by_policy))
         self._remarks = list(dict.fromkeys(self._remarks))
         self._remarks += owners.tuned(self.fs, "governors and frequencies")
-        self._remarks += _power_profiles(self.fs)
+        self._remarks += owners.power_profiles(self.fs)
         return wanted
 
     def read(self, addresses: Iterable[str]) -> Settings:
@@ -288,12 +288,3 @@ def _refuse_split_policy(
                 f"{key} than the rest: {' against '.join(said)}{'' if len(said) > 1 else ' against nothing'}. Ask the "
                 "same of all of them."
             )
-
-
-def _power_profiles(fs: Any) -> list[str]:
-    if not fs.is_dir("/sys/fs/cgroup/system.slice/power-profiles-daemon.service"):
-        return []
-    return [
-        "power-profiles-daemon runs here too and sets governors and energy preferences again when its profile changes. "
-        "Stop it with 'systemctl disable --now power-profiles-daemon'."
-    ]

@@ -47,7 +47,7 @@ def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the kernel modules and the bits as knobs."""
     settings = options.get("settings") or []
     return [
-        MsrModules(host, bool(options.get("load_module")), lambda: _guarded(settings)),
+        MsrModules(host, bool(options.get("load_module")), lambda: _needs_cpuid(settings)),
         Msr(host, settings, bool(options.get("load_module")), bool(options.get("allow_undocumented"))),
     ]
 
@@ -66,8 +66,8 @@ def shown(rest: str, text: str) -> str:
     return {"0": "enabled", "1": "disabled"}.get(text, text) if named else text
 
 
-def _guarded(settings: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether CPUID has a word in this."""
+def _needs_cpuid(settings: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the request needs CPUID to know whether the CPU has the register."""
     return any(item.register == registers.PREFETCH_CONTROL for setting in settings for item in registers.parse(setting))
 
 
@@ -108,7 +108,7 @@ class Msr(Knob):
         self._remarks = []
         items = [item for setting in self.settings for item in registers.parse(setting)]
         for register, bit in dict.fromkeys((item.register, item.bit) for item in items):
-            registers.refuse_strangers(register, bit, self.host.topology, self.allow_undocumented)
+            registers.refuse_unwritable(register, bit, self.host.topology, self.allow_undocumented)
         asked = self._per_cpu(items)
         self._refuse_split_cores(asked)
         if registers.HWCR in {item.register for item in items} and self.host.topology.cpufreq_driver == "acpi-cpufreq":

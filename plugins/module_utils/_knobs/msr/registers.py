@@ -150,7 +150,7 @@ def _bits(text: str) -> tuple[int, int]:
     )
 
 
-def refuse_strangers(register: int, bit: int, top: Topology, allow_undocumented: bool) -> None:
+def refuse_unwritable(register: int, bit: int, top: Topology, allow_undocumented: bool) -> None:
     """Raise BadRequest for a bit that this module does not write on this host."""
     name = f"bit {bit} of register {register:#x}"
     if not top.is_amd:

@@ -2,14 +2,18 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The arguments of a llama-server of llama.cpp, of whatever era, from what is wanted and what its --help says."""
+"""The arguments of a llama-server of llama.cpp, of whatever era, from what is wanted and what its --help says.
+
+The table was read in the sources of August 2025 (with llama-cpp-python 0.3.16), of early 2026 (0.3.17) and of builds
+9093 to 11434.
+"""
 
 from __future__ import annotations
 
 from ..._errors import BadRequest
 from . import ik_llama
 from .capabilities import IK, PINS_SINCE
-from .flags import FLAGS, SPEC_TYPES, spelled
+from .flags import SHORTEST_MOD, X, spelled
 from .wants import NGRAM, check, of_kinds, to_say
 
 TYPE_CHECKING = False
@@ -18,6 +22,67 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .capabilities import Capabilities
+    from .flags import Candidate
+
+FLAGS: dict[str, tuple[Candidate, ...]] = {
+    "model": (("--model", X),),
+    "alias": (("--alias", X),),
+    "host": (("--host", X),),
+    "port": (("--port", X),),
+    "context": (("--ctx-size", X),),
+    "slots": (("--parallel", X),),
+    "threads": (("--threads", X),),
+    "threads_batch": (("--threads-batch", X),),
+    # The masks for batches are the ones above only where no --threads-batch is given.
+    "cpus": (("--cpu-mask", X, "--cpu-strict", "1", "--cpu-mask-batch", X, "--cpu-strict-batch", "1"),),
+    "numa": (("--numa", X),),
+    # Build 10108 deprecated the old flags and 10883 has them no more; in between their meaning together changed.
+    "load=mmap": (("--load-mode", "mmap"), ("--mmap",), ()),
+    "load=none": (("--load-mode", "none"), ("--no-mmap",)),
+    "load=mlock": (("--load-mode", "mlock"), ("--no-mmap", "--mlock")),
+    "repack=True": (("--repack",), ()),
+    "repack=False": (("--no-repack",),),
+    # Without a value until August 2025: it would take the next argument for one today.
+    "flash_attention=on": (("--flash-attn", "on"), ("--flash-attn",)),
+    "flash_attention=off": (("--flash-attn", "off"), ()),
+    "flash_attention=auto": (("--flash-attn", "auto"),),
+    "cache_type_k": (("--cache-type-k", X),),
+    "cache_type_v": (("--cache-type-v", X),),
+    "batch": (("--batch-size", X),),
+    "ubatch": (("--ubatch-size", X),),
+    "experts": (("--override-kv", X),),
+    "speculation": (("--spec-type", X),),
+    "draft_model": (("--spec-draft-model", X), ("--model-draft", X)),
+    "draft_threads": (("--spec-draft-threads", X), ("--threads-draft", X)),
+    "draft_threads_batch": (("--spec-draft-threads-batch", X), ("--threads-batch-draft", X)),
+    "draft_max": (("--spec-draft-n-max", X), ("--draft-max", X)),
+    "draft_min": (("--spec-draft-n-min", X), ("--draft-min", X)),
+    "draft_p_min": (("--spec-draft-p-min", X), ("--draft-p-min", X)),
+    # Early in 2026 all kinds shared their flags, and no draft was longer than --draft-max.
+    "ngram_lookup/ngram-simple": (("--spec-ngram-simple-size-n", X), ("--spec-ngram-size-n", X)),
+    "ngram_lookup/ngram-map-k": (("--spec-ngram-map-k-size-n", X), ("--spec-ngram-size-n", X)),
+    "ngram_lookup/ngram-mod": (("--spec-ngram-mod-n-match", X), ("--spec-ngram-size-n", X)),
+    "ngram_max/ngram-simple": (("--spec-ngram-simple-size-m", X), ("--spec-ngram-size-m", X, "--draft-max", X)),
+    "ngram_max/ngram-map-k": (("--spec-ngram-map-k-size-m", X), ("--spec-ngram-size-m", X, "--draft-max", X)),
+    "ngram_max/ngram-mod": (
+        ("--spec-ngram-mod-n-max", X, "--spec-ngram-mod-n-min", SHORTEST_MOD),
+        ("--draft-max", X, "--draft-min", SHORTEST_MOD),
+    ),
+    "ngram_min_hits/ngram-simple": (("--spec-ngram-simple-min-hits", X), ("--spec-ngram-min-hits", X)),
+    "ngram_min_hits/ngram-map-k": (("--spec-ngram-map-k-min-hits", X), ("--spec-ngram-min-hits", X)),
+    "ngram_min_hits/ngram-mod=1": ((),),
+    # Only the draft goes to the other process: without --device none the model would go there too.
+    "rpc": (
+        ("--rpc", X, "--device", "none", "--spec-draft-device", "RPC0", "--spec-draft-ngl", "99"),
+        ("--rpc", X, "--device", "none", "--device-draft", "RPC0", "--gpu-layers-draft", "99"),
+    ),
+    "metrics": (("--metrics",),),
+    "slots_endpoint": (("--slots",), ()),
+    "api_key_file": (("--api-key-file", X),),
+}
+
+#: What this collection calls the kinds of speculation, and what --spec-type calls them, where they differ.
+SPEC_TYPES = {"draft": "draft-simple"}
 
 #: The most CPUs that its masks hold.
 MASK = 512

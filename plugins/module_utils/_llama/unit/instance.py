@@ -105,3 +105,24 @@ def _unit_of_file(address: str) -> str:
     """Return the unit that a file or a drop-in is of."""
     folder, dummy, file = address.rpartition("/")
     return os.path.basename(folder)[: -len(".d")] if folder.endswith(".service.d") else file
+
+
+class Plans(Knob):
+    """Changes nothing, and tells of all instances what was planned."""
+
+    remembered = False
+
+    def __init__(self, services: Sequence[Service]) -> None:
+        self.services = services
+
+    def wanted(self) -> Settings:
+        """Return nothing."""
+        return {}
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return nothing."""
+        return {}
+
+    def facts(self) -> dict[str, object]:
+        """Return the plans by the names of the instances, as plain data."""
+        return {"services": {service.name: service.to_dict() for service in self.services}}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
     from ..._kernel.threads import Thread
 
-    #: L3 domain -> name of a counter -> its value, None where the kernel cannot tell.
+    #: L3 domain -> name of a counter -> its value, None where the kernel does not know it.
     Counters = Mapping[int, Mapping[str, Optional[int]]]
 
 #: The name of the default group.
@@ -32,7 +32,7 @@ COUNTERS = {"occupancy": "llc_occupancy", "local": "mbm_local_bytes", "total": "
 class Place:
     """Where a thread is: the group it is in itself, its monitor group there or '', and the groups that limit it.
 
-    A thread in a group of its own has that one's limits. Any other has those of whatever CPU it runs on.
+    A thread that was put into a group has the limits of that group. Any other has those of the CPU that it runs on.
     """
 
     __slots__ = ("limits", "monitor", "own")
@@ -44,31 +44,31 @@ class Place:
 
 
 class Groups:
-    """The groups of this host; ``untold`` says why a place could not be told, ``missing`` all that was not told."""
+    """The groups of this host; ``why_unknown`` says why a place is unknown, ``missing`` what could not be read."""
 
     def __init__(self, fs: KernelFS) -> None:
         self.fs = fs
         self.missing: list[str] = []
-        self.untold = ""
+        self.why_unknown = ""
         found = find_mount(fs)
         self.mount = found[0] if found else None
         self._of_cpu: dict[int, str] = {}
         if self.mount is None:
-            self._untold("resctrl is not mounted.")
+            self._unknown("resctrl is not mounted.")
             return
         for name in fs.names(self.mount):
             cpus = None if name in FIXED else fs.find(f"{self.mount}/{name}/cpus_list")
             self._of_cpu.update(dict.fromkeys(cpulist.parse(cpus or ""), name))
 
     def place(self, thread: Thread) -> Place | None:
-        """Return where a thread is, None where that cannot be told."""
+        """Return where a thread is, None where that is unknown."""
         if self.mount is None:
             return None
         text = self.fs.find(f"/proc/{thread.process}/task/{thread.tid}/cpu_resctrl_groups")
         fields = dict(line.partition(":")[::2] for line in (text or "").splitlines())
         own = fields.get("res", "")
         if not own:
-            self._untold(
+            self._unknown(
                 f"there is no group in /proc/{thread.process}/task/{thread.tid}/cpu_resctrl_groups: the thread has "
                 "ended, or the kernel has no CONFIG_PROC_CPU_RESCTRL."
             )
@@ -77,9 +77,9 @@ class Groups:
         return Place(limits, own, fields.get("mon", ""))
 
     def counters(self, group: str, monitor: str = "") -> Counters:
-        """Return what a group has in each L3 domain and has moved from and to memory so far; empty where none counts.
+        """Return the counters of a group in each L3 domain; empty where there are none.
 
-        Everything in the group counts, not the asked service alone.
+        They count everything in the group, not only the service.
         """
         if self.mount is None:
             return {}
@@ -105,8 +105,8 @@ class Groups:
         self._miss(f"{path} says '{text}': the hardware has no counter for it now.")
         return None
 
-    def _untold(self, reason: str) -> None:
-        self.untold = self.untold or reason
+    def _unknown(self, reason: str) -> None:
+        self.why_unknown = self.why_unknown or reason
         self._miss(f"resctrl groups: {reason}")
 
     def _miss(self, reason: str) -> None:
@@ -115,7 +115,7 @@ class Groups:
 
 
 def names_of(places: Iterable[Place | None]) -> list[tuple[str, str]]:
-    """Return each group that threads are in, and each monitor group with the one it lies in; '' is none of these."""
+    """Return each group that threads are in as (group, ''), and each monitor group as (group, monitor group)."""
     names: set[tuple[str, str]] = set()
     for place in filter(None, places):
         names.update((group, "") for group in place.limits)

@@ -4,7 +4,7 @@
 
 """What is asked of a running service, and the verdicts on it, each with a sentence.
 
-A verdict is "unknown", with the reason, where something could not be read or did not happen while it was looked at; it
+A verdict is "unknown", with the reason, where something could not be read or did not happen while it was observed; it
 is never counted as fine.
 """
 
@@ -39,7 +39,7 @@ HUGE_NAMES = {
 
 
 class Asked:
-    """What the options ask for, made out on this host before anything is read of the service."""
+    """What the options ask for, resolved on this host before anything of the service is read."""
 
     def __init__(self, host: Host, options: Mapping[str, Any]) -> None:
         self.model = bool(options.get("model"))
@@ -50,7 +50,7 @@ class Asked:
         self.nodes = nodes_of(host.fs, options["nodes"], "nodes") if options.get("nodes") else None
         self.interleaved = bool(options.get("interleaved"))
         if self.interleaved and not self.nodes:
-            raise BadRequest("interleaved: say with nodes between which of them the pages shall be spread.")
+            raise BadRequest("interleaved needs nodes: say over which nodes the pages are spread.")
         self.percent = whole(options.get("percent", 99), "percent")
         if not 1 <= self.percent <= 100:
             raise BadRequest(f"percent: {self.percent} is no share; say 1 to 100.")
@@ -125,21 +125,21 @@ def _of_busy(proof: Proof, name: str, verdict: Callable[[Sequence[Thread]], Resu
 
 
 def _unmeasured(proof: Proof) -> str | None:
-    """Return why it cannot be told which threads are busy, None where it can."""
+    """Return why it is unknown which threads are busy, None where it is known."""
     if proof.seconds is None:
-        return "without a window it cannot be told which threads are busy; set window to some seconds."
+        return "without a window it is unknown which threads are busy; set window to some seconds."
     if all(thread.busy is None for thread in proof.threads):
         return "the kernel shows no time that threads waited for a CPU (/proc/PID/schedstat), or all threads are new."
     return None
 
 
 def _enough(least: int, proof: Proof) -> Result:
-    """Judge how many threads were busy. None of them is too few: that work was due is what the option says."""
+    """Judge how many threads were busy. Zero is too few: the option says that there is work."""
     reason = _unmeasured(proof)
     if reason:
         return _result("busy_threads", UNKNOWN, f"Not known: {reason}")
     busy = [thread for thread in proof.threads if thread.is_busy]
-    found = f"{len(busy)} of {_count(proof.threads, 'thread')} busy, asked for are {least} at least"
+    found = f"{len(busy)} of {_count(proof.threads, 'thread')} busy, at least {least} requested"
     if len(busy) >= least:
         return _result("busy_threads", OK, f"{found}.")
     hint = "" if busy else f"; {GIVE_WORK}"
@@ -147,7 +147,7 @@ def _enough(least: int, proof: Proof) -> Result:
 
 
 def _spread(asked: Asked, busy: Sequence[Thread]) -> Result:
-    """Judge where the busy threads were at the end of the window, at its begin, and where each must always be."""
+    """Judge the CPUs of busy threads: at the end of the window, at its beginning, and those that they are pinned to."""
     what = "core" if asked.spread == "core" else "CPU"
     shared: dict[str, None] = {}
     for cpu_of in (_pin, lambda thread: thread.cpu, lambda thread: thread.earlier_cpu):
@@ -181,7 +181,7 @@ def _group(wanted: str, proof: Proof) -> Result:
         sentence = f"{len(astray)} of {count} do not have the limits of the resctrl group {wanted}: {_first(astray)}."
         return _result("group", DRIFT, sentence)
     if None in proof.places.values():
-        return _result("group", UNKNOWN, f"Not known: {proof.groups.untold}")
+        return _result("group", UNKNOWN, f"Not known: {proof.groups.why_unknown}")
     return _result("group", OK, f"{count} with the limits of the resctrl group {wanted}.")
 
 
@@ -205,7 +205,7 @@ def _nodes(asked: Asked, nodes: Sequence[int], proof: Proof) -> list[Result]:
         reason = "no process maps the model file. Read without a mapping, the weights are anonymous memory."
         verdicts.append(_no_pages("weights", reason))
     if anonymous:
-        # Beside mapped weights it is small, and what a process allocates for itself is not dealt out evenly.
+        # Beside mapped weights it is small, and what a process allocates for itself is not interleaved.
         verdicts.append(_lies_on(asked, nodes, "anonymous", anonymous, asked.interleaved and not weights))
     else:
         verdicts.append(_no_pages("anonymous", "the service has no anonymous memory yet."))
@@ -231,18 +231,18 @@ def _lies_on(asked: Asked, nodes: Sequence[int], kind: str, total: Mapping[int, 
     shares = ", ".join(f"node {node} {100 * total.get(node, 0) / size:.1f} %" for node in sorted({*nodes, *total}))
     found = f"{here:.1f} % of {what} ({about(size)}) lies on nodes {cpulist.render(nodes)}"
     if here < asked.percent:
-        return _result(f"nodes/{kind}", DRIFT, f"Only {found}, asked for is {asked.percent} %: {shares}.")
+        return _result(f"nodes/{kind}", DRIFT, f"Only {found}, requested are {asked.percent} %: {shares}.")
     if even and any(total.get(node, 0) * len(nodes) < EVEN * size for node in nodes):
         return _result(f"nodes/{kind}", DRIFT, f"{found}, but not evenly: {shares}.")
     return _result(f"nodes/{kind}", OK, f"{found}: {shares}.")
 
 
 def _huge(kind: str, least: int, proof: Proof) -> Result:
-    """One process must have it all: what two of them share would count twice."""
+    """Judge the process with the most of them: what two processes share would count twice."""
     name = f"hugepages/{kind}"
     found = [memory.huge[kind] for memory in proof.memory if memory.huge is not None]
     most = max(found, default=0)
-    sentence = f"{about(most)} in {HUGE_NAMES[kind]}, asked for are {about(least)}."
+    sentence = f"{about(most)} in {HUGE_NAMES[kind]}, requested are {about(least)}."
     if found and most >= least:
         return _result(name, OK, sentence)
     unread = [memory for memory in proof.memory if memory.huge is None]

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The proof about a running service: what its threads and its memory do, held against what was asked.
+"""The proof about a running service: where its threads and its memory are, compared with what was requested.
 
-Nothing is written, and what cannot be told is said to be unknown.
+Nothing is written, and what cannot be measured is reported as unknown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Watch:
-    """Looks at a service from now on, until it is asked for the proof."""
+    """Observes a service from now on, until the proof is requested."""
 
     def __init__(self, host: Host, options: Mapping[str, Any], clock: Any = time) -> None:
         self._host = host
@@ -46,14 +46,14 @@ class Watch:
         self._first = {name: self._groups.counters(*name) for name in names}
 
     def now(self) -> dict[str, object]:
-        """Return the proof of this very moment, in which nobody can be told to be busy."""
+        """Return the proof of this moment; whether a thread is busy is then unknown."""
         return self._result(kernel_threads.unmeasured(self._before.values()), None)
 
     def since(self, by_busiest: bool = False) -> dict[str, object]:
-        """Return the proof of the time since the begin.
+        """Return the proof of the time since the beginning.
 
-        ``by_busiest`` counts as busy who worked half as much as the busiest, where the service had work for a part of
-        the time only.
+        With ``by_busiest``, a thread counts as busy that worked half as much as the busiest one: for a service that had
+        work for a part of the time only.
         """
         service = self._options["service"]
         after = kernel_threads.sample(self._host.fs, processes_of(self._host.fs, service))

@@ -78,12 +78,12 @@ def test_the_plan_of_the_stored_intent(machine: Machine) -> None:
 def test_a_check_tells_by_its_exit_code_and_changes_nothing(machine: Machine) -> None:
     assert machine.run("check") == (
         2,
-        "sysfs:numa_balancing: now drift, at boot ok: wanted 0, found 1\n1 settings checked, 1 not as they shall be\n",
+        "sysfs:numa_balancing: now drift, at boot ok: wanted 0, found 1\n1 settings checked, 1 not as configured\n",
         "",
     )
     assert machine.balancing() == "1"
     machine.tree.put(BALANCING, 0)
-    assert machine.run("check")[:2] == (0, "1 settings checked, 0 not as they shall be\n")
+    assert machine.run("check")[:2] == (0, "1 settings checked, 0 not as configured\n")
     (row,) = json.loads(machine.run("check", "--json")[1])["settings"]
     assert (row["address"], row["live"]) == ("sysfs:numa_balancing", "ok")
 

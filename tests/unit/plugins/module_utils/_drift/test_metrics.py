@@ -18,7 +18,7 @@ METRICS = """\
 # HELP sovereign_epyc_check_success Whether the check could be made.
 # TYPE sovereign_epyc_check_success gauge
 sovereign_epyc_check_success 1
-# HELP sovereign_epyc_settings Settings of a layer by what was found out about them.
+# HELP sovereign_epyc_settings Settings of a layer by status.
 # TYPE sovereign_epyc_settings gauge
 sovereign_epyc_settings{layer="sysfs",status="ok"} 0
 sovereign_epyc_settings{layer="sysfs",status="unsupported"} 0
@@ -28,7 +28,7 @@ sovereign_epyc_settings{layer="boot",status="ok"} 1
 sovereign_epyc_settings{layer="boot",status="unsupported"} 0
 sovereign_epyc_settings{layer="boot",status="unknown"} 0
 sovereign_epyc_settings{layer="boot",status="drift"} 0
-# HELP sovereign_epyc_drift Something that is not as it shall be: drift, unknown, or not supported here.
+# HELP sovereign_epyc_drift Something that is not as configured: drift, unknown, or not supported here.
 # TYPE sovereign_epyc_drift gauge
 sovereign_epyc_drift{layer="sysfs",what="NUMA balancing",where="",status="drift",live="drift",persistent="ok",\
 role="numa",pending_reboot="false"} 1

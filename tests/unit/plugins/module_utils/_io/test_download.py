@@ -72,7 +72,7 @@ def test_a_part_of_what_is_no_more_is_thrown_away(fetch: Fetcher, habit: dict[st
     vars(fetch.mirror).update(habit)
     done = fetch()
     assert fetch.path.read_bytes() == ONE
-    assert len(done["remarks"]) == 1 and done["remarks"][0].endswith(f"is fetched from its begin again: {remark}.")
+    assert len(done["remarks"]) == 1 and done["remarks"][0].endswith(f"is fetched from the beginning again: {remark}.")
     assert (done["resumed"], len(fetch.server.requests)) == (0, 1)
 
 

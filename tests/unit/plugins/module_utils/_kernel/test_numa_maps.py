@@ -71,7 +71,7 @@ def test_nodes(service: Service, options: dict[str, Any], weights: str, anonymou
 def test_the_share_of_each_node_is_said(service: Service) -> None:
     first, second = (row["sentence"] for row in service.prove(nodes="1-2")["verdicts"])
     assert first == (
-        "Only 50.0 % of the mapped weights (4 MiB) lies on nodes 1-2, asked for is 99 %: "
+        "Only 50.0 % of the mapped weights (4 MiB) lies on nodes 1-2, requested are 99 %: "
         "node 0 50.0 %, node 1 50.0 %, node 2 0.0 %."
     )
     assert second.startswith("Only 92.8 % of anonymous memory")

@@ -100,9 +100,9 @@ def test_where_threads_may_run(service: Service, option: str, cpus: str, verdict
 @pytest.mark.parametrize(
     ("least", "verdict", "words"),
     [
-        (1, "ok", "2 of 3 threads busy, asked for are 1 at least."),
-        (2, "ok", "2 of 3 threads busy, asked for are 2 at least."),
-        (3, "drift", "Only 2 of 3 threads busy, asked for are 3 at least, each for half of the 2.0 s."),
+        (1, "ok", "2 of 3 threads busy, at least 1 requested."),
+        (2, "ok", "2 of 3 threads busy, at least 2 requested."),
+        (3, "drift", "Only 2 of 3 threads busy, at least 3 requested, each for half of the 2.0 s."),
     ],
 )
 def test_how_many_threads_are_busy(service: Service, least: int, verdict: str, words: str) -> None:

@@ -241,7 +241,7 @@ def test_what_went_out_of_reach_during_a_run_does_not_hinder_the_undo_of_the_res
                     raise Refused("Cannot write dial:b: No such file or directory.", 2, "dial:b")
                 self.kernel[change.address] = change.after
 
-    with pytest.raises(Refused, match=r"was put back, but for what is out of reach: the CPU is offline"):
+    with pytest.raises(Refused, match=r"was put back, except what cannot be reached now: the CPU is offline"):
         converge([Leaves(kernel, {"dial:a": "2", "dial:b": "2"})], ledger)
     assert kernel == {"dial:a": "1", "dial:b": None}
     assert ledger.originals() == {"dial:a": "1", "dial:b": "1"}

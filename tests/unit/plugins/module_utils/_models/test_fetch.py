@@ -133,7 +133,7 @@ def test_a_file_that_is_there_needs_no_server(fetch: Fetcher) -> None:
     fetch.path.write_bytes(ONE)
     assert fetch(url=None)["changed"] is False
     assert fetch(url=None, checksum=None)["checksum"] is None
-    assert fetch.refused(url=None, wanted=OTHER).endswith(f"and asked for is {checksum(OTHER)}.")
+    assert fetch.refused(url=None, wanted=OTHER).endswith(f"but {checksum(OTHER)} was requested.")
     fetch.path.write_bytes(ONE[:-1])
     assert "is truncated: its tensors need 3 MiB" in fetch.refused(url=None, checksum=None)
     assert fetch.server.requests == []
@@ -161,7 +161,7 @@ def test_absent(fetch: Fetcher) -> None:
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 123456789\n", "a pointer of Git LFS"),
         (ONE[:-1], "is truncated: its tensors need 3 MiB behind the header, and 3.0 MiB are there"),
         (b"GG", "something else"),
-        (OTHER, f"has the checksum {checksum(OTHER)}, and asked for is {checksum(ONE)}"),
+        (OTHER, f"has the checksum {checksum(OTHER)}, but {checksum(ONE)} was requested"),
     ],
 )
 @pytest.mark.parametrize("old", [True, False])
@@ -217,7 +217,7 @@ def test_a_disk_that_is_too_small(fetch: Fetcher) -> None:
     """Before the first byte; and in check mode too."""
     for check in (False, True):
         sentence = fetch.refused(reserve="900000GiB", check=check)
-        assert sentence.startswith(f"{fetch.path} does not fit: 3.0 MiB are to come and 900000.0 GiB shall stay free")
+        assert sentence.startswith(f"{fetch.path} does not fit: 3.0 MiB are needed and 900000.0 GiB must stay free")
     assert not fetch.path.exists() and not fetch.part.exists()
 
 

@@ -41,7 +41,7 @@ def test_an_amount_means_its_ways(text: str, ways_of_16: int, ways_of_32: int) -
         ("0", "no way in it"),
         ("0000", "no way in it"),
         ("0 ways", "at least 1 way"),
-        ("1.5 ways", "come whole"),
+        ("1.5 ways", "must be whole"),
         ("101%", "more than the whole"),
         ("nan MiB", "no amount"),
         ("1..5MiB", "no amount"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +16,21 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import COMMAND, ENABLED, ENGINE, UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_run, prerequisites
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.last_run import FILE, NEVER, OTHER, UNFIT
-from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.last_run import (
+    BOOTED,
+    DIFFERS,
+    DRIFTED,
+    FILE,
+    IDLE,
+    MISSING,
+    NEVER,
+    UNLOADED,
+)
+from ansible_collections.sovereign.epyc.tests.unit.fakes import boots, hosts
 
+INTENT = {"draft": {"ccds": 1}}
 REQUESTS = {"sysfs/numa": {"numa_balancing": False}}
 OTHER_REQUESTS = {"sysfs/other": {"numa_balancing": False}}
 WATCH = "sovereign-epyc-watch.service"
@@ -31,17 +43,20 @@ class Systemd:
 
     def __init__(self) -> None:
         self.active = "active"
+        self.reload = "no"
         self.missing: list[str] = []
 
     def show(self, names: list[str]) -> dict[str, dict[str, str]]:
-        return {name: {"Id": name, "ActiveState": self.active} for name in names}
+        return {name: {"Id": name, "ActiveState": self.active, "NeedDaemonReload": self.reload} for name in names}
 
 
 @pytest.fixture
 def systemd(monkeypatch: pytest.MonkeyPatch) -> Systemd:
     system = Systemd()
     monkeypatch.setattr(units, "show", system.show)
-    monkeypatch.setattr(prerequisites, "missing", lambda packages, debian: system.missing)
+    monkeypatch.setattr(
+        prerequisites, "missing", lambda packages, debian: [name for name in packages if name in system.missing]
+    )
     return system
 
 
@@ -62,28 +77,57 @@ def tree(tmp_path: Path, systemd: Systemd) -> hosts.Host:
     host.put(ENABLED, "")
     store = Store(str(tmp_path))
     store.save("desired.json", {"intent": {}, "requests": REQUESTS})
-    assert last_run.remember(store, last_run.state(Host(host.fs), store, "asked", ["kmod"]), check=False)
+    assert last_run.remember(store, last_run.state(Host(host.fs), store, "asked"), INTENT, check=False)
     return host
 
 
+def told(tree: hosts.Host, inputs: str = "asked") -> dict[str, Any]:
+    return last_run.look(tree.fs, Store(str(tree.root), read_only=True), inputs, ["kmod"]).to_dict()
+
+
 def look(tree: hosts.Host, inputs: str = "asked") -> str:
-    return last_run.look(tree.fs, Store(str(tree.root), read_only=True), inputs, ["kmod"])[0]
+    """Why a run may find something to do."""
+    result = told(tree, inputs)
+    assert result["holds"] is (result["reason"] == "")
+    return str(result["reason"])
 
 
 def test_the_same_run_would_change_nothing(tree: hosts.Host) -> None:
-    reason, survey = last_run.look(tree.fs, Store(str(tree.root), read_only=True), "asked", ["kmod"])
-    assert reason == "" and survey is not None
-    assert survey.coverage()["sysfs"]["ok"] == 1
+    result = told(tree)
+    assert (result["holds"], result["reason"]) == (True, "")
+    assert result["coverage"]["sysfs"]["ok"] == 1
+    assert (result["pending"], result["reboot_required"], result["remarks"]) == ([], False, [])
+
+
+def test_a_look_brings_the_facts_of_the_plan(tree: hosts.Host) -> None:
+    facts = told(tree)["ansible_facts"]["epyc"]
+    assert facts["intent"] == INTENT
+    assert facts["topology"] == Host(tree.fs).topology.to_dict()
+    assert facts["plan"] == Host(tree.fs, INTENT).plan.to_dict() != Host(tree.fs).plan.to_dict()
+
+
+def test_without_an_intent_there_are_no_facts(tree: hosts.Host) -> None:
+    store = Store(str(tree.root))
+    last_run.remember(store, last_run.state(Host(tree.fs), store, "asked"), {}, check=False)
+    assert "ansible_facts" not in told(tree)
+
+
+def test_a_look_remarks_what_each_layer_would(tree: hosts.Host) -> None:
+    """Such as a program that may change a setting again, which may have come since the last run."""
+    tree.put("/run/tuned/tuned.pid", 1)
+    tree.put("/proc/1/comm", "tuned")
+    (remark,) = told(tree)["remarks"]
+    assert "tuned" in remark
 
 
 def test_what_is_remembered_is_written_once_and_not_by_a_check(tree: hosts.Host) -> None:
     store = Store(str(tree.root))
-    found = last_run.state(Host(tree.fs), store, "asked", ["kmod"])
-    assert last_run.remember(store, found, check=False) is False
+    found = last_run.state(Host(tree.fs), store, "asked")
+    assert last_run.remember(store, found, INTENT, check=False) is False
     other = {**found, "inputs": "other"}
-    assert last_run.remember(Store(str(tree.root), read_only=True), other, check=True) is True
-    assert store.load(FILE) == found
-    assert found.keys() == OTHER.keys()
+    assert last_run.remember(Store(str(tree.root), read_only=True), other, INTENT, check=True) is True
+    assert store.load(FILE) == {**found, "intent": INTENT}
+    assert found.keys() == DIFFERS.keys()
 
 
 def test_a_host_without_a_run(tree: hosts.Host) -> None:
@@ -92,46 +136,62 @@ def test_a_host_without_a_run(tree: hosts.Host) -> None:
 
 
 def test_other_inputs(tree: hosts.Host) -> None:
-    assert look(tree, "something else") == OTHER["inputs"]
+    assert look(tree, "something else") == DIFFERS["inputs"]
 
 
+#: What one may change by hand, by the reason that is then told.
 CHANGES: dict[str, list[Callable[[hosts.Host, Systemd], None]]] = {
-    "stored": [
+    DIFFERS["stored"]: [
         lambda tree, systemd: Store(str(tree.root)).save("desired.json", {"intent": {}, "requests": OTHER_REQUESTS})
     ],
-    "system": [
+    DIFFERS["system"]: [
         lambda tree, systemd: tree.put("/proc/sys/kernel/osrelease", "6.12.2-amd64"),
         lambda tree, systemd: tree.put("/etc/os-release", 'ID=debian\nVERSION_ID="14"'),
     ],
-    "firmware": [lambda tree, systemd: tree.put("/sys/devices/system/cpu/smt/active", 1)],
-    "modules": [
+    DIFFERS["firmware"]: [lambda tree, systemd: tree.put("/sys/devices/system/cpu/smt/active", 1)],
+    UNLOADED: [
         lambda tree, systemd: (tree.root / "sys/module/msr/refcnt").unlink() or (tree.root / "sys/module/msr").rmdir()
     ],
-    "missing": [lambda tree, systemd: systemd.missing.append("kmod")],
-    "files": [
+    MISSING: [lambda tree, systemd: systemd.missing.append("kmod")],
+    DIFFERS["files"]: [
         lambda tree, systemd: tree.put(CODE, "edited"),
         lambda tree, systemd: tree.drop(COMMAND),
         lambda tree, systemd: tree.put(f"{ENGINE}/sovereign_epyc/_new.py", ""),
         lambda tree, systemd: tree.put(DROP_IN, "[Service]"),
         lambda tree, systemd: (tree.root / CODE.lstrip("/")).chmod(0o600),
     ],
-    "running": [lambda tree, systemd: setattr(systemd, "active", "failed")],
+    IDLE: [
+        lambda tree, systemd: setattr(systemd, "active", "failed"),
+        lambda tree, systemd: setattr(systemd, "active", "activating"),
+        lambda tree, systemd: setattr(systemd, "reload", "yes"),
+    ],
 }
 
 
 @pytest.mark.parametrize(
-    ("part", "change"),
+    ("reason", "change"),
     [
-        pytest.param(part, change, id=f"{part}-{number}")
-        for part, changes in CHANGES.items()
+        pytest.param(reason, change, id=f"{reason}-{number}")
+        for reason, changes in CHANGES.items()
         for number, change in enumerate(changes)
     ],
 )
 def test_what_may_have_changed_since(
-    tree: hosts.Host, systemd: Systemd, part: str, change: Callable[[hosts.Host, Systemd], None]
+    tree: hosts.Host, systemd: Systemd, reason: str, change: Callable[[hosts.Host, Systemd], None]
 ) -> None:
     change(tree, systemd)
-    assert look(tree) == OTHER[part]
+    assert look(tree) == reason
+
+
+@pytest.mark.parametrize("reason", [MISSING, UNLOADED, IDLE])
+def test_what_was_wrong_already_when_the_run_ended_is_wrong_all_the_same(
+    tree: hosts.Host, systemd: Systemd, reason: str
+) -> None:
+    for change in CHANGES[reason]:
+        change(tree, systemd)
+    store = Store(str(tree.root))
+    last_run.remember(store, last_run.state(Host(tree.fs), store, "asked"), INTENT, check=False)
+    assert look(tree) == reason
 
 
 @pytest.mark.parametrize("boot", [False, True], ids=["now", "at boot"])
@@ -140,7 +200,7 @@ def test_a_setting_that_is_not_as_it_shall_be(tree: hosts.Host, boot: bool) -> N
         tree.drop(ENABLED)
     else:
         tree.put("/proc/sys/kernel/numa_balancing", 1)
-    assert look(tree) == UNFIT
+    assert look(tree) == DRIFTED
 
 
 def test_bytecode_does_not_count(tree: hosts.Host) -> None:
@@ -157,3 +217,61 @@ def test_huge_pages_in_use_do_not_count(tree: hosts.Host) -> None:
     now = Host(tree.fs).topology.nodes
     assert (before[0].bytes > 0, now[0].bytes, now[0].hugepages) == (True, 4096 << 10, {2048: (8, 5)})
     assert look(tree) == ""
+
+
+class Boot:
+    """The parameter nohz_full is stored and configured, and the kernel was started without it."""
+
+    def __init__(self, tree: hosts.Host) -> None:
+        self.tree = tree
+        self.store = Store(str(tree.root))
+        tree.put("/proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555")
+        tree.put("/etc/default/grub", 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"')
+        tree.put(grub.UPDATE, "played by boots.Boot")
+        self.loader = boots.Boot(tree)
+        options: dict[str, Any] = {"parameters": ["nohz_full=1-3"], "absent": ["splash"]}
+        boots.run(self.loader, boots.knob(self.loader, *options["parameters"], absent=options["absent"]))
+        requests = {**REQUESTS, "cmdline/cmdline": options}
+        self.store.save("desired.json", {"intent": {}, "requests": requests})
+        self.remember()
+
+    def remember(self) -> None:
+        last_run.remember(self.store, last_run.state(Host(self.tree.fs), self.store, "asked"), {}, check=False)
+
+
+@pytest.fixture
+def boot(tree: hosts.Host) -> Boot:
+    return Boot(tree)
+
+
+def test_a_reboot_that_the_last_run_knew_of_is_told(tree: hosts.Host, boot: Boot) -> None:
+    result = told(tree)
+    assert (result["holds"], result["reason"]) == (True, "")
+    assert (result["pending"], result["reboot_required"]) == (["nohz_full"], True)
+    assert result["running"] == {"nohz_full": None, "splash": None}
+    assert result["configured"] == {"nohz_full": "1-3", "splash": None}
+    # To a run, it is nothing to change.
+    assert result["coverage"]["cmdline"] == {"ok": 2, "unsupported": 0, "unknown": 0, "drift": 0}
+
+
+def test_after_the_reboot_nothing_waits(tree: hosts.Host, boot: Boot) -> None:
+    tree.put("/proc/cmdline", f"BOOT_IMAGE=/boot/vmlinuz {boots.line(boot.loader)}")
+    result = told(tree)
+    assert (result["holds"], result["pending"], result["reboot_required"]) == (True, [], False)
+
+
+def test_a_kernel_that_was_started_with_others_is_news(tree: hosts.Host, boot: Boot) -> None:
+    tree.put("/proc/cmdline", "quiet nohz_full=1-2")
+    assert look(tree) == DIFFERS[BOOTED]
+    boot.remember()
+    assert look(tree) == ""
+
+
+def test_a_boot_parameter_that_was_taken_away_waits_for_no_reboot(tree: hosts.Host, boot: Boot) -> None:
+    tree.drop("/etc/default/grub.d/95-sovereign-epyc.cfg")
+    assert look(tree) == DRIFTED
+
+
+def test_another_setting_is_not_excused_by_a_reboot_that_waits(tree: hosts.Host, boot: Boot) -> None:
+    tree.put("/proc/sys/kernel/numa_balancing", 1)
+    assert look(tree) == DRIFTED

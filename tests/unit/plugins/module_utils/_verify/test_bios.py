@@ -61,7 +61,7 @@ def test_a_wrong_setting_says_what_it_costs_and_where_to_change_it(host: hosts.H
     item = look(host, nps="NPS1")["nps"]
     assert item.verdict == "wrong"
     assert item.sentence == (
-        "It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 16 L3 domains) and shall be NPS1. With too few nodes no thread "
+        "It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 16 L3 domains) and should be NPS1. With too few nodes no thread "
         "can be kept on the memory channels next to it; with too many, a process that is bound to one has only its "
         "share of the bandwidth. In the BIOS it is usually under AMD CBS, DF Common Options, NUMA nodes per socket."
     )
@@ -142,4 +142,4 @@ def test_what_no_kernel_shows_is_unknown_once_it_is_expected(host: hosts.Host, n
     assert look(host)[name].verdict == "unasked"
     item = look(host, **{name: value})[name]
     assert (item.verdict, item.clean) == ("unknown", False)
-    assert "cannot be seen: no kernel file shows it." in item.sentence
+    assert "its value is unknown: no kernel file shows it." in item.sentence

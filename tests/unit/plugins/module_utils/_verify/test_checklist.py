@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import judge
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
@@ -65,7 +66,7 @@ def test_a_layer_that_shall_be_there_and_never_ran_is_wrong(tree: hosts.Host) ->
     item = check(tree, [], layers=["msr"])["msr"]
     assert (item.verdict, item.sentence) == (
         "wrong",
-        "Nothing is stored for it on this host, and it shall be. Run site.yml.",
+        "Nothing is stored for it on this host, but it is required. Run site.yml.",
     )
 
 
@@ -74,22 +75,20 @@ def test_drift_is_named_with_both_values_and_the_way_out(tree: hosts.Host) -> No
     item = check(tree, rows)["resctrl"]
     assert item.verdict == "wrong"
     assert item.sentence == (
-        "resctrl:draft/L3/2 is ff and shall be f. Run site.yml again, or 'sovereign-epyc apply' on the host."
+        "resctrl:draft/L3/2 is ff and should be f. Run site.yml again, or 'sovereign-epyc apply' on the host."
     )
 
 
 def test_many_are_counted(tree: hosts.Host) -> None:
     rows = [verdict(f"irq:{number}/affinity", "0", "1") for number in range(9)]
-    assert "irq:2/affinity is 1 and shall be 0; and 6 more. Run" in check(tree, rows)["irq"].sentence
+    assert "irq:2/affinity is 1 and should be 0; and 6 more. Run" in check(tree, rows)["irq"].sentence
 
 
 def test_what_is_right_now_and_not_at_boot_is_wrong(tree: hosts.Host) -> None:
     rows = [verdict("sysfs:thp/enabled", "always", "always", persistent="drift", reason="set persistent")]
     item = check(tree, rows)["sysfs"]
     assert item.verdict == "wrong"
-    assert item.sentence.startswith(
-        "sysfs:thp/enabled is always as it shall be, and will not be after a boot: set pers"
-    )
+    assert item.sentence.startswith("sysfs:thp/enabled is always as configured, but will not be after a boot: set pers")
 
 
 def test_unknown_is_not_fine(tree: hosts.Host) -> None:
@@ -106,7 +105,7 @@ def test_a_parameter_that_waits_for_a_reboot(tree: hosts.Host, allowed: bool, ex
     rows = [verdict("cmdline:nohz_full", "1-3", None, pending_reboot=True)]
     item = check(tree, rows, allow_pending_reboot=allowed)["cmdline"]
     assert item.verdict == expected
-    assert item.sentence == "cmdline:nohz_full is nothing and shall be 1-3, which waits for a reboot. Run reboot.yml."
+    assert item.sentence == "cmdline:nohz_full is nothing and should be 1-3, which waits for a reboot. Run reboot.yml."
 
 
 def test_waiting_excuses_no_drift(tree: hosts.Host) -> None:
@@ -118,7 +117,7 @@ def test_waiting_excuses_no_drift(tree: hosts.Host) -> None:
 
 
 def test_only_a_boot_parameter_waits_for_a_reboot() -> None:
-    assert not checklist.waits(verdict("irq:irqbalance/banned", "1", "2", pending_reboot=True))
+    assert not judge.waits(verdict("irq:irqbalance/banned", "1", "2", pending_reboot=True))
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_a_file_changed_without_update_grub_is_no_peace(boot: Boot) -> None:
 def test_a_grub_cfg_that_does_not_carry_it_is_a_failure_that_changes_nothing(boot: Boot) -> None:
     before = files(boot)
     boot.ignores = "nohz_full"
-    with pytest.raises(NotApplied, match=r"/boot/grub/grub.cfg does not carry it: wanted '9', found nothing.*put back"):
+    with pytest.raises(NotApplied, match=r"/boot/grub/grub.cfg does not have it: wanted '9', found nothing.*put back"):
         run(boot, knob(boot, "nohz_full=9"))
     assert files(boot) == before
 

@@ -36,7 +36,7 @@ def boot(tree: hosts.Host) -> Boot:
 
 
 def test_nothing_asked_is_refused(boot: Boot) -> None:
-    with pytest.raises(BadRequest, match="Nothing is asked"):
+    with pytest.raises(BadRequest, match="Nothing is requested"):
         knob(boot).wanted()
 
 

@@ -53,7 +53,7 @@ def test_cpus_in_braces_become_numbers(tree: hosts.Host, text: str, setting: str
         (["nohz_full=ccd1}"], ["not opened"]),
         (["nohz_full={nobody}"], ["'nobody' names no CPUs"]),
         (["a=1 b=2"], ["more than one parameter"]),
-        (["a=it's"], ['"\'"', "would not arrive"]),
+        (["a=it's"], ['"\'"', "would not reach"]),
         (["a=$b"], ["'$'"]),
         (["a=b\nc"], ["more than one parameter"]),
         (['a="b\nc"'], ["'\\n'"]),

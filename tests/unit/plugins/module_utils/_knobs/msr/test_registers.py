@@ -93,28 +93,28 @@ def of_family(family: int, prefetch_control: bool | None = True) -> Topology:
     ],
 )
 def test_the_list_of_each_family(register: int, bit: int, family: int, words: str | None) -> None:
-    registers.refuse_strangers(register, bit, of_family(family), allow_undocumented=True)
+    registers.refuse_unwritable(register, bit, of_family(family), allow_undocumented=True)
     if words is None:
-        registers.refuse_strangers(register, bit, of_family(family), allow_undocumented=False)
+        registers.refuse_unwritable(register, bit, of_family(family), allow_undocumented=False)
     else:
         with pytest.raises(BadRequest, match=words):
-            registers.refuse_strangers(register, bit, of_family(family), allow_undocumented=False)
+            registers.refuse_unwritable(register, bit, of_family(family), allow_undocumented=False)
 
 
 def test_cpuid_guards_prefetch_control_even_when_the_undocumented_is_allowed() -> None:
     with pytest.raises(BadRequest, match="has no register 0xc0000108"):
-        registers.refuse_strangers(registers.PREFETCH_CONTROL, 0, of_family(0x17, False), allow_undocumented=True)
+        registers.refuse_unwritable(registers.PREFETCH_CONTROL, 0, of_family(0x17, False), allow_undocumented=True)
 
 
 def test_boost_needs_the_cpu_to_have_it() -> None:
     top = of_family(0x19)
     top.flags = frozenset()
     with pytest.raises(BadRequest, match="no flag cpb"):
-        registers.refuse_strangers(registers.HWCR, 25, top, allow_undocumented=True)
+        registers.refuse_unwritable(registers.HWCR, 25, top, allow_undocumented=True)
 
 
 def test_another_vendors_registers_are_left_alone() -> None:
     top = of_family(6)
     top.vendor = "GenuineIntel"
     with pytest.raises(BadRequest, match="on AMD only; this CPU is GenuineIntel"):
-        registers.refuse_strangers(registers.PREFETCH_CONTROL, 0, top, allow_undocumented=True)
+        registers.refuse_unwritable(registers.PREFETCH_CONTROL, 0, top, allow_undocumented=True)

@@ -13,8 +13,9 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import arguments as server_arguments
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import ik_llama
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary.arguments import FLAGS
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary.capabilities import IK, Capabilities, Option
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary.flags import FLAGS, spelled
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary.flags import spelled
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary.wants import WANTS
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import (
     ASKED,

@@ -201,7 +201,7 @@ def test_what_is_there_is_not_built_and_not_even_asks_for_its_archive(builder: B
     [
         ({"checksum": "md5:d41d8cd98f00b204e9800998ecf8427e"}, "say sha256: and 64 hexadecimal digits"),
         ({"checksum": ""}, "checksum: say which archive it shall be"),
-        ({"checksum": f"sha256:{'1' * 64}"}, f"and asked for is sha256:{'1' * 64}."),
+        ({"checksum": f"sha256:{'1' * 64}"}, f"but sha256:{'1' * 64} was requested."),
         ({"archive": "sources.tar.gz"}, "archive: 'sources.tar.gz' is no URL and no whole path"),
         ({"archive": "ftp://127.0.0.1/x"}, "archive: 'ftp://127.0.0.1/x' cannot be fetched"),
         ({"archive": "/nowhere/x"}, "archive: there is no file /nowhere/x on the host"),
@@ -214,7 +214,7 @@ def test_what_is_there_is_not_built_and_not_even_asks_for_its_archive(builder: B
         ({"jobs": 0}, "jobs: '0' is too few"),
         ({"jobs": -1}, "jobs: '-1' is no whole number"),
         ({"reserve": "much"}, "reserve: 'much' is no amount of memory"),
-        ({"reserve": "900000GiB"}, "does not fit: 1 GiB are to come and 900000.0 GiB shall stay free"),
+        ({"reserve": "900000GiB"}, "does not fit: 1 GiB are needed and 900000.0 GiB must stay free"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_check_too(builder: Builder, options: dict[str, Any], words: str) -> None:
@@ -334,7 +334,7 @@ def held(folder: Path) -> Iterator[None]:
 def test_a_wrong_download_is_removed(builder: Builder) -> None:
     with serving(lambda request: say(request, 200, b"another")) as server:
         sentence = builder.refused(archive=f"{server.url}/x.tar.gz", checksum=f"sha256:{'1' * 64}")
-    assert f"and asked for is sha256:{'1' * 64}. Check both" in sentence and "is removed." in sentence
+    assert f"but sha256:{'1' * 64} was requested. Check both" in sentence and "is removed." in sentence
 
 
 def test_a_download_that_is_none_leaves_nothing(builder: Builder) -> None:

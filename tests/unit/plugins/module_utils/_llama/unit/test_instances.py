@@ -18,7 +18,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory, Need
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Placement, Service
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import instances
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import instances, refusals
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import planned as planning
 from ansible_collections.sovereign.epyc.tests.unit.fakes import services
 
 ASKED = {"name": "chat", "binary": "/opt/llama-server", "model": "/srv/model.gguf"}
@@ -36,27 +37,27 @@ def port() -> Iterator[int]:
 
 def test_a_port_that_another_has_is_refused(port: int) -> None:
     with pytest.raises(BadRequest, match=rf"port {port} of 127\.0\.0\.1 is taken by another program; 'ss -ltnp'"):
-        instances._refuse_a_taken_port(Options.parse({**ASKED, "port": port}), [])
+        refusals.refuse_taken_port(Options.parse({**ASKED, "port": port}), [])
 
 
 def test_a_port_that_the_instance_has_itself_is_not_taken(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     options = Options.parse({**ASKED, "port": port})
-    monkeypatch.setattr(instances.textfile, "read", lambda path: f"ExecStart=x --port {port} --slots\n")
-    instances._refuse_a_taken_port(options, ["chat"])
-    monkeypatch.setattr(instances.textfile, "read", lambda path: "ExecStart=x --port 1 --slots\n")
+    monkeypatch.setattr(refusals.textfile, "read", lambda path: f"ExecStart=x --port {port} --slots\n")
+    refusals.refuse_taken_port(options, ["chat"])
+    monkeypatch.setattr(refusals.textfile, "read", lambda path: "ExecStart=x --port 1 --slots\n")
     with pytest.raises(BadRequest, match="is taken by another program"):
-        instances._refuse_a_taken_port(options, ["chat"])
+        refusals.refuse_taken_port(options, ["chat"])
 
 
 def test_an_address_of_another_host_is_refused() -> None:
     with pytest.raises(BadRequest, match=r"host 192\.0\.2\.1: .* Say an address of this host\."):
-        instances._refuse_a_taken_port(Options.parse({**ASKED, "port": 8080, "host": "192.0.2.1"}), [])
+        refusals.refuse_taken_port(Options.parse({**ASKED, "port": 8080, "host": "192.0.2.1"}), [])
 
 
 def test_a_port_that_begins_alike_is_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instances.textfile, "read", lambda path: "ExecStart=x --port 12345 --slots\n")
-    assert instances._has_port("chat", 12345)
-    assert not instances._has_port("chat", 1234)
+    monkeypatch.setattr(refusals.textfile, "read", lambda path: "ExecStart=x --port 12345 --slots\n")
+    assert refusals._has_port("chat", 12345)
+    assert not refusals._has_port("chat", 1234)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def planned(**asked: object) -> Service:
 
 def test_an_instance_that_is_planned_takes_its_memory() -> None:
     here = FreeMemory({0: 10 * GIB, 1: 10 * GIB, 2: 10 * GIB})
-    instances._reserve(here, planned())
+    planning._reserve(here, planned())
     assert here.available == {0: 7 * GIB, 1: 7 * GIB, 2: 10 * GIB}
 
 
@@ -113,16 +114,16 @@ def test_every_process_of_a_running_instance_gives_its_memory_back(tmp_path: Pat
     tree = services.Service(tmp_path).tree
     tree.put("/proc/200/numa_maps", "7f0000000000 default heap anon=512 dirty=512 N1=512 kernelpagesize_kB=4")
     tree.put("/proc/200/smaps_rollup", services.ROLLUP.rstrip())
-    memory, dummy = zip(*instances._held(Host(tree.fs), "llama.service"))
+    memory, dummy = zip(*planning.held_by(Host(tree.fs), "llama.service"))
     assert len(memory) == 1
     tree.put(f"{services.UNIT}/cgroup.procs", "100\n200")
-    both, dummy = zip(*instances._held(Host(tree.fs), "llama.service"))
+    both, dummy = zip(*planning.held_by(Host(tree.fs), "llama.service"))
     assert both == (memory[0], {1: 512 * 4096})
 
 
 def test_an_instance_in_a_pool_takes_its_pages() -> None:
     here = FreeMemory({0: 10 * GIB, 1: 10 * GIB}, {(0, 2048): 4000, (1, 2048): 4000})
-    instances._reserve(here, planned(hugepages="pool"))
+    planning._reserve(here, planned(hugepages="pool"))
     assert here.available == {0: 10 * GIB, 1: 10 * GIB}
     assert here.free == {(0, 2048): 4000 - 1536, (1, 2048): 4000 - 1536}
 
@@ -137,6 +138,6 @@ def test_a_staged_instance_takes_pages_for_what_is_not_there_yet(tmp_path: Path)
         str(tmp_path / "old"): str(tmp_path / "staged"),
     }
     here = FreeMemory({0: 10 * GIB, 1: 10 * GIB}, {(0, 2048): 100, (1, 2048): 100}, hugetlbfs_kb=2048)
-    instances._reserve(here, service)
+    planning._reserve(here, service)
     assert here.available == {0: 9 * GIB, 1: 9 * GIB}
     assert here.free == {(0, 2048): 99, (1, 2048): 99}

@@ -30,7 +30,7 @@ def service(tmp_path: Path) -> Service:
         ({"cpus": "draft"}, "The plan gives the role draft no CPU"),
         ({"busy_cpus": "99"}, "CPU 99 is not on this host"),
         ({"nodes": "7"}, "there is no node 7 with memory"),
-        ({"interleaved": True}, "interleaved: say with nodes"),
+        ({"interleaved": True}, "interleaved needs nodes: say over which nodes"),
         ({"percent": 0}, "percent: 0 is no share"),
         ({"percent": "many"}, "percent: 'many' is no whole number"),
         ({"hugepages": {"thp": "much"}}, "hugepages.thp: 'much' is no amount of memory"),

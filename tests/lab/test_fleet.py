@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""playbooks/drift.yml on two tuned machines: five faults made by hand, named, repaired, gone.
+"""A fleet from its first site.yml to its drift reports: each host that can be tuned is tuned, and the others are named.
 
-They differ in SKU, kernel and release: Debian 12 and 13.
+Two hosts can be: they differ in SKU, kernel and release, Debian 12 and 13. The tests follow one another: site.yml, a
+reboot that is refused, a reboot, and then five faults made by hand, which are named, repaired and gone.
 """
 
 from __future__ import annotations
@@ -12,20 +13,27 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
+import socket
 
 import pytest
 
 from vepyc.play import run
 
-from .conftest import guest_of
+from .guests import guest_of
+from .test_site import everything
 
+OK = ("-e", "epyc_reboot_ok=true")
+GUARD = "Refuse a host that is not of the SKU that its variables are for"
+STOP = "Stop at a host that did not come back clean"
 #: What the faults need that no default asks for.
 ASKED = {
     "numa_hugepages": [{"pages": 8}],
     "prefetch_draft": {"l1_stride": "disabled"},
 }
-#: For the first of them: its timer fires once, minutes after it booted, and a second time when nobody looks any more.
+#: For the first host. Its timer fires minutes after a boot, and again an hour later, when the tests are over.
 TEXTFILE = {"base_textfile": "/var/lib/node-exporter/sovereign-epyc.prom", "base_textfile_interval": "1h"}
+#: The hosts that can be tuned, for a run of these only.
+BOTH = ("-l", "one,two")
 MSR = """
 import os
 with open("/dev/cpu/CPU/msr", "r+b", buffering=0) as file:
@@ -36,46 +44,108 @@ DROP_IN = "/etc/default/grub.d/95-sovereign-epyc.cfg"
 
 
 class Fleet:
-    """The two machines, and what the callback plugin says of them."""
+    """Two shapes, a host in the group of another SKU, and one that nobody answers for; site.yml has run on them."""
 
     def __init__(self, stack, folders):
-        self.one = stack.enter_context(guest_of("small", "drift-one", folders("one"), kernel="6.1"))
-        self.two = stack.enter_context(guest_of("epyc9354", "drift-two", folders("two")))
+        self.one = stack.enter_context(guest_of("small", "fleet-one", folders("one"), kernel="6.1"))
+        self.two = stack.enter_context(guest_of("epyc9354", "fleet-two", folders("two")))
+        self.wrong = stack.enter_context(guest_of("small", "fleet-wrong", folders("wrong")))
         self.folder = self.one.folder
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            nobody = server.getsockname()[1]
         hosts = {
-            "small": {"one": {"ansible_port": self.one.machine.port, **ASKED, **TEXTFILE}},
+            "small": {
+                "one": {"ansible_port": self.one.machine.port, **ASKED, **TEXTFILE},
+                # What the plan asks for would fit; only the name of the CPU tells.
+                "wrong": {"ansible_port": self.wrong.machine.port, "plan_sku": "9654"},
+            },
             "epyc9354": {"two": {"ansible_port": self.two.machine.port, **ASKED}},
+            "epyc9654": {"gone": {"ansible_port": nobody}},
         }
         children = {group: {"hosts": members} for group, members in hosts.items()}
         (self.folder / "hosts.json").write_text(json.dumps({"all": {"children": children}}))
+        self.wrong_before = everything(self.wrong)
+        self.first = self.play("playbooks/site.yml")
 
     def play(self, playbook, *arguments):
-        """Run a playbook on both as any other test does."""
-        self.one.machine.disconnect()
-        self.two.machine.disconnect()
-        return self.one.play(playbook, *arguments)
+        """Run a playbook on all of them. Some host always fails, so the run has to."""
+        self.disconnect()
+        play = self.one.play(playbook, *arguments, succeeds=False)
+        assert play.returncode != 0, play.output
+        assert {result["host"] for result in play.results if result["status"] == "unreachable"} == {"gone"}
+        return play
 
     def report(self, *command):
-        """Run drift.yml, or another command; return its exit code, its output and the JSON report."""
-        command = command or ("ansible-playbook", "-i", str(self.folder / "hosts.json"), "playbooks/drift.yml")
+        """Run drift.yml on the two, or another command; return its exit code, its output and the JSON report."""
+        drift = ("ansible-playbook", "-i", str(self.folder / "hosts.json"), "playbooks/drift.yml", *BOTH)
         done = run(
-            *command,
+            *(command or drift),
             ANSIBLE_STDOUT_CALLBACK="sovereign.epyc.drift",
             SOVEREIGN_EPYC_DRIFT_JSON=str(self.folder / "report.json"),
             SOVEREIGN_EPYC_DRIFT_HTML=str(self.folder / "report.html"),
         )
         return done.returncode, done.stdout, json.loads((self.folder / "report.json").read_text())
 
+    def disconnect(self):
+        for guest in (self.one, self.two, self.wrong):
+            guest.machine.disconnect()
+
+    def boot_ids(self):
+        return {
+            name: guest.run("cat /proc/sys/kernel/random/boot_id")
+            for name, guest in (("one", self.one), ("two", self.two), ("wrong", self.wrong))
+        }
+
+
+def failed(play):
+    return {result["host"]: result for result in play.results if result["status"] == "failed"}
+
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory):
     with contextlib.ExitStack() as stack:
-        fleet = Fleet(stack, lambda name: tmp_path_factory.mktemp(name))
-        fleet.play("playbooks/site.yml")
-        yield fleet
+        yield Fleet(stack, lambda name: tmp_path_factory.mktemp(name))
 
 
-def test_boot_parameters_wait_until_both_are_rebooted(fleet):
+def hooks(folder, **hosts):
+    """A file of tasks that fails on some hosts."""
+    path = folder / f"{'-'.join(hosts) or 'none'}.yml"
+    tasks = [
+        {
+            "name": "Ask the model",
+            "ansible.builtin.assert": {"that": f"inventory_hostname not in {sorted(hosts.values())}"},
+        }
+    ]
+    path.write_text(json.dumps(tasks))
+    return str(path)
+
+
+def test_site_tunes_those_who_can_be_and_names_the_others(fleet):
+    assert failed(fleet.first).keys() == {"wrong"}, failed(fleet.first)
+    refusal = failed(fleet.first)["wrong"]
+    assert refusal["task"] == GUARD
+    assert refusal["msg"].startswith(
+        "wrong calls its CPU 'AMD EPYC 9754 128-Core Processor', but its variables are for an EPYC"
+    )
+    assert everything(fleet.wrong) == fleet.wrong_before
+    for guest in (fleet.one, fleet.two):
+        checked = guest.run("sovereign-epyc check", check=False)
+        assert not checked.endswith(" 0 not as configured\n"), "boot parameters wait"
+        assert guest.masks("draft")
+
+
+def test_a_drain_that_fails_in_the_first_batch_keeps_the_later_ones_from_being_touched(fleet, tmp_path):
+    before = fleet.boot_ids()
+    drain = hooks(tmp_path, drain="one")
+    batches = ("-e", '{"epyc_reboot_batches": [1, 1]}', "-e", f"reboot_drain_tasks={drain}")
+    play = fleet.play("playbooks/reboot.yml", *OK, *batches, "-l", "one,two,gone")
+    assert play[STOP]["host"] == "one"
+    assert "one did not come back clean, at 'Ask the model'" in play[STOP]["msg"]
+    assert "Ask the model" not in {result["task"] for result in play.results if result["host"] == "two"}
+    assert fleet.boot_ids() == before
+
+
+def test_boot_parameters_that_wait_for_a_reboot_are_drift(fleet):
     code, output, report = fleet.report()
     assert code == 2, output
     assert {one["what"] for one in report["findings"]} == {"boot parameter"}, output
@@ -83,7 +153,35 @@ def test_boot_parameters_wait_until_both_are_rebooted(fleet):
         verdicts = finding["live"], finding["persistent"], finding["pending_reboot"]
         assert verdicts == ("drift", "ok", True)
         assert "sovereign.epyc.reboot" in finding["command"]
-    fleet.play("playbooks/reboot.yml", "-e", "epyc_reboot_ok=true", "-e", '{"epyc_reboot_batches": [2]}')
+
+
+def test_one_that_is_not_healthy_after_its_reboot_is_named_and_the_others_of_its_batch_are_finished(fleet, tmp_path):
+    before = fleet.boot_ids()
+    health = hooks(tmp_path, health="two")
+    batches = ("-e", '{"epyc_reboot_batches": [2]}', "-e", f"reboot_health_tasks={health}")
+    play = fleet.play("playbooks/reboot.yml", *OK, *batches, "-l", "one,two,gone")
+    stops = {
+        result["host"]: result["msg"]
+        for result in play.results
+        if result["task"] == STOP and result["status"] == "failed"
+    }
+    assert stops.keys() == {"two"}, failed(play)
+    assert stops["two"].startswith("two did not come back clean, at 'Ask the model'")
+    after = fleet.boot_ids()
+    assert {name for name in before if before[name] != after[name]} == {"one", "two"}
+    for guest in (fleet.one, fleet.two):  # the proof came before the health check, for both
+        assert guest.run("sovereign-epyc check").endswith(" 0 not as configured\n")
+    healthy = [r["host"] for r in play.results if r["task"] == "Ask the model" and r["status"] == "ok"]
+    assert healthy == ["one"]
+
+
+def test_verify_tells_of_each_host_what_it_is(fleet):
+    play = fleet.play("playbooks/verify.yml", "-e", '{"verify_layers": ["resctrl", "cmdline"]}')
+    assert failed(play).keys() == {"wrong"}, failed(play)
+    assert "Nothing is stored for it on this host, but it is required." in failed(play)["wrong"]["msg"]
+
+
+def test_after_the_reboot_nothing_is_drift(fleet):
     code, output, report = fleet.report()
     assert (code, output.splitlines()[0]) == (0, "Drift of 2 hosts: 2 clean."), output
     assert report["findings"] == []
@@ -95,7 +193,7 @@ def test_five_faults_are_named_and_repaired_by_the_commands_that_are_named(fleet
     one, two = fleet.one, fleet.two
     cpu = one.read("draft", "cpus_list").split(",")[-1].split("-")[-1]
     one.run("echo L3:2=ff >/sys/fs/resctrl/draft/schemata")
-    one.machine.run("python3 -", input=MSR.replace("CPU", cpu))
+    one.python(MSR.replace("CPU", cpu))
     one.run("echo 3 >/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages")
     two.run(f"rm {DROP_IN}")
     two.run("systemctl disable sovereign-epyc.service")
@@ -144,7 +242,7 @@ def test_five_faults_are_named_and_repaired_by_the_commands_that_are_named(fleet
 
 def test_a_check_of_the_site_finds_the_same_as_far_as_it_can(fleet):
     fleet.one.run("echo L3:2=ff >/sys/fs/resctrl/draft/schemata")
-    site = ("ansible-playbook", "-i", str(fleet.folder / "hosts.json"), "playbooks/site.yml", "--check")
+    site = ("ansible-playbook", "-i", str(fleet.folder / "hosts.json"), "playbooks/site.yml", "--check", *BOTH)
     try:
         code, output, report = fleet.report(*site)
     finally:
@@ -154,7 +252,8 @@ def test_a_check_of_the_site_finds_the_same_as_far_as_it_can(fleet):
     assert (finding["what"], finding["where"]) == ("L3 share of group draft", "L3 domain 2")
     assert (finding["live"], finding["persistent"], finding["role"]) == ("drift", "unknown", "cat")
     assert fleet.report(*site)[0] == 0
-    play = fleet.play("playbooks/site.yml", "--check")
+    fleet.disconnect()
+    play = fleet.one.play("playbooks/site.yml", "--check", *BOTH)
     looks = [result for result in play.results if result["task"] == "Look whether a check would find anything"]
     assert [look["reason"] for look in looks] == ["", ""]
     looked = play.executions

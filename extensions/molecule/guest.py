@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Boot the virtual EPYC of a scenario and write how to reach it, or end it.
+
+    guest.py up SCENARIO FOLDER
+    guest.py down SCENARIO
+
+FOLDER has an inventory then, and ssh_config for Testinfra, so that it asks the host without Ansible. It shares
+the connection that Ansible has opened, because a login takes a guest as long as a module.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "lab"))
+
+from vepyc import Machine, up  # noqa: E402
+from vepyc.rundir import RunDir  # noqa: E402
+
+SHAPE = "small"
+SSH_CONFIG = """\
+HostName 127.0.0.1
+Port {port}
+User root
+IdentityFile {key}
+StrictHostKeyChecking no
+UserKnownHostsFile /dev/null
+LogLevel ERROR
+ControlPath ~/.ansible/cp/%h-%p-%r
+"""
+
+
+def run_dir_of(scenario: str) -> RunDir:
+    return RunDir.of(f"molecule-{scenario.replace('_', '-')}")
+
+
+def boot(scenario: str, folder: Path) -> None:
+    """Boot it as it is in the snapshot, even if one of its name is left from before."""
+    end(scenario)
+    machine = up(SHAPE, run_dir_of(scenario).path.name)
+    folder.mkdir(exist_ok=True)
+    hosts = {machine.name: {"ansible_port": machine.port}}
+    (folder / "hosts.json").write_text(json.dumps({"all": {"children": {SHAPE: {"hosts": hosts}}}}))
+    (folder / "ssh_config").write_text(SSH_CONFIG.format(port=machine.port, key=machine.ssh_key))
+    variables = folder / "group_vars"
+    variables.unlink(missing_ok=True)
+    variables.symlink_to(ROOT / "inventories/lab/group_vars")
+
+
+def end(scenario: str) -> None:
+    """End it, if it is there."""
+    run_dir = run_dir_of(scenario)
+    if run_dir.alive():
+        Machine(run_dir).down()
+    elif run_dir.path.exists():
+        run_dir.stop()
+
+
+if __name__ == "__main__":
+    action, *arguments = sys.argv[1:]
+    if action == "up":
+        boot(arguments[0], Path(arguments[1]))
+    else:
+        end(arguments[0])

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plans an instance beside others: those that run and end before it starts, and those that start before it."""
+
+from __future__ import annotations
+
+import os
+
+from ..._kernel import numa_maps
+from ..._kernel.cgroups import processes_of
+from ..._models import model as gguf_model
+from ..._notation import cpulist
+from ..plan import memory as memory_plan
+from ..plan import plan
+from .refusals import refuse_unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..._host.host import Host
+    from ..binary.capabilities import Capabilities
+    from ..plan.memory import FreeMemory
+    from ..plan.options import Options
+    from ..plan.service import Service
+
+    #: Bytes by node, and huge pages by node and size in kB.
+    Held = tuple[dict[int, int], dict[tuple[int, int], int]]
+
+
+def plan_beside(
+    host: Host, options: Options, able: Capabilities, held: Sequence[Held], before: Sequence[Service]
+) -> Service:
+    """Plan an instance in what the host has left: ``held`` is free before it starts, ``before`` are planned already."""
+    model = gguf_model.read(options.model)
+    draft = gguf_model.read(options.draft_model) if options.drafts else None
+    here = memory_plan.free_memory(host, options, [one for one in (model, draft) if one])
+    for memory, pages in held:
+        here.release(memory, pages)
+    for other in before:
+        _reserve(here, other)
+    service = plan.plan_service(options, host, able, model, draft, here)
+    for path in service.files:
+        refuse_unreadable(options, path)
+    for other in before:
+        shared = set(service.placement.busy_cpus) & set(other.placement.busy_cpus)
+        if shared:
+            service.remarks.append(
+                f"CPUs {cpulist.render(shared)} compute for {other.name} and for {options.name}: each is slower while "
+                "the other works. Say with cpus which ones each shall have."
+            )
+    return service
+
+
+def held_by(host: Host, unit: str) -> Iterator[Held]:
+    """Yield what each process of a running instance holds: they end before the new one starts."""
+    default_kb = memory_plan.default_page_kb(host.fs)
+    for process in processes_of(host.fs, unit):
+        anonymous = (numa_maps.read(host.fs, process, ()).kinds or {}).get("anonymous")
+        if anonymous is None:
+            continue
+        huge = sum(size for kb, size in anonymous.page_sizes.items() if kb >= default_kb)
+        share = 1 - huge / anonymous.bytes if anonymous.bytes else 0
+        nodes = anonymous.nodes.items()
+        yield (
+            {node: int(size * share) for node, size in nodes},
+            {(node, default_kb): int(size * (1 - share)) // (default_kb << 10) for node, size in nodes},
+        )
+
+
+def _reserve(here: FreeMemory, service: Service) -> None:
+    """Count as taken what an instance will hold that starts before this one, evenly on its nodes."""
+    nodes, need, kb = service.placement.nodes, service.need, here.default_kb
+    memory, huge = need.total, 0
+    if service.options.hugepages == "pool":
+        memory, huge = 0, need.total
+    elif service.staged:
+        # What lies there already is not free any more.
+        memory = need.total - need.weights
+        huge = sum(os.path.getsize(source) for source, path in service.staged.items() if not os.path.exists(path))
+        kb = here.hugetlbfs_kb or kb
+    pages = memory_plan.pages_for(huge // len(nodes), kb)
+    here.release(dict.fromkeys(nodes, -memory // len(nodes)), {(node, kb): -pages for node in nodes})

@@ -1,0 +1,90 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is refused of instances before a unit is touched, and only shows on the host: names, ports, files, users."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+
+from ..._errors import BadRequest
+from ..._io import textfile
+from ..._io.paths import UNIT_FOLDER
+from ..plan.names import unit_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..plan.options import Options
+
+
+def refuse_what_two_have(options: Sequence[Options]) -> None:
+    names = [one.name for one in options]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadRequest(f"Two instances have the name {name}. Give each one of its own.")
+    owners: dict[int, str] = {}
+    for one in options:
+        for port in (one.port, one.rpc_port):
+            if port is None:
+                continue
+            other = owners.setdefault(port, one.name)
+            if other != one.name:
+                raise BadRequest(f"Instances {other} and {one.name} both have port {port}. Give each one of its own.")
+
+
+def refuse_unreadable(options: Options, path: str) -> None:
+    """Raise BadRequest where the server would not find out before it is started."""
+    user = _user(options.user) if options.user else None
+    groups = os.getgrouplist(options.user, user.pw_gid) if user else []
+    for place, need, word in ((os.path.dirname(path), stat.S_IXOTH, "entered"), (path, stat.S_IROTH, "read")):
+        found = os.stat(place)
+        shift = 0
+        if user:
+            shift = 6 if found.st_uid == user.pw_uid else 3 if found.st_gid in groups else 0
+        if not found.st_mode >> shift & need:
+            who = f"user {options.user}" if user else "the user that systemd makes for it"
+            raise BadRequest(
+                f"{place} cannot be {word} by {who}. Change its mode, as with 'chmod o+rX', or name a user."
+            )
+
+
+def _user(name: str) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        raise BadRequest(f"There is no user {name}. Make one, or leave user out.") from None
+
+
+def refuse_taken_port(options: Options, ours: Sequence[str]) -> None:
+    """Raise BadRequest when another program listens there; ``ours`` are running instances that end before."""
+    # Imported here because most runs of the engine open no socket.
+    import errno
+    import socket
+
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    with socket.socket(family) as probe:
+        # As the server does: connections that have ended do not keep the port.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((options.host, options.port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                if any(_has_port(name, options.port) for name in ours):
+                    return
+                raise BadRequest(
+                    f"port {options.port} of {options.host} is taken by another program; 'ss -ltnp' tells by which. "
+                    "Give the instance another port, or stop that program."
+                ) from None
+            words = os.strerror(error.errno or 0)
+            raise BadRequest(f"host {options.host}: {words}. Say an address of this host.") from None
+
+
+def _has_port(name: str, port: int) -> bool:
+    """Tell whether the unit of an instance as it is now has this port."""
+    words = (textfile.read(f"{UNIT_FOLDER}/{unit_of(name)}") or "").split()
+    return any(pair == ("--port", str(port)) for pair in zip(words, words[1:]))

@@ -1,0 +1,48 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""States that tests start from. The first test that needs one makes it, and it is saved for all later ones.
+
+A state is made anew when the collection, its inventory for the lab or ansible-core has changed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from ansible.release import __version__ as ansible_version
+
+from vepyc import Machine, Preparation
+from vepyc.paths import digest
+
+from .guests import ROOT, Guest
+
+PARTS = ("ansible.cfg", "playbooks", "plugins", "roles", "inventories/lab/group_vars")
+
+
+def collection_digest() -> str:
+    """A digest of all that decides what a playbook of the collection makes of a guest."""
+    files = [path for part in PARTS for path in sorted([ROOT / part, *(ROOT / part).rglob("*")]) if path.is_file()]
+    sources = [path for path in files if "__pycache__" not in path.parts]
+    named = [part for path in sources for part in (str(path.relative_to(ROOT)), path.read_bytes())]
+    return digest([ansible_version, *named])
+
+
+def after_site(name: str, *arguments: str, reboot: bool = False) -> Preparation:
+    """A machine on which site.yml has run with these arguments, and which was rebooted then if it says so."""
+
+    def do(machine: Machine) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            guest = Guest(machine, Path(folder))
+            guest.play("playbooks/site.yml", *arguments)
+            if reboot:
+                guest.play("playbooks/reboot.yml", "-e", "epyc_reboot_ok=true")
+                machine.disconnect()
+
+    return Preparation(name, digest([collection_digest(), *arguments, str(reboot)]), do)
+
+
+#: Tuned with the variables of the lab's inventory; its boot parameters wait for a reboot.
+TUNED = after_site("tuned")

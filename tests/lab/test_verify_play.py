@@ -12,7 +12,7 @@ import pytest
 
 VERIFY = "playbooks/verify.yml"
 CHECK = "Go through the checklist"
-FAIL = "Fail where something is not as it shall be"
+FAIL = "Fail where something is not as configured"
 STORED = "find /var/lib/sovereign-epyc -printf '%p %s %T@ %C@\n' | sort"
 THREADS = """
 import os, threading, time

@@ -75,7 +75,7 @@ def recorded(folder: Path) -> None:
 
 @contextlib.contextmanager
 def room_for_watches(count: int) -> Iterator[None]:
-    """Let so many systems watch files: by default one user has fewer watchers than fifty of them start."""
+    """Raise the limit of file watchers: by default one user may have fewer than fifty systems start."""
     limit = Path("/proc/sys/fs/inotify/max_user_instances")
     before = limit.read_text()
     limit.write_text(str(max(int(before), 128 + 16 * count)))
@@ -140,7 +140,7 @@ class Watch(threading.Thread):
         return sum(self._used.values())
 
     def run(self) -> None:
-        """Look until told to stop."""
+        """Sample until `stop` is called."""
         while not self._done.wait(0.2):
             memory = 0.0
             with contextlib.suppress(psutil.Error):
@@ -154,7 +154,7 @@ class Watch(threading.Thread):
             self.memory = max(self.memory, memory)
 
     def stop(self) -> None:
-        """Look no more."""
+        """End the sampling."""
         self._done.set()
         self.join()
 

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the plan of an instance makes of a llama-server, against the same one with its own defaults.
+"""How fast a llama-server is with the plan of an instance, against the same one with its own defaults.
 
 All servers run at the same time and are asked in turns, one at a time. A figure is the median over all rounds of the
 ratio of generated tokens per second in one round, so that what else goes on hits both sides. The real llama.cpp and the
@@ -84,7 +84,7 @@ def ask_all(servers: Mapping[str, Server], rounds: int) -> Answers:
 
 
 class Watch:
-    """How many processors the servers used, and how many everybody else, since it was made."""
+    """How many processors the servers used, and how many all other programs, since it was made."""
 
     def __init__(self, servers: Mapping[str, Server]) -> None:
         self._servers = list(servers.values())
@@ -124,7 +124,7 @@ def show(figures: Figures, arms: Sequence[Arm], answers: Answers) -> None:
 
 
 def print_texts(arms: Sequence[Arm], answers: Answers) -> None:
-    """Say where an arm answered otherwise than the one it is compared with, and how long both said the same."""
+    """Print where the answer of an arm first differs from that of the arm it is compared with."""
     for arm in arms:
         for kind, prompts in PROMPTS.items() if arm.against else ():
             for number in range(len(prompts)):

@@ -25,7 +25,7 @@ TIMEOUT = 60
 
 
 class ChromiumError(Exception):
-    """There is no browser, or it did not do what it was told."""
+    """There is no browser, or it refused a command."""
 
 
 class Page:
@@ -117,11 +117,11 @@ class Page:
             self.call("Input.dispatchMouseEvent", type=kind, x=spot[0], y=spot[1], button="left", clickCount=1)
 
     def type(self, text: str) -> None:
-        """Type into what has the focus."""
+        """Type into the element that has the focus."""
         self.call("Input.insertText", text=text)
 
     def dark(self, on: bool) -> None:
-        """Have the person prefer a dark page, or a light one."""
+        """Emulate the preference for a dark page, or for a light one."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if on else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Commands of examples, held against the parsers of the programs and the files that they name."""
+"""Commands of examples, checked by the parsers of the programs and against the files that they name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from tools.example_specs import OURS, PLUGINS, ROOT, Wrong, check_variables, source
 
-#: Programs of which any use is taken for right.
+#: Programs whose arguments are not checked.
 PLAIN = {"cat", "cd", "cp", "export", "sha256sum"}
 #: A copy of the example inventory that the pages have the reader make, and where a host keeps its clone.
 COPY = ("inventories/mine", "inventories/example")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What examples are held against: the specifications of modules, and of the variables of roles and playbooks."""
+"""What examples are checked against: the specifications of modules, and of the variables of roles and playbooks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def source(path: str) -> str:
 
 
 def check_task(task: Mapping[str, Any]) -> None:
-    """Hold the options of a task against the specification of its module, where that is one of ours."""
+    """Check the options of a task against the specification of its module, where that is one of ours."""
     for name, options in task.items():
         if not name.startswith(OURS):
             continue
@@ -89,7 +89,7 @@ def variables() -> dict[str, dict[str, Any]]:
 
 
 def check_variables(given: Mapping[str, Any]) -> None:
-    """Hold variables of an inventory against what the roles take."""
+    """Check variables of an inventory against the specifications of the roles."""
     spec = {name: variables()[name] for name in given if name in variables()}
     refuse("variables", ArgumentSpecValidator(deepcopy(spec)).validate(dict(given)).error_messages)
 

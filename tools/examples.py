@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Hold every example that users may copy against what it speaks of.
+"""Check every example that users may copy against the sources.
 
     python -m tools.examples [PAGE ...]
 
 Reads the blocks of the documents and the EXAMPLES of the modules, or of the pages given. Tasks and plays go through the
-syntax check of one ansible-playbook, and their options through the very specifications of the modules; variables
+syntax check of one ansible-playbook, and their options through the specifications of the modules; variables
 through those of the roles; commands through the parsers of the programs. Prints what is wrong and ends with 1.
 """
 
@@ -42,7 +42,7 @@ class Block(NamedTuple):
 
 
 def blocks_of(page: Path) -> Iterator[Block]:
-    """Yield the blocks of a page. One that is only indented has no language, so nobody could check it."""
+    """Yield the blocks of a page. One that is only indented has no language, so it could not be checked."""
     for token in MarkdownIt().parse(page.read_text(encoding="utf-8")):
         if token.type in ("fence", "code_block"):
             name = page.relative_to(ROOT) if page.is_relative_to(ROOT) else page.name
@@ -83,13 +83,13 @@ def check(block: Block) -> tuple[str, str]:
         return "inventory", block.text
     if "images" in data:
         check_environment(data)
-    elif "groups" not in data:  # those are alerts, of which only the names of metrics are ours
+    elif "groups" not in data:  # alerts of Prometheus: only the names of metrics are ours
         check_variables(data)
     return "", ""
 
 
 def check_names(text: str) -> None:
-    """Hold names of metrics and of variables of the environment against the sources."""
+    """Compare names of metrics and of variables of the environment with the sources."""
     metrics = import_module(f"{PLUGINS}.module_utils._drift.metrics").HELP
     known = {*metrics, *re.findall(r"SOVEREIGN_EPYC_\w+", source("plugins/callback/drift.py"))}
     for name in re.findall(r"\b(?:sovereign_epyc|SOVEREIGN_EPYC)_\w+", text):
@@ -109,7 +109,7 @@ def tasks_of(plays: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
 
 
 def check_environment(data: Mapping[str, Any]) -> None:
-    """Hold the definition of an execution environment against the schema of ansible-builder."""
+    """Check the definition of an execution environment against the schema of ansible-builder."""
     from ansible_builder.ee_schema import validate_schema
     from ansible_builder.exceptions import DefinitionError
 

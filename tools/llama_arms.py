@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The servers that `make bench-llama` lets race: a plain one, and those that the engine plans for this very host.
+"""The servers that `make bench-llama` compares: a plain one, and those that the engine plans for this host.
 
 What the unit of a planned one would do is done here without systemd: the commands before and after its start, its
 environment, and the CPUs that it may use. Not its sandbox, which does not touch what is measured.
@@ -42,7 +42,7 @@ DIES_WITH_US = ("setpriv", "--pdeathsig=KILL")
 START_TIMEOUT = 120
 REQUEST_TIMEOUT = 600
 TOKENS = 128
-#: Which line of smaps_rollup tells of the huge pages that the proof of a unit asks for.
+#: Which line of smaps_rollup shows the huge pages that the proof of a unit asks for.
 KINDS = {"thp": "AnonHugePages", "hugetlb": "Hugetlb"}
 #: The word before a command in a unit file that is run as root and outside of the sandbox; a minus lets it fail.
 STEP = re.compile(rf"^ExecStart(Pre|Post)=-?\+?\"?{re.escape(host_paths.COMMAND)}\"? llama (.*)$", re.MULTILINE)
@@ -83,7 +83,7 @@ class Server:
         self.huge = huge
 
     def ask(self, prompt: Prompt, tokens: int = TOKENS) -> Answer:
-        """Let it answer with so many tokens, always with the most probable one, and nothing kept from before."""
+        """Ask for a number of tokens, always the most probable ones, without anything cached from earlier requests."""
         begun = [{"role": "assistant", "content": prompt.begun}] if prompt.begun else []
         asked = {
             "messages": [{"role": "user", "content": prompt.asked}, *begun],
@@ -132,7 +132,7 @@ class Start:
 
 
 def plain(binary: Path, model: Path, port: int) -> Start:
-    """A server that is told nothing but its model and where to listen."""
+    """A server with no options but its model and where to listen."""
     command = [str(binary), "-m", str(model), "--port", str(port)]
     ready = ["await", f"http://127.0.0.1:{port}", "--timeout", str(START_TIMEOUT)]
     return Start(command, {}, os.sched_getaffinity(0), [], [ready], {})
@@ -180,7 +180,7 @@ def served(arm: Arm, binary: Path, model: Path, folder: Path) -> Iterator[Server
         process = subprocess.Popen(
             # When this process is killed, so are its servers.
             [*DIES_WITH_US, "taskset", "--cpu-list", ",".join(map(str, sorted(start.cpus))), *start.command],
-            # Nothing of the shell of whoever runs this reaches a server, as with a unit.
+            # No variable of the caller's shell reaches a server, as with a unit.
             env={"PATH": os.defpath, "HOME": str(folder), **start.environment},
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -196,7 +196,7 @@ def served(arm: Arm, binary: Path, model: Path, folder: Path) -> Iterator[Server
 
 
 def step(words: list[str], log: Path) -> None:
-    """Run a command of the unit as `sovereign-epyc llama` does, and say nothing when it is done."""
+    """Run a command of the unit as `sovereign-epyc llama` does, without its output."""
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         if cli.main(words):
             raise VepycError(f"llama {shlex.join(words)} failed; see {log}")

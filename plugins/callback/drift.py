@@ -188,14 +188,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             raise SystemExit(code)
 
     def _forgive(self, stats: Any) -> None:
-        """Drop errors that a rescue or ignore_errors made good, and add hosts that no task told anything of."""
+        """Drop errors that a rescue or ignore_errors handled, and add hosts that no task reported on."""
         for name in stats.processed:
             row = self.gathering.host(name)
             counts = stats.summarize(name)
             if not counts["failures"] and not counts["unreachable"]:
                 row.error = None
             elif not row.error and not row.findings:
-                self.gathering.fail(name, _report.FAILED, "play", "It failed, and no task told why.")
+                self.gathering.fail(name, _report.FAILED, "play", "It failed, and no task reported why.")
 
     def _previous(self) -> _report.Document | None:
         path = self.get_option("previous") or self.get_option("json")
@@ -225,7 +225,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
 
 def _inventory() -> list[str]:
-    """Return the inventories that somebody named on the command line, as somebody in this folder would name them."""
+    """Return the inventories of the command line, as paths from the present folder."""
     names = list(context.CLIARGS.get("inventory") or [])
     if names == list(constants.DEFAULT_HOST_LIST):
         return []

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What every module of the collection promises, in the words that ansible-doc shows."""
+"""What every module of the collection promises, as ansible-doc shows it."""
 
 from __future__ import annotations
 

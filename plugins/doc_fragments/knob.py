@@ -25,14 +25,14 @@ options:
     description:
       - V(present) makes the settings.
       - V(original) puts back everything that this module ever changed on the host, as it was before the first change,
-        and drops what was stored for the boot service. The other options are without effect then.
+        and drops what was stored for the boot service. The other options have no effect then.
     type: str
     choices: [present, original]
     default: present
   persistent:
     description:
       - Store the request on the host, so that the boot service of the role P(sovereign.epyc.base#role) makes the
-        settings again after every boot. It plans anew, because ids move.
+        settings again after every boot. It plans again, because ids change between boots.
     type: bool
     default: false
   label:

@@ -70,8 +70,8 @@ options:
           - With C(acpi-cpufreq) the kernel's files do not show the state of a policy reliably, so the register is read
             where the kernel module msr is loaded. Kernels older than 6.7 or so need it to let CPUs differ, because they
             show nothing else that could prove it.
-          - When the switch of the whole machine is off, it is switched on for a policy that must boost, and off again
-            in each policy that no setting names.
+          - When the switch of the whole machine is off, it is switched on for a policy that asks for boost, and off
+            again in each policy that no setting names.
         type: bool
       epp:
         description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_drift
-short_description: Hold every setting of a host against what is configured
+short_description: Compare every setting of a host with what is configured
 version_added: 0.1.0
 description:
   - Checks all settings in one run and says for each of them whether it is in force now, whether it will be after a
@@ -19,7 +19,7 @@ extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
   requests:
     description:
-      - What the host must have. A key is the short name of a knob and a label, as C(resctrl/resctrl); a value holds
+      - The requests to check. A key is the short name of a knob and a label, as C(resctrl/resctrl); a value holds
         the options of its module.
       - Without it, the requests that are stored on the host.
     type: dict

@@ -61,8 +61,8 @@ EXAMPLES = r"""
 RETURN = r"""
 diff:
   description:
-    - What differed, by address. The value of a file is a digest, with its mode and owner where those are not as they
-      must be.
+    - What differed, by address. The value of a file is a digest, with its mode and owner where those are not as
+      configured.
     - The value of C(UNIT/enabled) and C(UNIT/active) is systemd's word, such as V(disabled) or V(failed), or null where
       there is no such unit.
   returned: always

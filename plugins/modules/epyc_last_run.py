@@ -29,7 +29,7 @@ options:
     type: list
     elements: str
   inputs:
-    description: A digest of all that the run was asked, the collection itself included.
+    description: A digest of all inputs of the run, the collection itself included.
     type: str
   packages:
     description: Packages that have to be installed, by their names in the distribution. Not with O(remember).
@@ -58,7 +58,7 @@ EXAMPLES = r"""
     inputs: "{{ [hugepages, lookup('sovereign.epyc.collection_digest')] | to_json | hash('sha256') }}"
   register: last_run
 
-- name: Leave it at that
+- name: End the play for a host that would not change
   ansible.builtin.meta: end_host
   when: last_run.holds
 
@@ -74,7 +74,7 @@ holds:
   returned: success
   type: bool
 reason:
-  description: Why it might, empty where RV(holds).
+  description: Why it might change something, empty where RV(holds).
   returned: success
   type: str
   sample: packages are not installed, or only a package manager can tell

@@ -22,12 +22,12 @@ extends_documentation_fragment: sovereign.epyc.attributes
 options:
   distributions:
     description:
-      - The first release of each distribution that will do, in quotes, by the name that Ansible has for it.
-      - Empty lets all of them in.
+      - The oldest supported release of each distribution, in quotes, by the name that Ansible has for it.
+      - Empty accepts all of them.
     type: dict
     default: {}
   kernel:
-    description: The first kernel that will do, in quotes. Empty lets all of them in.
+    description: The oldest supported kernel, in quotes. Empty accepts all of them.
     type: str
     default: ""
   allow_unsupported:

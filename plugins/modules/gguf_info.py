@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gguf_info
-short_description: Read what a model is from its GGUF file, and whether another can draft for it
+short_description: Read the facts of a model from its GGUF file, and whether another model can draft for it
 version_added: 0.1.0
 description:
   - Reads the header of a model on the host, architecture, layers, experts, sizes and vocabulary, without the weights.
@@ -26,7 +26,7 @@ options:
     description: The file of the model that drafts for O(model), in the same way.
     type: path
 notes:
-  - Sizes of tensors are held against the size of the file. Only a checksum shows whether their content is right.
+  - The sizes of tensors are compared with the size of the file. Only a checksum shows whether their content is right.
 """
 
 EXAMPLES = r"""

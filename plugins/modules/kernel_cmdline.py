@@ -12,8 +12,8 @@ version_added: 0.1.0
 description:
   - Sets and removes parameters of the kernel's command line for the next boot. Parameters that are not named stay, in
     their order. It never reboots; RV(reboot_required) says whether one is needed.
-  - After a change each named parameter is there exactly once, with the value asked for, whoever else sets it. Whose
-    value was overridden is a remark.
+  - After a change each named parameter is there exactly once, with the value asked for, even when other files set it. A
+    remark says whose value was overridden.
   - On Debian and Ubuntu all of it is one file, C(/etc/default/grub.d/95-sovereign-epyc.cfg), which takes the named
     parameters out of C(GRUB_CMDLINE_LINUX) and C(GRUB_CMDLINE_LINUX_DEFAULT) as other files set them, and adds its own.
     No other file is edited. The module then runs C(update-grub) and reads C(/boot/grub/grub.cfg) back. It fails, and

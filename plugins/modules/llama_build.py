@@ -14,7 +14,7 @@ description:
     its folder. Nothing of the sources stays.
   - The folder is named after all that goes into the build, which are the archive, the options, the compiler and, with
     C(GGML_NATIVE), the model and flags of the CPU. What is there already is not built again. After an update of the
-    compiler or on another CPU it is another build in another folder, and the old one stays for programs that use it.
+    compiler or on another CPU a new build goes into another folder; the old one stays for programs that still use it.
   - Builds for the CPU of the host (C(GGML_NATIVE)), with C(GGML_RPC), without shared libraries, OpenSSL, curl, tests
     and files from the network. O(cmake_options) go over that.
   - A build that fails leaves nothing but its log, C(FOLDER/KEY.log), which can be watched while it is built.

@@ -11,10 +11,10 @@ short_description: Run instances of llama-server as systemd units, placed on CPU
 version_added: 0.1.0
 description:
   - Plans all instances for this host, writes their units, enables and starts them, and waits until they answer.
-  - The binary is asked what it can do, and whether it takes the very arguments. Nothing is guessed from its version.
+  - The binary is asked for its options, and whether it accepts the planned arguments. Its version decides nothing.
   - Whatever can be refused is refused before a unit is touched, such as a truncated model, a draft with another
     vocabulary, a port that is taken, too little memory for all of them, or a binary that was built for another CPU.
-  - When a new unit does not start, the one before is there again, and runs.
+  - When a new unit does not start, the previous one is put back and runs.
   - An instance is restarted when its unit changed, and only then. Drop-ins that somebody put beside it are removed.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
@@ -150,7 +150,7 @@ options:
         description: How many threads draft.
         type: int
       l3_group:
-        description: The resctrl group whose limits must hold for the threads. It is looked at, not made.
+        description: The resctrl group whose limits must hold for the threads. It is read, not created.
         type: str
       draft_l3_group:
         description: The same for the process of O(instances[].draft_placement=own_ccd).
@@ -303,7 +303,7 @@ services:
       description: Options of M(sovereign.epyc.service_placement) that prove all this of the running service.
       type: dict
 remarks:
-  description: What you should know though nothing failed.
+  description: What you should know although nothing failed.
   returned: always
   type: list
   elements: str

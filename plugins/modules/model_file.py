@@ -41,8 +41,8 @@ options:
       - Without it, only the header of the file is held against its size.
     type: str
   owner:
-    description: The owner, by name or number. A new file belongs to the user who runs the module, one that replaces
-      an old file to the owner of that.
+    description: The owner, by name or number. A new file belongs to the user who runs the module; one that replaces an
+      old file keeps its owner.
     type: str
   group:
     description: The group, by name or number.
@@ -51,7 +51,7 @@ options:
     description:
       - The mode, in octal and in quotes, as V("0640").
       - A new file gets V("0644"), so that a service with a user of its own can read it; one that replaces an old file
-        gets the mode of that.
+        gets its mode.
     type: str
   reserve:
     description: How much of the disk must stay free when all has been fetched.

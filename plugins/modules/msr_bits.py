@@ -84,7 +84,7 @@ options:
         description:
           - The data cache configuration, register C(0xC0011022), which AMD documents for families 12h to 16h, before
             Zen.
-          - On family 17h (Zen) and later it needs O(allow_undocumented). What guides for EPYC say of bits 13 and 15
+          - On family 17h (Zen) and later it needs O(allow_undocumented). What guides for EPYC say about bits 13 and 15
             comes from those older families, and tools disagree; use O(settings[].prefetch_control) there.
         type: dict
         suboptions:

@@ -33,8 +33,7 @@ options:
     default: false
   mount_options:
     description:
-      - Options for the mount. Fails when resctrl is mounted with others, because a new mount resets the groups of all
-        users.
+      - Options for the mount. Fails when resctrl is mounted with others, because a new mount resets all groups.
       - V(cdp) splits L3 into code and data and halves the number of groups.
       - V(mba_mbps) is refused on AMD, whose bandwidth scale is not linear.
     type: list

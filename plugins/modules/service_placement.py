@@ -10,10 +10,10 @@ module: service_placement
 short_description: Prove where the threads and the memory of a running service are
 version_added: 0.1.0
 description:
-  - Reads of a running service where each thread may run and where it ran last, on which nodes the pages of the model
+  - Reads for a running service where each thread may run and where it ran last, on which nodes the pages of the model
     and of anonymous memory lie, which huge pages are in use, and which resctrl groups hold with what occupancy and
     bandwidth.
-  - Holds that against what is asked. Every option that asks for something brings a verdict with a sentence.
+  - Compares that with what is asked. Every option that asks for something returns a verdict with a sentence.
   - What cannot be determined is V(unknown) with the reason, never fine. The module succeeds with any verdict; fail on
     C(clean) where you want to.
   - Cheap for any size of a model. It reads three small files per thread, twice with a window, and two per process,
@@ -71,7 +71,7 @@ options:
   interleaved:
     description:
       - Asks that the weights lie evenly on O(nodes), none of which may have less than nine tenths of its share.
-      - Where no model is mapped, the weights are part of anonymous memory, and that is what must be even.
+      - Where no model is mapped, the weights are part of anonymous memory, and that memory must be even.
     type: bool
     default: false
   hugepages:

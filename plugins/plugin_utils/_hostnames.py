@@ -27,7 +27,7 @@ def fold(names: Iterable[str]) -> str:
 
 
 def _join_padded(families: dict[tuple[str, int, str], list[int]]) -> dict[tuple[str, int, str], list[int]]:
-    """Put 10 to the family of 01 to 09: it has two digits too, and they show no leading zero."""
+    """Join 10 with 01 to 09: it has two digits too, and no leading zero of its own."""
     joined: dict[tuple[str, int, str], list[int]] = {}
     for (start, width, end), numbers in families.items():
         padded = [family[1] for family in families if family[0] == start and family[2] == end and family[1]]

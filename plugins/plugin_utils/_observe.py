@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the results of single tasks tell of drift: those of epyc_drift, and those of any play in check mode.
+"""Drift, read from the results of single tasks: those of epyc_drift, and those of any play in check mode.
 
-In check mode a task says what it would change, as before and after by address where it is one of our modules. It tells
-only whether the running host or what is stored differs, never both; and a task that check mode skips tells nothing.
+In check mode a task says what it would change, as before and after by address where it is one of our modules. It says
+only whether the running host or what is stored differs, never both; and a task that check mode skips says nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def of_drift(result: Mapping[str, Any]) -> Seen | None:
 
 
 def of_check(task: str, role: str, action: str, result: Mapping[str, Any], skipped: bool = False) -> Seen:
-    """Return what a task tells in check mode. ``role`` is the short name of its role, empty for none."""
+    """Return what a task reports in check mode. ``role`` is the short name of its role, empty for none."""
     module = action.rpartition(".")[2]
     if module == LAST_RUN:
         # Where nothing would change, it has looked for all layers; else each of them has a task of its own.
@@ -119,7 +119,7 @@ def _of_addresses(role: str, before: Mapping[str, Any], after: Mapping[str, Any]
 
 
 def _repair(role: str) -> str:
-    """The tags of site.yml have the names of its roles; of other plays nobody knows here how they are run."""
+    """The tags of site.yml are the names of its roles; the command line of another play is not known here."""
     return f"{SITE} --tags {role}" if role in (*origin.ROLES.values(), "base", "llama", "prerequisites") else ""
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 VERSION = 1
 KIND = "sovereign.epyc.drift"
 UNREACHABLE, FAILED, DRIFT, UNKNOWN, CLEAN = "unreachable", "failed", "drift", "unknown", "clean"
-#: What a host can be, in the order of the report: first what somebody has to look at first.
+#: What a host can be, in the order of the report: the most urgent first.
 STATES = (UNREACHABLE, FAILED, DRIFT, UNKNOWN, CLEAN)
 #: Layers in the order of the report.
 ORDER = list(LAYERS)
@@ -231,7 +231,7 @@ def exit_code(document: Document) -> int:
 
 
 def cell(coverage: Mapping[str, Mapping[str, int]], layer: str) -> str:
-    """Return one word on a layer of a host: the worst status of its settings, an empty text where nobody asked."""
+    """Return the worst status of the settings of a layer on a host, an empty text where no request names it."""
     counts = coverage.get(layer, {})
     return next((status for status in reversed(STATUSES) if counts.get(status)), "")
 

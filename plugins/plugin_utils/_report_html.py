@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import Document
 
-#: Each status has a shape of its own, so that nobody has to tell colours apart.
+#: Each status has a shape of its own, so that it is recognised without its colour.
 SHAPES = {"ok": "\u25cf", "drift": "\u25b2", "unknown": "?", "unsupported": "\u25c7", "": "\u00b7"}
 LEGEND = {**words.STATUS_WORDS, "": "not asked for"}
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The report as JUnit XML, for a pipeline: a suite for each host, a case for each layer that somebody asked for."""
+"""The report as JUnit XML, for a pipeline: a suite for each host, a case for each layer that a request names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def render(document: Document) -> str:
         suite = ElementTree.SubElement(root, "testsuite", name=_safe(row["name"]))
         if "error" in row or not row["coverage"]:
             case = _case(suite, row["name"], "reachable" if row["state"] == "unreachable" else "checked")
-            error = row.get("error", {"task": "", "message": "No task told anything of this host."})
+            error = row.get("error", {"task": "", "message": "No task reported on this host."})
             _note(case, "error", error["message"], error["task"])
         for layer in document["layers"]:
             if not cell(row["coverage"], layer["name"]):

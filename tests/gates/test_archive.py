@@ -41,7 +41,7 @@ def test_a_galaxy_server_would_take_it(run: Callable[..., str], tracked: list[Pa
 
 
 def test_it_runs_from_anywhere(run: Callable[..., str], archive: Path, tmp_path: Path) -> None:
-    """Installed where nothing else is, with an inventory elsewhere: every playbook and what it speaks of is found."""
+    """Installed alone, with an inventory elsewhere: every playbook and everything that it names is found."""
     collections, inventory = tmp_path / "collections", tmp_path / "inventory"
     run("ansible-galaxy", "collection", "install", "--offline", "-p", str(collections), str(archive), cwd=tmp_path)
     installed = collections / "ansible_collections/sovereign/epyc"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What users read: the site builds without a warning, and every example is held against what it speaks of."""
+"""What users read: the site builds without a warning, and every example is checked against the sources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._host.te
 ROOT = Path(__file__).parents[2]
 CHECK = (sys.executable, "-m", "tools.examples")
 PATHS = {"PYTHONPATH": ".collections:lab:."}
-# Examples and a word of what is to be said of each.
+# Examples, each with a part of the message that it must give.
 WRONG = {
     "```yaml\n- sovereign.epyc.hugepages: {pools: [{nodes: 2}]}\n```": "pools.nodes",
     "```yaml\n- sovereign.epyc.irq_affinity: {cpus: '{{ cpus }}', irqbalance: kill}\n```": "irqbalance must be one of",
@@ -87,7 +87,7 @@ def test_ansible_doc_reads_every_plugin_and_role(run: Callable[..., str]) -> Non
 
 
 def test_links_between_files_lead_somewhere(tracked: list[Path]) -> None:
-    """Those of the site are checked when it is built; the pages that are read in the clone have nobody for it."""
+    """Links of the site are checked when it is built; those of the pages outside of it are checked here."""
     links = [
         (name, link)
         for name in tracked

@@ -115,7 +115,7 @@ def test_every_text_can_be_read(page: Page, dark: bool) -> None:
     """)
     assert len(ratios) > 50
     assert [name for ratio, name in ratios if ratio < 4.5] == []
-    # It is the ground that changes, not only what is asked for.
+    # The background must change, not only the preference.
     ground = page.run("getComputedStyle(document.body).backgroundColor")
     assert ground == ("rgb(22, 24, 27)" if dark else "rgb(255, 255, 255)")
 

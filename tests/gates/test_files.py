@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Rules for every file of the clone: it names its licence, and it depends on nobody's machine."""
+"""Rules for every file of the clone: it names its licence, and it depends on no particular machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 # cannot carry a comment.
 BARE = {Path("LICENSE"), Path("CHANGELOG.md"), Path("changelogs/changelog.yaml")}
 
-# Written with @ for the dot, and with a space, so that this file does not trip over itself.
+# Written with @ for the dot, and with a space, so that this file does not match its own patterns.
 HOSTS = (
     "pypi@org pythonhosted@org npmjs@org galaxy@ansible@com crates@io rubygems@org golang@org docker@io quay@io "
     "ghcr@io deb@debian@org security@debian@org snapshot@debian@org ftp@debian@org archive@ubuntu@com ports@ubuntu@com "
@@ -71,7 +71,7 @@ def test_tier_is_there(tracked: list[Path], tier: str) -> None:
 
 
 def test_skus_have_the_same_keys() -> None:
-    """Who has read the variables of one SKU has read those of all."""
+    """The variables of all SKUs have the same names, so a reader needs to learn them once."""
     files = sorted(ROOT.glob("inventories/example/group_vars/epyc*.yml"))
     keys = {file.stem: set(re.findall(r"^(\w+):", file.read_text(), re.MULTILINE)) for file in files}
     assert len(keys) > 1

@@ -57,7 +57,7 @@ KernelFS.patch_words = patch_words
 
 
 def check(guest):
-    """The exit code of the host's own check, how much it looked at, and what of that is not as it shall be."""
+    """The exit code of the host's own check, how much it looked at, and what of that is not as configured."""
     done = guest.machine.run("sovereign-epyc check --json", check=False)
     settings = json.loads(done.stdout)["settings"]
     wrong = [row for row in settings if (row["live"], row["persistent"]) != ("ok", "ok")]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A machine for tests of what a request for resctrl groups comes to."""
+"""A machine for tests of how a request for resctrl groups is expanded."""
 
 from __future__ import annotations
 

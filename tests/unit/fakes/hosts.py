@@ -184,7 +184,7 @@ def shape(root: Path, name: str, **changes: Any) -> Host:
 
 @cache
 def standing(name: str) -> Host:
-    """A machine of ``SHAPES`` that tests only read."""
+    """Return a machine of ``SHAPES`` for tests that only read it."""
     return shape(_STANDING / name, name)
 
 

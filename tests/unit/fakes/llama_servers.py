@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Recorded llama-servers, by tools/record_llama_help.py, and what can be asked of each."""
+"""Recorded llama-servers, by tools/record_llama_help.py, and their answers."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Fetcher:
         return self.store.load("model_files.json")
 
     def leave_part(self, content: bytes, validator: str | None = '"one"', url: str = "model.gguf") -> None:
-        """As a run leaves it that ended half way."""
+        """Leave the partial file and the note of a run that was interrupted."""
         self.part.parent.mkdir(exist_ok=True)
         self.part.write_bytes(content)
         facts = {"url": f"{self.server.url}/{url}", "size": len(ONE), "validator": validator}

@@ -33,7 +33,7 @@ class Server:
             do_HEAD = do_POST = do_GET
 
             def log_message(self, *args: object) -> None:
-                """The requests are told by the server above."""
+                """Log nothing: the server above records the requests."""
 
         self.http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.http.daemon_threads = True

@@ -15,7 +15,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UN
 
 
 class Systemd:
-    """What systemctl does to a tree, and what it remembers until it is told to read all files anew."""
+    """What systemctl does to a tree, and what systemd remembers until a daemon-reload."""
 
     def __init__(self, root: Path, started_by: Mapping[str, str]) -> None:
         self.root = root

@@ -48,8 +48,6 @@ options:
     default: {}
 notes:
   - Needs root.
-seealso:
-  - module: sovereign.epyc.epyc_drift
 """
 
 EXAMPLES = r"""

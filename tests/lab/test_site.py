@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _last_run
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_run
 from vepyc.venvs import OLDEST_CORE, venv
 
 from .guests import guest_of
@@ -177,10 +177,10 @@ def test_second_time_is_one_look_though_a_reboot_waits(tuned, how, core):
 
 #: What one may change by hand, in the order in which a later one is told before those above, and what is told of it.
 BY_HAND = {
-    "echo '# edited' >>/usr/sbin/sovereign-epyc": _last_run.OTHER["files"],
-    "systemctl stop sovereign-epyc-watch.service": _last_run.IDLE,
-    "rmmod cpuid": _last_run.UNLOADED,
-    "echo L3:2=ff >/sys/fs/resctrl/draft/schemata": _last_run.UNFIT,
+    "echo '# edited' >>/usr/sbin/sovereign-epyc": last_run.DIFFERS["files"],
+    "systemctl stop sovereign-epyc-watch.service": last_run.IDLE,
+    "rmmod cpuid": last_run.UNLOADED,
+    "echo L3:2=ff >/sys/fs/resctrl/draft/schemata": last_run.DRIFTED,
 }
 
 

@@ -133,13 +133,13 @@ class Files(Knob):
                 value = cpulist.to_mask(cpulist.parse(value), possible[-1] + 1)
             self.fs.write(setting.path, value)
 
-    def same(self, name: str, wanted: str | None, found: str | None) -> bool:
+    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
         """What is not there is off."""
-        return wanted == found or (found is None and wanted == setting_of(name).off)
+        return wanted == found or (found is None and wanted == setting_of(address).off)
 
-    def gone(self, name: str) -> str | None:
+    def gone(self, address: str) -> str | None:
         """Tell of a setting whose file is not there, where that is not the same as off."""
-        setting = setting_of(name)
+        setting = setting_of(address)
         if setting.off is None and self.fs.status(setting.path) is None:
             return f"{setting.path} is not there: {setting.absent}"
         return None
@@ -155,9 +155,9 @@ class Smt(Files):
     #: Whether this run has switched it.
     _switched = False
 
-    def owns(self, name: str) -> bool:
+    def owns(self, address: str) -> bool:
         """Only SMT."""
-        return name == SMT
+        return address == SMT
 
     def wanted(self) -> Settings:
         """Refuse what neither this kernel nor this CPU can do."""
@@ -192,19 +192,19 @@ class Smt(Files):
             ]
         return {SMT: "off" if word == "forceoff" else word}
 
-    def same(self, name: str, wanted: str | None, found: str | None) -> bool:
+    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Off is met by everything that leaves one thread per core."""
         if wanted == "off" and found == "forceoff":
             return True
         return wanted == found or (wanted in ("off", "forceoff") and found in NO_SMT)
 
-    def gone(self, name: str) -> str | None:
+    def gone(self, address: str) -> str | None:
         """Tell that a forced SMT stays off until the next boot, where something else is wanted of it."""
         forced = self.fs.find(setting_of(SMT).path) == "forceoff"
         met = self.options.get("smt") in ("off", False, "forceoff")
         if forced and (self._switched or not met):  # Once switched, only an undo asks.
             return "SMT was forced off, which the kernel keeps until it boots again"
-        return super().gone(name)
+        return super().gone(address)
 
     def write(self, changes: Sequence[Change]) -> None:
         """Switch, and have everybody look again which CPUs there are."""
@@ -216,7 +216,7 @@ class Smt(Files):
 class ForcedSmt(Smt):
     """The last step of forceoff: until all else is done, SMT is only off, so that a failure can still be undone."""
 
-    def owns(self, name: str) -> bool:
+    def owns(self, address: str) -> bool:
         """Nothing: the address is that of Smt."""
         return False
 
@@ -229,9 +229,9 @@ class ForcedSmt(Smt):
 class Plain(Files):
     """Everything but SMT."""
 
-    def owns(self, name: str) -> bool:
+    def owns(self, address: str) -> bool:
         """All but SMT."""
-        return super().owns(name) and name != SMT
+        return super().owns(address) and address != SMT
 
     def wanted(self) -> Settings:
         """Turn the options into the kernel's words, refusing those that it does not offer."""

@@ -83,9 +83,9 @@ class HugePages(Knob):
             found[name] = None if here is None else str(here[0])
         return found
 
-    def gone(self, name: str) -> str | None:
+    def gone(self, address: str) -> str | None:
         """Tell of nodes and page sizes that are no longer there."""
-        node, kb = split(name)
+        node, kb = split(address)
         if pool(self.fs, node, kb) is None:
             return f"node {node} has no memory now, or the kernel has lost pages of {kb} kB"
         return None

@@ -99,9 +99,9 @@ class Msr(Knob):
 
     # The protocol
 
-    def owns(self, name: str) -> bool:
+    def owns(self, address: str) -> bool:
         """All but the kernel modules."""
-        return super().owns(name) and not name.startswith(MODULE)
+        return super().owns(address) and not address.startswith(MODULE)
 
     def wanted(self) -> Settings:
         """Expand the request to bits of CPUs, refusing what this host, its kernel or the allow-list do not let pass."""
@@ -164,9 +164,9 @@ class Msr(Knob):
             except Refused as error:
                 raise Refused(self._why(error, cpu), error.errno, path) from None
 
-    def gone(self, name: str) -> str | None:
+    def gone(self, address: str) -> str | None:
         """An offline CPU has no registers, and without the kernel module nobody sees them."""
-        cpu = split(name)[2]
+        cpu = split(address)[2]
         if has_device(self.fs, cpu, "msr"):
             return None
         if cpu not in online(self.fs):

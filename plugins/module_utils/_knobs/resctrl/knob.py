@@ -98,26 +98,26 @@ class Resctrl(Knob):
 
     # The protocol
 
-    def owns(self, name: str) -> bool:
+    def owns(self, address: str) -> bool:
         """All but the mount."""
-        return super().owns(name) and name != MOUNT
+        return super().owns(address) and address != MOUNT
 
-    def parent(self, name: str) -> str | None:
+    def parent(self, address: str) -> str | None:
         """The group, or the monitor group, that holds a setting."""
-        group, kind, key = split(name)
+        group, kind, key = split(address)
         if kind == "mon" and "/" in key:
-            return address(group, "mon", key.partition("/")[0])
-        return address(group) if kind else None
+            return resctrl.address(group, "mon", key.partition("/")[0])
+        return resctrl.address(group) if kind else None
 
-    def same(self, name: str, wanted: str | None, found: str | None) -> bool:
+    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Threads come and go: only whether all are in the group counts."""
-        if split(name)[1] == "tasks_of":
+        if split(address)[1] == "tasks_of":
             return (wanted == ALL_THREADS) == (found == ALL_THREADS)
         return wanted == found
 
-    def gone(self, name: str) -> str | None:
+    def gone(self, address: str) -> str | None:
         """A unit or process that does not run has no threads to ask about."""
-        dummy, kind, unit = split(name)
+        dummy, kind, unit = split(address)
         if kind == "tasks_of":
             try:
                 threads_of(self.fs, unit)

@@ -37,9 +37,9 @@ class ResctrlMount(Knob):
         self.options = ["mba_MBps" if option == "mba_mbps" else option for option in options or ()]
         self._asked = None if options is None else _options_text(self.options)
 
-    def owns(self, name: str) -> bool:
+    def owns(self, address: str) -> bool:
         """Only the mount itself."""
-        return name == MOUNT
+        return address == MOUNT
 
     def read(self, addresses: Iterable[str]) -> Settings:
         """Return the options of the mount, None where there is no mount."""

@@ -91,7 +91,7 @@ RACES = (
         bar=TEN_TIMES,
     ),
     Race(
-        # The recipe asks for 3.1 GHz on the first CCD, which the kernel turns into the base frequency in silence.
+        # The recipe asks for 3.1 GHz on the first CCD, which the kernel turns into the base frequency silently.
         "cpufreq_per_ccd",
         {"settings": [{"cpus": "all", "governor": "userspace", "speed": "base"}]},
         r"""

@@ -13,7 +13,7 @@ description:
   - Sets what the kernel's cpufreq policies offer, on sets of CPUs by role, by CCD, by node or by number.
   - Knows what each driver can express, C(acpi-cpufreq) and C(amd-pstate) in its active, passive and guided mode, and
     refuses what it cannot, with the nearest thing that works. The kernel itself accepts much of that and does something
-    else in silence.
+    else silently.
   - Writes in an order that the kernel accepts, and reads everything back.
   - A policy may hold several CPUs, such as the two threads of a core. They change together, so asking for different
     values is refused.
@@ -30,7 +30,7 @@ options:
       - A frequency is a text with a unit such as V(2250MHz) or V(2.25GHz), a whole number of kHz, V(lowest),
         V(highest), or V(base) for the frequency that the CPU is sold with.
       - With C(acpi-cpufreq) only P-states can be had, of which an EPYC has three and V(base) is the highest. A
-        frequency between two of them is refused, because the kernel would round it in silence, and so is one above
+        frequency between two of them is refused, because the kernel would round it silently, and so is one above
         V(base), because the hardware boosts by itself. There O(settings[].boost) is what makes CCDs differ above
         V(base).
     type: list
@@ -61,7 +61,7 @@ options:
           - One fixed frequency, through the governor C(userspace), which is chosen when O(settings[].governor) is left
             out.
           - C(amd-pstate) in active mode has none. Set O(settings[].min) and O(settings[].max) to the same there.
-          - The kernel accepts speeds that it does not have, and takes the nearest in silence; this module refuses them.
+          - The kernel accepts speeds that it does not have, and takes the nearest silently; this module refuses them.
         type: str
       boost:
         description:

@@ -77,7 +77,7 @@ options:
             description:
               - Core performance boost; CpbDis, bit 25, is set when it is V(disabled).
               - The cpufreq driver writes the same bit. Prefer the boost of M(sovereign.epyc.cpufreq_per_ccd) where
-                there is such a driver, because this one would overwrite it in silence.
+                there is such a driver, because this one would overwrite it silently.
             type: str
             choices: [enabled, disabled]
       dc_cfg:
@@ -109,7 +109,7 @@ options:
   allow_undocumented:
     description:
       - Allow bits that are not documented for the CPU's family. A wrong bit can hang the machine or spoil its results
-        in silence, so measure, and keep the console at hand.
+        silently, so measure, and keep the console at hand.
       - Does not open the registers that the kernel depends on.
     type: bool
     default: false

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""cpufreq_per_ccd with the real acpi-cpufreq: values that it accepts, changes in silence or refuses, and back."""
+"""cpufreq_per_ccd with the real acpi-cpufreq: values that it accepts, changes silently or refuses, and back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INTENT = {"draft": {"ccds": 1}}
 REFUSED = {
     "the recipe's speed": (
         [{"cpus": "all", "speed": "3.1GHz"}],
-        ["policy0", "3100 MHz cannot be had", "2250 MHz, 1900 MHz, 1500 MHz", "in silence", "boost to true here"],
+        ["policy0", "3100 MHz cannot be had", "2250 MHz, 1900 MHz, 1500 MHz", "silently", "boost to true here"],
     ),
     "between two P-states": ([{"cpus": "3", "max": "2GHz"}], ["policy3", "no P-state", "The nearest is 1900 MHz"]),
     "no unit": ([{"cpus": "all", "max": "2250"}], ["'2250' is no frequency", "2250MHz"]),

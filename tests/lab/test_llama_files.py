@@ -88,7 +88,7 @@ def test_interleaved_over_all_nodes(host):
 
 
 def test_a_node_without_enough_pages_is_named(host):
-    """Its neighbours have pages, and the kernel would take those in silence."""
+    """Its neighbours have pages, and the kernel would take those silently."""
     pool(host, 20, 8, 20, 1)
     said = llama(host, f"stage {MODEL} {FOLDER} --nodes 1", succeeds=False)
     assert "needs 9 pages of 2 MiB, and 1 of them are missing on nodes 1. Enlarge the pool" in said

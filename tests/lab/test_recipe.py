@@ -35,7 +35,7 @@ def options():
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory):
     """What a machine shows after site.yml with the recipe's variables, and the reboot that they need."""
-    # A value that two rows give differently would be an error of the table; the last one would win in silence.
+    # A value that two rows give differently would be an error of the table; the last one would win silently.
     values = {}
     for _step, row in ROWS:
         if "value" in row:

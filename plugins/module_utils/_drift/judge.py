@@ -43,7 +43,7 @@ def survey(
 
 
 def waits(verdict: Verdict) -> bool:
-    """Tell whether a setting waits for a reboot. Not all that lasts does: a daemon is just restarted."""
+    """Return whether a setting waits for a reboot. Not all that lasts does: a daemon is just restarted."""
     row = row_of(verdict.address)
     return verdict.pending_reboot and row is not None and row.needs_reboot
 

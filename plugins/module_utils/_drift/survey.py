@@ -36,7 +36,7 @@ class Survey:
 
     @property
     def clean(self) -> bool:
-        """Tell whether nothing is wrong and nothing unknown."""
+        """Return whether nothing is wrong and nothing unknown."""
         return all(verdict.clean for verdict in self.verdicts)
 
     def findings(self) -> list[findings.Finding]:

@@ -44,7 +44,7 @@ class Verdict:
 
     @property
     def clean(self) -> bool:
-        """Tell whether nothing is wrong and nothing unknown."""
+        """Return whether nothing is wrong and nothing unknown."""
         return self.live == OK and self.persistent == OK
 
     def to_dict(self) -> dict[str, object]:

@@ -87,7 +87,7 @@ class KernelFS:
             return []
 
     def is_dir(self, path: str) -> bool:
-        """Tell whether a directory is there."""
+        """Return whether a directory is there."""
         return os.path.isdir(self._real(path))
 
     def status(self, path: str) -> os.stat_result | None:

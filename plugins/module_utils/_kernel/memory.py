@@ -58,7 +58,7 @@ def mapped(fd: int, size: int) -> Iterator[int]:
 
 
 def is_cached(address: int) -> bool:
-    """Tell whether the mapped page is in the page cache.
+    """Return whether the mapped page is in the page cache.
 
     The kernel shows it only to a process that may write to the file; for others it calls all pages cached.
     """

@@ -62,7 +62,7 @@ class Thread:
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether the thread wanted a CPU for most of the window."""
+        """Return whether the thread wanted a CPU for most of the window."""
         return self.busy is not None and self.busy >= BUSY
 
     def __str__(self) -> str:

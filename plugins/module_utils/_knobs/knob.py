@@ -67,11 +67,11 @@ class Knob:
         return self.read(addresses)
 
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Tell whether two values mean the same; for values that the kernel rounds."""
+        """Return whether two values mean the same; for values that the kernel rounds."""
         return wanted == found
 
     def owns(self, address: str) -> bool:
-        """Tell whether an address is this knob's."""
+        """Return whether an address is this knob's."""
         return address.startswith(f"{self.prefix}:")
 
     def parent(self, address: str) -> str | None:

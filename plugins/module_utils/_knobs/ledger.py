@@ -46,7 +46,7 @@ class Ledger:
     def remember(self, knob: Knob, changes: Sequence[Change]) -> None:
         """Keep the present value of each address that has no original yet; on the disk when this returns.
 
-        What lies in a thing that was not there, was not there either: a mask in a group that we made.
+        A setting of something that did not exist has the original None, as a mask in a group that we made.
         """
         known = self.originals()
         new: Settings = {}
@@ -84,7 +84,7 @@ class Ledger:
 
 
 class Original(Knob):
-    """Wants back what the ledger remembers of another knob, and lets the ledger forget it once it is proven."""
+    """Wants what the ledger remembers of another knob, and has the ledger forget it once it is proven."""
 
     remembered = False
 

@@ -32,8 +32,7 @@ WORKQUEUE = "/sys/devices/virtual/workqueue"
 
 
 class Setting:
-    """A kernel file: the option that sets it, its path, how to read it, which value equals its absence, and the cause
-    of that."""
+    """A kernel file: its option, its path, how to read it, which value its absence equals, and why it may be absent."""
 
     __slots__ = ("absent", "kind", "off", "option", "path")
 
@@ -193,7 +192,7 @@ class Smt(Files):
         return {SMT: "off" if word == "forceoff" else word}
 
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Off is met by everything that leaves one thread per core."""
+        """Every state with one thread per core counts as off."""
         if wanted == "off" and found == "forceoff":
             return True
         return wanted == found or (wanted in ("off", "forceoff") and found in NO_SMT)
@@ -207,7 +206,7 @@ class Smt(Files):
         return super().gone(address)
 
     def write(self, changes: Sequence[Change]) -> None:
-        """Switch, and have everybody look again which CPUs there are."""
+        """Switch SMT, and have the topology read again."""
         self._switched = True
         super().write(changes)
         self.host.renew()
@@ -278,7 +277,7 @@ class Plain(Files):
         return str(int(on))
 
     def _no_watchdog(self, path: str) -> bool:
-        """Tell whether the kernel has no counter: newer ones make the file read-only, older ones refuse any write."""
+        """Return whether the kernel has no counter: newer ones make the file read-only, older ones refuse any write."""
         status = self.fs.status(path)
         read_only = status is not None and not status.st_mode & 0o222
         # ENOTSUPP, which no C library has a name for; it comes before the kernel looks at what is written. A check does

@@ -62,7 +62,7 @@ class WithUnits(Knob):
         return found
 
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare; there are several ways not to run, and what is passing is nothing to go back to."""
+        """Compare. Inactive and failed both count as stopped, and a passing state is not put back."""
         if not _is_state(address) or address.endswith("/enabled") or wanted == "active":
             return wanted == found
         return found in (None, "inactive") if wanted is None else wanted not in STOPPED or found in STOPPED

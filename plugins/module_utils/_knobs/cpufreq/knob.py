@@ -263,7 +263,7 @@ class CpuFreq(Knob):
             time.sleep(GLANCE)
 
     def _write_boost(self, policy: str, after: str | None) -> None:
-        """Write to the files that there are until it is so.
+        """Write each boost file that exists, until boost is as wanted.
 
         The kernel ignores a write to ``boost`` of what that file shows, also when ``cpb`` was written since; and it
         refuses both where the switch of the whole machine, which was written before, already did it.

@@ -4,7 +4,7 @@
 
 """What each cpufreq driver can express of what is asked, as pure functions of policies that were read before.
 
-The kernel takes much that it cannot do and does something else in silence: a speed above the highest P-state becomes
+The kernel takes much that it cannot do and does something else silently: a speed above the highest P-state becomes
 that P-state, a limit between two P-states becomes the lower one. All of that is refused here, with the nearest thing
 that works.
 Sources: drivers/cpufreq/cpufreq.c, cpufreq_userspace.c, acpi-cpufreq.c and amd-pstate.c of the Linux kernel, and what
@@ -31,7 +31,7 @@ USERSPACE, PERFORMANCE, POWERSAVE = "userspace", "performance", "powersave"
 
 
 def plan(policy: Policy, ask: Mapping[str, Any], remarks: list[str]) -> Files:
-    """Return the files of one policy as they shall be, boost excepted. Raises BadRequest for what cannot be had."""
+    """Return the wanted files of one policy, without boost. Raises BadRequest for what the driver cannot do."""
     files: Files = {}
     governor = ask.get("governor") or (USERSPACE if ask.get("speed") else None)
     if governor:
@@ -124,13 +124,13 @@ def _frequency(policy: Policy, what: str, asked: int | str, boost: bool | None) 
         near = min(table, key=lambda state: abs(state - asked))
         raise BadRequest(
             f"{policy}: {what} {show(asked)} is no P-state of {policy.driver}, which has {_list(table)}; the kernel "
-            f"would round it in silence. The nearest is {show(near)}."
+            f"would round it silently. The nearest is {show(near)}."
         )
     if not policy.lowest <= asked <= highest:
         off = " while boost is off" if boost is False else ""
         raise BadRequest(
             f"{policy}: {what} {show(asked)} is outside of what {policy.driver} offers{off}, {show(policy.lowest)} to "
-            f"{show(highest)}; the kernel would clamp it in silence."
+            f"{show(highest)}; the kernel would clamp it silently."
         )
     return asked
 
@@ -155,7 +155,7 @@ def _plan_speed(policy: Policy, ask: Mapping[str, Any], files: Files, remarks: l
     if not low <= speed <= high:
         raise BadRequest(
             f"{policy}: speed {show(speed)} is outside of the limits there, {show(low)} to {show(high)}; the kernel "
-            "would clamp it in silence. Give min and max as well."
+            "would clamp it silently. Give min and max as well."
         )
     files[SPEED] = str(speed)
     _tell_of_boost(policy, "speed", ask, speed, remarks)
@@ -185,7 +185,7 @@ def _plan_preference(policy: Policy, governor: str | None, ask: Mapping[str, Any
 
 
 def plan_boost(policies: Sequence[Policy], asked: Mapping[str, bool], machine: str | None) -> dict[str, str]:
-    """Return boost switches as they shall be: by policy name, and as ``boost`` that of the whole machine.
+    """Return the wanted boost switches: by policy name, and as ``boost`` that of the whole machine.
 
     ``policies`` are all of the host, ``machine`` is what the global switch shows, None where there is none.
     """

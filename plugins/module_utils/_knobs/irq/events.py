@@ -54,7 +54,7 @@ def moments() -> Iterator[None]:
 
 
 def heard(listener: socket.socket, tells: Callable[[bytes], bool]) -> bool:
-    """Tell whether the next message is one of new interrupts, or was lost among too many."""
+    """Return whether the next message is one of new interrupts, or was lost among too many."""
     try:
         return tells(listener.recv(1 << 16))
     except OSError as error:
@@ -64,12 +64,12 @@ def heard(listener: socket.socket, tells: Callable[[bytes], bool]) -> bool:
 
 
 def is_bind(message: bytes) -> bool:
-    """Tell whether a uevent says that a driver was bound to a device."""
+    """Return whether a uevent says that a driver was bound to a device."""
     return message.startswith(b"bind@")
 
 
 def is_link_up(message: bytes) -> bool:
-    """Tell whether an rtnetlink message says that a link was switched on just now.
+    """Return whether an rtnetlink message says that a link was switched on just now.
 
     It is a struct nlmsghdr of 16 bytes and a struct ifinfomsg, whose flags and changed flags are at 8 and 12.
     """

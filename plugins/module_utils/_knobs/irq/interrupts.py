@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The interrupts (IRQs) of a host: which there are, whose they are, and which of them the kernel lets a user move.
+"""The interrupts (IRQs) of a host: which exist, which driver has them, and which the kernel lets a user move.
 
 Source: kernel/irq/proc.c and kernel/irq/irqdesc.c of the Linux kernel, Documentation/core-api/irq/irq-affinity.rst.
 """
@@ -41,7 +41,7 @@ class Irq:
 
 
 def requested(fs: KernelFS) -> list[Irq]:
-    """Return the interrupts that some driver handles. One that nobody handles never comes and is nobody's concern."""
+    """Return the interrupts that some driver handles; the others never come."""
     irqs = []
     for number in sorted(int(name) for name in fs.names(SYS) if name.isdecimal()):
         actions = (fs.find(f"{SYS}/{number}/actions") or "").strip()
@@ -51,7 +51,7 @@ def requested(fs: KernelFS) -> list[Irq]:
 
 
 def movable(fs: KernelFS, number: int) -> bool | None:
-    """Tell whether the kernel lets a user move an interrupt; None where it has vanished.
+    """Return whether the kernel lets a user move an interrupt; None where it has vanished.
 
     The mode of the file tells, since Linux 6.12. Older kernels let anybody try and ask whether the interrupt may be
     moved before they read the text, so a text that names no CPUs gets a true answer and can have no effect: EINVAL for
@@ -70,7 +70,7 @@ def movable(fs: KernelFS, number: int) -> bool | None:
 
 
 def modes_tell(fs: KernelFS) -> bool:
-    """Tell whether this kernel makes the files of interrupts that are its own to place read-only.
+    """Return whether this kernel makes the files of interrupts that are its own to place read-only.
 
     It has some of these among the first 16, such as that of the cascade.
     """

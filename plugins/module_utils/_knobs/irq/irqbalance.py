@@ -113,7 +113,7 @@ class Irqbalance(Knob):
         return found
 
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare CPUs, not their spelling. A daemon that was started before the file changed has not heard of it."""
+        """Compare CPUs, not their spelling. A daemon that started before the file changed still uses the old value."""
         if address == SERVICE and wanted == STOPPED and found is not None:
             return found.endswith(" inactive") and not found.startswith("enabled")
         if address == BANNED:
@@ -147,12 +147,12 @@ class Irqbalance(Knob):
 
     @property
     def installed(self) -> bool:
-        """Tell whether there is an irqbalance that systemd knows."""
+        """Return whether there is an irqbalance that systemd knows."""
         return self._property("LoadState") in ("loaded", "masked")
 
     @property
     def running(self) -> bool:
-        """Tell whether it runs or is about to."""
+        """Return whether it runs or is about to."""
         return self._property("ActiveState") in ("active", "activating", "reloading")
 
     def _property(self, name: str) -> str:

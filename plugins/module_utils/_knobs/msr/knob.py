@@ -113,7 +113,7 @@ class Msr(Knob):
         self._refuse_split_cores(asked)
         if registers.HWCR in {item.register for item in items} and self.host.topology.cpufreq_driver == "acpi-cpufreq":
             self._remarks.append(
-                "The driver acpi-cpufreq writes the boost bit too, and would undo this in silence. Prefer the boost of "
+                "The driver acpi-cpufreq writes the boost bit too, and would undo this silently. Prefer the boost of "
                 "cpufreq_per_ccd, and never use both: each remembers for itself what was before."
             )
         wanted: Settings = {address(*key): str(item.value) for key, item in sorted(asked.items(), key=_by_cpu)}
@@ -219,7 +219,7 @@ class Msr(Knob):
             )
 
     def _ready(self, asked: Iterable[tuple[int, int, int]]) -> bool:
-        """Tell whether registers can be read now; a check that would load the kernel modules first cannot know more."""
+        """Return whether registers can be read now; a check that would have to load kernel modules knows no more."""
         guarded = registers.PREFETCH_CONTROL in {register for register, dummy, dummy in asked}
         guard_unknown = guarded and self.host.topology.prefetch_control is None
         there = has_device(self.fs, first_cpu(self.fs), "msr")
@@ -270,7 +270,7 @@ class Msr(Knob):
         return str(error)
 
     def _tainted(self) -> bool:
-        """Tell whether the kernel was tainted when this run began."""
+        """Return whether the kernel was tainted when this run began."""
         if self._tainted_before is None:
             self._tainted_before = self._taint_now()
         return self._tainted_before

@@ -25,7 +25,7 @@ LOADED = "loaded"
 
 
 def has_device(fs: KernelFS, cpu: int, name: str) -> bool:
-    """Tell whether a CPU has a device such as msr: not while it is offline, nor without the kernel module."""
+    """Return whether a CPU has a device such as msr: not while it is offline, nor without the kernel module."""
     return name in fs.names(f"/dev/cpu/{cpu}")
 
 

@@ -124,7 +124,7 @@ class Expansion:
         return ()
 
     def _offered(self, resource: str) -> bool:
-        """Tell whether the kernel takes a resource. CPUID may show what the kernel is too old for or told to hide."""
+        """Return whether the kernel takes a resource. CPUID may show what the kernel is too old for or told to hide."""
         return not self.able.mount_point or any(split(name)[1] == resource for name in self.found)
 
     def _l3(self, resource: str) -> Settings:
@@ -249,7 +249,7 @@ class Expansion:
                     )
 
     def _overlap(self, after: Settings, names: tuple[str, str], domain: int) -> bool:
-        """Tell whether two groups share a way of a domain, in any of the L3 resources."""
+        """Return whether two groups share a way of a domain, in any of the L3 resources."""
         for resource in self._l3_resources():
             masks = {name: parse_mask(after.get(address(name, resource, str(domain))) or "0") for name in names}
             if overlaps(masks):

@@ -96,7 +96,7 @@ def parse(groups: Sequence[Mapping[str, Any]], default: Mapping[str, Any] | None
 
 
 def _refuse_shared(members: Mapping[str, Sequence[object]], noun: str, holders: str) -> None:
-    """Refuse what is given to two: the kernel would move it to the latter in silence."""
+    """Refuse what is given to two: the kernel would move it to the latter silently."""
     owner: dict[object, str] = {}
     for name, items in members.items():
         for item in items:

@@ -53,12 +53,12 @@ class Option:
 
     @property
     def removed(self) -> bool:
-        """Tell whether the flag is only listed so that its users learn what became of it."""
+        """Return whether the flag is only listed so that its users learn what became of it."""
         return REMOVED in self._words
 
     @property
     def many(self) -> bool:
-        """Tell whether it takes several values, separated by commas."""
+        """Return whether it takes several values, separated by commas."""
         return LIST in self._words
 
     @property
@@ -102,21 +102,21 @@ class Capabilities:
 
     @property
     def pins_work(self) -> bool:
-        """Tell whether the server binds each thread to a CPU of --cpu-mask; False where that is not known."""
+        """Return whether the server binds each thread to a CPU of --cpu-mask; False where that is not known."""
         if self.engine != LLAMA or not self.works("--cpu-mask"):
             return False
         return (self.build or 0) >= PINS_SINCE or self.works(LATER_THAN_PINS)
 
     def works(self, flag: str) -> bool:
-        """Tell whether a flag is there and not removed."""
+        """Return whether a flag is there and not removed."""
         return flag in self.options and not self.options[flag].removed
 
     def takes_value(self, flag: str) -> bool:
-        """Tell whether --help shows a value behind a flag. ik_llama.cpp does not show all of them."""
+        """Return whether --help shows a value behind a flag. ik_llama.cpp does not show all of them."""
         return flag in self.options and bool(self.options[flag].hint)
 
     def takes_many(self, flag: str) -> bool:
-        """Tell whether a flag takes several values at once."""
+        """Return whether a flag takes several values at once."""
         return flag in self.options and self.options[flag].many
 
     def values(self, flag: str) -> tuple[str, ...]:

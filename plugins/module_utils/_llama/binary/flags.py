@@ -58,7 +58,7 @@ def _named(want: str) -> str:
 
 
 def _fits(words: Sequence[str], capabilities: Capabilities) -> bool:
-    """Tell whether each flag works, takes a value where one follows and only there, and offers that value."""
+    """Return whether each flag works, takes a value where one follows and only there, and offers that value."""
     for number, word in enumerate(words):
         if not word.startswith("--"):
             continue

@@ -57,7 +57,7 @@ def capabilities(binary: str) -> Capabilities:
 
 
 def openmp(binary: str) -> bool:
-    """Tell whether its threads are those of OpenMP, which GOMP_CPU_AFFINITY binds; False where that is not known.
+    """Return whether its threads are those of OpenMP, which GOMP_CPU_AFFINITY binds; False where that is not known.
 
     A build with a library for each kind of CPU loads one of them by itself, so those beside the binary count too.
     """

@@ -113,7 +113,7 @@ class Build:
         self.remarks: list[str] = []
 
     def whole(self) -> bool:
-        """Tell whether the build is there already."""
+        """Return whether the build is there already."""
         return all(os.path.isfile(os.path.join(self.folder, name)) for name in (RECORD, f"bin/{SERVER}"))
 
     def check_space(self, coming: int | None) -> None:

@@ -46,7 +46,7 @@ def rendered(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_on(text: str) -> bool:
-    """Tell whether cmake takes a value as true."""
+    """Return whether cmake takes a value as true."""
     return text.upper() not in OFF and not text.upper().endswith("-NOTFOUND")
 
 

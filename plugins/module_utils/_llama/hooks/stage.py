@@ -67,7 +67,7 @@ class Copy:
             return None
 
     def is_staged(self) -> bool:
-        """Tell whether that is the copy of this very source."""
+        """Return whether that is the copy of this very source."""
         found = self.there()
         return found is not None and (found.st_size, found.st_mtime_ns) == (self.size, self.status.st_mtime_ns)
 
@@ -225,7 +225,7 @@ def _nodes(fs: KernelFS, copy: Copy) -> dict[int, int]:
 
 
 def _prove(copy: Copy, policy: Policy, found: dict[int, int]) -> None:
-    """Refuse a copy that lies elsewhere than it shall: the kernel takes other nodes in silence when one has no page."""
+    """Refuse a copy that lies elsewhere than it shall: the kernel takes other nodes silently when one has no page."""
     kind, nodes = policy
     if kind is None or not found:
         return

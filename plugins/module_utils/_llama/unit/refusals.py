@@ -85,6 +85,6 @@ def refuse_taken_port(options: Options, ours: Sequence[str]) -> None:
 
 
 def _has_port(name: str, port: int) -> bool:
-    """Tell whether the unit of an instance as it is now has this port."""
+    """Return whether the unit of an instance as it is now has this port."""
     words = (textfile.read(f"{UNIT_FOLDER}/{unit_of(name)}") or "").split()
     return any(pair == ("--port", str(port)) for pair in zip(words, words[1:]))

@@ -4,7 +4,7 @@
 
 """A short request to a running server of llama.cpp, and what its counters say of it.
 
-A server that dropped its draft in silence answers as any other does: only the counters tell that nothing was guessed.
+A server that dropped its draft silently answers as any other does: only the counters tell that nothing was guessed.
 Source: tools/server/README.md of llama.cpp.
 """
 

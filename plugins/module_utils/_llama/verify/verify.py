@@ -123,7 +123,7 @@ def speculation(name: str, plan: Plan, trial: Trial) -> Item:
             name,
             WRONG,
             f"It answers, but does not speculate, and shall ({kinds}): its unit was changed by hand, or it dropped the "
-            f"draft in silence. {REPAIR} If it stays so, 'journalctl -u {unit_of(name)}' says why.",
+            f"draft silently. {REPAIR} If it stays so, 'journalctl -u {unit_of(name)}' says why.",
         )
     if not trial.tokens:
         return _item("speculation", name, UNKNOWN, f"Not known: {trial.reason}")

@@ -63,6 +63,7 @@ def everything(guest):
 def tuned(tmp_path_factory):
     """The small machine, on which site.yml runs now, for the first time there; other files start from a saved state."""
     with guest_of("small", "site", tmp_path_factory.mktemp("site"), prepared=TUNED, anew=True) as guest:
+        guest.carry_modules()
         yield guest
 
 

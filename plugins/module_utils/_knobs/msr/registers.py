@@ -186,6 +186,6 @@ def refuse_unwritable(register: int, bit: int, top: Topology, allow_undocumented
         )
     if bit not in KNOWN.get(register, ()):
         raise BadRequest(
-            f"{name} is not on the list of documented bits. A wrong bit can hang the machine or spoil its results in "
-            "silence. Set allow_undocumented when you know what it does on this CPU."
+            f"{name} is not on the list of documented bits. A wrong bit can hang the machine or spoil its results "
+            "silently. Set allow_undocumented when you know what it does on this CPU."
         )

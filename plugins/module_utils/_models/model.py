@@ -106,7 +106,7 @@ def read(path: str) -> Model:
     found = sum(len(part.tensors) for part in parts)
     if wanted is not None and wanted != found:
         raise BadRequest(
-            f"{model.path} says that all its parts hold {wanted} tensors, but the {len(parts)} file(s) found hold {found}. "
-            " Parts must keep names like NAME-00001-of-00003.gguf and be in one folder."
+            f"{model.path} says that all its parts hold {wanted} tensors, but the {len(parts)} file(s) found hold "
+            f"{found}. Parts must keep names like NAME-00001-of-00003.gguf and be in one folder."
         )
     return model

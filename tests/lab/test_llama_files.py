@@ -109,7 +109,7 @@ def test_a_model_in_the_cache_of_the_wrong_node(host):
     assert "as the policy wants it" in llama(host, f"place {MODEL} --policy local --nodes 2-3")
     said = llama(host, f"place {MODEL} --policy interleave --nodes 0-3")
     assert said.endswith("dropped, it will be read again.")
-    assert "nothing of it is in the page cache" in llama(host, f"place {MODEL} --policy bind --nodes 0")
+    assert "is not in the page cache" in llama(host, f"place {MODEL} --policy bind --nodes 0")
 
 
 def test_a_model_that_was_read_interleaved(host):
@@ -133,4 +133,4 @@ def test_a_model_in_use_stays(host):
         said = llama(host, f"place {MODEL} --policy bind --nodes 0")
     finally:
         host.run("kill $(cat /run/pid); rm -f /run/mapped /run/pid /run/server.py")
-    assert shares(said)[1] >= 95 and "dropped but for" in said and "(python3)" in said
+    assert shares(said)[1] >= 95 and "dropped, except for" in said and "(python3)" in said

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A model of one layer that knows nothing: all its weights are zero. A server computes a token with it in no time.
+"""A test model of one layer whose weights are all zero: a server computes a token with it very quickly.
 
-It has weights of several types, since each type has code of its own for the instructions of a CPU.
+It has weights of several types, because the server has code of its own for each type and each CPU.
 Source: docs/gguf.md of ggml; the names of values and tensors are those of src/llama-arch.cpp of llama.cpp.
 """
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from typing import Any
 
 WIDTH = 256
-#: Type in the file, and bytes of a row of WIDTH weights.
+#: The number of the type in the file, and the bytes of a row of WIDTH weights.
 F32, Q8_0, Q4_K, Q6_K = (0, 4 * WIDTH), (8, 272), (12, 144), (14, 210)
-#: Letters of struct, by the number that the file has for a type of values.
+#: The numbers of value types in the file, and their format characters for struct.
 UINT32, INT32, FLOAT32, TEXT, ARRAY = 4, 5, 6, 8, 9
 LETTERS = {UINT32: "I", INT32: "i", FLOAT32: "f"}
 ALIGNMENT = 32
 
-#: A vocabulary of the bytes, as the kind "llama" needs them: unknown, begin and end, then one token for each byte.
+#: The smallest vocabulary of the kind "llama": unknown, begin and end, then one token for each byte.
 TOKENS = [b"<unk>", b"<s>", b"</s>", *(b"<0x%02X>" % byte for byte in range(256))]
 UNKNOWN, CONTROL, BYTE = 2, 3, 6
 KINDS = [UNKNOWN, CONTROL, CONTROL, *[BYTE] * 256]
 
 
 def contents() -> bytes:
-    """Return the file."""
+    """Return the content of the GGUF file."""
     values = [
         _value("general.architecture", TEXT, b"llama"),
         _value("general.name", TEXT, b"nothing"),

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One model file on the host: fetched, proven and only then put in its place; the old one stays until that moment.
+"""One model file on the host: downloaded, verified, and only then put in place; until then the old file stays.
 
-A digest of tens of gigabytes takes minutes, so the store remembers it with size, time and inode of the file it is of.
+The digest of a large file takes minutes, so the store remembers it with the size, time and inode of the file.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
     from .._io.store import Store
 
-#: The file in the store: what is known of whole files, and of parts that were left.
+#: The file in the store: what is known of complete files, and of parts of interrupted downloads.
 KNOWN = "model_files.json"
 MODE = 0o644
 
 
 def ensure(options: Mapping[str, Any], store: Store, check: bool = False) -> dict[str, Any]:
-    """Bring a model file to what the options ask for, and return a module's result; with check, only say."""
+    """Make a model file what the options ask for, and return a module's result; with check, change nothing."""
     wanted = Absent if options["state"] == "absent" else Present
     file = wanted(options, store, check)
     file.make()
@@ -48,7 +48,7 @@ def ensure(options: Mapping[str, Any], store: Store, check: bool = False) -> dic
 
 
 class ModelFile:
-    """What both states share. ``before`` and ``after`` hold what differs, by address."""
+    """What both states share. ``before`` and ``after`` hold the differences, by address."""
 
     def __init__(self, options: Mapping[str, Any], store: Store, check: bool) -> None:
         self.options = options
@@ -62,25 +62,25 @@ class ModelFile:
         self.facts: dict[str, Any] = {}
         self.found = _status(self.path)
         if self.found and not stat.S_ISREG(self.found.st_mode):
-            raise BadRequest(f"path: {self.path} is no file but something else; say the whole path of a model file.")
+            raise BadRequest(f"path: {self.path} is not a regular file; give the full path of a model file.")
 
     def make(self) -> None:
-        """Do it."""
-        raise TypeError("a state must be made")
+        """Bring the file to the wanted state."""
+        raise TypeError("a subclass must define make")
 
     def differs(self, what: str, before: str | None, after: str | None) -> None:
-        """Note a difference."""
+        """Record a difference."""
         if before != after:
             self.before[f"model_file:{self.path}{what}"] = before
             self.after[f"model_file:{self.path}{what}"] = after
 
     def known_digest(self) -> str | None:
-        """Return the digest that was taken of this very file; None where it has changed since, or was never taken."""
+        """Return the remembered digest of the file; None when there is none or the file has changed since."""
         known = self.store.load(KNOWN).get("files", {}).get(self.path, {})
         return known.get("sha256") if known and known.get("stamp") == _stamp(self.path) else None
 
     def remember(self, **rows: Mapping[str, object] | None) -> None:
-        """Keep what is known of the whole file (``files``) or of the part (``parts``); None forgets it."""
+        """Store what is known of the complete file (``files``) or of the part (``parts``); None removes the entry."""
         with self.store.lock():
             data = self.store.load(KNOWN)
             for table, row in rows.items():
@@ -91,10 +91,10 @@ class ModelFile:
 
 
 class Absent(ModelFile):
-    """No such file, and no part of it."""
+    """The state absent: neither the file nor a part of it."""
 
     def make(self) -> None:
-        """Remove what is there, and forget it."""
+        """Remove the file, its part, and what the store knows of them."""
         digest = self.known_digest()
         if self.found:
             self.differs("", ALGORITHM + digest if digest else "a file", None)
@@ -107,7 +107,7 @@ class Absent(ModelFile):
 
 
 class Present(ModelFile):
-    """The file, whole and the one that was asked for."""
+    """The state present: the complete file, with the checksum that was asked for."""
 
     def __init__(self, options: Mapping[str, Any], store: Store, check: bool) -> None:
         super().__init__(options, store, check)
@@ -116,32 +116,32 @@ class Present(ModelFile):
         if self.url:
             check_url(self.url)
             if not self.wanted:
-                raise BadRequest("checksum: say with url which file it shall be, as sha256:HEX.")
+                raise BadRequest("checksum: url needs the checksum of the file, as sha256:HEX.")
         self.mode = _mode_in(options.get("mode"))
         self.reserve = bytes_of(options.get("reserve") or "1GiB", "reserve")
         self.timeout = whole(options.get("timeout") or 60, "timeout")
         self.facts = {"downloaded": 0, "resumed": 0}
 
     def make(self) -> None:
-        """Prove the file that is there, or fetch it; then set owner and mode."""
+        """Verify the file that is there, or download it; then set owner and mode."""
         found: str | None = None
         reason: str | None = f"There is no file {self.path} on the host. Give its url, or copy it there first."
         if self.found:
-            found, reason = self._prove()
+            found, reason = self._verify_file()
         if reason and not self.url:
             raise BadRequest(reason)
         if reason:
             self.differs("", found, f"{ALGORITHM}{self.wanted}")
         if reason and self.check:
-            self._foresee()
+            self._check_download()
         elif reason:
             self._fetch()
         self._attributes()
         self.facts["size"] = None if reason and self.check else os.stat(self.path).st_size
         self.facts["checksum"] = f"{ALGORITHM}{self.wanted}" if self.wanted else None
 
-    def _prove(self) -> tuple[str, str | None]:
-        """Return what is there and why it is not what was asked for, None where it is."""
+    def _verify_file(self) -> tuple[str, str | None]:
+        """Return the digest found and the reason why the file is not the wanted one, None when it is."""
         if not self.wanted:
             gguf.read_part(self.path)
             return "a file", None
@@ -161,13 +161,13 @@ class Present(ModelFile):
 
     # Fetching
 
-    def _foresee(self) -> None:
-        """Find out without writing what would keep the file from being fetched."""
+    def _check_download(self) -> None:
+        """Check, without writing, whether the file could be downloaded."""
         left = _status(self.part)
         try:
             remote = head(str(self.url), self.timeout)
         except TuningError as error:
-            self.remarks.append(f"{error} It was only asked for (HEAD), which some servers refuse.")
+            self.remarks.append(f"{error} This was only a HEAD request, which some servers refuse.")
             return
         self._check_space(None if remote.size is None else max(0, remote.size - (left.st_size if left else 0)))
 
@@ -180,7 +180,7 @@ class Present(ModelFile):
         download = Download(str(self.url), self.part, known, self.timeout)
         download.check_space = self._check_space
         download.keep = lambda facts: self.remember(parts=facts)
-        download.begun = lambda: self._or_drop(lambda: gguf.check_begin(self.part))
+        download.begun = lambda: self._remove_if_refused(lambda: gguf.check_begin(self.part))
         progress = self.options.get("progress")
         begun = time.monotonic()
         if progress:
@@ -192,37 +192,37 @@ class Present(ModelFile):
             if progress:
                 textfile.remove(progress)
         if download.resumed:
-            self.remarks.append(f"Went on after {about(download.resumed)} that an earlier run had left.")
+            self.remarks.append(f"Resumed after {about(download.resumed)} from an earlier run.")
         self.facts.update(downloaded=download.have - download.resumed, resumed=download.resumed)
         self.facts["seconds"] = round(time.monotonic() - begun, 1)
-        self._or_drop(lambda: self._judge(digest))
+        self._remove_if_refused(lambda: self._verify_part(digest))
         self._put_in_place()
         self._remember_file()
 
-    def _judge(self, digest: str) -> None:
+    def _verify_part(self, digest: str) -> None:
         gguf.read_part(self.part)
         if digest != self.wanted:
             raise BadRequest(mismatch_on_server(str(self.url), digest, str(self.wanted)))
 
-    def _or_drop(self, judge: Callable[[], None]) -> None:
-        """Let a part be judged, and remove one that is refused: nothing good can come of going on with it."""
+    def _remove_if_refused(self, verify: Callable[[], None]) -> None:
+        """Verify a part and remove it when it is refused: resuming it could not give the right file."""
         try:
-            judge()
+            verify()
         except BadRequest as error:
             textfile.remove(self.part)
             self.remember(parts=None)
-            stays = f" {self.path} is as it was." if self.found else ""
-            raise BadRequest(f"{error}{stays} What was fetched is removed.") from None
+            stays = f" {self.path} is unchanged." if self.found else ""
+            raise BadRequest(f"{error}{stays} The download is removed.") from None
 
     def _check_space(self, missing: int | None) -> None:
-        """Refuse to fetch what the disk does not hold."""
+        """Refuse a download for which the disk has too little space."""
         if missing is None:
-            self.remarks.append(f"{self.url}: the server does not tell the size, so nobody knows whether it fits.")
+            self.remarks.append(f"{self.url}: the server does not report the size, so free space was not checked.")
             return
         check_space(self.path, missing, self.reserve)
 
     def _put_in_place(self) -> None:
-        """Give the part owner and mode, those of the old file where none are asked for, and then the name."""
+        """Give the part its owner and mode, by default those of the old file, and then rename it."""
         old = self.found
         if old:
             os.chown(self.part, old.st_uid, old.st_gid)
@@ -274,7 +274,7 @@ def _status(path: str) -> os.stat_result | None:
 
 
 def _stamp(path: str) -> list[int]:
-    """Return what another content would not have in common with this one."""
+    """Return size, time and inode: together they change when the content changes."""
     found = _status(path)
     return [found.st_size, found.st_mtime_ns, found.st_ino] if found else []
 
@@ -283,5 +283,7 @@ def _mode_in(text: str | None) -> int | None:
     if not text:
         return None
     if text[0] != "0" or not set(text) <= set("01234567") or len(text) > 5:
-        raise BadRequest(f"mode: '{text}' is none; say it in quotes as '0644', because YAML reads it as a number else.")
+        raise BadRequest(
+            f"mode: '{text}' is not a mode; quote it as '0644', because YAML reads it as a number otherwise."
+        )
     return int(text, 8)

@@ -4,8 +4,8 @@
 
 """The header of one GGUF file: its values, its vocabulary, and where its tensors are.
 
-Only the header is read, once from begin to end, whatever the size of the weights. Nothing in it is believed before it
-was held against the size of the file, so that a broken file is refused with a sentence and never eats the memory.
+Only the header is read, once from start to end, whatever the size of the weights. Every length in it is checked against
+the size of the file first, so that a broken file is refused with a sentence and never exhausts the memory.
 Source: docs/gguf.md of ggml, and ggml/include/ggml.h of llama.cpp for the types of tensors.
 """
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
 VERSIONS = (2, 3)
-#: Types of values: how struct reads them. Texts are 8, arrays 9.
+#: Types of values, with their format characters for struct. Texts are 8, arrays 9.
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
-#: Longer arrays of numbers than this are of no use here, and are passed over.
+#: Arrays of numbers that are longer than this are skipped; nothing here needs them.
 KEPT = 1024
 #: The key of the vocabulary. Its texts are kept as bytes: a token need not be UTF-8.
 TOKENS = "tokenizer.ggml.tokens"
@@ -70,24 +70,24 @@ TENSOR_TYPES = {
     40: ("NVFP4", 64, 36),
     41: ("Q1_0", 128, 18),
 }
-#: What files that are no GGUF begin with, and what they are. Most are the answer to a download that went wrong.
+#: The first bytes of files that are not GGUF, and what these files are. Most come from a download that failed.
 FOREIGN = (
     (b"version https://git-lfs", "a pointer of Git LFS, not the file itself: fetch it with 'git lfs pull'"),
-    (b"<", "a page of HTML or XML: the download was answered with a message, so look into the file"),
-    (b"{", "a JSON text: the download was answered with a message, so look into the file"),
-    (b"PK\3\4", "a zip archive, as of PyTorch: convert the model to GGUF"),
+    (b"<", "an HTML or XML page: the server answered the download with a message, so look into the file"),
+    (b"{", "a JSON text: the server answered the download with a message, so look into the file"),
+    (b"PK\3\4", "a zip archive, for example of PyTorch: convert the model to GGUF"),
     (b"\x1f\x8b", "compressed with gzip: unpack it"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it"),
-    (b"tjgg", "in the format GGJT of early 2023, which llama.cpp reads no more: get or convert the model as GGUF"),
-    (b"fmgg", "in the format GGMF of early 2023, which llama.cpp reads no more: get or convert the model as GGUF"),
-    (b"lmgg", "in the format GGML of early 2023, which llama.cpp reads no more: get or convert the model as GGUF"),
+    (b"tjgg", "in the format GGJT of early 2023, which llama.cpp no longer reads: get or convert the model as GGUF"),
+    (b"fmgg", "in the format GGMF of early 2023, which llama.cpp no longer reads: get or convert the model as GGUF"),
+    (b"lmgg", "in the format GGML of early 2023, which llama.cpp no longer reads: get or convert the model as GGUF"),
     (b"FUGG", "a GGUF with its bytes swapped: it is damaged, so get it again"),
-    (b"\0\0\0\0", "empty at its begin: the download did not come to an end, so get it again"),
+    (b"\0\0\0\0", "zero at its start: the download did not finish, so get it again"),
 )
 
 
 class Tensor:
-    """Where a tensor is in the data of its file; ``bytes`` is None for a type that is not in our table."""
+    """Where a tensor is in the data of its file; ``bytes`` is None for a type that TENSOR_TYPES lacks."""
 
     __slots__ = ("bytes", "name", "offset", "type")
 
@@ -112,12 +112,12 @@ class Part:
 
 
 def read_part(path: str) -> Part:
-    """Return what one file holds, which may be one of several; BadRequest says what is wrong with it."""
+    """Read one file, which may be a part of a model; BadRequest says what is wrong with it."""
     return _with_reader(path, _Reader.read)
 
 
 def check_begin(path: str) -> None:
-    """Refuse a file that does not begin as a GGUF file, of which all but the begin may still have to come."""
+    """Refuse a file, possibly not complete yet, that does not begin as a GGUF file."""
     _with_reader(path, _Reader.magic)
 
 
@@ -129,12 +129,12 @@ def _with_reader(path: str, step: Callable[[_Reader], None]) -> Part:
             part.size, part.changed = status.st_size, status.st_mtime_ns
             step(_Reader(file, part))
     except OSError as error:
-        raise BadRequest(f"{path} cannot be read: {error.strerror}. Say the whole path of a GGUF file.") from None
+        raise BadRequest(f"{path} cannot be read: {error.strerror}. Give the full path of a GGUF file.") from None
     return part
 
 
 class _Reader:
-    """Reads one file, and never takes more from it than is left."""
+    """Reads one file, and never more of it than is left."""
 
     def __init__(self, file: BinaryIO, part: Part) -> None:
         self.file = file
@@ -142,10 +142,10 @@ class _Reader:
         self.at = 0
 
     def read(self) -> None:
-        """Fill the part in."""
+        """Fill in the part."""
         self.magic()
         tensors, values = self._number("Q"), self._number("Q")
-        # The smallest entry there can be bounds what can be true.
+        # The smallest possible entries give a limit for these counts.
         if values * 13 + tensors * 24 > self.part.size - self.at:
             raise self._truncated(f"a header of {values} values and {tensors} tensors")
         for number in range(values):
@@ -158,25 +158,25 @@ class _Reader:
         self._check_data(placed)
 
     def magic(self) -> None:
-        """Refuse what is no GGUF file, or one that no EPYC reads."""
-        begin = self._take(min(64, self.part.size), "its begin")
+        """Refuse a file that is not GGUF, or is for big-endian machines."""
+        begin = self._take(min(64, self.part.size), "its start")
         if begin[:4] != b"GGUF":
             reason = next((text for magic, text in FOREIGN if begin.startswith(magic)), "something else")
             if not begin:
                 reason = "empty: the download did not begin, so get it again"
             elif begin[8:9] == b"{" and begin[4:8] == b"\0\0\0\0":
                 reason = "a safetensors file: convert the model to GGUF"
-            raise BadRequest(f"{self.part.path} is no GGUF file. It is {reason}.")
+            raise BadRequest(f"{self.part.path} is not a GGUF file. It is {reason}.")
         self.file.seek(4)
         self.at = 4
         version = self._number("I")
         if version and version & 0xFFFF == 0:
             raise BadRequest(
-                f"{self.part.path} is a GGUF file for big-endian machines; an EPYC is little-endian. Get the other "
-                "one, or convert it with gguf_convert_endian.py of llama.cpp."
+                f"{self.part.path} is a GGUF file for big-endian machines; an EPYC is little-endian. Get the "
+                "little-endian file, or convert it with gguf_convert_endian.py of llama.cpp."
             )
         if version not in VERSIONS:
-            way = "which llama.cpp reads no more: convert it anew" if version == 1 else "and known are 2 and 3"
+            way = "which llama.cpp no longer reads: convert it again" if version == 1 else "but only 2 and 3 are known"
             raise BadRequest(f"{self.part.path} is a GGUF file of version {version}, {way}.")
 
     def _take(self, count: int, what: str) -> bytes:
@@ -251,7 +251,7 @@ class _Reader:
         return tensor
 
     def _check_data(self, tensors: list[Tensor]) -> None:
-        """Hold the tensors against what is left of the file."""
+        """Check that the rest of the file is large enough for the tensors."""
         alignment = self.part.values.get("general.alignment", ALIGNMENT)
         if not isinstance(alignment, int) or alignment <= 0 or alignment % 8:
             raise self._damaged(f"its alignment is {alignment!r}")
@@ -260,8 +260,8 @@ class _Reader:
         need = max((tensor.offset + (tensor.bytes or 0) for tensor in tensors), default=0)
         if need > self.part.data:
             raise BadRequest(
-                f"{self.part.path} is truncated: its tensors need {about(need)} behind the header, and "
-                f"{about(self.part.data)} are there. Get it again, or go on with the download."
+                f"{self.part.path} is truncated: its tensors need {about(need)} after the header, and "
+                f"{about(self.part.data)} are there. Get it again, or resume the download."
             )
 
     def _truncated(self, what: str) -> BadRequest:

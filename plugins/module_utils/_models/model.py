@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A model as its GGUF files describe it: what it is, how large, and with which vocabulary.
+"""A model as its GGUF files describe it: architecture, size and vocabulary.
 
-Of each file only the header is read.
+Only the header of each file is read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Model:
-    """A model, of one file or of several."""
+    """A model, in one file or several."""
 
     def __init__(self, parts: list[Part]) -> None:
         self.parts = parts
@@ -31,21 +31,21 @@ class Model:
 
     @property
     def path(self) -> str:
-        """The first file, which is the one to hand to a server."""
+        """The first file, which is the one to pass to a server."""
         return self.parts[0].path
 
     def number(self, key: str) -> int | None:
-        """Return a whole number, None where there is none of that name."""
+        """Return the whole number of this name; None where there is none."""
         value = self.values.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def of_architecture(self, key: str) -> int | None:
-        """Return a whole number that is stored under the name of the architecture."""
+        """Return the whole number ``ARCHITECTURE.key``; None where there is none."""
         return self.number(f"{self.architecture}.{key}")
 
     @property
     def architecture(self) -> str:
-        """As llama.cpp calls it, for instance llama or qwen3moe."""
+        """The architecture by its name in llama.cpp, for example llama or qwen3moe."""
         return str(self.values.get("general.architecture", ""))
 
     @property
@@ -94,19 +94,19 @@ class Model:
 
 
 def read(path: str) -> Model:
-    """Return the model in a file, and in the others if it is one of several; BadRequest says what is wrong with it."""
+    """Return the model in a file and in its other parts, if there are any; BadRequest says what is wrong with it."""
     parts = [read_part(part) for part in parts_of(path)]
     model = Model(parts)
     for part in parts[1:]:
         if part.values.get("general.architecture", model.architecture) != model.architecture:
-            raise BadRequest(f"{part.path} is a part of another model than {model.path}. Get all parts again.")
+            raise BadRequest(f"{part.path} is not a part of the same model as {model.path}. Get all parts again.")
     if not model.architecture:
-        raise BadRequest(f"{model.path} has no general.architecture: it is a GGUF file, but holds no model.")
+        raise BadRequest(f"{model.path} has no general.architecture: it is a GGUF file, but not a model.")
     wanted = model.number("split.tensors.count")
     found = sum(len(part.tensors) for part in parts)
     if wanted is not None and wanted != found:
         raise BadRequest(
-            f"{model.path} speaks of {wanted} tensors in all its parts, and {found} are in the {len(parts)} file(s) "
-            "found. Parts must keep their names, as NAME-00001-of-00003.gguf, and lie in one folder."
+            f"{model.path} says that all its parts hold {wanted} tensors, but the {len(parts)} file(s) found hold "
+            f"{found}. Parts must keep names like NAME-00001-of-00003.gguf and be in one folder."
         )
     return model

@@ -4,8 +4,8 @@
 
 """Whether one model can draft for another.
 
-A server that is given a draft with another vocabulary says so in one line of its log, answers normally, and never
-speculates. The rules are those of the server, so that they can be asked before it is started.
+A server that gets a draft model with another vocabulary reports it in one line of its log, answers normally, and never
+speculates. The rules here are those of the server, so that a pair can be checked before the server starts.
 Source: common_speculative_are_compatible() in common/speculative.cpp of llama.cpp.
 """
 
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .model import Model
 
-#: By how many tokens the vocabularies may differ at their end, and the first token that is compared.
+#: By how many tokens the sizes of the vocabularies may differ, and the first token that is compared.
 MAY_DIFFER = 128
 FIRST = 5
 
@@ -49,7 +49,7 @@ def _refusals(model: Model, draft: Model) -> list[str]:
 
 
 def _special(name: str, model: Model, draft: Model) -> list[str]:
-    """Compare what both files state; the rest is up to the server, which knows more of each architecture."""
+    """Compare what both files say; where a file says nothing, the server decides by its architecture."""
     add, number = f"tokenizer.ggml.add_{name}_token", f"tokenizer.ggml.{name}_token_id"
     adds = [one.values.get(add) for one in (model, draft)]
     numbers = [one.values.get(number) for one in (model, draft)]
@@ -65,13 +65,13 @@ def _text(token: bytes) -> str:
 
 
 def remarks(model: Model, draft: Model) -> list[str]:
-    """Return what speaks against this pair though a server would take it."""
+    """Return reasons against this pair although a server accepts it."""
     found = []
     if model.experts:
         found.append(
-            f"{model.path} is a mixture of {model.experts} experts: tokens that are verified together wake different "
-            "experts, so that more weights are read for each. On a CPU a draft mostly gains nothing there; n-gram "
-            "speculation costs nothing where it misses."
+            f"{model.path} is a mixture of {model.experts} experts: tokens that are verified together use different "
+            "experts, so that more weights are read for each. On a CPU a draft mostly gains nothing then; n-gram "
+            "speculation costs nothing when it finds no match."
         )
     sizes = [sum(part.data for part in one.parts) for one in (model, draft)]
     if sizes[1] * 4 > sizes[0]:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How far a download is, for whoever waits for it: a module can show nothing until it ends, but a file can."""
+"""The progress of a download: a module shows nothing until it ends, so a file shows it while it runs."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: Seconds between two lines.
-TELLING = 5
+INTERVAL = 5
 
 
 class Progress:
-    """A file with one line on how far a download is, for whoever waits for it."""
+    """A file with one line about the progress of a download."""
 
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.path = path
         self.clock = clock
-        self.told = self.begun = clock()
+        self.written = self.begun = clock()
         self.first: int | None = None
 
     def __call__(self, have: int, total: int | None) -> None:
         now = self.clock()
         self.first = have if self.first is None else self.first
-        if now - self.told < TELLING:
+        if now - self.written < INTERVAL:
             return
-        self.told = now
+        self.written = now
         speed = max(1, round((have - self.first) / (now - self.begun)))
         text = f"{about(have)}, {about(speed)}/s"
         if total:
             left = round((total - have) / speed)
             text = f"{about(have)} of {about(total)} ({100 * have // total} %), {about(speed)}/s, {left} s left"
-        # Nobody must fail to get a model because nobody can be told of it.
+        # A download must not fail because its progress cannot be written.
         with suppress(TuningError):
             textfile.replace(self.path, f"{text}\n")

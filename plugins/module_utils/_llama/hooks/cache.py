@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""On which nodes a file lies in the page cache, and how it leaves it when those are the wrong ones.
+"""On which nodes the page cache holds a file, and how to drop the file from it when those are the wrong nodes.
 
-A page of a file stays on the node where it was first read, whoever maps it later, so that a memory policy has no
-effect on a model that is cached already. A sample tells: a page of it that is in the cache (mincore) is mapped by
-reading a byte, which does not move it, and then the kernel is asked for its node (move_pages without a destination).
+A page of a file stays on the node where it was first read, whoever maps it later. So a memory policy has no effect on
+a model that is already cached. We look at a sample of pages: a page that is in the cache (mincore) is mapped by reading
+one byte, which does not move it, and then the kernel reports its node (move_pages without a destination).
 Source: mincore(2), move_pages(2), posix_fadvise(2); mm/mincore.c and mm/migrate.c of the Linux kernel.
 """
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 POLICIES = ("bind", "interleave", "local")
-#: So many pages tell within two hundredths, of however many there are.
+#: A sample of this size gives shares within two percent, for a file of any size.
 SAMPLE = 4096
-#: The share of the sample that may lie elsewhere.
+#: The share of the cached pages that may lie on other nodes.
 TOLERATED = 0.1
-#: Pages are dealt out to nodes in turn; steps of this part of a stride meet no such rhythm.
+#: Interleaved pages go to the nodes in turn. Steps of this fraction of a stride do not repeat in the same cycle.
 GOLDEN = 0.6180339887498949
 
 
 class Cached:
-    """What a sample says of a file: how many pages were looked at, and how many of them are cached on which node."""
+    """The sample of a file: how many pages were looked at, and how many of them are cached on each node."""
 
     def __init__(self, looked: int, nodes: dict[int, int]) -> None:
         self.looked = looked
@@ -49,10 +49,10 @@ class Cached:
         """Return the share of the cached pages that would have to move for the policy."""
         if not self.pages:
             return 0.0
-        here = {node: self.nodes.get(node, 0) for node in nodes}
+        cached = {node: self.nodes.get(node, 0) for node in nodes}
         if policy != "interleave":
-            return 1 - sum(here.values()) / self.pages
-        return sum(max(0.0, self.pages / len(nodes) - count) for count in here.values()) / self.pages
+            return 1 - sum(cached.values()) / self.pages
+        return sum(max(0.0, self.pages / len(nodes) - count) for count in cached.values()) / self.pages
 
     def __str__(self) -> str:
         shares = [f"node {node} {100 * count / self.pages:.0f} %" for node, count in sorted(self.nodes.items())]
@@ -60,31 +60,31 @@ class Cached:
 
 
 def place(path: str, policy: str, nodes: Sequence[int]) -> str:
-    """Drop a file from the page cache when it lies elsewhere than a policy wants, and return a sentence on it."""
+    """Drop a file from the page cache when it is not where a policy wants it, and return a sentence on the result."""
     want = f"{policy} on nodes {cpulist.render(nodes)}"
     cached = look(path)
     if not cached.pages:
-        return f"{path}: nothing of it is in the page cache, so it will be read under the policy ({want})."
+        return f"{path} is not in the page cache, so it will be read under the policy ({want})."
     share = 100 * cached.pages / cached.looked
     found = f"{path}: {share:.0f} % of it is in the page cache, of that {cached}"
     if cached.elsewhere(policy, nodes) <= TOLERATED:
         return f"{found}, as the policy wants it ({want})."
     drop(path)
     left = look(path)
-    astray = f"{found}, and the policy wants {want}"
+    misplaced = f"{found}, but the policy wants {want}"
     if not left.pages:
-        return f"{astray}: dropped, it will be read again."
+        return f"{misplaced}: dropped, it will be read again."
     stays = 100 * left.pages / left.looked
-    users = ", ".join(mapped_by(path)) or "nobody whom this user may see"
-    return f"{astray}: dropped but for {stays:.0f} % that stay where they are, because they are in use by {users}."
+    users = ", ".join(mapped_by(path)) or "processes that this user cannot see"
+    return f"{misplaced}: dropped, except for {stays:.0f} % that stay because they are in use by {users}."
 
 
 def look(path: str) -> Cached:
-    """Return where a sample of a file's pages lies."""
+    """Return on which nodes a sample of a file's pages is cached."""
     with _opened(path) as (fd, size):
         if os.geteuid() not in (0, os.fstat(fd).st_uid) and not os.access(path, os.W_OK):
             raise TuningError(
-                f"{path}: what of it is in the page cache, the kernel tells only root and whoever may write to it. "
+                f"{path}: only root, and users who may write to the file, can see what of it is in the page cache. "
                 "In a unit, begin the line with '+'."
             )
         count = -(-size // SMALL)
@@ -101,16 +101,16 @@ def look(path: str) -> Cached:
 
 
 def sample(count: int) -> list[int]:
-    """Return the numbers of all pages, or of one in each stride of them."""
+    """Return the numbers of all pages, or of one page from each stride when there are many."""
     if count <= SAMPLE:
         return list(range(count))
     return sorted({int((at + at * GOLDEN % 1) * count / SAMPLE) for at in range(SAMPLE)})
 
 
 def drop(path: str) -> None:
-    """Have the kernel forget what it holds of a file; pages that somebody maps stay."""
+    """Drop a file from the page cache; pages that a process maps stay."""
     with _opened(path) as (fd, dummy):
-        with suppress(OSError):  # A disk that nobody writes to may know no such thing.
+        with suppress(OSError):  # A read-only file system may not support it.
             os.fsync(fd)  # Pages that are not on the disk yet would stay.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 

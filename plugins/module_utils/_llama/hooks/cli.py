@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the unit of a server of llama.cpp runs before it starts, until it serves, and before it stops.
+"""Commands that the unit of a llama.cpp server runs before it starts, until it serves, and before it stops.
 
-Exit codes: 0 when it is done, 1 when it failed, with one sentence.
+Exit codes: 0 for success; 1 for failure, with one sentence that says why.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 USAGE = """usage: sovereign-epyc llama COMMAND
 
   await URL --timeout SECONDS
-            wait until the server answers that it serves; ends at once when the process $MAINPID has ended
+            wait until the server reports that it serves; stop waiting when the process $MAINPID has ended
   drain URL --timeout SECONDS [--key-file FILE]
-            wait until it has no request in work
+            wait until the server has no request in progress
   stage FILE FOLDER [--nodes LIST] [--policy bind|interleave] [--replace]
             copy a model to a hugetlbfs, with pages of these nodes; --replace removes an older copy first
-            when there is no room for both
+            when there is not enough room for both
   place FILE --policy bind|interleave|local --nodes LIST
-            drop a model from the page cache when it lies on other nodes than these
+            drop a model from the page cache when it is cached on other nodes than these
   home PROCESS --cpus LIST
-            let the threads of a server that do not compute run on these CPUs
+            move the threads of a server that do not compute to these CPUs
 """
 
 
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parse(words: Sequence[str], names: Sequence[str], needed: Sequence[str], others: Sequence[str]) -> Options | None:
-    """Return what was given by name, None for what the command does not take. An option has a value, but for one."""
+    """Return the given values by name, or None for a usage error. Every option but --replace takes a value."""
     given: Options = {}
     left = list(words)
     places = list(names)
@@ -96,7 +96,7 @@ def _stage(given: Options) -> str:
     fs = KernelFS(read_only=True)
     kind = given.get(POLICY) or ("bind" if NODES in given else None)
     if kind not in (None, "bind", "interleave"):
-        raise BadRequest(f"{POLICY}: a copy cannot be staged with '{kind}'; say bind or interleave.")
+        raise BadRequest(f"{POLICY}: a copy cannot be staged with '{kind}'; use bind or interleave.")
     nodes = nodes_of(fs, given.get(NODES, "all"), NODES) if kind else ()
     return stage.stage(fs, given["file"], given["folder"], (kind, nodes), REPLACE in given)
 
@@ -106,7 +106,7 @@ def _place(given: Options) -> str:
     from . import cache
 
     if given[POLICY] not in cache.POLICIES:
-        raise BadRequest(f"{POLICY}: there is no '{given[POLICY]}'; say {', '.join(cache.POLICIES)}.")
+        raise BadRequest(f"{POLICY}: '{given[POLICY]}' is unknown; use {', '.join(cache.POLICIES)}.")
     nodes = nodes_of(KernelFS(read_only=True), given[NODES], NODES)
     return "\n".join(cache.place(part, given[POLICY], nodes) for part in parts_of(given["file"]))
 
@@ -117,21 +117,21 @@ def _home(given: Options) -> str:
 
     process, cpus = given["process"], cpulist.parse(given[CPUS])
     if not process.isdecimal():
-        raise BadRequest(f"'{process}' is no number of a process.")
+        raise BadRequest(f"'{process}' is not a process ID.")
     count = http_threads.move(KernelFS(read_only=True), int(process), cpus)
-    return f"{count} threads of process {process} may run on CPUs {cpulist.render(cpus)} and nowhere else."
+    return f"{count} threads of process {process} now run only on CPUs {cpulist.render(cpus)}."
 
 
 def _seconds(given: Options) -> float:
     text = given[TIMEOUT]
     if not text.replace(".", "", 1).isdecimal():
-        raise BadRequest(f"{TIMEOUT}: '{text}' is no number of seconds.")
+        raise BadRequest(f"{TIMEOUT}: '{text}' is not a number of seconds.")
     return float(text)
 
 
 TIMEOUT, KEY_FILE, NODES, POLICY, REPLACE = "--timeout", "--key-file", "--nodes", "--policy", "--replace"
 CPUS = "--cpus"
-#: The words that a command takes, the options that it needs, those that it takes, and what it does.
+#: By command: its positional arguments, its required options, its other options, and the function that runs it.
 COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[[Options], str]]] = {
     "await": (("url",), (TIMEOUT,), (), _await),
     "drain": (("url",), (TIMEOUT,), (KEY_FILE,), _drain),

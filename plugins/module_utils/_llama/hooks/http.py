@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A server of llama.cpp: what it is asked, and how to wait until it serves and until it has nothing left to do.
+"""HTTP requests to a llama.cpp server, and how to wait until it serves or until it is idle.
 
 ``/health`` answers 503 while the model is read and 200 from then on, without a key, also when all slots are busy.
-``/metrics`` needs the key and tells how many requests are in work. A server that gets its signal to end while one of
-them is in work and not streamed would hang until the client leaves.
+``/metrics`` needs the key and reports how many requests are in progress. A server that gets SIGTERM while a request
+that is not streamed is in progress hangs until the client disconnects.
 Source: tools/server/README.md of llama.cpp.
 """
 
@@ -24,15 +24,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional
 
-    #: The status, None where nobody takes the connection; and the body, or why there is none.
+    #: The status, None where there was no answer; and the body, or the reason why there is none.
     Answer = tuple[Optional[int], str]
 
 IN_WORK = ("llamacpp:requests_processing", "llamacpp:requests_deferred")
-#: Seconds between two questions, and for one that asks whether a server lives.
+#: Seconds between two requests, and the timeout of one health check.
 PAUSE = 0.2
-ONE_QUESTION = 5.0
+HEALTH_TIMEOUT = 5.0
 LARGEST_ANSWER = 1 << 20
-REFUSED = "nobody takes the connection"
+REFUSED = "the connection is refused"
 
 
 def await_health(url: str, timeout: float, process: int | None = None, clock: Any = time) -> str:
@@ -43,18 +43,18 @@ def await_health(url: str, timeout: float, process: int | None = None, clock: An
         left = timeout - (clock.monotonic() - begun)
         if left <= 0:
             raise TuningError(
-                f"{url} does not serve after {timeout:g} s: {last}. The journal of the unit tells how far it came; a "
-                "large model needs a longer time."
+                f"{url} does not serve after {timeout:g} s: {last}. The journal of the unit says how far it came; a "
+                "large model needs more time."
             )
-        status, text = ask(url, "/health", min(left, ONE_QUESTION))
+        status, text = ask(url, "/health", min(left, HEALTH_TIMEOUT))
         if status == 200 and _is_llama(text):
             return f"{url} serves after {clock.monotonic() - begun:.1f} s."
         if status not in (None, 503):
             raise TuningError(
-                f"{url}/health answers {status} and is no server of llama.cpp: another program has this port."
+                f"{url}/health answers {status} and is not a llama.cpp server: another program uses this port."
             )
         last = text if status is None else "it is reading the model (503)"
-        # Asked after the question, because the server may have ended while it was asked.
+        # Checked after the request, because the server may have ended during it.
         if process is not None and _ended(process):
             raise TuningError(
                 f"{url} will not serve: its process {process} has ended. The journal of the unit says why."
@@ -63,24 +63,26 @@ def await_health(url: str, timeout: float, process: int | None = None, clock: An
 
 
 def drain(url: str, timeout: float, key: str | None = None, clock: Any = time) -> str:
-    """Wait until a server has no request in work and return a sentence on it; one that is gone has none."""
+    """Wait until a server is idle and return a sentence on it; a server that has ended is idle."""
     begun = clock.monotonic()
     found = "it has not answered"
     while True:
         left = timeout - (clock.monotonic() - begun)
         if left <= 0:
-            raise TuningError(f"{url} is not idle after {timeout:g} s: {found}. What stops it now cuts that off.")
-        # The answer comes between two batches, and a long prompt is one batch after the other.
+            raise TuningError(
+                f"{url} is not idle after {timeout:g} s: {found}. Stopping it now cuts these requests off."
+            )
+        # The server answers between two batches, and a long prompt takes many batches.
         status, text = ask(url, "/metrics", left, key)
         if status is None and text == REFUSED:
-            return f"{url} does not take connections: it has nothing in work."
+            return f"{url} refuses connections: it has no request in progress."
         if status == 503:
-            return f"{url} is still reading its model: it has nothing in work."
+            return f"{url} is still reading its model: it has no request in progress."
         if status == 200:
             count = in_work(url, text)
             if not count:
                 return f"{url} is idle after {clock.monotonic() - begun:.1f} s."
-            found = f"{count} request{'' if count == 1 else 's'} in work"
+            found = f"{count} request{'' if count == 1 else 's'} in progress"
         elif status is not None:
             raise TuningError(f"{url}/metrics answers {status}: {_why(status, key)}")
         else:
@@ -89,15 +91,15 @@ def drain(url: str, timeout: float, key: str | None = None, clock: Any = time) -
 
 
 def in_work(url: str, metrics: str) -> int:
-    """Return how many requests are in work or wait for a slot."""
+    """Return how many requests are in progress or wait for a slot."""
     numbers = parse_metrics(metrics)
     if IN_WORK[0] not in numbers:
-        raise TuningError(f"{url}/metrics has no {IN_WORK[0]}: what answers is no server of llama.cpp.")
+        raise TuningError(f"{url}/metrics has no {IN_WORK[0]}: this is not a llama.cpp server.")
     return round(sum(numbers.get(name, 0) for name in IN_WORK))
 
 
 def parse_metrics(text: str) -> dict[str, float]:
-    """Return the numbers in a text of Prometheus by name, those of all labels together."""
+    """Return the numbers of a Prometheus text by metric name, summed over all labels."""
     numbers: dict[str, float] = {}
     for line in text.splitlines():
         name, dummy, rest = line.partition("{")
@@ -109,21 +111,21 @@ def parse_metrics(text: str) -> dict[str, float]:
 
 
 def read_key(path: str) -> str:
-    """Return the first key of a file as the server reads it, one key in a line."""
+    """Return the first key of a file that holds one key per line, as the server reads it."""
     try:
         with open(path, encoding="utf-8") as file:
             keys = file.read().split()
     except OSError as error:
-        raise TuningError(f"The file of keys {path} cannot be read: {error.strerror}.") from None
+        raise TuningError(f"The key file {path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise TuningError(f"The file of keys {path} is no text; it holds one key in a line.") from None
+        raise TuningError(f"The key file {path} is not text; it must hold one key per line.") from None
     if not keys:
-        raise TuningError(f"The file of keys {path} is empty; it holds one key in a line.")
+        raise TuningError(f"The key file {path} is empty; it must hold one key per line.")
     return keys[0]
 
 
 def ask(url: str, path: str, timeout: float, key: str | None = None) -> Answer:
-    """Return what a server answers to one question."""
+    """Send one GET request and return the answer."""
     connection, base = connect(url, timeout)
     try:
         connection.request("GET", base + path, headers=authorization(key))
@@ -138,14 +140,14 @@ def ask(url: str, path: str, timeout: float, key: str | None = None) -> Answer:
 
 
 def connect(url: str, timeout: float) -> tuple[http.client.HTTPConnection, str]:
-    """Return a connection that is not open yet, and what all paths begin with."""
+    """Return a connection that is not open yet, and the prefix of all paths."""
     parts = urlsplit(url)
     try:
         host, port = parts.hostname, parts.port
     except ValueError:
         host = None
     if parts.scheme != "http" or not host or parts.query or parts.fragment:
-        raise BadRequest(f"'{url}' is no address of a server; say it as http://127.0.0.1:8080.")
+        raise BadRequest(f"'{url}' is not the URL of a server; write it like http://127.0.0.1:8080.")
     return http.client.HTTPConnection(host, port or 80, timeout=max(timeout, 0.1)), parts.path.rstrip("/")
 
 
@@ -177,7 +179,7 @@ def _ended(process: int) -> bool:
 
 def _why(status: int, key: str | None) -> str:
     if status in (401, 403):
-        return "it does not take this key." if key else "it asks for a key; name its file with --key-file."
+        return "it does not accept this key." if key else "it needs a key; name the key file with --key-file."
     if status in (404, 501):
-        return "it tells no metrics; start the server with --metrics."
-    return "what answers is no server of llama.cpp."
+        return "it has no metrics; start the server with --metrics."
+    return "this is not a llama.cpp server."

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sends the threads of a running llama-server that do not compute to the housekeeping CPUs.
+"""Moves the threads of a running llama-server that do not compute to the housekeeping CPUs.
 
-A build with OpenMP pins the first thread when it is loaded, and every thread that is made later begins there: HTTP and
-tokenizer threads would share the CPU of the first one that computes. What computes has a CPU of its own by the time
-that the server is ready.
+A build with OpenMP pins the main thread when it is loaded, and every later thread inherits this pin: HTTP and
+tokenizer threads would share the CPU of the first compute thread. When the server is ready, each compute thread has a
+CPU of its own.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def unpinned(fs: KernelFS, pid: int) -> list[int]:
         with suppress(Absent):
             allowed[int(name)] = cpulist.parse(status(fs, pid, int(name))["Cpus_allowed_list"])
     if pid not in allowed:
-        raise TuningError(f"There is no process {pid}: it has ended.")
+        raise TuningError(f"Process {pid} has ended.")
     return [tid for tid, cpus in allowed.items() if tid != pid and (len(cpus) > 1 or cpus == allowed[pid])]
 
 
 def move(fs: KernelFS, pid: int, cpus: Collection[int]) -> int:
-    """Let those threads run on some CPUs and nowhere else; return how many there were."""
+    """Restrict the threads that do not compute to some CPUs; return how many were moved."""
     moved = 0
     for tid in unpinned(fs, pid):
         try:
@@ -46,7 +46,7 @@ def move(fs: KernelFS, pid: int, cpus: Collection[int]) -> int:
             continue
         except OSError as error:
             raise TuningError(
-                f"Thread {tid} of process {pid} cannot be sent to CPUs {cpulist.render(cpus)}: {error.strerror}."
+                f"Thread {tid} of process {pid} cannot be moved to CPUs {cpulist.render(cpus)}: {error.strerror}."
             ) from None
         moved += 1
     return moved

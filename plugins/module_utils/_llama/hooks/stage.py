@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A copy of a model on a hugetlbfs, from where a server maps it in huge pages without knowing of them.
+"""Copies a model to a hugetlbfs: a server that maps the copy gets huge pages without any setting of its own.
 
-All pages are taken before the first byte is copied (fallocate), under the memory policy of the process: a pool that is
-too small is then an error, where a page fault would be the end of the process (SIGBUS). Such a file has whole pages,
-cannot be written but through a mapping, and what is behind the end of the model is zero; llama.cpp does not mind. A
-copy is known as that of its model by the time of the last change, which it takes over, and by its size.
+All pages are allocated before the first byte is copied (fallocate), under the memory policy of the process: a pool that
+is too small is then an error; a page fault would kill the process (SIGBUS). Such a file consists of whole pages, can
+only be written through a mapping, and is zero after the end of the model; llama.cpp accepts that. A copy belongs to its
+model when its size and its time of the last change, which is copied too, are those of the model.
 Source: Documentation/admin-guide/mm/hugetlbpage.rst and fs/hugetlbfs/inode.c of the Linux kernel.
 """
 
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 
     from ..._io.kernelfs import KernelFS
 
-    #: Kind and nodes; no kind where memory may come from anywhere.
+    #: Kind and nodes; the kind is None where memory may come from any node.
     Policy = tuple[Optional[str], Sequence[int]]
 
 ANYWHERE: Policy = (None, ())
 CHUNK = 16 << 20
-#: Another instance may be staging the same model; it is waited for this long, in seconds.
-PATIENCE = 3600.0
+#: Another instance may be staging the same model; wait for it at most this many seconds.
+LOCK_TIMEOUT = 3600.0
 
 
 class Copy:
-    """One file of a model, and the copy of it."""
+    """One file of a model, and its copy."""
 
     def __init__(self, source: str, folder: str, page: int) -> None:
         self.source = source
@@ -59,42 +59,43 @@ class Copy:
         if not self.size:
             raise BadRequest(f"{source} is empty: there is nothing to stage.")
 
-    def there(self) -> os.stat_result | None:
-        """Return the status of the file that has the name of the copy."""
+    def existing(self) -> os.stat_result | None:
+        """Return the status of the file that already has the name of the copy; None where there is none."""
         try:
             return os.stat(self.target)
         except FileNotFoundError:
             return None
 
     def is_staged(self) -> bool:
-        """Return whether that is the copy of this very source."""
-        found = self.there()
+        """Return whether that file is a copy of the source as it is now."""
+        found = self.existing()
         return found is not None and (found.st_size, found.st_mtime_ns) == (self.size, self.status.st_mtime_ns)
 
 
 def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, replace: bool = False) -> str:
-    """Copy a model, with all its files, and return a sentence on it; nothing is done where it is staged.
+    """Copy a model with all its files and return a sentence on it; does nothing when the model is staged already.
 
-    An older copy goes when the new one is there; with ``replace``, when both do not fit, before. The last folder is
-    made on a hugetlbfs that lacks it.
+    The new copy replaces an older one when it is complete; with ``replace``, when both do not fit, the older one is
+    removed first. The last folder of the path is made when it is missing on the hugetlbfs.
     """
     try:
         _make_folder(folder)
         page = page_memory.hugetlbfs_page(folder)
     except TuningError as error:
-        raise BadRequest(f"{error} It shall be a folder on a hugetlbfs.") from None
+        raise BadRequest(f"{error} It must be a folder on a hugetlbfs.") from None
     if page is None:
         raise BadRequest(
-            f"{folder} is not on a hugetlbfs. Mount one, as with 'mount -t hugetlbfs -o pagesize=2M none {folder}'."
+            f"{folder} is not on a hugetlbfs. Mount one, for example with 'mount -t hugetlbfs -o pagesize=2M none "
+            f"{folder}'."
         )
     copies = [Copy(part, folder, page) for part in parts_of(path)]
-    with hold(folder, folder, PATIENCE):
+    with hold(folder, folder, LOCK_TIMEOUT):
         todo = [copy for copy in copies if not copy.is_staged()]
         if not todo:
             return f"{path} is staged in {folder} already."
         for copy in todo:
             with suppress(FileNotFoundError):
-                os.unlink(copy.part)  # of a run that was killed
+                os.unlink(copy.part)  # left by a run that was killed
         _check_space(fs, todo, page, policy, replace)
         nodes: dict[int, int] = {}
         for copy in todo:
@@ -108,25 +109,25 @@ def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, repla
 
 
 def _make_folder(folder: str) -> None:
-    """Make the folder of an instance where only the mount is there: a hugetlbfs is empty after each boot."""
+    """Make the folder of an instance when it is missing: a hugetlbfs is empty after each boot."""
     parent = os.path.dirname(folder.rstrip("/"))
     if os.path.exists(folder) or page_memory.hugetlbfs_page(parent) is None:
         return
     try:
         os.mkdir(folder)
-        # Whatever mask the unit has, its user shall find the copy.
+        # The user of the unit must reach the copy, whatever the umask is.
         os.chmod(folder, 0o755)
     except FileExistsError:
-        pass  # made by another instance in this moment
+        pass  # made by another instance at this moment
     except OSError as error:
         raise TuningError(f"{folder} cannot be made: {os.strerror(error.errno or 0)}.") from None
 
 
 def _check_space(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy, replace: bool) -> None:
-    """Refuse to begin what cannot end; with ``replace``, remove what has the names first if that is needed."""
+    """Refuse a copy that does not fit; with ``replace``, remove the older copy first if that is needed."""
     need = sum(copy.pages for copy in todo)
     lack = missing(fs, need, page >> 10, policy)
-    older = [copy for copy in todo if copy.there()]
+    older = [copy for copy in todo if copy.existing()]
     if lack and older and replace:
         for copy in older:
             os.unlink(copy.target)
@@ -135,15 +136,15 @@ def _check_space(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy, 
         return
     way = "Enlarge the pool (module sovereign.epyc.hugepages)"
     if older:
-        way += ", or give --replace to remove the older copy first when nobody uses it"
+        way += ", or give --replace to remove the older copy first when no process uses it"
     raise BadRequest(
         f"{todo[0].source} needs {pages_text(need, page >> 10)}, and {lack}. {way}. A copy that a process still maps "
-        "keeps its pages though it has no name any more."
+        "keeps its pages even after it was removed."
     )
 
 
 def missing(fs: KernelFS, need: int, kb: int, policy: Policy) -> str:
-    """Return where how many pages are missing, in words; empty where there are enough."""
+    """Return in words how many pages are missing where; empty when there are enough."""
     kind, nodes = policy
     free, taken = promised(fs, kb)
     lacks = []
@@ -159,7 +160,7 @@ def missing(fs: KernelFS, need: int, kb: int, policy: Policy) -> str:
 
 
 def _stage(fs: KernelFS, copy: Copy, policy: Policy) -> dict[int, int]:
-    """Make one copy under another name, prove where it lies, and give it its name. Return its pages by node."""
+    """Make one copy under a temporary name, check its nodes, and rename it. Return its pages by node."""
     with _new_file(copy) as fd:
         os.ftruncate(fd, copy.size)
         try:
@@ -167,13 +168,13 @@ def _stage(fs: KernelFS, copy: Copy, policy: Policy) -> dict[int, int]:
                 os.posix_fallocate(fd, 0, copy.size)
         except OSError as error:
             raise TuningError(
-                f"{copy.source} cannot be staged: {os.strerror(error.errno or 0)}. Somebody else took pages of the "
-                "pool in this moment, or the hugetlbfs was mounted with a size."
+                f"{copy.source} cannot be staged: {os.strerror(error.errno or 0)}. Another process took pages "
+                "of the pool at this moment, or the hugetlbfs was mounted with a size limit."
             ) from None
         with mmap.mmap(fd, copy.size) as memory:
             _fill(copy, memory)
             nodes = _nodes(fs, copy)
-        _prove(copy, policy, nodes)
+        _check_nodes(copy, policy, nodes)
         os.fchown(fd, copy.status.st_uid, copy.status.st_gid)
         os.fchmod(fd, copy.status.st_mode & 0o777)
         os.utime(fd, ns=(copy.status.st_atime_ns, copy.status.st_mtime_ns))
@@ -183,7 +184,7 @@ def _stage(fs: KernelFS, copy: Copy, policy: Policy) -> dict[int, int]:
 
 @contextmanager
 def _new_file(copy: Copy) -> Iterator[int]:
-    """Have the file under its other name; what goes wrong takes it along, with all its pages."""
+    """Open the file under its temporary name; on an error it is removed, which frees its pages."""
     try:
         fd = os.open(copy.part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -199,22 +200,22 @@ def _new_file(copy: Copy) -> Iterator[int]:
 
 
 def _fill(copy: Copy, memory: mmap.mmap) -> None:
-    """Read the source into the mapping, without leaving it in the page cache: it would take the same memory again."""
+    """Read the source into the mapping and drop it from the page cache, where it would take the same memory again."""
     at = 0
     with open(copy.source, "rb", buffering=0) as file, memoryview(memory) as view:
         while at < copy.status.st_size:
             count = file.readinto(view[at : min(at + CHUNK, copy.status.st_size)])
             if not count:
-                raise TuningError(f"{copy.source} became shorter while it was staged. Stage it when it is whole.")
+                raise TuningError(f"{copy.source} became shorter while it was staged. Stage it when it is complete.")
             os.posix_fadvise(file.fileno(), at, count, os.POSIX_FADV_DONTNEED)
             at += count
         now = os.fstat(file.fileno())
     if (now.st_size, now.st_mtime_ns) != (copy.status.st_size, copy.status.st_mtime_ns):
-        raise TuningError(f"{copy.source} changed while it was staged. Stage it when nobody writes to it.")
+        raise TuningError(f"{copy.source} changed while it was staged. Stage it when no process writes to it.")
 
 
 def _nodes(fs: KernelFS, copy: Copy) -> dict[int, int]:
-    """Return the pages by node, as the kernel tells of this process; nothing on a kernel without NUMA."""
+    """Return the pages by node, from the numa_maps of this process; empty on a kernel without NUMA."""
     try:
         maps = fs.read("/proc/self/numa_maps", LARGEST_NUMA_MAPS)
     except Absent:
@@ -224,16 +225,16 @@ def _nodes(fs: KernelFS, copy: Copy) -> dict[int, int]:
     return {node: size // copy.page for node, size in weights.nodes.items()}
 
 
-def _prove(copy: Copy, policy: Policy, found: dict[int, int]) -> None:
-    """Refuse a copy that lies elsewhere than it shall: the kernel takes other nodes silently when one has no page."""
+def _check_nodes(copy: Copy, policy: Policy, found: dict[int, int]) -> None:
+    """Refuse a copy on wrong nodes: when a node has no free page, the kernel silently takes one of another node."""
     kind, nodes = policy
     if kind is None or not found:
         return
-    astray = sum(count for node, count in found.items() if node not in nodes)
+    misplaced = sum(count for node, count in found.items() if node not in nodes)
     least = copy.pages // len(nodes) * EVEN if kind == "interleave" else 0
-    if astray or any(found.get(node, 0) < least for node in nodes):
+    if misplaced or any(found.get(node, 0) < least for node in nodes):
         shares = ", ".join(f"node {node}: {count}" for node, count in sorted(found.items()))
         raise NotApplied(
-            f"{copy.source} was staged elsewhere than {kind} on nodes {cpulist.render(nodes)} wants it: {shares}. The "
-            "copy is removed."
+            f"{copy.source} was not staged as {kind} on nodes {cpulist.render(nodes)} wants it: {shares}. The copy is "
+            "removed."
         )

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How an instance speculates: with which kinds, how long, how sure, and on which CPUs the draft model runs."""
+"""How an instance speculates: kinds, length, least confidence, and the CPUs on which the draft model runs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from .options import Options
     from .speculation import Start
 
-#: The kind of n-gram speculation whose lookup and length every build can be told.
+#: The kind of n-gram speculation whose lookup and length can be set in every build.
 NGRAM = "ngram-simple"
 
 
 class Drafting:
-    """The answer; ``draft_max`` is 0 where no draft model shall run. ``cpus`` are the draft's own, if it has any."""
+    """How to speculate; ``draft_max`` is 0 where no draft model runs. ``cpus`` are those of the draft alone, if any."""
 
     __slots__ = ("cpus", "draft_max", "kinds", "p_min", "placement", "remarks")
 
@@ -38,7 +38,7 @@ class Drafting:
 
     @property
     def ngram(self) -> bool:
-        """Whether texts are looked up in what was said before."""
+        """Whether n-grams are looked up in the text so far."""
         return NGRAM in self.kinds
 
     @property
@@ -55,7 +55,7 @@ class Drafting:
 def drafting(
     options: Options, host: Host, busy: Sequence[int], nodes: Sequence[int], model: Model, draft: Model | None
 ) -> Drafting:
-    """Return how to speculate. A draft that loses on this host is left out, unless its length was said."""
+    """Return how to speculate. A draft that gains nothing on this host is left out, unless draft_max is set."""
     kinds = {"none": [], "draft": ["draft"], "ngram": [NGRAM], "cascade": [NGRAM, "draft"]}[options.speculation]
     result = Drafting(kinds)
     if draft is None:
@@ -72,8 +72,8 @@ def drafting(
     result.draft_max = options.draft_max or start.draft_max
     if options.bandwidth is None and speculation.peak(top) is None:
         result.remarks.append(
-            f"How fast memory is read is not known of {top.model or 'this CPU'}, so {box.bandwidth / 1e9:.0f} GB/s are "
-            "assumed in choosing draft_max. Say bandwidth, as it was measured."
+            f"The memory bandwidth of {top.model or 'this CPU'} is not known, so {box.bandwidth / 1e9:.0f} GB/s are "
+            "assumed to choose draft_max. Set bandwidth to what you measured."
         )
     if not start.draft_max:
         result.remarks.append(_loses(draft, start, bool(options.draft_max)))
@@ -89,7 +89,7 @@ def drafting(
 
 
 def _loses(draft: Model, start: Start, insists: bool) -> str:
-    left = "It runs because draft_max is said." if insists else "It is left out; say draft_max to have it nevertheless."
+    left = "It runs because draft_max is set." if insists else "It is left out; set draft_max to run it nevertheless."
     return (
         f"On this host {draft.path} is computed to gain nothing: {start.rate:.1f} tokens per second at best, and "
         f"{start.plain:.1f} without. {left}"
@@ -97,12 +97,12 @@ def _loses(draft: Model, start: Start, insists: bool) -> str:
 
 
 def _cpus_of_draft(host: Host, busy: Sequence[int]) -> tuple[int, ...]:
-    """Return the CPUs of the role draft; else of the CCD of which most CPUs compute."""
+    """Return the CPUs of the role draft; without it, those of the CCD with the most CPUs that compute."""
     members = set(busy)
     own = tuple(cpu for cpu in host.plan.draft if cpu in members)
     if own:
         return own
     ccds = [tuple(cpu for domain in ccd for cpu in domain.cpus if cpu in members) for ccd in host.topology.ccds]
     if not ccds:
-        raise BadRequest("This host shows no CCD to place a draft on. Take draft_placement shared.")
+        raise BadRequest("This host reports no CCD for the draft. Use draft_placement shared.")
     return max(ccds, key=len)

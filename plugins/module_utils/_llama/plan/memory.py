@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What memory an instance of llama-server needs, what there is, and whether the one fits into the other.
+"""The memory that an instance of llama-server needs, the memory that is free, and whether it is enough.
 
-The need is computed from the headers of the models; what the server computes with is an estimate on the safe side.
+The need is computed from the headers of the models; the compute buffers of the server are a safe estimate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .options import Options
 
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
-#: What the kernel does not balance tasks to: by boot parameter, and by cpuset partition.
+#: CPUs to which the kernel does not balance tasks: by boot parameter, and by cpuset partition.
 ISOLATED = ("/sys/devices/system/cpu/isolated", "/sys/fs/cgroup/cpuset.cpus.isolated")
 #: The default physical batch of a server.
 UBATCH = 512
@@ -38,7 +38,7 @@ BASE = 256 * UNITS["MiB"]
 
 
 class Need:
-    """Bytes: weights with those of a draft, KV cache, and an estimate of what the server computes with."""
+    """Bytes: weights with those of a draft, KV cache, and an estimate of the compute buffers."""
 
     __slots__ = ("compute", "kv_cache", "weights")
 
@@ -58,10 +58,10 @@ class Need:
 
 
 class FreeMemory:
-    """What a host has left now, and what else of its state a plan must know.
+    """The free memory of a host, and what else of its state a plan must know.
 
     ``available`` is bytes by node without huge pages; ``free`` is huge pages by node and size in kB; ``default_kb`` is
-    the size that programs get who name none, ``hugetlbfs_kb`` that of the chosen mount, None where there is none.
+    the size that a program gets without naming one, ``hugetlbfs_kb`` that of the chosen mount, None without one.
     """
 
     __slots__ = ("available", "default_kb", "free", "hugetlbfs_kb", "isolated", "staged", "thp")
@@ -85,7 +85,7 @@ class FreeMemory:
         self.staged = frozenset(staged)
 
     def release(self, memory: Mapping[int, int], pages: Mapping[tuple[int, int], int]) -> None:
-        """Count as free what a running instance holds by node, because the new one comes in its place."""
+        """Count as free what a running instance holds by node, because the new one replaces it."""
         for node, size in memory.items():
             self.available[node] = self.available.get(node, 0) + size
         for key, count in pages.items():
@@ -93,7 +93,7 @@ class FreeMemory:
 
 
 def free_memory(host: Host, options: Options, models: Sequence[Model]) -> FreeMemory:
-    """Read what this host has left now."""
+    """Read the free memory of this host."""
     fs = host.fs
     default_kb = default_page_kb(fs)
     available = {}
@@ -110,13 +110,13 @@ def free_memory(host: Host, options: Options, models: Sequence[Model]) -> FreeMe
 
 
 def default_page_kb(fs: KernelFS) -> int:
-    """Return the size of the huge pages that programs get who name none, in kB."""
+    """Return the default size of huge pages, in kB."""
     words = (fs.find("/proc/meminfo") or "").split()
     return int(words[words.index("Hugepagesize:") + 1]) if "Hugepagesize:" in words else 2048
 
 
 def _available(fs: KernelFS, node: int) -> int:
-    """Return what a node can give: free pages, and those of files and of the kernel's caches that can go."""
+    """Return the available bytes of a node: free pages, and reclaimable pages of files and kernel caches."""
     words = (fs.find(f"{NODES}/node{node}/meminfo") or fs.find("/proc/meminfo") or "").split()
     names = ("MemFree:", "Active(file):", "Inactive(file):", "SReclaimable:")
     return sum(int(words[words.index(name) + 1]) * UNITS["KiB"] for name in names if name in words)
@@ -143,7 +143,7 @@ def staging_folder(options: Options) -> str:
 
 
 def staged_paths(options: Options, model: Model) -> list[str]:
-    """Return where the files of a model are once they are staged; the first is the one to hand to a server."""
+    """Return where the files of a model are once they are staged; the first is the one to pass to a server."""
     return [f"{staging_folder(options)}/{os.path.basename(part.path)}" for part in model.parts]
 
 
@@ -151,7 +151,7 @@ def staged_paths(options: Options, model: Model) -> list[str]:
 
 
 def need(options: Options, model: Model, draft: Model | None) -> tuple[Need, list[str]]:
-    """Return the need of an instance, and what could not be told of it."""
+    """Return the need of an instance, and remarks on what could not be computed."""
     weights = sum(part.data for one in (model, draft) if one for part in one.parts)
     remarks = []
     cache = 0
@@ -161,8 +161,7 @@ def need(options: Options, model: Model, draft: Model | None) -> tuple[Need, lis
         per_token = kv_bytes(one, *types)
         if per_token is None:
             remarks.append(
-                f"{one.path} does not say its layers and heads, so its KV cache is missing in the memory that was "
-                "checked."
+                f"{one.path} does not state its layers and heads, so the memory check leaves out its KV cache."
             )
         cache += int((per_token or 0) * options.context)
     compute = BASE + sum(_compute(options, one) for one in (model, draft) if one)
@@ -170,7 +169,7 @@ def need(options: Options, model: Model, draft: Model | None) -> tuple[Need, lis
 
 
 def kv_bytes(model: Model, type_k: str, type_v: str) -> float | None:
-    """Return what a token takes in the KV cache of all layers; None where the header does not say enough."""
+    """Return the bytes of a token in the KV cache of all layers; None where the header does not say enough."""
     layers, heads = model.of_architecture("block_count"), model.of_architecture("attention.head_count")
     embedding = model.of_architecture("embedding_length")
     # A model whose layers differ has a list here, with 0 for a layer without a KV cache.
@@ -203,7 +202,7 @@ def _compute(options: Options, model: Model) -> int:
 
 
 def pages_for(size: int, kb: int) -> int:
-    """Return how many pages hold so many bytes."""
+    """Return how many pages are needed for this many bytes."""
     return -(-size // (kb * UNITS["KiB"]))
 
 
@@ -216,17 +215,17 @@ def refuse_what_does_not_fit(
         if here.default_kb > LARGEST_POOL:
             raise BadRequest(
                 f"hugepages pool: this host gives programs pages of {size_text(here.default_kb * UNITS['KiB'])}, and "
-                "the server takes at least one for each of its buffers. Boot with default_hugepagesz=2M, or take thp."
+                "the server takes at least one for each of its buffers. Boot with default_hugepagesz=2M, or use thp."
             )
-        # glibc takes ordinary pages when the pool is empty, and a bound task is killed when only its nodes' part is.
+        # When the pool is empty, glibc takes ordinary pages; when only the nodes' part is, a bound task is killed.
         _refuse_pages(pages_for(required.total, here.default_kb), here.default_kb, nodes, policy, here, "the model")
         return
     if options.hugepages == "hugetlbfs":
         kb = here.hugetlbfs_kb
         if kb is None:
             raise BadRequest(
-                f"hugepages hugetlbfs: {options.hugetlbfs} is on no hugetlbfs. Mount one there, or say with hugetlbfs "
-                "where one is, as /dev/hugepages."
+                f"hugepages hugetlbfs: {options.hugetlbfs} is not on a hugetlbfs. Mount one there, or set hugetlbfs to "
+                "one, such as /dev/hugepages."
             )
         files = [(part, path) for one in models for part, path in zip(one.parts, staged_paths(options, one))]
         pages = sum(pages_for(part.size, kb) for part, path in files if path not in here.staged)
@@ -237,14 +236,14 @@ def refuse_what_does_not_fit(
     if rest > there:
         raise BadRequest(
             f"The instance needs {about(rest)} ({about(required.weights - held)} weights, {about(required.kv_cache)} "
-            f"KV cache, {about(required.compute)} to compute with); nodes {cpulist.render(nodes)} have {about(there)} "
+            f"KV cache, {about(required.compute)} compute buffers); nodes {cpulist.render(nodes)} have {about(there)} "
             f"{'evenly ' if policy == 'interleave' else ''}available. Take a smaller context or model, a quantized KV "
             "cache, or more nodes."
         )
 
 
 def _fitting(by_node: Mapping[int, int], policy: str) -> int:
-    """Return what can be had on nodes together: with interleave each gives as much as the one with the least."""
+    """Return what the nodes give together: with interleave, each gives as much as the one with the least."""
     return min(by_node.values()) * len(by_node) if policy == "interleave" else sum(by_node.values())
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an operator asks of one instance of llama-server: every name, default and choice is here and nowhere else.
+"""The options of one instance of llama-server: every name, default and choice is defined here only.
 
 The argument spec of the module is made from ``FIELDS``; ``Options.parse`` reads a dictionary by the same table.
 """
@@ -32,7 +32,7 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 class Field:
-    """One option: its type as an argument spec names it, and what values make sense."""
+    """One option: its type as in an argument spec, and its valid values."""
 
     __slots__ = ("choices", "default", "high", "low", "required", "type")
 
@@ -107,12 +107,12 @@ FIELDS = {
     "drain_timeout": Field("int", 60, low=0),
     "stop_timeout": Field("int", 5, low=1),
 }
-#: What only means something with a draft model.
+#: Options that only have an effect with a draft model.
 OF_A_DRAFT = ("draft_model", "draft_max", "draft_p_min", "draft_threads", "draft_l3_group", "rpc_port", "rpc_binary")
 
 
 class Options:
-    """What one instance asks for. An attribute for each of ``FIELDS``; None is "not said"."""
+    """The options of one instance. An attribute for each of ``FIELDS``; None is "not set"."""
 
     __slots__ = tuple(FIELDS)
 
@@ -132,10 +132,10 @@ class Options:
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Options:
-        """Read a dictionary of an inventory. Raises BadRequest, naming the key, for what makes no sense."""
-        strange = sorted(str(key) for key in set(raw) - set(FIELDS))
-        if strange:
-            raise BadRequest(f"An instance has no option '{strange[0]}'; it takes {', '.join(FIELDS)}.")
+        """Read a dictionary of an inventory. Raises BadRequest, naming the key, for an invalid one."""
+        unknown = sorted(str(key) for key in set(raw) - set(FIELDS))
+        if unknown:
+            raise BadRequest(f"An instance has no option '{unknown[0]}'; it takes {', '.join(FIELDS)}.")
         values = {}
         for key, field in FIELDS.items():
             value = raw.get(key)
@@ -148,7 +148,7 @@ class Options:
 
 
 def spec() -> dict[str, dict[str, Any]]:
-    """Return the argument spec of an instance in a module that knows a binary for those that name none."""
+    """Return the argument spec of an instance, for a module that has a default for ``binary``."""
     table: dict[str, dict[str, Any]] = {}
     for key, field in FIELDS.items():
         row: dict[str, Any] = {"type": field.type}
@@ -160,7 +160,7 @@ def spec() -> dict[str, dict[str, Any]]:
             row["elements"] = "str"
         if field.default is not None:
             row["default"] = list(field.default) if isinstance(field.default, tuple) else field.default
-        # The module tells "not said" from a path, and a file with keys holds none itself.
+        # The value is the path of a file with keys, not a key.
         if key == "api_key_file":
             row["no_log"] = False
         table[key] = row
@@ -218,7 +218,7 @@ def _number(key: str, field: Field, value: object) -> float:
 
 
 def _text(key: str, text: str) -> str:
-    """Refuse what no line of a unit file can hold."""
+    """Refuse text that a line of a unit file cannot hold."""
     if any(ord(char) < 32 or ord(char) == 127 or 0xD800 <= ord(char) <= 0xDFFF for char in text):
         raise BadRequest(f"{key} holds a control character in {text!r}; a unit file cannot carry it. Leave it out.")
     return text
@@ -226,12 +226,12 @@ def _text(key: str, text: str) -> str:
 
 def _variable(key: str, name: object) -> str:
     if not isinstance(name, str) or not VARIABLE.match(name):
-        raise BadRequest(f"{key}: '{name}' is no name of an environment variable.")
+        raise BadRequest(f"{key}: '{name}' is not a name of an environment variable.")
     return name
 
 
 def _check(options: Options) -> None:
-    """Refuse what cannot go together, whatever the host."""
+    """Refuse options that exclude each other on any host."""
     for key, pattern, what in (
         ("name", NAME, "a name of small letters, digits, - and _, of 40 characters at most"),
         ("user", USER, "the name of a system user"),
@@ -241,19 +241,22 @@ def _check(options: Options) -> None:
         if value is not None and not pattern.match(value):
             raise BadRequest(f"{key} is '{value}'; say {what}.")
     if options.name.endswith("-rpc"):
-        raise BadRequest(f"name is '{options.name}'; the end -rpc is for units that draft. Say another name.")
+        raise BadRequest(
+            f"name is '{options.name}'; names that end in -rpc are reserved for the units of drafts. Choose "
+            "another name."
+        )
     if options.user == "root":
-        raise BadRequest("user is root; a server of models needs no rights. Name a system user, or leave user out.")
+        raise BadRequest("user is root; the server needs no such rights. Name a system user, or leave user out.")
     for key in ("binary", "rpc_binary"):
-        # systemd puts variables in place everywhere but in the name of the program.
+        # systemd expands variables everywhere except in the path of the program.
         if "$" in (getattr(options, key) or ""):
-            raise BadRequest(f"{key}: systemd runs no program with a $ in its path; give the file another name.")
+            raise BadRequest(f"{key}: systemd runs no program with a $ in its path; rename the file.")
     if options.drafts and not options.draft_model:
         raise BadRequest(f"speculation is {options.speculation}, which needs a draft_model; or say ngram.")
     given = [key for key in OF_A_DRAFT if getattr(options, key) is not None]
     if given and not options.drafts:
         raise BadRequest(
-            f"{given[0]} is without effect, because speculation is {options.speculation}: say draft or cascade, or "
+            f"{given[0]} has no effect, because speculation is {options.speculation}: say draft or cascade, or "
             f"leave {given[0]} out."
         )
     if options.speculation in ("ngram", "cascade") and options.ngram_max < options.ngram_lookup:
@@ -262,7 +265,7 @@ def _check(options: Options) -> None:
             "tokens than it looks up, so it would guess none. Make ngram_max as large, or ngram_lookup smaller."
         )
     if options.draft_placement == "own_ccd" and options.drafts and options.rpc_port in (None, options.port):
-        raise BadRequest("draft_placement own_ccd runs a second server; say with rpc_port which port it shall have.")
+        raise BadRequest("draft_placement own_ccd runs a second server; set rpc_port to its port.")
     if options.lock and options.hugepages in ("pool", "hugetlbfs"):
         raise BadRequest(f"lock: hugepages {options.hugepages} are never swapped out, so leave lock out.")
     if options.memory == "distribute" and (options.hugepages != "none" or options.lock):

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""On which CPU each thread that computes shall stay, and by which means this build can be told so.
+"""On which CPU each compute thread is pinned, and by which method of this build.
 
-``strict`` are the server's own masks. It walks them upward, so that they cannot say an order. ``gomp`` is the list of
-an OpenMP build, in any order. ``numa`` is the server's own spread over all nodes, which overrides pins at every graph.
-``cpuset`` is none of them: threads float inside the wall.
+``strict`` are the server's own CPU masks: threads take their CPUs in ascending order. ``gomp`` is the CPU list of an
+OpenMP build, in any order. ``numa`` is the server's own spread over all nodes, which overrides pins at every graph.
+``cpuset`` pins no threads: they move freely between the CPUs of the unit.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from ..._host.topology import Topology
 
 STRICT, GOMP, NUMA, CPUSET = "strict", "gomp", "numa", "cpuset"
-#: What the server is compiled for.
+#: Limits that are compiled into the server.
 MOST_NODES = 8
 MOST_CPUS = 512
 
 
 def first_of_each_core(top: Topology, cpus: Sequence[int]) -> list[int]:
-    """Return one CPU of each core: two threads on one core take each other's time."""
+    """Return one CPU of each core: two threads on one core slow each other down."""
     members = set(cpus)
     return sorted(min(members.intersection(core)) for core in top.cores if members.intersection(core))
 
 
-def dealt_out(top: Topology, cpus: Sequence[int]) -> list[int]:
-    """Return CPUs in turn from each L3 domain, so that any number of the first ones uses the links of all CCDs."""
+def round_robin(top: Topology, cpus: Sequence[int]) -> list[int]:
+    """Return CPUs from each L3 domain in turn, so that even a few threads use the links of all CCDs."""
     rows = [[cpu for cpu in cpus if cpu in domain.cpus] for domain in top.l3] or [list(cpus)]
     longest = max(len(row) for row in rows)
     return [row[at] for at in range(longest) for row in rows if at < len(row)]
@@ -42,9 +42,9 @@ def dealt_out(top: Topology, cpus: Sequence[int]) -> list[int]:
 def method(
     pins_work: bool, openmp: bool, in_order: bool, threads: int, draft_threads: int, isolated: Sequence[int]
 ) -> str:
-    """Choose how the threads are kept in place. Raises BadRequest where they would all end up on one CPU."""
+    """Choose how the threads are pinned. Raises BadRequest where they would all run on one CPU."""
     if openmp and (in_order or not pins_work or threads == 1):
-        # With one thread an OpenMP build never asks for the pin.
+        # With one thread, an OpenMP build never applies the mask.
         return GOMP
     if pins_work and (openmp or draft_threads <= 1):
         return STRICT
@@ -52,11 +52,11 @@ def method(
         reason = (
             "this build makes new threads for each drafted token, and masks would put them all on one CPU"
             if pins_work
-            else "this build does not honour --cpu-mask, and has no OpenMP that would take GOMP_CPU_AFFINITY"
+            else "this build ignores --cpu-mask, and has no OpenMP, which would use GOMP_CPU_AFFINITY"
         )
         raise BadRequest(
             f"CPUs {cpulist.render(isolated)} are isolated, where the kernel spreads no threads, so each must be "
-            f"pinned; but {reason}. Build the server with OpenMP, or take CPUs that are not isolated."
+            f"pinned; but {reason}. Build the server with OpenMP, or use CPUs that are not isolated."
         )
     return CPUSET
 
@@ -76,8 +76,8 @@ def spread_over_nodes(top: Topology, cpus: Sequence[int], isolated: Sequence[int
         missing = cpulist.render(node.id for node, count in zip(top.nodes, counts) if not count)
         reason = f"it sends threads to every node of the host, and the instance has no CPU on node {missing}"
     elif isolated:
-        reason = f"it lets threads float in a node, and the kernel spreads none over CPUs {cpulist.render(isolated)}, "
+        reason = f"it pins threads to nodes only, and the kernel spreads none over CPUs {cpulist.render(isolated)}, "
         reason += "which are isolated"
     if reason:
-        raise BadRequest(f"memory distribute is --numa distribute: {reason}. Take interleave or bind.")
+        raise BadRequest(f"memory distribute is --numa distribute: {reason}. Use interleave or bind.")
     return min(counts) * len(counts)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where an instance of llama-server sits: CPUs to compute on, CPUs for all other threads, nodes for its memory."""
+"""The placement of an instance: CPUs to compute on, CPUs for all other threads, and nodes for its memory."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
     from .options import Options
 
     class Capabilities(Protocol):
-        """What the binary can do, as far as a plan must know."""
+        """What a plan must know of the binary."""
 
         @property
         def engine(self) -> str:
-            """One of the engines of the options."""
+            """One of the ENGINES of the options."""
 
         @property
         def pins_work(self) -> bool:
-            """Whether the server honours --cpu-mask."""
+            """Whether --cpu-mask has an effect."""
 
         @property
         def openmp(self) -> bool:
             """Whether it was built with OpenMP."""
 
 
-#: From so many tokens on, the server deals a batch out to threads without regard to nodes.
+#: From this number of tokens on, the server distributes a batch to threads without regard to nodes.
 STEALING = 8
 
 
 def cpus_and_nodes(options: Options, host: Host, remarks: list[str]) -> tuple[list[int], tuple[int, ...]]:
-    """Return the CPUs to compute on and the nodes for memory; each follows from the other where one is not said."""
+    """Return the CPUs to compute on and the nodes for memory; each follows from the other when it is not set."""
     top = host.topology
     nodes = nodes_of(host.fs, options.nodes, "nodes") if options.nodes else ()
     if options.cpus:
@@ -57,8 +57,8 @@ def cpus_and_nodes(options: Options, host: Host, remarks: list[str]) -> tuple[li
         busy = [cpu for cpu in top.online if cpu in near and cpu not in host.plan.housekeeping]
     if not busy:
         raise BadRequest(
-            "No CPU is left to compute on that is not housekeeping. Name other cpus or nodes, or say with cpus which "
-            "ones shall by their numbers."
+            "All CPUs to compute on are housekeeping. Name other cpus or nodes, or give cpus as numbers to use these "
+            "CPUs nevertheless."
         )
     own = [node for node in top.nodes if set(node.cpus) & set(busy)]
     far = [node.id for node in own if nodes and node.id not in nodes]
@@ -71,13 +71,13 @@ def cpus_and_nodes(options: Options, host: Host, remarks: list[str]) -> tuple[li
 
 
 def _free_cpus(host: Host, word: str) -> set[int]:
-    """Return what a word names: of a place those CPUs that are not housekeeping, of a role and of numbers all."""
+    """Return the CPUs that a word names; without the housekeeping CPUs unless it is a role or numbers."""
     named = set(host.cpus(word))
     return named if word in ROLES or word[:1].isdigit() else named.difference(host.plan.housekeeping)
 
 
 def policy_of(options: Options, top: Topology, nodes: Sequence[int]) -> str:
-    """Return the memory policy: on one node the nearest memory is all there is, on several all of them shall serve."""
+    """Return the memory policy: local on a host with one node, bind for one node of several, else interleave."""
     if options.memory:
         return str(options.memory)
     if len(top.nodes) == 1:
@@ -97,7 +97,7 @@ def place(
     here: FreeMemory,
     remarks: list[str],
 ) -> Placement:
-    """Put every thread in its place, and write the numbers of threads and the pins into the wants."""
+    """Place all threads, and write the numbers of threads and the pins into the wants."""
     top = host.topology
     isolated = sorted(here.isolated.intersection(busy))
     cores = pinning.first_of_each_core(top, busy)
@@ -107,7 +107,7 @@ def place(
     used = max(threads, batch)
     first = [cpu for cpu in cores if cpu in speculation.cpus] if speculation.first else []
     rest = [cpu for cpu in cores if cpu not in first]
-    pins = [*first, *(pinning.dealt_out(top, rest) if threads < len(cores) else rest)][:used]
+    pins = [*first, *(pinning.round_robin(top, rest) if threads < len(cores) else rest)][:used]
     drafting = _draft_threads(options, speculation, len(first), threads)
     wants.update(threads=threads, threads_batch=batch)
     if drafting:
@@ -122,8 +122,8 @@ def place(
         pinned = pinning.method(works, able.openmp, in_order, used, drafting, isolated)
     if first and pinned != GOMP:
         raise BadRequest(
-            "draft_placement first_ccd needs a build with OpenMP, whose threads draft on the pins that they verify on"
-            f"{', and no memory distribute, which overrides pins' if distribute else ''}. Take shared or own_ccd."
+            "draft_placement first_ccd needs a build with OpenMP, whose threads draft and verify on the same pins"
+            f"{', and no memory distribute, which overrides pins' if distribute else ''}. Use shared or own_ccd."
         )
     http = _http(host, busy)
     result = Placement(pins if pinned in (STRICT, GOMP) else busy, {*busy, *http}, nodes, policy, pinned)
@@ -133,16 +133,16 @@ def place(
         result.busy_cpus = tuple(sorted(pins))
         wants["cpus"] = sorted(pins)
         if http and not able.openmp:
-            # OpenMP counts the CPUs that it begins with, and with fewer than threads lets them sleep at every barrier.
+            # OpenMP counts the CPUs at its start; with fewer CPUs than threads, the threads sleep at every barrier.
             result.affinity = http
     elif pinned == GOMP:
         result.environment["GOMP_CPU_AFFINITY"] = " ".join(str(cpu) for cpu in pins)
     elif pinned == CPUSET:
-        remarks.append("This build can pin no threads here: they float on the CPUs of the unit.")
+        remarks.append("This build cannot pin threads here: they move between the CPUs of the unit.")
     if pinned != GOMP and threads < used:
         remarks.append(
-            f"threads {threads} are fewer than threads_batch {batch}, and without OpenMP no order of CPUs can be said: "
-            "the fewer ones are not spread over all CCDs."
+            f"threads {threads} are fewer than threads_batch {batch}, and without OpenMP the order of CPUs cannot be "
+            "set: the decoding threads are not spread over all CCDs."
         )
     if not http:
         remarks.append("There is no housekeeping CPU, so HTTP and tokenizer threads run among those that compute.")
@@ -157,7 +157,7 @@ def _threads(options: Options, busy: Sequence[int], most: int, distribute: bool)
         if number > most:
             raise BadRequest(
                 f"{key} is {number}, and CPUs {cpulist.render(busy)} have {most} cores for it"
-                f"{', the same number on each node' if distribute else ''}. Two threads on a core hold each other up."
+                f"{', the same number on each node' if distribute else ''}. Two threads on a core slow each other down."
             )
     if distribute and threads != batch:
         raise BadRequest(
@@ -168,13 +168,13 @@ def _threads(options: Options, busy: Sequence[int], most: int, distribute: bool)
 
 
 def _draft_threads(options: Options, speculation: Drafting, first: int, threads: int) -> int:
-    """Return the threads that draft in this process; 0 where none does."""
+    """Return how many threads draft in this process."""
     if not speculation.draft_max or speculation.apart:
         return 0
     most = first or threads
     number: int = options.draft_threads or most
     if number > most:
-        raise BadRequest(f"draft_threads is {number}, and the draft has {most} cores here. Say {most} at most.")
+        raise BadRequest(f"draft_threads is {number}, but the draft has {most} cores. Use at most {most}.")
     return number
 
 
@@ -183,12 +183,12 @@ def _remark_on_batches(wants: dict[str, Any], remarks: list[str]) -> None:
     if longest + 1 >= STEALING:
         remarks.append(
             f"memory distribute: batches of {STEALING} tokens and more, as with {longest} drafted ones, are read "
-            "across nodes. Draft 6 at most, or set GGML_CPU_TILED_MM to 0."
+            "across nodes. Draft at most 6 tokens, or set GGML_CPU_TILED_MM to 0."
         )
 
 
 def _http(host: Host, busy: Iterable[int]) -> tuple[int, ...]:
-    """Return the housekeeping CPUs for all other threads: those on the nodes of the busy ones, else all."""
+    """Return the housekeeping CPUs for all other threads: those on the nodes of the busy CPUs, else all."""
     busy = set(busy)
     spare = [cpu for cpu in host.plan.housekeeping if cpu not in busy]
     near = {cpu for node in host.topology.nodes if busy & set(node.cpus) for cpu in node.cpus}
@@ -196,19 +196,19 @@ def _http(host: Host, busy: Iterable[int]) -> tuple[int, ...]:
 
 
 def _group_of(host: Host, cpus: Sequence[int]) -> str | None:
-    """Return the resctrl group of the plan that has all these CPUs: its limits hold for every thread there."""
+    """Return the resctrl group of the plan that has all these CPUs; its limits apply to all threads there."""
     return next((group.name for group in host.plan.groups if set(cpus) <= set(group.cpus)), None)
 
 
 def rpc(options: Options, host: Host, able: Capabilities, speculation: Drafting, here: FreeMemory) -> Rpc:
-    """Return the server that drafts on a CCD of its own. It asks for no password, so it serves only this host."""
+    """Return the server that drafts on a CCD of its own. It has no authentication, so it listens on loopback only."""
     top = host.topology
     cpus = speculation.cpus
     cores = pinning.first_of_each_core(top, cpus)
     number: int = options.draft_threads or len(cores)
     if number > len(cores):
         raise BadRequest(f"draft_threads is {number}, and the draft has {len(cores)} cores of its own.")
-    # The masks of the server are no options of this program.
+    # ggml-rpc-server has no options for CPU masks.
     pinned = pinning.method(False, able.openmp, True, number, 0, sorted(here.isolated.intersection(cpus)))
     pins = cores[:number]
     nodes = [node.id for node in top.nodes if set(node.cpus) & set(cpus)]

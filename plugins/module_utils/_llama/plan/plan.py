@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One instance of llama-server on this host: a pure function of what is asked, the host's plan and the models.
+"""Plans one instance of llama-server: a pure function of its options, the plan of the host and the models.
 
-Draft and verification take turns, so that by default all cores serve both; whatever else is asked is done truly, or
+Draft and verification take turns, so that by default both use all cores. A request that cannot be met exactly is
 refused with the reason.
 """
 
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from .service import Placement
 
 
-#: glibc's words for huge pages, and which share of the weights shall be seen in them.
+#: glibc's tunables for huge pages, and the percentage of the weights that verify expects in them.
 TUNABLES = {"thp": ("glibc.malloc.hugetlb=1", "thp", 80), "pool": ("glibc.malloc.hugetlb=2", "hugetlb", 95)}
-#: Wants that are options under the same name.
+#: Options that are wants of the same name.
 SAME = ("alias", "host", "port", "context", "slots", "batch", "ubatch", "flash_attention", "cache_type_k")
 
 
 def plan_service(
     options: Options, host: Host, able: Capabilities, model: Model, draft: Model | None, here: FreeMemory
 ) -> Service:
-    """Return the instance. Raises BadRequest with the reason when it cannot be had on this host."""
+    """Return the planned instance. Raises BadRequest when it is impossible on this host."""
     if options.engine not in (None, able.engine):
-        raise BadRequest(f"{options.binary} is {able.engine}, and engine says {options.engine}. Name the other one.")
+        raise BadRequest(f"{options.binary} is {able.engine}, but engine is {options.engine}. Change one of them.")
     remarks = _check_models(options, model, draft)
     busy, nodes = placing.cpus_and_nodes(options, host, remarks)
     policy = placing.policy_of(options, host.topology, nodes)
@@ -62,7 +62,7 @@ def plan_service(
     need, unknown = memory.need(options, model, drafts)
     remarks += unknown
     read = [one for one in (model, drafts) if one]
-    # What drafts in a process of its own is sent there, and lies in that one's memory.
+    # The weights of a draft in a process of its own are sent there and lie in its memory.
     staged = ([model] if rpc else read) if options.hugepages == "hugetlbfs" else []
     memory.refuse_what_does_not_fit(options, need, nodes, policy, here, staged)
     _memory_wants(options, wants, placement, staged, here, remarks)
@@ -91,13 +91,15 @@ def _check_models(options: Options, model: Model, draft: Model | None) -> list[s
         )
     trained = model.of_architecture("context_length")
     if trained and options.context > trained * options.slots:
-        remarks.append(f"context: each of {options.slots} slots has more than the {trained} tokens of the training.")
+        remarks.append(
+            f"context: each of {options.slots} slots has more than the {trained} tokens that the model was trained for."
+        )
     if options.host not in LOOPBACK and not options.api_key_file:
-        remarks.append(f"host {options.host}: everybody who reaches port {options.port} may use it. Say api_key_file.")
+        remarks.append(f"host {options.host}: everyone who can reach port {options.port} can use it. Set api_key_file.")
     return remarks
 
 
-# What the server is told
+# The settings of the server
 
 
 def _wants(options: Options, model: Model, draft: Model | None, speculation: Drafting) -> dict[str, Any]:
@@ -129,7 +131,7 @@ def _memory_wants(
     here: FreeMemory,
     remarks: list[str],
 ) -> None:
-    """Say how the weights are read; whatever maps the file must not have it repacked into anonymous memory."""
+    """Choose how the weights are read; a file that must stay mapped is not repacked into anonymous memory."""
     wants["load"] = "mmap"
     if options.hugepages in TUNABLES:
         wants["load"] = "none"
@@ -138,7 +140,7 @@ def _memory_wants(
         wants["load"] = "mlock"
     if options.hugepages == "thp" and here.thp == "never":
         raise BadRequest(
-            "hugepages thp: transparent huge pages are switched off (never). Set numa_thp to madvise, or take pool."
+            "hugepages thp: transparent huge pages are switched off (never). Set numa_thp to madvise, or use pool."
         )
     if staged:
         for key, model in zip(("model", "draft_model"), staged):
@@ -146,8 +148,8 @@ def _memory_wants(
     if staged or placement.policy == "distribute":
         wants["repack"] = False
         remarks.append(
-            "The weights are not repacked, because the copy would not lie where the file does. With quants that the "
-            "server would repack, as Q4_K, reading a token takes more work; compare with hugepages thp."
+            "The weights are not repacked, because the copy would not be where the file is. With quants that the "
+            "server can repack, such as Q4_K, each token takes more work; compare with hugepages thp."
         )
 
 
@@ -160,11 +162,11 @@ def _environment(options: Options, placement: Placement) -> None:
         placement.environment[name] = value
 
 
-# What shall be seen
+# What verify expects
 
 
 def _huge(options: Options, need: Need, staged: Sequence[Model]) -> dict[str, str]:
-    """Return how much memory shall be in huge pages at least."""
+    """Return the least memory that must be in huge pages."""
     if options.hugepages in TUNABLES:
         dummy, kind, percent = TUNABLES[options.hugepages]
         return {kind: f"{need.weights * percent // 100 >> 20}MiB"}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One planned instance of llama-server: what the unit, the argument list and the proof are made from."""
+"""One planned instance of llama-server, from which unit, argument list and placement check are made."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Placement:
-    """Where one process sits: the wall it cannot leave, and what it computes on inside.
+    """The placement of one process: the CPUs that its unit allows, and those of them that it computes on.
 
-    ``cpus`` is the wall with the CPUs for HTTP and tokenizer threads; ``affinity`` is what its threads begin with, None
-    for all of the wall; ``group`` is the resctrl group whose limits shall hold, None where there is no such one.
+    ``cpus`` are all allowed CPUs, with those for HTTP and tokenizer threads; ``affinity`` is the affinity at the start,
+    None for all of ``cpus``; ``group`` is the resctrl group whose limits apply, None without one.
     """
 
     __slots__ = ("affinity", "busy_cpus", "cpus", "environment", "group", "http_cpus", "nodes", "pinned", "policy")
@@ -44,9 +44,9 @@ class Placement:
         self.group: str | None = None
 
     def expect(self, huge: dict[str, str]) -> dict[str, Any]:
-        """Return the options of service_placement that prove this placement, with so much memory in huge pages."""
-        wall = cpulist.render(self.cpus)
-        expect: dict[str, Any] = {"cpus": wall, "busy_cpus": wall, "nodes": cpulist.render(self.nodes)}
+        """Return the options of service_placement that check this placement, and this much memory in huge pages."""
+        cpus = cpulist.render(self.cpus)
+        expect: dict[str, Any] = {"cpus": cpus, "busy_cpus": cpus, "nodes": cpulist.render(self.nodes)}
         expect["interleaved"] = self.policy == "interleave"
         if self.pinned in (STRICT, GOMP):
             expect.update(busy_cpus=cpulist.render(self.busy_cpus), spread="core")
@@ -57,7 +57,7 @@ class Placement:
         return expect
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data; CPUs that are computed on in the order of the threads."""
+        """Return plain data; ``busy_cpus`` in the order of the threads."""
         return {
             "cpus": cpulist.render(self.cpus),
             "busy_cpus": cpulist.render(self.busy_cpus),
@@ -71,7 +71,7 @@ class Placement:
 
 
 class Rpc:
-    """The server of a draft that has a CCD to itself; ``arguments`` are those of ggml-rpc-server."""
+    """The server of a draft that has a CCD of its own; ``arguments`` are those of ggml-rpc-server."""
 
     __slots__ = ("arguments", "expect", "placement", "unit")
 
@@ -86,8 +86,8 @@ class Service:
     """A planned instance.
 
     ``wants`` is for the builders of argument lists; ``expect`` are options of the module service_placement; ``files``
-    are those to read, with size and time of the last change in nanoseconds; ``staged`` is where which of them lies on a
-    hugetlbfs, empty without one.
+    are those to read, with size and time of the last change in nanoseconds; ``staged`` has the path of each staged file
+    on the hugetlbfs.
     """
 
     __slots__ = ("expect", "files", "need", "options", "placement", "remarks", "rpc", "staged", "unit", "wants")

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How many tokens a draft should propose on this host, from what a token costs here: a start, to be measured.
+"""Estimates how many tokens a draft should propose on this host, from the cost of a token; measure to improve it.
 
-A token of a model costs the longer of two times: that of reading the weights, and that of computing with them. Reading
-is paid once for all tokens that are verified together; computing is not, so that a host of few cores gains little.
+A token of a model takes the longer of two times: reading the weights, and computing with them. Tokens that are verified
+together share one reading but not the computing, so that a host with few cores gains little.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ..._models.gguf import Tensor
     from ..._models.model import Model
 
-#: Milliseconds of one Zen 4 core for a batch of so many tokens, through a body of so many parameters. Measured with
-#: repacked and with other weights; the slower of the two, as a model has tensors of both kinds.
+#: Tokens of a batch, and milliseconds of one Zen 4 core for it in a model of BODY parameters. Measured with and without
+#: repacked weights; the slower of the two, because a model has tensors of both kinds.
 BATCH_COST = ((1, 14.5), (2, 27.6), (4, 45.0), (6, 63.0), (8, 79.0), (13, 102.0), (16, 102.0), (32, 163.0))
 BODY = 0.361e9
 #: GB/s of a socket with all channels filled, by CPU family and model range: 8 x DDR4 for Zen to Zen 3, 12 x DDR5.
@@ -37,9 +37,9 @@ UNKNOWN_PEAK = 100.0
 #: How much of the peak llama.cpp gets (0.55 to 0.75 was measured), and what one CCD gets over its link, in GB/s.
 UTILIZATION = 0.65
 CCD_LINK = 50.0
-#: What it takes the threads of a host with 128 cores to meet, per drafted token.
+#: Seconds per core and drafted token that threads wait at barriers; measured with 128 cores.
 SYNC = 0.001 / 128
-#: How often a token of the draft is right: 0.6 to 0.7 is told of prose, more of code.
+#: How often a token of the draft is right: reports say 0.6 to 0.7 for prose, more for code.
 ACCEPTANCE = 0.7
 LONGEST = 16
 #: A gain below this is not worth a second model.
@@ -48,7 +48,7 @@ ABOUT = 0.98
 
 
 class Work:
-    """What one token of a model reads and computes. Experts count by how many of them are awake."""
+    """What one token of a model reads and computes. Experts count by how many of them are used."""
 
     __slots__ = ("dense", "dense_parameters", "expert", "expert_parameters", "experts", "used")
 
@@ -81,9 +81,9 @@ class Work:
         return cls(_bytes(rest), _elements(rest), _bytes(experts), _elements(experts), model.experts, number)
 
     def bytes(self, tokens: int) -> float:
-        """Return what is read for a batch: the more tokens, the more different experts they wake."""
-        asleep = (1 - self.used / self.experts) ** tokens if self.experts else 1.0
-        return self.dense + self.expert * (1 - asleep)
+        """Return the bytes that a batch reads: more tokens use more different experts."""
+        unused = (1 - self.used / self.experts) ** tokens if self.experts else 1.0
+        return self.dense + self.expert * (1 - unused)
 
     @property
     def parameters(self) -> float:
@@ -92,7 +92,7 @@ class Work:
 
 
 class Box:
-    """What a model runs on: cores, and the bytes per second that they read together."""
+    """The resources of a model: cores, and the bytes per second that they read together."""
 
     __slots__ = ("bandwidth", "cores")
 
@@ -102,7 +102,7 @@ class Box:
 
 
 class Start:
-    """How much to draft: ``draft_max`` is 0 where the draft loses; the rates are tokens per second with and without."""
+    """``draft_max`` is 0 where the draft gains too little; the rates are tokens per second with and without it."""
 
     __slots__ = ("draft_max", "plain", "rate")
 
@@ -131,7 +131,7 @@ def peak(top: Topology) -> float | None:
 
 
 def box_of(top: Topology, cpus: Sequence[int], nodes: Sequence[int], bandwidth: float | None = None) -> Box:
-    """Return what some CPUs reach with memory on some nodes; ``bandwidth`` is what was measured, in GB/s."""
+    """Return the resources of some CPUs with memory on some nodes; ``bandwidth`` is a measured one, in GB/s."""
     members = set(cpus)
     cores = sum(1 for core in top.cores if members.intersection(core))
     if bandwidth is None:
@@ -142,7 +142,7 @@ def box_of(top: Topology, cpus: Sequence[int], nodes: Sequence[int], bandwidth: 
 
 
 def batch_cost(tokens: int) -> float:
-    """Return milliseconds of one core for a batch; between what was measured it is a straight line."""
+    """Return milliseconds of one core for a batch, interpolated between the measured sizes."""
     if tokens >= BATCH_COST[-1][0]:
         return BATCH_COST[-1][1] * tokens / BATCH_COST[-1][0]
     for (low, first), (high, second) in zip(BATCH_COST, BATCH_COST[1:]):
@@ -152,18 +152,18 @@ def batch_cost(tokens: int) -> float:
 
 
 def seconds(work: Work, box: Box, tokens: int) -> float:
-    """Return what a batch of tokens takes, the longer of reading and computing."""
+    """Return the seconds for a batch of tokens, the longer of reading and computing."""
     computing = batch_cost(tokens) / 1000 * work.parameters / BODY / box.cores
     return max(work.bytes(tokens) / box.bandwidth, computing)
 
 
 def accepted(acceptance: float, drafted: int) -> float:
-    """Return how many tokens a step brings on the average, with the one that the model itself adds."""
+    """Return how many tokens a step gives on average, with the one that the model itself adds."""
     return sum(acceptance**number for number in range(drafted + 1))
 
 
 def rate(target: Work, draft: Work, box: Box, draft_box: Box, drafted: int, acceptance: float = ACCEPTANCE) -> float:
-    """Return tokens per second when so many tokens are drafted for each step, one after the other."""
+    """Return tokens per second when each step drafts ``drafted`` tokens, one after the other."""
     step = seconds(target, box, drafted + 1)
     if drafted:
         step += drafted * _drafting(draft, draft_box)
@@ -175,10 +175,10 @@ def _drafting(draft: Work, box: Box) -> float:
 
 
 def confidence(target: Work, draft: Work, box: Box, draft_box: Box, drafted: int) -> float:
-    """Return how sure the draft must be of a token, for going on to pay until so many are drafted.
+    """Return the least probability of a token at which drafting it gains time, up to ``drafted`` tokens.
 
-    One more token costs its drafting and its share of the longer batch; what that time would bring otherwise is the
-    rate. It counts only when all tokens before it were right.
+    One more token costs its drafting and its share of the longer batch; without it, that time would give tokens at the
+    usual rate. It counts only when all tokens before it were right.
     """
     batch = (seconds(target, box, drafted + 1) - seconds(target, box, 1)) / drafted
     cost = (batch + _drafting(draft, draft_box)) * rate(target, draft, box, draft_box, drafted)
@@ -186,9 +186,9 @@ def confidence(target: Work, draft: Work, box: Box, draft_box: Box, drafted: int
 
 
 def start(target: Work, draft: Work, box: Box, draft_box: Box, acceptance: float = ACCEPTANCE) -> Start:
-    """Return the number of tokens with about the best rate, 0 where none gains enough."""
+    """Return the shortest draft with about the best rate; its length is 0 where none gains enough."""
     plain = rate(target, draft, box, draft_box, 0)
     rates = {k: rate(target, draft, box, draft_box, k, acceptance) for k in range(1, LONGEST + 1)}
-    # Of about equals the shortest: it loses least where the draft is right less often than assumed.
+    # Of nearly equal rates the shortest: it loses least when the draft is right less often than assumed.
     best = min(k for k in rates if rates[k] >= ABOUT * max(rates.values()))
     return Start(best if rates[best] >= WORTH * plain else 0, rates[best], plain)

@@ -109,7 +109,7 @@ def run(url: str, key: str | None, clock: Any = time) -> Trial:
     trial.tokens = round(timings.get("predicted_n", trial.tokens))
     trial.rate = timings.get("predicted_per_second") or ((trial.tokens - 1) / (last - first) if last > first else None)
     if not trial.tokens and not trial.reason:
-        trial.reason = f"busy: {trial.others} requests were in work, and " if trial.others else ""
+        trial.reason = f"busy: {trial.others} requests were in progress, and " if trial.others else ""
         trial.reason += f"no token came in {LIMIT:.0f} s." if clock.monotonic() >= end else "its answer has no token."
     _count(trial, before, _metrics(url, AFTERWARDS, key), timings)
     return trial

@@ -76,7 +76,7 @@ def serving(name: str, plan: Plan) -> Item:
     unit = unit_of(name)
     try:
         word = show([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
-        status, text = http.ask(plan["url"], "/health", http.ONE_QUESTION)
+        status, text = http.ask(plan["url"], "/health", http.HEALTH_TIMEOUT)
     except TuningError as error:
         return _item("service", name, UNKNOWN, str(error))
     if word == "activating" or (word == "active" and status == 503):

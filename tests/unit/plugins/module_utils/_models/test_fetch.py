@@ -81,7 +81,7 @@ def test_a_check_writes_nothing_and_says_the_same(fetch: Fetcher) -> None:
 def test_a_check_that_the_server_refuses_is_a_remark(fetch: Fetcher) -> None:
     fetch.mirror.status = 403
     (remark,) = fetch(check=True)["remarks"]
-    assert "the server answers 403 Forbidden. It was only asked for (HEAD)" in remark
+    assert "the server answers 403 Forbidden. This was only a HEAD request" in remark
 
 
 def test_a_file_is_not_read_anew_while_it_is_the_same(fetch: Fetcher, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,9 +157,9 @@ def test_absent(fetch: Fetcher) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"<!DOCTYPE html><html><body>Please log in" + bytes(99), "It is a page of HTML or XML"),
+        (b"<!DOCTYPE html><html><body>Please log in" + bytes(99), "It is an HTML or XML page"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 123456789\n", "a pointer of Git LFS"),
-        (ONE[:-1], "is truncated: its tensors need 3 MiB behind the header, and 3.0 MiB are there"),
+        (ONE[:-1], "is truncated: its tensors need 3 MiB after the header, and 3.0 MiB are there"),
         (b"GG", "something else"),
         (OTHER, f"has the checksum {checksum(OTHER)}, but {checksum(ONE)} was requested"),
     ],
@@ -171,9 +171,9 @@ def test_what_is_refused_takes_no_place(fetch: Fetcher, content: bytes, words: s
     if old:
         fetch.path.write_bytes(OTHER)
     sentence = fetch.refused()
-    assert words in sentence and sentence.endswith("What was fetched is removed.")
+    assert words in sentence and sentence.endswith("The download is removed.")
     assert not fetch.part.exists() and fetch.path.exists() == old
-    assert not old or (fetch.path.read_bytes() == OTHER and f"{fetch.path} is as it was." in sentence)
+    assert not old or (fetch.path.read_bytes() == OTHER and f"{fetch.path} is unchanged." in sentence)
     assert fetch.known().get("parts", {}) == {}
 
 
@@ -236,14 +236,14 @@ def test_what_fits_only_because_a_part_is_there(fetch: Fetcher, monkeypatch: pyt
     ("options", "words"),
     [
         ({"url": "file:///etc/passwd"}, "cannot be fetched; say one that begins with https:// or http://"),
-        ({"checksum": None}, "say with url which file it shall be"),
+        ({"checksum": None}, "url needs the checksum of the file"),
         ({"checksum": "md5:d41d8cd98f00b204e9800998ecf8427e"}, "say sha256: and 64 hexadecimal digits"),
         ({"checksum": f"sha256:{'g' * 64}"}, "say sha256: and 64 hexadecimal digits"),
-        ({"mode": "420"}, "say it in quotes as '0644'"),
-        ({"mode": "0888"}, "say it in quotes as '0644'"),
+        ({"mode": "420"}, "quote it as '0644'"),
+        ({"mode": "0888"}, "quote it as '0644'"),
         ({"reserve": "much"}, "reserve: 'much' is no amount of memory"),
         ({"timeout": -1}, "timeout: '-1' is no whole number"),
-        ({"path": "/proc"}, "/proc is no file but something else"),
+        ({"path": "/proc"}, "/proc is not a regular file"),
         ({"url": None}, "on the host. Give its url, or copy it there first."),
     ],
 )
@@ -262,7 +262,7 @@ def test_progress_is_told_in_a_file_and_removed(fetch: Fetcher, monkeypatch: pyt
     told: list[str] = []
     fetch.mirror.breaks_after = [MIB]
     fetch.mirror.then = lambda: told.append(file.read_text())
-    monkeypatch.setattr(progress, "TELLING", 0)
+    monkeypatch.setattr(progress, "INTERVAL", 0)
     real = Mirror.__call__
 
     def slowly(request: BaseHTTPRequestHandler) -> None:

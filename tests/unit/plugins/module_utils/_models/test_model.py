@@ -85,7 +85,7 @@ def test_a_type_that_is_not_known_leaves_the_size_of_the_data(path: Path) -> Non
 def test_an_alignment_of_its_own(path: Path) -> None:
     entries = model(more=[entry("general.alignment", "I", 4096)])
     read(path, gguf(entries, [tensor("a", (32,), 0, 0)], 128, align=4096))
-    with pytest.raises(BadRequest, match="its tensors need 128 B behind the header, and 127 B are there"):
+    with pytest.raises(BadRequest, match="its tensors need 128 B after the header, and 127 B are there"):
         read(path, gguf(entries, [tensor("a", (32,), 0, 0)], 127, align=4096))
 
 
@@ -142,18 +142,18 @@ def test_a_damaged_file_is_read_or_refused_and_nothing_else(at: int, value: byte
     ("content", "words"),
     [
         (b"", "It is empty: the download did not begin"),
-        (bytes(100), "It is empty at its begin: the download did not come to an end"),
+        (bytes(100), "It is zero at its start: the download did not finish"),
         (b"version https://git-lfs.github.com/spec/v1\noid", "It is a pointer of Git LFS"),
-        (b"<!DOCTYPE html><html>", "It is a page of HTML"),
+        (b"<!DOCTYPE html><html>", "It is an HTML or XML page"),
         (b'{"error":"gone"}', "It is a JSON text"),
-        (b"PK\3\4 archive/data.pkl", "It is a zip archive, as of PyTorch"),
+        (b"PK\3\4 archive/data.pkl", "It is a zip archive, for example of PyTorch"),
         (struct.pack("<Q", 500) + b'{"model.embed"', "It is a safetensors file: convert"),
         (b"tjgg\1\0\0\0", "in the format GGJT of early 2023"),
         (b"FUGG\3\0\0\0", "bytes swapped"),
-        (b"\x7fELF", "no GGUF file. It is something else"),
+        (b"\x7fELF", "not a GGUF file. It is something else"),
         (b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "for big-endian machines; an EPYC is little-endian"),
-        (b"GGUF" + struct.pack("<III", 1, 0, 0), "version 1, which llama.cpp reads no more"),
-        (b"GGUF" + struct.pack("<IQQ", 4, 0, 0), "version 4, and known are 2 and 3"),
+        (b"GGUF" + struct.pack("<III", 1, 0, 0), "version 1, which llama.cpp no longer reads"),
+        (b"GGUF" + struct.pack("<IQQ", 4, 0, 0), "version 4, but only 2 and 3 are known"),
         (b"GGUF" + struct.pack("<IQQ", 3, 2**60, 2**60), "truncated or damaged: its 24 bytes end within a header of"),
         (gguf([]), "has no general.architecture"),
         (gguf([text(b"a") + struct.pack("<I", 13) + bytes(90)]), "the value a has the unknown type 13"),
@@ -205,11 +205,11 @@ def test_all_parts_count_whichever_is_named(tmp_path: Path, named: int) -> None:
 
 
 def test_parts_that_do_not_fit_together(tmp_path: Path) -> None:
-    with pytest.raises(BadRequest, match=r"speaks of 4 tensors in all its parts, and 3 are in the 2 file"):
+    with pytest.raises(BadRequest, match=r"says that all its parts hold 4 tensors, but the 2 file\(s\) found hold 3"):
         gguf_model.read(str(split(tmp_path, claimed=4)[0]))
     paths = split(tmp_path)
     paths[1].write_bytes(gguf(model(architecture="gemma3"), [tensor("b", (32,), 0, 0)], 256))
-    with pytest.raises(BadRequest, match=r"m-00002-of-00002\.gguf is a part of another model"):
+    with pytest.raises(BadRequest, match=r"m-00002-of-00002\.gguf is not a part of the same model"):
         gguf_model.read(str(paths[0]))
     paths[1].unlink()
     with pytest.raises(BadRequest, match=r"m-00002-of-00002\.gguf cannot be read"):

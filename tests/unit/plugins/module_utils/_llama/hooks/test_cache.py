@@ -67,7 +67,7 @@ def test_a_file_that_is_not_cached_is_not_read(file: Path) -> None:
     for dummy in range(2):  # A look that would read it would see it the second time.
         assert cache.look(str(file)).pages == 0
     assert cache.place(str(file), "bind", [0]) == (
-        f"{file}: nothing of it is in the page cache, so it will be read under the policy (bind on nodes 0)."
+        f"{file} is not in the page cache, so it will be read under the policy (bind on nodes 0)."
     )
 
 
@@ -94,7 +94,7 @@ def test_a_file_that_lies_elsewhere_is_dropped(file: Path, policy: str) -> None:
     """What was written just now is not on the disk yet, and goes all the same."""
     node = here(file)
     assert cache.place(str(file), policy, [node + 1]) == (
-        f"{file}: 100 % of it is in the page cache, of that node {node} 100 %, and the policy wants {policy} on nodes "
+        f"{file}: 100 % of it is in the page cache, of that node {node} 100 %, but the policy wants {policy} on nodes "
         f"{node + 1}: dropped, it will be read again."
     )
     assert cache.look(str(file)).pages == 0
@@ -105,7 +105,7 @@ def test_pages_that_somebody_maps_stay(file: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", MAPS, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
         assert user.stdout and user.stdout.readline() == b"mapped\n"
         said = cache.place(str(file), "bind", [node + 1])
-    stays, dummy, users = said.partition("dropped but for ")[2].partition(" % that stay")
+    stays, dummy, users = said.partition("dropped, except for ")[2].partition(" % that stay")
     assert 49 <= int(stays) <= 52
     assert f"process {user.pid} (" in users
     assert "dropped, it will" in cache.place(str(file), "bind", [node + 1])
@@ -115,13 +115,15 @@ def test_a_stranger_is_told_nothing(file: Path, monkeypatch: pytest.MonkeyPatch)
     """The kernel would tell him that all is cached, and the look would read what is not."""
     monkeypatch.setattr(cache.os, "geteuid", lambda: os.getuid() + 1)
     monkeypatch.setattr(cache.os, "access", lambda *dummy: False)
-    with pytest.raises(TuningError, match=r"the kernel tells only root .* In a unit, begin the line with '\+'\."):
+    with pytest.raises(
+        TuningError, match=r"only root, and users who may write .* In a unit, begin the line with '\+'\."
+    ):
         cache.look(str(file))
 
 
 def test_an_empty_file_and_none(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    assert "nothing of it" in cache.place(str(tmp_path / "empty"), "bind", [0])
+    assert "is not in the page cache" in cache.place(str(tmp_path / "empty"), "bind", [0])
     with pytest.raises(TuningError, match="cannot be read: No such file or directory"):
         cache.place(str(tmp_path / "none"), "bind", [0])
 

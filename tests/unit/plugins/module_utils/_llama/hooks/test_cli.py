@@ -45,16 +45,19 @@ def test_what_it_does_not_know_is_answered_by_its_usage(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("await", URL, "--timeout", "soon"), "--timeout: 'soon' is no number of seconds."),
-        (("place", "x", "--policy", "preferred", "--nodes", "0"), "--policy: there is no 'preferred'; say bind, inter"),
+        (("await", URL, "--timeout", "soon"), "--timeout: 'soon' is not a number of seconds."),
+        (("place", "x", "--policy", "preferred", "--nodes", "0"), "--policy: 'preferred' is unknown; use bind, inter"),
         (("place", "x", "--policy", "bind", "--nodes", "9"), "--nodes: there is no node 9 with memory on this host"),
         (("place", "/none", "--policy", "bind", "--nodes", "0"), "/none cannot be read: No such file or directory."),
-        (("stage", "x", "/dev", "--policy", "local"), "--policy: a copy cannot be staged with 'local'; say bind or"),
+        (("stage", "x", "/dev", "--policy", "local"), "--policy: a copy cannot be staged with 'local'; use bind or"),
         (("stage", "x", "/proc", "--nodes", "0-9"), "--nodes: there is no node 4 with memory on this host, only 0-3."),
-        (("stage", "x", "/proc", "--nodes", "0"), "/proc is not on a hugetlbfs. Mount one, as with 'mount -t hugetl"),
-        (("home", "main", "--cpus", "0"), "'main' is no number of a process."),
-        (("home", "4194305", "--cpus", "0"), "There is no process 4194305: it has ended."),
-        (("stage", "x", "/none"), "/none cannot be looked at: No such file or directory. It shall be a folder on a hu"),
+        (
+            ("stage", "x", "/proc", "--nodes", "0"),
+            "/proc is not on a hugetlbfs. Mount one, for example with 'mount -t hugetl",
+        ),
+        (("home", "main", "--cpus", "0"), "'main' is not a process ID."),
+        (("home", "4194305", "--cpus", "0"), "Process 4194305 has ended."),
+        (("stage", "x", "/none"), "/none cannot be looked at: No such file or directory. It must be a folder on a hu"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(

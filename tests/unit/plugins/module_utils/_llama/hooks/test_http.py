@@ -99,7 +99,7 @@ def test_it_does_not_wait_for_ever(llama: Llama, server: Server) -> None:
         TuningError, match=r"does not serve after 0\.2 s: it is reading the model \(503\)\. The journal"
     ):
         http.await_health(server.url, 0.2)
-    with pytest.raises(TuningError, match=r"does not serve after 0\.2 s: nobody takes the connection\."):
+    with pytest.raises(TuningError, match=r"does not serve after 0\.2 s: the connection is refused\."):
         http.await_health(closed(), 0.2)
 
 
@@ -116,7 +116,7 @@ def test_it_waits_until_somebody_listens(llama: Llama) -> None:
 @pytest.mark.parametrize("health", [b"<html>It works!</html>", b"[]", b'{"state":"up"}'])
 def test_another_program_on_the_port(llama: Llama, server: Server, health: bytes) -> None:
     llama.health = health
-    with pytest.raises(TuningError, match="another program has this port"):
+    with pytest.raises(TuningError, match="another program uses this port"):
         http.await_health(server.url, 5)
 
 
@@ -142,14 +142,14 @@ def test_it_waits_until_nothing_is_in_work(llama: Llama, server: Server) -> None
 
 def test_what_is_in_work_at_the_end_is_told(llama: Llama, server: Server) -> None:
     llama.work = [(1, 2)]
-    with pytest.raises(TuningError, match=r"is not idle after 0\.2 s: 3 requests in work\. What stops it now cuts"):
+    with pytest.raises(TuningError, match=r"is not idle after 0\.2 s: 3 requests in progress\. Stopping it now cuts"):
         http.drain(server.url, 0.2)
 
 
 def test_who_has_nothing_in_work(llama: Llama, server: Server) -> None:
-    assert http.drain(closed(), 5).endswith("does not take connections: it has nothing in work.")
+    assert http.drain(closed(), 5).endswith("refuses connections: it has no request in progress.")
     llama.loading = 1
-    assert http.drain(server.url, 5).endswith("is still reading its model: it has nothing in work.")
+    assert http.drain(server.url, 5).endswith("is still reading its model: it has no request in progress.")
 
 
 def test_a_server_that_hangs_is_not_idle(server: Server) -> None:
@@ -160,9 +160,9 @@ def test_a_server_that_hangs_is_not_idle(server: Server) -> None:
 
 def test_the_key(llama: Llama, server: Server, tmp_path: Path) -> None:
     llama.key = "secret"
-    with pytest.raises(TuningError, match=r"/metrics answers 401: it asks for a key; name its file with --key-file\."):
+    with pytest.raises(TuningError, match=r"/metrics answers 401: it needs a key; name the key file with --key-file\."):
         http.drain(server.url, 5)
-    with pytest.raises(TuningError, match=r"/metrics answers 401: it does not take this key\."):
+    with pytest.raises(TuningError, match=r"/metrics answers 401: it does not accept this key\."):
         http.drain(server.url, 5, "wrong")
     file = tmp_path / "keys"
     file.write_text("\nsecret\nanother\n")
@@ -171,7 +171,7 @@ def test_the_key(llama: Llama, server: Server, tmp_path: Path) -> None:
     with pytest.raises(TuningError, match="is empty"):
         http.read_key(str(file))
     file.write_bytes(b"\xff")
-    with pytest.raises(TuningError, match="is no text"):
+    with pytest.raises(TuningError, match="is not text"):
         http.read_key(str(file))
     with pytest.raises(TuningError, match="No such file"):
         http.read_key(f"{file}.none")
@@ -180,7 +180,7 @@ def test_the_key(llama: Llama, server: Server, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("metrics", "words"),
     [
-        ("", "/metrics answers 501: it tells no metrics; start the server with --metrics."),
+        ("", "/metrics answers 501: it has no metrics; start the server with --metrics."),
         ("up 1\n", "has no llamacpp:"),
     ],
 )
@@ -216,7 +216,7 @@ def test_metrics_are_numbers_by_name() -> None:
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8080", "https://127.0.0.1", "http://", "http://x:port", "http://x/?a=b"])
 def test_an_address_that_is_none(url: str) -> None:
-    with pytest.raises(BadRequest, match=r"is no address of a server; say it as http://127\.0\.0\.1:8080\."):
+    with pytest.raises(BadRequest, match=r"is not the URL of a server; write it like http://127\.0\.0\.1:8080\."):
         http.await_health(url, 1)
 
 
@@ -231,7 +231,7 @@ def test_the_command(llama: Llama, server: Server, tmp_path: Path, capsys: pytes
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["serves", "is"]
     assert _cli.main(["llama", "drain", server.url, "--timeout", "5"]) == 1
     said = capsys.readouterr()
-    assert said.out == "" and said.err.endswith("name its file with --key-file.\n")
+    assert said.out == "" and said.err.endswith("name the key file with --key-file.\n")
 
 
 def test_the_process_that_systemd_names(

@@ -39,7 +39,7 @@ def test_who_is_no_thread_that_computes(tmp_path: Path, threads: dict[int, str],
 
 
 def test_a_process_that_has_ended(tmp_path: Path) -> None:
-    with pytest.raises(TuningError, match="There is no process 11"):
+    with pytest.raises(TuningError, match="Process 11 has ended"):
         http_threads.move(tree(tmp_path, {10: "1"}), 11, [0])
 
 
@@ -64,6 +64,6 @@ def test_a_thread_is_sent_home(process: int) -> None:
     assert http_threads.move(KernelFS(), process, last) == 1
     other = next(tid for tid in threads if tid != process)
     assert [sorted(os.sched_getaffinity(tid)) for tid in (process, other)] == [first, last]
-    with pytest.raises(TuningError, match="cannot be sent to CPUs 8000"):
+    with pytest.raises(TuningError, match="cannot be moved to CPUs 8000"):
         os.sched_setaffinity(other, first)
         http_threads.move(KernelFS(), process, [8000])

@@ -83,10 +83,10 @@ def test_where_a_copy_may_lie(
     (tmp_path / "model.gguf").write_bytes(bytes(8 * 4096))
     copy = staging.Copy(str(tmp_path / "model.gguf"), "/none", 4096)
     if right:
-        staging._prove(copy, (kind, nodes), found)
+        staging._check_nodes(copy, (kind, nodes), found)
         return
-    with pytest.raises(NotApplied, match=rf"staged elsewhere than {kind} on nodes .* wants it: node 0: "):
-        staging._prove(copy, (kind, nodes), found)
+    with pytest.raises(NotApplied, match=rf"not staged as {kind} on nodes .* wants it: node 0: "):
+        staging._check_nodes(copy, (kind, nodes), found)
 
 
 # Real copies
@@ -219,7 +219,7 @@ def test_an_older_copy_that_is_in_use_keeps_its_pages(folder: Path, model: Path)
     stage(model, folder)
     with (folder / "model.gguf").open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ):
         model.write_bytes(os.urandom(4 * PAGE))
-        with pytest.raises(BadRequest, match="keeps its pages though it has no name any more"):
+        with pytest.raises(BadRequest, match="keeps its pages even after it was removed"):
             stage(model, folder, True)
     assert "in 4 pages" in stage(model, folder)
 
@@ -231,7 +231,7 @@ def test_a_pool_that_somebody_else_takes_from_meanwhile(
     os.truncate(model, 7 * PAGE)
     monkeypatch.setattr(staging, "_check_space", lambda *dummy: None)
     before = free()
-    with pytest.raises(TuningError, match=r"No space left on device\. Somebody else took pages of the pool"):
+    with pytest.raises(TuningError, match=r"No space left on device\. Another process took pages of the pool"):
         stage(model, folder)
     assert list(folder.iterdir()) == [] and free() == before
 

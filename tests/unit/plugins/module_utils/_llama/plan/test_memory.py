@@ -53,7 +53,7 @@ def test_heads_of_their_own_width_and_number(tmp_path: Path) -> None:
 def test_a_header_that_does_not_say_its_shape(tmp_path: Path) -> None:
     model = header(tmp_path / "m.gguf")
     need, remarks = memory.need(options(), model, None)
-    assert need.kv_cache == 0 and "does not say its layers and heads" in remarks[0]
+    assert need.kv_cache == 0 and "does not state its layers and heads" in remarks[0]
 
 
 def test_what_an_instance_needs(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_memory_of_the_nodes(policy: str, available: list[int], fits: bool) -> N
     if fits:
         checked([0, 1], policy, here)
         return
-    with pytest.raises(BadRequest, match=r"needs 46 GiB \(40 GiB weights, 5 GiB KV cache, 1 GiB to compute with\)"):
+    with pytest.raises(BadRequest, match=r"needs 46 GiB \(40 GiB weights, 5 GiB KV cache, 1 GiB compute buffers\)"):
         checked([0, 1], policy, here)
 
 
@@ -167,5 +167,5 @@ def test_pages_of_staged_files(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match=r"needs 6\.0 GiB .* have 5 GiB available"):
         small = FreeMemory({0: 5 * GIB}, {(0, 2048): 6}, hugetlbfs_kb=2048)
         checked([0], "bind", small, [model], hugepages="hugetlbfs")
-    with pytest.raises(BadRequest, match=r"/dev/hugepages is on no hugetlbfs"):
+    with pytest.raises(BadRequest, match=r"/dev/hugepages is not on a hugetlbfs"):
         checked([0], "bind", FreeMemory({0: 99 * GIB}), [model], hugepages="hugetlbfs")

@@ -129,7 +129,7 @@ def test_remarks_on_a_seat(host: Host, models: Models) -> None:
     (remark,) = planned(host, models, cpus="33-40", nodes="0").remarks
     assert remark == "CPUs on nodes 1 read all memory from nodes 0."
     assert "CPUs 0 compute, and are housekeeping too" in planned(host, models, cpus="0-15").remarks[0]
-    assert "may use it" in planned(host, models, host="0.0.0.0").remarks[0]
+    assert "can use it" in planned(host, models, host="0.0.0.0").remarks[0]
     assert planned(host, models, host="0.0.0.0", api_key_file="/etc/keys").remarks == []
 
 
@@ -176,7 +176,7 @@ def test_by_which_means(host: Host, models: Models, able: Able, raw: dict[str, A
 @pytest.mark.parametrize(
     ("able", "raw", "words"),
     [
-        (BARE_OLD, {}, "this build does not honour --cpu-mask"),
+        (BARE_OLD, {}, "this build ignores --cpu-mask"),
         (BARE, {"speculation": "draft"}, "makes new threads for each drafted token"),
         (NEW, {"memory": "distribute"}, "spreads none over CPUs 1-31,33-63,65-95,97-127"),
         (BARE, {"speculation": "draft", "draft_placement": "own_ccd", "rpc_port": 50052}, "CPUs 16-31 are isolated"),
@@ -204,8 +204,8 @@ def test_fewer_threads_use_all_ccds(host: Host, models: Models) -> None:
     [
         ({"threads": 125}, "threads is 125, and CPUs 1-31,33-63,65-95,97-127 have 124 cores"),
         ({"threads_batch": 128}, "threads_batch is 128"),
-        ({"speculation": "draft", "draft_threads": 125}, "draft_threads is 125, and the draft has 124 cores"),
-        ({"speculation": "draft", "draft_placement": "first_ccd", "draft_threads": 17}, "the draft has 16 cores here"),
+        ({"speculation": "draft", "draft_threads": 125}, "draft_threads is 125, but the draft has 124 cores"),
+        ({"speculation": "draft", "draft_placement": "first_ccd", "draft_threads": 17}, "but the draft has 16 cores"),
         (
             {"speculation": "draft", "draft_placement": "own_ccd", "rpc_port": 50052, "draft_threads": 17},
             "the draft has 16 cores of its own",
@@ -216,7 +216,7 @@ def test_fewer_threads_use_all_ccds(host: Host, models: Models) -> None:
         ),
         ({"cpus": "ccd9"}, "There is no ccd9 on this host"),
         ({"nodes": "7"}, "there is no node 7 with memory"),
-        ({"engine": "ik_llama.cpp"}, "is llama.cpp, and engine says ik_llama.cpp"),
+        ({"engine": "ik_llama.cpp"}, "is llama.cpp, but engine is ik_llama.cpp"),
     ],
 )
 def test_what_this_host_cannot_have(host: Host, models: Models, raw: dict[str, Any], words: str) -> None:

@@ -62,10 +62,10 @@ def test_a_draft_that_loses_is_left_out(host: Host, models: Models) -> None:
     for raw in ({"cpus": "1-2"}, few):
         found = planned(host, models, speculation="cascade", **raw)
         assert found.wants["speculation"] == ["ngram-simple"] and "draft_model" not in found.wants
-        assert "is left out; say draft_max to have it nevertheless" in found.remarks[-1]
+        assert "is left out; set draft_max to run it nevertheless" in found.remarks[-1]
         assert found.rpc is None and list(found.files) == [models.large.path]
     insisted = planned(host, models, speculation="draft", cpus="1-2", draft_max=3)
-    assert insisted.wants["draft_max"] == 3 and "It runs because draft_max is said" in insisted.remarks[-1]
+    assert insisted.wants["draft_max"] == 3 and "It runs because draft_max is set" in insisted.remarks[-1]
 
 
 def test_a_draft_for_a_mixture_of_experts(host: Host, models: Models) -> None:

@@ -66,7 +66,7 @@ def test_a_port_that_begins_alike_is_not_the_same(monkeypatch: pytest.MonkeyPatc
         ({"binary": "/usr/bin/false"}, "Instance chat: /usr/bin/false does not answer to --help, exit code 1"),
         ({"binary": "/none"}, "there is no /none"),
         ({"port": 80}, "Instance chat: port is '80'; say a whole number from 1024 to 65535."),
-        ({"name": "chat-rpc"}, "the end -rpc is for units that draft"),
+        ({"name": "chat-rpc"}, "names that end in -rpc are reserved for the units of drafts"),
     ],
 )
 def test_what_cannot_be_is_refused_first(asked: dict[str, object], words: str) -> None:

@@ -142,7 +142,7 @@ def test_what_came_before_the_end_of_the_time_counts(
 
 @pytest.mark.parametrize(
     ("waiting", "reason"),
-    [(0, "no token came in 1 s."), (2, "busy: 2 requests were in work, and no token came in 1 s.")],
+    [(0, "no token came in 1 s."), (2, "busy: 2 requests were in progress, and no token came in 1 s.")],
 )
 def test_a_server_that_gives_no_slot(
     llama: Llama, server: Server, monkeypatch: pytest.MonkeyPatch, waiting: int, reason: str

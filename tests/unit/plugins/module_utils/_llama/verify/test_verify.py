@@ -213,7 +213,7 @@ def test_weights_that_are_not_mapped_lie_in_anonymous_memory(here: Instances) ->
 
 
 def test_a_busy_server_is_seen_at_work_all_the_same(here: Instances) -> None:
-    here.trial = trial(tokens=0, rate=None, others=2, reason="busy: 2 requests were in work.", **UNTOLD)
+    here.trial = trial(tokens=0, rate=None, others=2, reason="busy: 2 requests were in progress.", **UNTOLD)
     here.planned()
     here.service.in_window = [lambda: here.service.thread(100, "0-3", 0, worked=2)]
     items, dummy = here.check()
@@ -223,7 +223,7 @@ def test_a_busy_server_is_seen_at_work_all_the_same(here: Instances) -> None:
         "placement/chat": "wrong",
         "speed/chat": "unknown",
     }
-    assert items["speculation/chat"][1] == items["speed/chat"][1] == "Not known: busy: 2 requests were in work."
+    assert items["speculation/chat"][1] == items["speed/chat"][1] == "Not known: busy: 2 requests were in progress."
 
 
 def test_both_processes_are_watched_during_one_request(here: Instances) -> None:
@@ -267,7 +267,7 @@ def test_one_at_whose_port_nobody_listens_is_wrong(here: Instances) -> None:
     here.planned()
     verdict, sentence = here.check()[0]["service/chat"]
     assert verdict == "wrong"
-    assert sentence.startswith(f"{MAIN} is active, and at http://127.0.0.1:1 nobody takes the connection.")
+    assert sentence.startswith(f"{MAIN} is active, and at http://127.0.0.1:1 the connection is refused.")
 
 
 def test_without_a_systemd_nothing_is_known(here: Instances, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,7 +287,7 @@ def test_the_key_comes_from_its_file(here: Instances, tmp_path: Path) -> None:
     items, dummy = here.check()
     assert items["speed/chat"] == (
         "unknown",
-        f"Not known: The file of keys {tmp_path}/keys cannot be read: No such file or directory.",
+        f"Not known: The key file {tmp_path}/keys cannot be read: No such file or directory.",
     )
     assert items["placement/chat"] == items["speed/chat"], "without a request nobody computes"
 

@@ -117,8 +117,8 @@ def _frequency(policy: Policy, what: str, asked: int | str, boost: bool | None) 
         raise BadRequest(
             f"{policy}: {what} {show(asked)} cannot be had. {policy.driver} has the P-states {_list(table)}, of which "
             f"the highest is the base frequency; the kernel would take {show(asked)} and make it {show(table[0])} "
-            "silently. Above that the hardware boosts by itself: set boost to true here, with governor performance, and "
-            f"to false where {show(table[0])} shall be the limit."
+            "silently. Above that the hardware boosts by itself: set boost to true here, with governor performance, "
+            f"and to false where {show(table[0])} shall be the limit."
         )
     if table and asked not in table:
         near = min(table, key=lambda state: abs(state - asked))

@@ -150,7 +150,7 @@ def test_a_grub_cfg_that_lost_it_is_made_anew(host):
         ({"parameters": ["isolcpus=draft"]}, ["in braces, such as isolcpus={draft,verify}"]),
         ({"parameters": ["hugepagesz=2M", "hugepages=1300"]}, ["2600 MiB", "left to boot with"]),
         ({"parameters": ["hugepages=1:400"]}, ["node 1 has", "800 MiB of it were asked for"]),
-        ({"parameters": ["a=$(reboot)"]}, ["'$'", "would not arrive"]),
+        ({"parameters": ["a=$(reboot)"]}, ["'$'", "would not reach"]),
         ({"parameters": ["root=/dev/sda1"]}, ["written by the boot loader itself"]),
         ({"parameters": [f"name{n}={'x' * 90}" for n in range(20)]}, ["cut off the rest"]),
         ({"absent": ["quiet="]}, ["without a value"]),

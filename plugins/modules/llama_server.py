@@ -213,7 +213,7 @@ options:
         type: int
         default: 1800
       drain_timeout:
-        description: How many seconds requests in work may take to end before the server is stopped.
+        description: How many seconds requests in progress may take to end before the server is stopped.
         type: int
         default: 60
       stop_timeout:

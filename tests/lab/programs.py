@@ -65,13 +65,16 @@ class Programs:
                     return server
         # A connection of its own: tests close the one that commands share.
         command = f"PYTHONPATH={self._path} exec python3 -c {shlex.quote(SERVER)}"
-        return subprocess.Popen(
-            [*self._machine.ssh_command("-S", "none"), command],
-            cwd=self._machine.run_dir.path,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        # So are its errors: ssh makes what it inherits non-blocking, for this process too, and Ansible refuses that.
+        with (self._machine.run_dir.path / "programs.log").open("ab") as errors:
+            return subprocess.Popen(
+                [*self._machine.ssh_command("-S", "none"), command],
+                cwd=self._machine.run_dir.path,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
 
     def _ask(self, server: subprocess.Popen[str], request: str) -> dict[str, Any]:
         assert server.stdin is not None
@@ -83,6 +86,7 @@ class Programs:
             line = server.stdout.readline()
         if not line:
             raise GuestError(
-                f"{self._machine.name}: no answer of a program; its connection ended or {TIMEOUT} s passed"
+                f"{self._machine.name}: no answer of a program; its connection ended or {TIMEOUT} s passed:\n"
+                f"{(self._machine.run_dir.path / 'programs.log').read_text()}"
             )
         return dict(json.loads(line))

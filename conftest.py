@@ -44,7 +44,7 @@ GUESSES = {
 
 
 class ByMachine(LoadScopeScheduling):  # type: ignore[misc]
-    """A file shares its machines, so one worker has it whole; every Molecule scenario has a machine of its own."""
+    """A file shares its machines, so one worker has it whole; so does a Molecule scenario that is run by itself."""
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)

@@ -14,7 +14,7 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import APPLY, LAYERS, STATUSES
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import APPLY, LAYERS, ORDER, STATUSES
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._hostnames import fold
 
@@ -26,8 +26,6 @@ KIND = "sovereign.epyc.drift"
 UNREACHABLE, FAILED, DRIFT, UNKNOWN, CLEAN = "unreachable", "failed", "drift", "unknown", "clean"
 #: What a host can be, in the order of the report: the most urgent first.
 STATES = (UNREACHABLE, FAILED, DRIFT, UNKNOWN, CLEAN)
-#: Layers in the order of the report.
-ORDER = list(LAYERS)
 
 Document = dict[str, Any]
 

@@ -30,6 +30,7 @@ STATUSES = (OK, UNSUPPORTED, UNKNOWN, DRIFT)
 BOOT, OTHER = "boot", "other"
 #: Layer -> its name for people, in the order of the recipe.
 LAYERS = {**{row.name: row.title for row in KNOBS.values()}, BOOT: "boot service", OTHER: "other tasks"}
+ORDER = list(LAYERS)
 #: Prefixes of what is stored for the boot service.
 STORED = ("desired", "engine")
 SITE, REBOOT = "sovereign.epyc.site", "sovereign.epyc.reboot"
@@ -120,7 +121,7 @@ def findings(verdicts: Iterable[Verdict], boot: str = "", host: Host | None = No
     result = [builder.finding(members, boot) for members in groups.values()]
     if boot:
         result.append(_boot_finding(boot, lost))
-    return sorted(result, key=lambda one: (list(LAYERS).index(one.layer), words.natural(f"{one.what} {one.where}")))
+    return sorted(result, key=lambda one: (ORDER.index(one.layer), words.natural(f"{one.what} {one.where}")))
 
 
 def _key(verdict: Verdict) -> tuple[object, ...]:

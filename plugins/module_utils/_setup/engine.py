@@ -60,32 +60,21 @@ class EngineFiles(Files):
     def write(self, changes: Sequence[Change]) -> None:
         """Write and remove files; the command comes last, when all that it needs is there."""
         super().write(sorted(changes, key=lambda change: change.address == f"engine:{COMMAND}"))
-        # What is left in a folder without sources is the bytecode that Python keeps.
-        for folder in _folders(textfile.under(self.root, PACKAGE)):
-            if not _has_sources(folder):
-                shutil.rmtree(folder, ignore_errors=True)
-        if not self._modules():
+        modules = self._modules()
+        if not modules:
             shutil.rmtree(textfile.under(self.root, ENGINE), ignore_errors=True)
+        # What is left of a package without sources is the bytecode that Python keeps.
+        top, packages = textfile.under(self.root, PACKAGE), {os.path.dirname(name) for name in modules}
+        for folder, inside, dummy in os.walk(top):
+            for path in (os.path.join(folder, name) for name in inside if name != "__pycache__"):
+                if os.path.relpath(path, top) not in packages:
+                    shutil.rmtree(path, ignore_errors=True)
 
     def _modules(self) -> list[str]:
         """Return the sources that are there, relative to the package's folder."""
         top = textfile.under(self.root, PACKAGE)
-        paths = [os.path.join(folder, name) for folder in [top, *_folders(top)] for name in _names(folder)]
-        return [os.path.relpath(path, top) for path in paths if path.endswith(".py")]
-
-
-def _folders(top: str) -> list[str]:
-    """Return the folders of packages below a folder, those inside of others after them."""
-    inside = [os.path.join(top, name) for name in _names(top) if name != "__pycache__"]
-    return [place for folder in inside if os.path.isdir(folder) for place in (folder, *_folders(folder))]
-
-
-def _names(folder: str) -> list[str]:
-    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-
-
-def _has_sources(folder: str) -> bool:
-    return any(name.endswith(".py") for place in [folder, *_folders(folder)] for name in _names(place))
+        paths = (os.path.join(folder, name) for folder, dummy, names in os.walk(top) for name in names)
+        return sorted(os.path.relpath(path, top) for path in paths if path.endswith(".py"))
 
 
 def _sources() -> dict[str, str]:

@@ -255,6 +255,16 @@ def test_a_file_that_a_unit_cannot_name(textfile: str) -> None:
         Engine(True, textfile)
 
 
+def test_a_package_that_an_older_version_had_goes_with_its_bytecode(systemd: Systemd) -> None:
+    run(systemd)
+    package = systemd.root / engine.PACKAGE.lstrip("/")
+    for name in ("_old/__pycache__/a.pyc", "_old/a.py", "_flat.py", "_knobs/__pycache__/knob.pyc"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("")
+    assert addresses(run(systemd)) == [f"engine:{engine.PACKAGE}/{name}" for name in ("_flat.py", "_old/a.py")]
+    assert sorted(path.name for path in package.rglob("*")) == ["__pycache__", "_knobs", "knob.py", "knob.pyc"]
+
+
 def test_nothing_on_the_host_needs_what_only_installs() -> None:
     """Also where a module is imported only when it is needed, which loading the engine would not show."""
     sources = {path[len(engine.PACKAGE) + 1 :]: text for path, text in engine._sources().items()}

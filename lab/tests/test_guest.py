@@ -18,7 +18,8 @@ from collections.abc import Iterator
 import pytest
 
 from vepyc import SHAPES, GuestError, Machine, VepycError, up
-from vepyc.guest import RELEASES
+from vepyc.guest import FORK_SERVER, RELEASES
+from vepyc.paths import PACKAGE
 
 from .conftest import CPU, RESCTRL, check_l3_domains, check_schemata, cpulist, hwcr, machine_of, msrs, read, resctrl
 
@@ -243,6 +244,26 @@ print(module_of_this_test.NUMBER)
 """
 
 
+SSH = PACKAGE / "ssh.py"
+# What Ansible has its ssh run, with a module on the standard input.
+NEW_PYTHON = "/bin/sh -c /usr/bin/python3"
+# Says which program the parent of this one is, in the way of a module that failed.
+PARENT = """
+import os, sys
+os.write(1, bytes([255]))  # no text in UTF-8
+print(open(f"/proc/{os.getppid()}/cmdline").read().replace("\\0", " "), end="")
+print(__name__, sys.argv, os.environ["HOME"], os.getcwd(), file=sys.stderr)
+sys.exit(3)
+"""
+
+
+def as_ansible(machine: Machine, program: str) -> subprocess.CompletedProcess[str]:
+    """Give a program to a new Python of the machine, in the way of Ansible's connection by ssh."""
+    command = [str(SSH), *machine.ssh_command()[1:], NEW_PYTHON]
+    where, text = machine.run_dir.path, {"encoding": "utf-8", "errors": "surrogateescape"}
+    return subprocess.run(command, input=program, cwd=where, capture_output=True, timeout=60, check=False, **text)
+
+
 def kept(machine: Machine) -> set[str]:
     return set(machine.run(f"ls {BYTECODE}", check=False).stdout.split())
 
@@ -272,9 +293,26 @@ def test_addresses_are_equal(own_small: Machine) -> None:
     assert len(stacks(own_small)) == 1
 
 
-def test_where_something_is_measured_both_are_as_on_any_host(own_small: Machine) -> None:
+def test_modules_of_ansible_run_in_a_python_that_is_there(own_small: Machine) -> None:
+    done = as_ansible(own_small, PARENT)
+    assert (done.returncode, done.stdout) == (3, f"\udcff/usr/bin/python3 /{FORK_SERVER} --socket ")
+    assert done.stderr == "__main__ [''] /root /root\n"
+    # It is neither the same process nor one that an earlier module has changed.
+    assert as_ansible(own_small, "import os, sys; sys.changed = print(os.getpid())").stdout.strip().isdigit()
+    assert as_ansible(own_small, "import sys; print(hasattr(sys, 'changed'))").stdout == "False\n"
+    assert "ZeroDivisionError" in as_ansible(own_small, "1 / 0").stderr
+    cut = as_ansible(own_small, "import os; os.kill(os.getppid(), 9)")
+    assert (cut.returncode, cut.stderr) == (255, "The connection to the guest ended before the module did.\n")
+    # What is not for a new Python is ssh's, and so are its errors.
+    command = [str(SSH), *own_small.ssh_command()[1:], "exit 7"]
+    assert subprocess.run(command, cwd=own_small.run_dir.path, check=False).returncode == 7
+
+
+def test_where_something_is_measured_all_is_as_on_any_host(own_small: Machine) -> None:
     before = kept(own_small)
     own_small.as_any_host()
+    parent = as_ansible(own_small, PARENT)
+    assert (parent.returncode, parent.stdout) == (3, f"\udcff{NEW_PYTHON} ")
     assert number(own_small, 3, uuid.uuid4()) == 3
     assert kept(own_small) == before
     assert len(stacks(own_small)) == 3

@@ -10,6 +10,7 @@ Python, so there is one folder of bytecode for each kernel.
 from __future__ import annotations
 
 import io
+import marshal
 import subprocess
 import tarfile
 import time
@@ -19,7 +20,6 @@ from pathlib import Path
 from .paths import directory, locked
 
 _PARENT, _NAME = "/root", ".vepyc-bytecode"
-_COUNT = f"ls {_PARENT}/{_NAME} 2>/dev/null | wc -l"
 _GIVEN = "/root/.vepyc-given"
 #: A file this old belongs to a source that has changed since.
 _SECONDS = 30 * 86400
@@ -38,18 +38,19 @@ class Kept:
 
     def give(self) -> None:
         """Copy all of it into the guest."""
-        packed = io.BytesIO()
-        with locked(self.lock), tarfile.open(fileobj=packed, mode="w") as archive:
+        code = {}
+        with locked(self.lock):
             for file in self.folder.iterdir():
                 if file.stat().st_mtime < time.time() - _SECONDS:
                     file.unlink()
                 else:
-                    archive.add(file, f"{_NAME}/{file.name}")
-        self._run(f"tar -xC {_PARENT}; {_COUNT} >{_GIVEN}", packed.getvalue())
+                    code[file.name] = file.read_bytes()
+        # One file: to make hundreds takes the guest seconds.
+        self._run(f"cat >{_GIVEN}; rm -rf {_PARENT}/{_NAME}", _packed(code))
 
     def take(self) -> None:
         """Keep what the guest has compiled since, if it still answers."""
-        packed = self._run(f"[ $({_COUNT}) -gt $(cat {_GIVEN}) ] && tar -cC {_PARENT} --newer {_GIVEN} {_NAME}")
+        packed = self._run(f"cd {_PARENT} && [ -d {_NAME} ] && tar -c {_NAME}")
         if packed:
             with locked(self.lock), tarfile.open(fileobj=io.BytesIO(packed)) as archive:
                 for member in archive.getmembers():
@@ -70,3 +71,17 @@ class Kept:
         except (OSError, subprocess.TimeoutExpired):
             return b""
         return done.stdout if done.returncode == 0 else b""
+
+
+def _packed(code: dict[str, bytes]) -> bytes:
+    """The code of all sources as bytecode.py reads it."""
+
+    def index(start: int) -> bytes:
+        places = {}
+        for name, content in code.items():
+            places[name] = (start, len(content))
+            start += len(content)
+        return marshal.dumps(places, 0)  # a number of this version always takes five bytes, so the length stays
+
+    length = len(index(0))
+    return length.to_bytes(8, "big") + index(8 + length) + b"".join(code.values())

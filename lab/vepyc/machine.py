@@ -14,14 +14,14 @@ import uuid
 from pathlib import Path
 
 from .errors import GuestError, VepycError
+from .guest import AS_ANY_HOST
 from .kept import Kept
-from .paths import PACKAGE, ssh_key
+from .paths import ssh_key
 from .rundir import RunDir
 
 _SSH_FAILED = 255
 _PANIC = b"Kernel panic - not syncing"
 _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
-_PACKAGES = "/usr/local/lib/python3.*/dist-packages"
 
 
 class Machine:
@@ -155,19 +155,12 @@ class Machine:
             f" printf '127.0.0.1 localhost\\n127.0.1.1 %s\\n' {name} >/etc/hosts;"
             f" echo {identity} >/etc/machine-id; systemctl restart systemd-journald; }}"
         )
-        commands.append(
-            f"cat >/run/bytecode && for folder in {_PACKAGES}; do cp /run/bytecode $folder/vepyc_bytecode.py"
-            " && echo import vepyc_bytecode >$folder/vepyc_bytecode.pth; done"
-        )
-        self.run("; ".join(commands), input=(PACKAGE / "bytecode.py").read_text())
+        self.run("; ".join(commands))
         self._bytecode().give()
 
     def as_any_host(self) -> None:
-        """Take away what only these guests have to be quicker, for measurements: some programs gain more than others.
-
-        Modules are compiled again (bytecode.py), and, until the next boot, addresses are random again (guest.py).
-        """
-        self.run(f"rm {_PACKAGES}/vepyc_bytecode.* && sysctl -qw kernel.randomize_va_space=2")
+        """Take away, until the next boot, what only these guests have to be quicker, so that something is measured."""
+        self.run(AS_ANY_HOST)
 
     def _connected(self) -> bool:
         return (self.run_dir.path / "ssh.sock").exists()

@@ -72,6 +72,7 @@ def run_playbook(
         timeout=timeout,
         ANSIBLE_CALLBACK_PLUGINS=str(_ROOT / "tools/callback"),
         ANSIBLE_CALLBACKS_ENABLED="record",
+        ANSIBLE_SSH_EXECUTABLE=str(_ROOT / "lab/vepyc/ssh.py"),
         RECORD_FILE=str(record),
     )
     lines = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []

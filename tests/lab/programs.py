@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shlex
 import subprocess
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from vepyc import GuestError, Machine
+from vepyc.guest import FORK_SERVER
 
-SERVER = Path(__file__).with_name("fork_server.py").read_text()
 TIMEOUT = 600
 
 
@@ -64,7 +62,7 @@ class Programs:
                 if server.poll() is None:
                     return server
         # A connection of its own: tests close the one that commands share.
-        command = f"PYTHONPATH={self._path} exec python3 -c {shlex.quote(SERVER)}"
+        command = f"PYTHONPATH={self._path} exec python3 /{FORK_SERVER}"
         # So are its errors: ssh makes what it inherits non-blocking, for this process too, and Ansible refuses that.
         with (self._machine.run_dir.path / "programs.log").open("ab") as errors:
             return subprocess.Popen(

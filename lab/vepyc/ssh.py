@@ -1,0 +1,81 @@
+#!/usr/bin/env -S python3 -IS
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ssh of Ansible for tests on guests: a module for a new Python there goes to the one that runs (forkserver.py).
+
+Everything else is left to ssh, and so is a module where that Python does not answer, as on a guest that is to be like
+any other host. The socket of that Python is forwarded by the connection that Ansible's calls of ssh share.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+
+_SOCKET = "/run/vepyc-python.sock"
+_NEW_PYTHON = re.compile(r"/bin/sh -c '?/usr/bin/python3( && sleep 0)?'?")
+_SSH_FAILED = 255
+
+
+def main() -> int:
+    options = sys.argv[1:]
+    control = next((option for option in options if option.startswith("ControlPath=")), None)
+    if control and _NEW_PYTHON.fullmatch(options[-1]):
+        forwarded = os.path.abspath(control.partition("=")[2].strip('"')) + ".python"
+        connection = _connect(forwarded)
+        if not connection:
+            # Where there is no connection to share yet, this makes it.
+            forward = ["-o", "StreamLocalBindUnlink=yes", "-L", f"{forwarded}:{_SOCKET}"]
+            subprocess.run(
+                ["ssh", *forward, *options[:-1], "true"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                check=False,
+            )
+            connection = _connect(forwarded)
+        if connection:
+            return _execute(connection)
+    os.execvp("ssh", ["ssh", *options])
+
+
+def _connect(path: str) -> socket.socket | None:
+    """A connection to a Python that is ready, or none."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(path)
+        if connection.recv(64):
+            return connection
+    except OSError:
+        pass
+    connection.close()
+    return None
+
+
+def _execute(connection: socket.socket) -> int:
+    """Have the program of the standard input executed, and return its exit code."""
+    request = json.dumps({"program": sys.stdin.read(), "imports": [], "parameters": None})
+    line = ""
+    with connection, connection.makefile("rw") as stream:
+        try:
+            stream.write(f"{request}\n")
+            stream.flush()
+            line = stream.readline()
+        except OSError:
+            pass
+    if not line:
+        print("The connection to the guest ended before the module did.", file=sys.stderr)
+        return _SSH_FAILED
+    answer = json.loads(line)
+    for text, stream_of_ours in ((answer["output"], sys.stdout), (answer["errors"], sys.stderr)):
+        stream_of_ours.buffer.write(text.encode(errors="surrogateescape"))
+    return int(answer["code"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

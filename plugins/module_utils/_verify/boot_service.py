@@ -9,7 +9,7 @@ Source: systemctl(1) and org.freedesktop.systemd1(5).
 
 from __future__ import annotations
 
-import time
+import datetime
 
 from .._io import command
 from .._io.paths import SERVICE, UNIT_FOLDER
@@ -64,6 +64,9 @@ def _run_of(found: dict[str, str], fs: KernelFS) -> tuple[str, str]:
 
 
 def _is_newer_than_the_boot(fs: KernelFS) -> bool:
+    """Ask systemd for the time of its start: now minus the uptime is another one once somebody has set the clock."""
     unit = fs.status(UNIT)
-    uptime = float(fs.read("/proc/uptime").split()[0])
-    return unit is not None and unit.st_mtime > time.time() - uptime
+    noted = command.run(["env", "TZ=UTC", "systemctl", "show", "--value", "--property=UserspaceTimestamp"]).strip()
+    dummy, dummy, time = noted.partition(" ")  # a day of the week comes first, which strptime has in any language
+    boot = datetime.datetime.strptime(f"{time}+0000", "%Y-%m-%d %H:%M:%S UTC%z")
+    return unit is not None and unit.st_mtime > boot.timestamp()

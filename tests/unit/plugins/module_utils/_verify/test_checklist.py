@@ -42,11 +42,17 @@ def verdict(address: str, wanted: str | None, found: str | None, **changes: Any)
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hosts.Host:
-    """A small machine whose systemd answers what the test puts into SHOW."""
-    monkeypatch.setattr(boot_service.command, "run", lambda words: "\n".join(f"{k}={v}" for k, v in SHOW.items()))
+    """A small machine whose systemd answers what the test puts into SHOW, and started in 2026."""
+
+    def run(words: list[str]) -> str:
+        if words[0] == "systemctl":
+            return "\n".join(f"{key}={value}" for key, value in SHOW.items())
+        assert words[:3] == ["env", "TZ=UTC", "systemctl"]
+        return "Tue 2026-11-24 18:26:44 UTC\n"
+
+    monkeypatch.setattr(boot_service.command, "run", run)
     host = hosts.small(tmp_path)
     host.put("/proc/cmdline", "ro")
-    host.put("/proc/uptime", "1000.0 1.0")
     host.put("/sys/devices/system/cpu/isolated", "")
     return host
 
@@ -151,7 +157,6 @@ def test_the_kernel_must_have_isolated_what_its_line_says(
         ({"ActiveState": "activating"}, "starting", "unknown"),
         ({"ActiveState": "inactive", "Job": "77"}, "starting", "unknown"),
         ({"ActiveState": "inactive", "ConditionResult": "no"}, "idle", "ok"),
-        ({"ActiveState": "inactive", "ConditionTimestampMonotonic": "0"}, "missed", "wrong"),
     ],
 )
 def test_boot_service(
@@ -159,18 +164,23 @@ def test_boot_service(
 ) -> None:
     for key, value in shown.items():
         monkeypatch.setitem(SHOW, key, value)
-    tree.put(boot_service.UNIT, "")
-    os.utime(tree.root / boot_service.UNIT.lstrip("/"), (1, 1))
     item = check(tree, [])["boot_service"]
     assert (item.found, item.verdict) == (word, expected)
 
 
+@pytest.mark.parametrize(
+    ("installed", "word", "expected"),
+    [(1795544803, "missed", "wrong"), (1795544804, "missed", "wrong"), (1795544805, "idle", "ok")],
+    ids=["before", "with", "after"],
+)
 def test_a_boot_service_younger_than_the_boot_had_no_turn_yet(
-    tree: hosts.Host, monkeypatch: pytest.MonkeyPatch
+    tree: hosts.Host, monkeypatch: pytest.MonkeyPatch, installed: int, word: str, expected: str
 ) -> None:
     monkeypatch.setitem(SHOW, "ActiveState", "inactive")
     tree.put(boot_service.UNIT, "")
-    assert check(tree, [])["boot_service"].found == "idle"
+    os.utime(tree.root / boot_service.UNIT.lstrip("/"), (installed, installed))
+    item = check(tree, [])["boot_service"]
+    assert (item.found, item.verdict) == (word, expected)
 
 
 def test_a_host_without_systemd_is_unknown(tree: hosts.Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -259,7 +259,7 @@ sys.exit(3)
 
 def as_ansible(machine: Machine, program: str) -> subprocess.CompletedProcess[str]:
     """Give a program to a new Python of the machine, in the way of Ansible's connection by ssh."""
-    command = [str(SSH), *machine.ssh_command()[1:], NEW_PYTHON]
+    command = [str(SSH), "-o", f"Port={machine.port}", *machine.ssh_command()[1:], NEW_PYTHON]
     where, text = machine.run_dir.path, {"encoding": "utf-8", "errors": "surrogateescape"}
     return subprocess.run(command, input=program, cwd=where, capture_output=True, timeout=60, check=False, **text)
 

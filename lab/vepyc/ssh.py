@@ -24,9 +24,10 @@ _SSH_FAILED = 255
 
 def main() -> int:
     options = sys.argv[1:]
-    control = next((option for option in options if option.startswith("ControlPath=")), None)
-    if control and _NEW_PYTHON.fullmatch(options[-1]):
-        forwarded = os.path.abspath(control.partition("=")[2].strip('"')) + ".python"
+    settings = dict(option.split("=", 1) for option in options if "=" in option)
+    if _NEW_PYTHON.fullmatch(options[-1]) and {"ControlPath", "Port"} <= settings.keys():
+        folder = os.path.dirname(os.path.abspath(settings["ControlPath"].strip('"')))
+        forwarded = f"{folder}/python-{settings['Port']}"  # a port is one guest's
         connection = _connect(forwarded)
         if not connection:
             # Where there is no connection to share yet, this makes it.

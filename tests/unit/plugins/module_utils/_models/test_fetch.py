@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import download
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import fetch as model_fetch
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import progress
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.progress import Progress
@@ -206,7 +207,8 @@ def test_a_server_that_refuses(fetch: Fetcher, status: int, words: str, asked: i
     assert len(fetch.server.requests) == asked and not fetch.part.exists()
 
 
-def test_a_server_that_says_nothing(fetch: Fetcher) -> None:
+def test_a_server_that_says_nothing(fetch: Fetcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "TRIES", 2)  # each is a second
     fetch.server.answer = lambda request: request.rfile.read(1) and None
     assert "timed out" in fetch.refused(timeout=1)
     fetch.server.http.server_close()

@@ -129,7 +129,7 @@ def test_what_came_before_the_end_of_the_time_counts(
     llama: Llama, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The counters stand still until the server notices that nobody listens any more."""
-    monkeypatch.setattr(trials, "LIMIT", 1.0)
+    monkeypatch.setattr(trials, "LIMIT", 0.3)
     llama.counters = llama.counters[:1]
     del llama.events[-1]
     llama.events[-1]["timings"].update(draft_n=24, draft_n_accepted=20)

@@ -60,19 +60,25 @@ def machine(name: str) -> Host:
 
 
 def planned(
-    machine: Host, models: Models, /, able: Able = NEW, here: FreeMemory | None = None, moe: bool = False, **raw: Any
+    machine: Host,
+    models: Models,
+    /,
+    capabilities: Able = NEW,
+    free: FreeMemory | None = None,
+    moe: bool = False,
+    **raw: Any,
 ) -> Service:
     if raw.get("speculation") in ("draft", "cascade"):
         raw.setdefault("draft_model", "/srv/small.gguf")
     options = Options.parse(
         {"name": "chat", "binary": "/opt/llama-server", "model": "/srv/large.gguf", "port": 8080, **raw}
     )
-    if here is None:
+    if free is None:
         nodes = [node.id for node in machine.topology.nodes]
-        here = FreeMemory(dict.fromkeys(nodes, 200 * GB), {(node, 2048): 60000 for node in nodes}, hugetlbfs_kb=2048)
+        free = FreeMemory(dict.fromkeys(nodes, 200 * GB), {(node, 2048): 60000 for node in nodes}, hugetlbfs_kb=2048)
     model = models.moe if moe else models.large
     draft = models.small if options.drafts else None
-    return plan.plan_service(options, machine, able, model, draft, here)
+    return plan.plan_service(options, machine, capabilities, model, draft, free)
 
 
 def refused(*positional: Any, **named: Any) -> str:

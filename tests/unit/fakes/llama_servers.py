@@ -34,11 +34,13 @@ def server(name: str) -> Capabilities:
     return parse("\n".join(answers["help"]), "\n".join(answers["version"]))
 
 
-def without(able: Capabilities, *flags: str, build: int | None = None, **hints: str) -> Capabilities:
+def without(capabilities: Capabilities, *flags: str, build: int | None = None, **hints: str) -> Capabilities:
     """The same server without some flags, and with others whose value --help would show so; '' is for none."""
-    kept = {flag: option for flag, option in able.options.items() if flag not in flags}
+    kept = {flag: option for flag, option in capabilities.options.items() if flag not in flags}
     more = {f"--{flag.replace('_', '-')}": Option(hint, "") for flag, hint in hints.items()}
-    return Capabilities(able.binary, able.engine, {**kept, **more}, build or able.build, able.openmp)
+    return Capabilities(
+        capabilities.binary, capabilities.engine, {**kept, **more}, build or capabilities.build, capabilities.openmp
+    )
 
 
 def dry_run(name: str, arguments: list[str]) -> dict[str, Any] | None:

@@ -121,7 +121,7 @@ def _other_cpu(binary: str) -> BadRequest:
 # One real token
 
 
-def one_token(binary: str, able: Capabilities) -> list[str]:
+def one_token(binary: str, capabilities: Capabilities) -> list[str]:
     """Let the server compute a token with a model of nothing. BadRequest when this CPU cannot run it.
 
     What else goes wrong is no proof against the binary: it is returned as a remark.
@@ -138,7 +138,7 @@ def one_token(binary: str, able: Capabilities) -> list[str]:
         with open(model, "wb", closefd=False) as file:
             file.write(blank.contents())
         wants = {"model": f"/proc/self/fd/{model}", "host": "127.0.0.1", "port": port, "context": 256, "slots": 1}
-        arguments = server_arguments.arguments({**wants, "threads": 1, "threads_batch": 1}, able)
+        arguments = server_arguments.arguments({**wants, "threads": 1, "threads_batch": 1}, capabilities)
         # The engine runs on the host without Ansible too, so it has no run_command to call.
         server = subprocess.Popen(  # pylint: disable=ansible-bad-function
             [binary, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[model]

@@ -92,7 +92,7 @@ class FreeMemory:
             self.free[key] = self.free.get(key, 0) + count
 
 
-def free_memory(host: Host, options: Options, models: Sequence[Model]) -> FreeMemory:
+def read_free_memory(host: Host, options: Options, models: Sequence[Model]) -> FreeMemory:
     """Read the free memory of this host."""
     fs = host.fs
     default_kb = default_page_kb(fs)
@@ -207,32 +207,32 @@ def pages_for(size: int, kb: int) -> int:
 
 
 def refuse_what_does_not_fit(
-    options: Options, required: Need, nodes: Sequence[int], policy: str, here: FreeMemory, models: Sequence[Model]
+    options: Options, required: Need, nodes: Sequence[int], policy: str, free: FreeMemory, models: Sequence[Model]
 ) -> None:
     """Raise BadRequest when the memory or the huge pages of the nodes do not hold an instance."""
     held = 0
     if options.hugepages == "pool":
-        if here.default_kb > LARGEST_POOL:
+        if free.default_kb > LARGEST_POOL:
             raise BadRequest(
-                f"hugepages pool: this host gives programs pages of {size_text(here.default_kb * UNITS['KiB'])}, and "
+                f"hugepages pool: this host gives programs pages of {size_text(free.default_kb * UNITS['KiB'])}, and "
                 "the server takes at least one for each of its buffers. Boot with default_hugepagesz=2M, or use thp."
             )
         # When the pool is empty, glibc takes ordinary pages; when only the nodes' part is, a bound task is killed.
-        _refuse_pages(pages_for(required.total, here.default_kb), here.default_kb, nodes, policy, here, "the model")
+        _refuse_pages(pages_for(required.total, free.default_kb), free.default_kb, nodes, policy, free, "the model")
         return
     if options.hugepages == "hugetlbfs":
-        kb = here.hugetlbfs_kb
+        kb = free.hugetlbfs_kb
         if kb is None:
             raise BadRequest(
                 f"hugepages hugetlbfs: {options.hugetlbfs} is not on a hugetlbfs. Mount one there, or set hugetlbfs to "
                 "one, such as /dev/hugepages."
             )
         files = [(part, path) for one in models for part, path in zip(one.parts, staged_paths(options, one))]
-        pages = sum(pages_for(part.size, kb) for part, path in files if path not in here.staged)
-        _refuse_pages(pages, kb, nodes, policy, here, "the staged files")
+        pages = sum(pages_for(part.size, kb) for part, path in files if path not in free.staged)
+        _refuse_pages(pages, kb, nodes, policy, free, "the staged files")
         held = sum(part.data for part, dummy in files)
     rest = required.total - held
-    there = _fitting({node: here.available.get(node, 0) for node in nodes}, policy)
+    there = _fitting({node: free.available.get(node, 0) for node in nodes}, policy)
     if rest > there:
         raise BadRequest(
             f"The instance needs {about(rest)} ({about(required.weights - held)} weights, {about(required.kv_cache)} "
@@ -247,8 +247,8 @@ def _fitting(by_node: Mapping[int, int], policy: str) -> int:
     return min(by_node.values()) * len(by_node) if policy == "interleave" else sum(by_node.values())
 
 
-def _refuse_pages(pages: int, kb: int, nodes: Sequence[int], policy: str, here: FreeMemory, what: str) -> None:
-    there = _fitting({node: here.free.get((node, kb), 0) for node in nodes}, policy)
+def _refuse_pages(pages: int, kb: int, nodes: Sequence[int], policy: str, free: FreeMemory, what: str) -> None:
+    there = _fitting({node: free.free.get((node, kb), 0) for node in nodes}, policy)
     if pages > there:
         raise BadRequest(
             f"hugepages: {what} need {pages_text(pages, kb)} on nodes {cpulist.render(nodes)}, and {there} are free "

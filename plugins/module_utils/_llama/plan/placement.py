@@ -88,18 +88,18 @@ def policy_of(options: Options, top: Topology, nodes: Sequence[int]) -> str:
 def place(
     options: Options,
     host: Host,
-    able: Capabilities,
+    server: Capabilities,
     busy: Sequence[int],
     nodes: Sequence[int],
     policy: str,
     speculation: Drafting,
     wants: dict[str, Any],
-    here: FreeMemory,
+    free: FreeMemory,
     remarks: list[str],
 ) -> Placement:
     """Place all threads, and write the numbers of threads and the pins into the wants."""
     top = host.topology
-    isolated = sorted(here.isolated.intersection(busy))
+    isolated = sorted(free.isolated.intersection(busy))
     cores = pinning.first_of_each_core(top, busy)
     distribute = policy == "distribute"
     most = pinning.spread_over_nodes(top, busy, isolated) if distribute else len(cores)
@@ -118,8 +118,8 @@ def place(
         _remark_on_batches(wants, remarks)
     else:
         in_order = bool(first) or threads < used
-        works = able.pins_work and max(pins) < pinning.MOST_CPUS
-        pinned = pinning.method(works, able.openmp, in_order, used, drafting, isolated)
+        works = server.pins_work and max(pins) < pinning.MOST_CPUS
+        pinned = pinning.method(works, server.openmp, in_order, used, drafting, isolated)
     if first and pinned != GOMP:
         raise BadRequest(
             "draft_placement first_ccd needs a build with OpenMP, whose threads draft and verify on the same pins"
@@ -132,7 +132,7 @@ def place(
     if pinned == STRICT:
         result.busy_cpus = tuple(sorted(pins))
         wants["cpus"] = sorted(pins)
-        if http and not able.openmp:
+        if http and not server.openmp:
             # OpenMP counts the CPUs at its start; with fewer CPUs than threads, the threads sleep at every barrier.
             result.affinity = http
     elif pinned == GOMP:
@@ -200,7 +200,7 @@ def _group_of(host: Host, cpus: Sequence[int]) -> str | None:
     return next((group.name for group in host.plan.groups if set(cpus) <= set(group.cpus)), None)
 
 
-def rpc(options: Options, host: Host, able: Capabilities, speculation: Drafting, here: FreeMemory) -> Rpc:
+def rpc(options: Options, host: Host, server: Capabilities, speculation: Drafting, free: FreeMemory) -> Rpc:
     """Return the server that drafts on a CCD of its own. It has no authentication, so it listens on loopback only."""
     top = host.topology
     cpus = speculation.cpus
@@ -209,7 +209,7 @@ def rpc(options: Options, host: Host, able: Capabilities, speculation: Drafting,
     if number > len(cores):
         raise BadRequest(f"draft_threads is {number}, and the draft has {len(cores)} cores of its own.")
     # ggml-rpc-server has no options for CPU masks.
-    pinned = pinning.method(False, able.openmp, True, number, 0, sorted(here.isolated.intersection(cpus)))
+    pinned = pinning.method(False, server.openmp, True, number, 0, sorted(free.isolated.intersection(cpus)))
     pins = cores[:number]
     nodes = [node.id for node in top.nodes if set(node.cpus) & set(cpus)]
     policy = "local" if len(top.nodes) == 1 else "bind"

@@ -40,11 +40,11 @@ SAME = ("alias", "host", "port", "context", "slots", "batch", "ubatch", "flash_a
 
 
 def plan_service(
-    options: Options, host: Host, able: Capabilities, model: Model, draft: Model | None, here: FreeMemory
+    options: Options, host: Host, server: Capabilities, model: Model, draft: Model | None, free: FreeMemory
 ) -> Service:
     """Return the planned instance. Raises BadRequest when it is impossible on this host."""
-    if options.engine not in (None, able.engine):
-        raise BadRequest(f"{options.binary} is {able.engine}, but engine is {options.engine}. Change one of them.")
+    if options.engine not in (None, server.engine):
+        raise BadRequest(f"{options.binary} is {server.engine}, but engine is {options.engine}. Change one of them.")
     remarks = _check_models(options, model, draft)
     busy, nodes = placing.cpus_and_nodes(options, host, remarks)
     policy = placing.policy_of(options, host.topology, nodes)
@@ -56,16 +56,16 @@ def plan_service(
         busy = [cpu for cpu in busy if cpu not in speculation.cpus]
         if not busy:
             raise BadRequest("draft_placement own_ccd leaves no CPU to the model. Give the instance more CPUs.")
-        rpc = placing.rpc(options, host, able, speculation, here)
+        rpc = placing.rpc(options, host, server, speculation, free)
     wants = _wants(options, model, drafts, speculation)
-    placement = placing.place(options, host, able, busy, nodes, policy, speculation, wants, here, remarks)
+    placement = placing.place(options, host, server, busy, nodes, policy, speculation, wants, free, remarks)
     need, unknown = memory.need(options, model, drafts)
     remarks += unknown
     read = [one for one in (model, drafts) if one]
     # The weights of a draft in a process of its own are sent there and lie in its memory.
     staged = ([model] if rpc else read) if options.hugepages == "hugetlbfs" else []
-    memory.refuse_what_does_not_fit(options, need, nodes, policy, here, staged)
-    _memory_wants(options, wants, placement, staged, here, remarks)
+    memory.refuse_what_does_not_fit(options, need, nodes, policy, free, staged)
+    _memory_wants(options, wants, placement, staged, free, remarks)
     _environment(options, placement)
     huge = _huge(options, need, staged)
     expect = placement.expect(huge)
@@ -128,7 +128,7 @@ def _memory_wants(
     wants: dict[str, Any],
     placement: Placement,
     staged: Sequence[Model],
-    here: FreeMemory,
+    free: FreeMemory,
     remarks: list[str],
 ) -> None:
     """Choose how the weights are read; a file that must stay mapped is not repacked into anonymous memory."""
@@ -138,7 +138,7 @@ def _memory_wants(
         placement.environment["GLIBC_TUNABLES"] = TUNABLES[options.hugepages][0]
     if options.lock:
         wants["load"] = "mlock"
-    if options.hugepages == "thp" and here.thp == "never":
+    if options.hugepages == "thp" and free.thp == "never":
         raise BadRequest(
             "hugepages thp: transparent huge pages are switched off (never). Set numa_thp to madvise, or use pool."
         )

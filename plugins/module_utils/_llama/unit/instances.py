@@ -43,13 +43,13 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
     BadRequest says of which one, and why it cannot be; nothing was changed then.
     """
     options = []
-    able: dict[str, Capabilities] = {}
+    servers: dict[str, Capabilities] = {}
     tried: dict[str, list[str]] = {}
     for raw in asked:
         with _named(raw.get("name")):
             one = Options.parse(raw)
             options.append(one)
-            able[one.binary] = able.get(one.binary) or server_probe.capabilities(one.binary)
+            servers[one.binary] = servers.get(one.binary) or server_probe.capabilities(one.binary)
     refuse_what_two_have(options)
     if options and not host.fs.read_only and not os.path.exists(textfile.under(root, COMMAND)):
         raise BadRequest(
@@ -63,12 +63,12 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
     knobs: list[Knob] = [Instance(name, {}, root=root) for name in gone]
     for one in options:
         with _named(one.name):
-            service = plan_beside(host, one, able[one.binary], held, services)
-            arguments = server_arguments.arguments(service.wants, able[one.binary])
+            service = plan_beside(host, one, servers[one.binary], held, services)
+            arguments = server_arguments.arguments(service.wants, servers[one.binary])
             refuse_taken_port(one, [name for name in running if name in gone or name == one.name])
             server_probe.dry_run(one.binary, arguments)
             if one.binary not in tried:
-                tried[one.binary] = server_probe.one_token(one.binary, able[one.binary])
+                tried[one.binary] = server_probe.one_token(one.binary, servers[one.binary])
         service.remarks += tried[one.binary]
         services.append(service)
         knobs.append(Instance(one.name, unit_files(service, arguments), service, root))

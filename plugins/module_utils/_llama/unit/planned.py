@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 
 def plan_beside(
-    host: Host, options: Options, able: Capabilities, held: Sequence[Held], before: Sequence[Service]
+    host: Host, options: Options, server: Capabilities, held: Sequence[Held], before: Sequence[Service]
 ) -> Service:
     """Plan an instance in what the host has left: ``held`` is free before it starts, ``before`` are planned already."""
     model = gguf_model.read(options.model)
     draft = gguf_model.read(options.draft_model) if options.drafts else None
-    here = memory_plan.free_memory(host, options, [one for one in (model, draft) if one])
+    free = memory_plan.read_free_memory(host, options, [one for one in (model, draft) if one])
     for memory, pages in held:
-        here.release(memory, pages)
+        free.release(memory, pages)
     for other in before:
-        _reserve(here, other)
-    service = plan.plan_service(options, host, able, model, draft, here)
+        _reserve(free, other)
+    service = plan.plan_service(options, host, server, model, draft, free)
     for path in service.files:
         refuse_unreadable(options, path)
     for other in before:
@@ -70,9 +70,9 @@ def held_by(host: Host, unit: str) -> Iterator[Held]:
         )
 
 
-def _reserve(here: FreeMemory, service: Service) -> None:
+def _reserve(free: FreeMemory, service: Service) -> None:
     """Count as taken what an instance will hold that starts before this one, evenly on its nodes."""
-    nodes, need, kb = service.placement.nodes, service.need, here.default_kb
+    nodes, need, kb = service.placement.nodes, service.need, free.default_kb
     memory, huge = need.total, 0
     if service.options.hugepages == "pool":
         memory, huge = 0, need.total
@@ -80,6 +80,6 @@ def _reserve(here: FreeMemory, service: Service) -> None:
         # What lies there already is not free any more.
         memory = need.total - need.weights
         huge = sum(os.path.getsize(source) for source, path in service.staged.items() if not os.path.exists(path))
-        kb = here.hugetlbfs_kb or kb
+        kb = free.hugetlbfs_kb or kb
     pages = memory_plan.pages_for(huge // len(nodes), kb)
-    here.release(dict.fromkeys(nodes, -memory // len(nodes)), {(node, kb): -pages for node in nodes})
+    free.release(dict.fromkeys(nodes, -memory // len(nodes)), {(node, kb): -pages for node in nodes})

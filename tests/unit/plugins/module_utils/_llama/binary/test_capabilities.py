@@ -30,12 +30,22 @@ OF_LLAMA = [name for name in SERVERS if recorded(name)["engine"] == LLAMA]
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_flags_that_every_server_has(name: str) -> None:
-    able = server(name)
-    assert able.engine == recorded(name)["engine"]
-    assert {"--model", "--ctx-size", "--threads", "--threads-batch", "--parallel", "--numa", "--metrics"} <= able.flags
-    assert able.values("--numa") == ("distribute", "isolate", "numactl")
+    capabilities = server(name)
+    assert capabilities.engine == recorded(name)["engine"]
+    assert {
+        "--model",
+        "--ctx-size",
+        "--threads",
+        "--threads-batch",
+        "--parallel",
+        "--numa",
+        "--metrics",
+    } <= capabilities.flags
+    assert capabilities.values("--numa") == ("distribute", "isolate", "numactl")
     assert (
-        able.takes_value("--model") and not able.takes_value("--metrics") and not able.takes_value("--model-nonsense")
+        capabilities.takes_value("--model")
+        and not capabilities.takes_value("--metrics")
+        and not capabilities.takes_value("--model-nonsense")
     )
 
 
@@ -49,24 +59,24 @@ def test_the_server_takes_what_its_help_says(name: str, arguments: list[str]) ->
 
 
 def test_a_removed_flag_is_known_and_does_not_work() -> None:
-    able = server(NEW)
-    assert "--draft-max" in able.options
-    assert not able.works("--draft-max")
-    assert "--draft-max" not in able.flags
-    assert able.works("--draft-p-min")
+    capabilities = server(NEW)
+    assert "--draft-max" in capabilities.options
+    assert not capabilities.works("--draft-max")
+    assert "--draft-max" not in capabilities.flags
+    assert capabilities.works("--draft-p-min")
 
 
 def test_values_in_all_their_spellings() -> None:
-    able = server(NEW)
-    assert able.values("--load-mode") == ("auto", "none", "mmap", "mlock", "mmap+mlock", "dio")
-    assert able.values("--flash-attn") == ("on", "off", "auto")
-    assert able.values("--split-mode") == ("none", "layer", "row", "tensor")
-    assert able.values("--cpu-strict") == ("0", "1")
-    assert able.values("--cache-type-v")[-3:] == ("iq4_nl", "q5_0", "q5_1")
-    assert able.values("--spec-type")[:2] == ("none", "draft-simple")
-    assert able.takes_many("--spec-type") and not able.takes_many("--load-mode")
+    capabilities = server(NEW)
+    assert capabilities.values("--load-mode") == ("auto", "none", "mmap", "mlock", "mmap+mlock", "dio")
+    assert capabilities.values("--flash-attn") == ("on", "off", "auto")
+    assert capabilities.values("--split-mode") == ("none", "layer", "row", "tensor")
+    assert capabilities.values("--cpu-strict") == ("0", "1")
+    assert capabilities.values("--cache-type-v")[-3:] == ("iq4_nl", "q5_0", "q5_1")
+    assert capabilities.values("--spec-type")[:2] == ("none", "draft-simple")
+    assert capabilities.takes_many("--spec-type") and not capabilities.takes_many("--load-mode")
     for free in ("--ctx-size", "--poll", "--override-tensor", "--override-kv", "--device", "--metrics", "--nonsense"):
-        assert able.values(free) == ()
+        assert capabilities.values(free) == ()
 
 
 @pytest.mark.parametrize(
@@ -98,12 +108,12 @@ def test_the_number_of_a_build(version: str, build: int | None) -> None:
 
 
 def test_pins_work_only_where_it_is_known() -> None:
-    able = server(NEW)
-    assert not able.pins_work
-    assert without(able, build=10456).pins_work
-    assert not without(able, build=10434).pins_work
-    assert without(able, spec_synth_len="L").pins_work
-    assert not without(able, "--cpu-mask", build=10456).pins_work
+    capabilities = server(NEW)
+    assert not capabilities.pins_work
+    assert without(capabilities, build=10456).pins_work
+    assert not without(capabilities, build=10434).pins_work
+    assert without(capabilities, spec_synth_len="L").pins_work
+    assert not without(capabilities, "--cpu-mask", build=10456).pins_work
 
 
 def test_the_name_says_engine_and_number() -> None:

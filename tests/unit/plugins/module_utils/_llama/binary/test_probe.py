@@ -51,10 +51,10 @@ def answering(folder: Path, more: str = "exit 0") -> str:
 
 def test_capabilities(tmp_path: Path) -> None:
     binary = answering(tmp_path)
-    able = probe.capabilities(binary)
-    assert able.binary == binary
-    assert able.flags == server(NEW).flags
-    assert not able.openmp
+    capabilities = probe.capabilities(binary)
+    assert capabilities.binary == binary
+    assert capabilities.flags == server(NEW).flags
+    assert not capabilities.openmp
 
 
 def test_openmp_of_a_binary_and_of_the_library_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,12 +83,12 @@ def test_no_binary_and_no_program(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("die", ["kill -ILL $$", "exit 132"])
 def test_sigill_wherever_it_comes(tmp_path: Path, die: str) -> None:
-    able = server(NEW)
+    capabilities = server(NEW)
     dies = script(tmp_path, die)
     for ask in (
         lambda: probe.capabilities(dies),
         lambda: probe.dry_run(dies, []),
-        lambda: probe.one_token(dies, able),
+        lambda: probe.one_token(dies, capabilities),
     ):
         with pytest.raises(BadRequest, match=r"was built for another CPU: it ends with SIGILL.*Build it on this host"):
             ask()

@@ -86,14 +86,14 @@ def test_what_a_host_has_left(tmp_path: Path) -> None:
     tree.put("/proc/self/mounts", "dev /dev devtmpfs rw 0 0\nhuge /dev/hugepages hugetlbfs rw,pagesize=1024M 0 0")
     tree.put("/dev/hugepages/llama-chat/m.gguf", "staged")
     model = ggufs.written(tmp_path / "m.gguf", 144)
-    here = memory.free_memory(host.Host(tree.fs), options(), [model])
-    assert here.available[1] == 1234 * 1024
-    assert here.free == {(node, 2048): 6 for node in range(4)}
-    assert (here.default_kb, here.hugetlbfs_kb, here.thp) == (2048, 1 << 20, "madvise")
-    assert here.isolated == {1, 2, 3, 8}
-    assert here.staged == {"/dev/hugepages/llama-chat/m.gguf"}
-    here.release({1: 1024, 7: 1}, {(0, 2048): 4})
-    assert (here.available[1], here.available[7], here.free[0, 2048]) == (1235 * 1024, 1, 10)
+    free = memory.read_free_memory(host.Host(tree.fs), options(), [model])
+    assert free.available[1] == 1234 * 1024
+    assert free.free == {(node, 2048): 6 for node in range(4)}
+    assert (free.default_kb, free.hugetlbfs_kb, free.thp) == (2048, 1 << 20, "madvise")
+    assert free.isolated == {1, 2, 3, 8}
+    assert free.staged == {"/dev/hugepages/llama-chat/m.gguf"}
+    free.release({1: 1024, 7: 1}, {(0, 2048): 4})
+    assert (free.available[1], free.available[7], free.free[0, 2048]) == (1235 * 1024, 1, 10)
 
 
 @pytest.mark.parametrize(
@@ -120,10 +120,10 @@ TINY = Need(10 << 20, 5 * GIB, GIB)
 
 
 def checked(
-    nodes: list[int], policy: str, here: FreeMemory, models: list[gguf_model.Model] | None = None, **more: Any
+    nodes: list[int], policy: str, free: FreeMemory, models: list[gguf_model.Model] | None = None, **more: Any
 ) -> None:
     need = TINY if models else NEED
-    memory.refuse_what_does_not_fit(options(**more), need, nodes, policy, here, models or [])
+    memory.refuse_what_does_not_fit(options(**more), need, nodes, policy, free, models or [])
 
 
 @pytest.mark.parametrize(
@@ -137,31 +137,31 @@ def checked(
     ],
 )
 def test_memory_of_the_nodes(policy: str, available: list[int], fits: bool) -> None:
-    here = FreeMemory({node: size * GIB for node, size in enumerate(available)})
+    free = FreeMemory({node: size * GIB for node, size in enumerate(available)})
     if fits:
-        checked([0, 1], policy, here)
+        checked([0, 1], policy, free)
         return
     with pytest.raises(BadRequest, match=r"needs 46 GiB \(40 GiB weights, 5 GiB KV cache, 1 GiB compute buffers\)"):
-        checked([0, 1], policy, here)
+        checked([0, 1], policy, free)
 
 
 def test_pages_of_a_pool() -> None:
     pages = 23 * 1024
-    here = FreeMemory({}, {(0, 2048): pages - 1, (1, 2048): 100})
+    free = FreeMemory({}, {(0, 2048): pages - 1, (1, 2048): 100})
     with pytest.raises(BadRequest, match=r"need 23552 pages of 2 MiB on nodes 0, and 23551 are free there\."):
-        checked([0], "bind", here, hugepages="pool")
-    checked([0, 1], "bind", here, hugepages="pool")
+        checked([0], "bind", free, hugepages="pool")
+    checked([0, 1], "bind", free, hugepages="pool")
     with pytest.raises(BadRequest, match=r"200 are free there evenly\. Make the pool larger .* 11776 pages for each"):
-        checked([0, 1], "interleave", here, hugepages="pool")
+        checked([0, 1], "interleave", free, hugepages="pool")
     with pytest.raises(BadRequest, match=r"pages of 1 GiB, and the server takes"):
         checked([0], "bind", FreeMemory({}, {(0, 1 << 20): 100}, default_kb=1 << 20), hugepages="pool")
 
 
 def test_pages_of_staged_files(tmp_path: Path) -> None:
     model = ggufs.written(tmp_path / "m.gguf", 10 << 20)
-    here = FreeMemory({0: 7 * GIB}, {(0, 2048): 5}, hugetlbfs_kb=2048)
+    free = FreeMemory({0: 7 * GIB}, {(0, 2048): 5}, hugetlbfs_kb=2048)
     with pytest.raises(BadRequest, match=r"the staged files need 6 pages of 2 MiB on nodes 0, and 5 are free"):
-        checked([0], "bind", here, [model], hugepages="hugetlbfs")
+        checked([0], "bind", free, [model], hugepages="hugetlbfs")
     staged = FreeMemory({0: 7 * GIB}, {}, hugetlbfs_kb=2048, staged=["/dev/hugepages/llama-chat/m.gguf"])
     checked([0], "bind", staged, [model], hugepages="hugetlbfs")
     with pytest.raises(BadRequest, match=r"needs 6\.0 GiB .* have 5 GiB available"):

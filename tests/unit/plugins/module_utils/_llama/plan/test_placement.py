@@ -112,13 +112,7 @@ def test_a_draft_on_every_machine(models: Models, name: str, placement: str) -> 
     ],
 )
 def test_a_part_of_a_host(
-    models: Models,
-    name: str,
-    raw: dict[str, str],
-    busy: str,
-    http: str,
-    nodes: str,
-    policy: str,
+    models: Models, name: str, raw: dict[str, str], busy: str, http: str, nodes: str, policy: str
 ) -> None:
     facts: Any = planned(machine(name), models, **raw).to_dict()
     assert (facts["busy_cpus"], facts["http_cpus"], facts["nodes"], facts["memory"]) == (busy, http, nodes, policy)
@@ -134,7 +128,7 @@ def test_remarks_on_a_seat(host: Host, models: Models) -> None:
 
 
 def test_without_housekeeping(models: Models) -> None:
-    found = planned(Host(machine("small").fs, {"housekeeping": {"cores": 0}}), models, able=BARE)
+    found = planned(Host(machine("small").fs, {"housekeeping": {"cores": 0}}), models, capabilities=BARE)
     assert (found.placement.http_cpus, found.placement.affinity, found.wants["threads"]) == ((), None, 16)
     assert "no housekeeping CPU" in found.remarks[0]
 
@@ -143,7 +137,7 @@ def test_without_housekeeping(models: Models) -> None:
 
 
 @pytest.mark.parametrize(
-    ("able", "raw", "pinned"),
+    ("capabilities", "raw", "pinned"),
     [
         (NEW, {}, "strict"),
         (OLD, {}, "gomp"),
@@ -161,8 +155,8 @@ def test_without_housekeeping(models: Models) -> None:
         (NEW, {"memory": "distribute"}, "numa"),
     ],
 )
-def test_by_which_means(host: Host, models: Models, able: Able, raw: dict[str, Any], pinned: str) -> None:
-    found = planned(host, models, able, **raw)
+def test_by_which_means(host: Host, models: Models, capabilities: Able, raw: dict[str, Any], pinned: str) -> None:
+    found = planned(host, models, capabilities, **raw)
     assert found.placement.pinned == pinned
     assert ("cpus" in found.wants) == (pinned == "strict")
     assert ("GOMP_CPU_AFFINITY" in found.placement.environment) == (pinned == "gomp")
@@ -170,11 +164,13 @@ def test_by_which_means(host: Host, models: Models, able: Able, raw: dict[str, A
     if pinned in ("strict", "gomp"):
         assert len(found.placement.busy_cpus) == max(found.wants["threads"], found.wants["threads_batch"])
     # OpenMP lets threads sleep when it sees fewer CPUs than it has threads.
-    assert found.placement.affinity == (found.placement.http_cpus if pinned == "strict" and not able.openmp else None)
+    assert found.placement.affinity == (
+        found.placement.http_cpus if pinned == "strict" and not capabilities.openmp else None
+    )
 
 
 @pytest.mark.parametrize(
-    ("able", "raw", "words"),
+    ("capabilities", "raw", "words"),
     [
         (BARE_OLD, {}, "this build ignores --cpu-mask"),
         (BARE, {"speculation": "draft"}, "makes new threads for each drafted token"),
@@ -183,9 +179,9 @@ def test_by_which_means(host: Host, models: Models, able: Able, raw: dict[str, A
     ],
 )
 def test_threads_on_isolated_cpus_must_be_pinned(
-    host: Host, models: Models, able: Able, raw: dict[str, Any], words: str
+    host: Host, models: Models, capabilities: Able, raw: dict[str, Any], words: str
 ) -> None:
-    assert words in refused(host, models, able, isolating(host, "1-31,33-63,65-95,97-127"), **raw)
+    assert words in refused(host, models, capabilities, isolating(host, "1-31,33-63,65-95,97-127"), **raw)
     assert planned(host, models, NEW, isolating(host, "1-31")).placement.pinned == "strict"
     assert planned(host, models, OLD, isolating(host, "1-31")).placement.pinned == "gomp"
 
@@ -224,9 +220,9 @@ def test_what_this_host_cannot_have(host: Host, models: Models, raw: dict[str, A
 
 
 def test_a_draft_on_the_first_ccd_needs_openmp(host: Host, models: Models) -> None:
-    for able in (BARE, BARE_OLD):
+    for capabilities in (BARE, BARE_OLD):
         assert "needs a build with OpenMP" in refused(
-            host, models, able, speculation="draft", draft_placement="first_ccd"
+            host, models, capabilities, speculation="draft", draft_placement="first_ccd"
         )
 
 

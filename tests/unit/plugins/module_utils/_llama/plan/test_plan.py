@@ -137,11 +137,11 @@ def test_a_draft_is_staged_too_unless_it_is_sent_away(host: Host, models: Models
 
 
 def test_too_little_memory(host: Host, models: Models) -> None:
-    here = FreeMemory(dict.fromkeys(range(4), 5 * GB))
-    assert "The instance needs 42." in refused(host, models, here=here)
-    assert "pages of 2 MiB on nodes 0-3, and 0 are free" in refused(host, models, here=here, hugepages="pool")
+    free = FreeMemory(dict.fromkeys(range(4), 5 * GB))
+    assert "The instance needs 42." in refused(host, models, free=free)
+    assert "pages of 2 MiB on nodes 0-3, and 0 are free" in refused(host, models, free=free, hugepages="pool")
     never = FreeMemory(dict.fromkeys(range(4), 200 * GB), thp="never")
-    assert "switched off (never)" in refused(host, models, here=never, hugepages="thp")
+    assert "switched off (never)" in refused(host, models, free=never, hugepages="thp")
 
 
 # What else the server is told
@@ -185,6 +185,6 @@ def test_fewer_experts_cost_quality(host: Host, models: Models) -> None:
 
 
 def test_a_context_beyond_the_training(host: Host, models: Models) -> None:
-    here = FreeMemory(dict.fromkeys(range(4), 999 * GB))
-    assert "more than the 131072 tokens" in planned(host, models, here=here, context=131073).remarks[0]
-    assert planned(host, models, here=here, context=262144, slots=2).remarks == []
+    free = FreeMemory(dict.fromkeys(range(4), 999 * GB))
+    assert "more than the 131072 tokens" in planned(host, models, free=free, context=131073).remarks[0]
+    assert planned(host, models, free=free, context=262144, slots=2).remarks == []

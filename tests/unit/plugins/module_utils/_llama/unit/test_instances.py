@@ -105,9 +105,9 @@ def planned(**asked: object) -> Service:
 
 
 def test_an_instance_that_is_planned_takes_its_memory() -> None:
-    here = FreeMemory({0: 10 * GIB, 1: 10 * GIB, 2: 10 * GIB})
-    planning._reserve(here, planned())
-    assert here.available == {0: 7 * GIB, 1: 7 * GIB, 2: 10 * GIB}
+    free = FreeMemory({0: 10 * GIB, 1: 10 * GIB, 2: 10 * GIB})
+    planning._reserve(free, planned())
+    assert free.available == {0: 7 * GIB, 1: 7 * GIB, 2: 10 * GIB}
 
 
 def test_every_process_of_a_running_instance_gives_its_memory_back(tmp_path: Path) -> None:
@@ -122,10 +122,10 @@ def test_every_process_of_a_running_instance_gives_its_memory_back(tmp_path: Pat
 
 
 def test_an_instance_in_a_pool_takes_its_pages() -> None:
-    here = FreeMemory({0: 10 * GIB, 1: 10 * GIB}, {(0, 2048): 4000, (1, 2048): 4000})
-    planning._reserve(here, planned(hugepages="pool"))
-    assert here.available == {0: 10 * GIB, 1: 10 * GIB}
-    assert here.free == {(0, 2048): 4000 - 1536, (1, 2048): 4000 - 1536}
+    free = FreeMemory({0: 10 * GIB, 1: 10 * GIB}, {(0, 2048): 4000, (1, 2048): 4000})
+    planning._reserve(free, planned(hugepages="pool"))
+    assert free.available == {0: 10 * GIB, 1: 10 * GIB}
+    assert free.free == {(0, 2048): 4000 - 1536, (1, 2048): 4000 - 1536}
 
 
 def test_a_staged_instance_takes_pages_for_what_is_not_there_yet(tmp_path: Path) -> None:
@@ -133,11 +133,8 @@ def test_a_staged_instance_takes_pages_for_what_is_not_there_yet(tmp_path: Path)
     for name in ("new", "old"):
         (tmp_path / name).write_bytes(bytes(4 << 20))
     (tmp_path / "staged").touch()
-    service.staged = {
-        str(tmp_path / "new"): str(tmp_path / "none"),
-        str(tmp_path / "old"): str(tmp_path / "staged"),
-    }
-    here = FreeMemory({0: 10 * GIB, 1: 10 * GIB}, {(0, 2048): 100, (1, 2048): 100}, hugetlbfs_kb=2048)
-    planning._reserve(here, service)
-    assert here.available == {0: 9 * GIB, 1: 9 * GIB}
-    assert here.free == {(0, 2048): 99, (1, 2048): 99}
+    service.staged = {str(tmp_path / "new"): str(tmp_path / "none"), str(tmp_path / "old"): str(tmp_path / "staged")}
+    free = FreeMemory({0: 10 * GIB, 1: 10 * GIB}, {(0, 2048): 100, (1, 2048): 100}, hugetlbfs_kb=2048)
+    planning._reserve(free, service)
+    assert free.available == {0: 9 * GIB, 1: 9 * GIB}
+    assert free.free == {(0, 2048): 99, (1, 2048): 99}

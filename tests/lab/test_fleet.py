@@ -254,7 +254,7 @@ def test_a_check_of_the_site_finds_the_same_as_far_as_it_can(fleet):
     assert fleet.report(*site)[0] == 0
     fleet.disconnect()
     play = fleet.one.play("playbooks/site.yml", "--check", *BOTH)
-    looks = [result for result in play.results if result["task"] == "Look whether a check would find anything"]
+    looks = [result for result in play.results if result["task"] == "Ask whether the last run still holds"]
     assert [look["reason"] for look in looks] == ["", ""]
     looked = play.executions
     assert sorted(module.rpartition(".")[2] for module, dummy in looked) == ["epyc_last_run", "epyc_last_run"]

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 SITE = "playbooks/site.yml"
 EVERY_MODULE = Path(__file__).with_name("every_module.yml")
 CAT = "Partition the L3 caches"
-LOOK, SAY = "Look whether a check would find anything", "Say that nothing is left to do"
+LOOK, SAY = "Ask whether the last run still holds", "Say that nothing is left to do"
 #: Has a run go through all layers though nothing is left to do. No task has that tag, but with tags it does not look.
 THROUGH = ("--skip-tags", "none")
 #: How many modules a host may execute for such a run.

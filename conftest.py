@@ -85,6 +85,8 @@ def tier_of(nodeid: str) -> str:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: pytest.ExitCode, config: pytest.Config
 ) -> None:
+    if hasattr(config, "workerinput"):
+        return  # a worker knows of its half only
     outcomes: dict[str, Counter[str]] = defaultdict(Counter)
     tiers: Counter[str] = Counter()
     scopes: Counter[str] = Counter()

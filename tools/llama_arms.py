@@ -145,7 +145,7 @@ def planned(arm: Arm, binary: Path, model: Path, port: int, hugetlbfs: Path) -> 
     able = probe.capabilities(str(binary))
     host = Host(KernelFS(read_only=True), arm.intent)
     header = gguf_model.read(str(model))
-    here = memory.free_memory(host, options, [header])
+    here = memory.read_free_memory(host, options, [header])
     service = plan.plan_service(options, host, able, header, None, here)
     seat = service.placement
     if seat.policy != "local":

@@ -142,15 +142,15 @@ def planned(arm: Arm, binary: Path, model: Path, port: int, hugetlbfs: Path) -> 
     """A server as the engine plans it. Raises TuningError when this host cannot have it."""
     asked = {"name": arm.name.replace("_", "-"), "binary": str(binary), "model": str(model), "port": port}
     options = Options.parse({**asked, "hugetlbfs": str(hugetlbfs), **arm.options})
-    able = probe.capabilities(str(binary))
+    server = probe.capabilities(str(binary))
     host = Host(KernelFS(read_only=True), arm.intent)
     header = gguf_model.read(str(model))
-    here = memory.read_free_memory(host, options, [header])
-    service = plan.plan_service(options, host, able, header, None, here)
+    free = memory.read_free_memory(host, options, [header])
+    service = plan.plan_service(options, host, server, header, None, free)
     seat = service.placement
     if seat.policy != "local":
         raise VepycError(f"{arm.name}: memory {seat.policy} on several nodes needs the unit; take a host with one node")
-    arguments = server_arguments.arguments(service.wants, able)
+    arguments = server_arguments.arguments(service.wants, server)
     unit = next(iter(files.unit_files(service, arguments).values()))
     steps = [(kind, shlex.split(words)) for kind, words in STEP.findall(unit)]
     return Start(

@@ -244,6 +244,13 @@ print(module_of_this_test.NUMBER)
 """
 
 
+# Cuts the file of what other machines compiled within the code of one source.
+CUT = """
+import marshal, sys
+with open("/root/.vepyc-given", "r+b") as file:
+    start, length = marshal.loads(file.read(int.from_bytes(file.read(8), "big")))[sys.argv[1]]
+    file.truncate(start + length - 1)
+"""
 SSH = PACKAGE / "ssh.py"
 # What Ansible has its ssh run, with a module on the standard input.
 NEW_PYTHON = "/bin/sh -c /usr/bin/python3"
@@ -287,6 +294,20 @@ def test_bytecode_of_archives_is_kept_and_belongs_to_its_source(own_small: Machi
     assert [number(own_small, wanted, run) for wanted in (1, 2)] == [2, 1]
     own_small.run(f"truncate -s 7 {first} {second}")
     assert [number(own_small, wanted, run) for wanted in (1, 2)] == [1, 2]
+
+
+def test_bytecode_of_other_machines_is_used_unless_it_was_cut_short(own_small: Machine) -> None:
+    run, before = uuid.uuid4(), kept(own_small)
+    assert number(own_small, 5, run) == 5
+    (name,) = kept(own_small) - before
+    store = own_small._bytecode()
+    store.take()
+    store.give()
+    assert number(own_small, 5, run) == 5
+    assert kept(own_small) == set(), "nothing was compiled again"
+    own_small.run(f"python3 - {name}", input=CUT)
+    assert number(own_small, 5, run) == 5
+    assert kept(own_small) >= {name}
 
 
 def test_addresses_are_equal(own_small: Machine) -> None:

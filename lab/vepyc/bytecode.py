@@ -28,36 +28,36 @@ _GIVEN = "/root/.vepyc-given"  # what other machines compiled: the length of the
 
 _of_archive = zipimport._compile_source  # type: ignore[attr-defined]
 _of_file = SourceFileLoader.source_to_code
-_index: dict[str, tuple[int, int]] | None = None  # where the code of a source begins in that file, and its length
+# When that file was written, and for each source where in it the code begins and how long it is.
+_index: tuple[int, dict[str, tuple[int, int]]] = (0, {})
+
+
+def _compiled_here(name: str) -> bytes:
+    with open(f"{_FOLDER}/{name}", "rb") as kept:
+        return kept.read()
 
 
 def _given(name: str) -> bytes:
-    """What other machines compiled from a source; nothing if they did not."""
     global _index
-    try:
-        with open(_GIVEN, "rb") as given:
-            if _index is None:
-                _index = dict(marshal.loads(given.read(int.from_bytes(given.read(8), "big"))))
-            start, length = _index[name]
-            given.seek(start)
-            return given.read(length)
-    except (OSError, EOFError, ValueError, TypeError, KeyError):
-        return b""
+    with open(_GIVEN, "rb") as given:
+        written = os.fstat(given.fileno()).st_mtime_ns
+        if written != _index[0]:  # a process that outlives a saved state sees another file than before
+            _index = (written, marshal.loads(given.read(int.from_bytes(given.read(8), "big"))))
+        start, length = _index[1][name]
+        given.seek(start)
+        return given.read(length)
 
 
 def _once(source: bytes, compiled: Callable[[], CodeType]) -> CodeType:
     """What is compiled from a source, wherever that is."""
     name = f"{_imp.source_hash(0, source).hex()}-{len(source)}"
     file = f"{_FOLDER}/{name}"
-    try:
-        with open(file, "rb") as kept:
-            code: CodeType = marshal.loads(kept.read())
-            return code
-    except (OSError, EOFError, ValueError, TypeError):  # not there yet, or cut short by a power cut
-        pass
-    if given := _given(name):
-        code = marshal.loads(given)
-        return code
+    for read in (_compiled_here, _given):
+        try:
+            kept: CodeType = marshal.loads(read(name))
+            return kept
+        except (OSError, EOFError, ValueError, TypeError, KeyError):  # not there, or cut short by a power cut
+            pass
     code = compiled()
     try:
         os.makedirs(_FOLDER, exist_ok=True)

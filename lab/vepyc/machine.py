@@ -159,7 +159,7 @@ class Machine:
         self._bytecode().give()
 
     def as_any_host(self) -> None:
-        """Take away, until the next boot, what only these guests have to be quicker, so that something is measured."""
+        """Take away what only these guests have to be quicker, for measurements. A boot brings some of it back."""
         self.run(AS_ANY_HOST)
 
     def _connected(self) -> bool:

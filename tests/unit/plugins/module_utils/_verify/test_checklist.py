@@ -168,15 +168,17 @@ def test_boot_service(
     assert (item.found, item.verdict) == (word, expected)
 
 
+@pytest.mark.parametrize("asked", ["0", "123"], ids=["never asked", "asked"])
 @pytest.mark.parametrize(
     ("installed", "word", "expected"),
     [(1795544803, "missed", "wrong"), (1795544804, "missed", "wrong"), (1795544805, "idle", "ok")],
     ids=["before", "with", "after"],
 )
 def test_a_boot_service_younger_than_the_boot_had_no_turn_yet(
-    tree: hosts.Host, monkeypatch: pytest.MonkeyPatch, installed: int, word: str, expected: str
+    tree: hosts.Host, monkeypatch: pytest.MonkeyPatch, installed: int, word: str, expected: str, asked: str
 ) -> None:
     monkeypatch.setitem(SHOW, "ActiveState", "inactive")
+    monkeypatch.setitem(SHOW, "ConditionTimestampMonotonic", asked)
     tree.put(boot_service.UNIT, "")
     os.utime(tree.root / boot_service.UNIT.lstrip("/"), (installed, installed))
     item = check(tree, [])["boot_service"]

@@ -223,13 +223,13 @@ done
 # nokaslr: the hooks are placed by address. mitigations=off: their thunks cost the emulated kernel a fifth of its speed.
 # norandmaps: QEMU finds what it has translated by its virtual address; at equal ones a program starts a fifth sooner.
 # maxcpus: the initramfs brings the others, above. nosoftlockup: a processor that stands still for 20 seconds tells that
-# the machine below is busy, and taints the kernel.
+# the machine below is busy, and taints the kernel. lsm: with that of BPF, systemd attaches a program for a second.
 _GRUB = """\
 GRUB_DEFAULT=0
 GRUB_TIMEOUT=0
 GRUB_DISTRIBUTOR=Debian
 GRUB_CMDLINE_LINUX_DEFAULT="quiet"
-GRUB_CMDLINE_LINUX="nokaslr norandmaps mitigations=off nosoftlockup maxcpus=1 console=ttyS0"
+GRUB_CMDLINE_LINUX="nokaslr norandmaps mitigations=off nosoftlockup maxcpus=1 lsm=lockdown console=ttyS0"
 GRUB_DISABLE_LINUX_UUID=true
 GRUB_DISABLE_RECOVERY=true
 GRUB_TERMINAL=serial

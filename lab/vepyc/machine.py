@@ -153,7 +153,8 @@ class Machine:
         commands.append(
             f"[ $(hostname) = {name} ] || {{ hostname {name}; echo {name} >/etc/hostname;"
             f" printf '127.0.0.1 localhost\\n127.0.1.1 %s\\n' {name} >/etc/hosts;"
-            f" echo {identity} >/etc/machine-id; systemctl restart systemd-journald; }}"
+            # A restart of journald would do it, and take a second; what it writes until a boot is read there, too.
+            f" ln -s $(cat /etc/machine-id) /run/log/journal/{identity}; echo {identity} >/etc/machine-id; }}"
         )
         self.run("; ".join(commands))
         self._bytecode().give()

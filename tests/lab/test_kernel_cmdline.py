@@ -16,7 +16,7 @@ FILES += "sha256sum /etc/default/grub /boot/grub/grub.cfg"
 LINES = r"sed -n 's/^\t*linux\t*[^ ]* //p' /boot/grub/grub.cfg"
 INTENT = {"draft": {"l3_domains": 1}, "verify": {"l3_domains": 1}, "housekeeping": {"cores": 1, "per": "node"}}
 OURS = "isolcpus=managed_irq,5-7 nohz_full=1-3,5-7"
-FOREIGN = "root=/dev/vda1 ro nokaslr norandmaps mitigations=off nosoftlockup maxcpus=1 console=ttyS0"
+FOREIGN = "root=/dev/vda1 ro nokaslr norandmaps mitigations=off nosoftlockup maxcpus=1 lsm=lockdown console=ttyS0"
 
 
 def lines(guest):

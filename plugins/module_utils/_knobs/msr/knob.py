@@ -54,15 +54,17 @@ def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
 
 def describe(rest: str) -> Words:
     """Return what a bit is, or which kernel module, for people."""
-    if "/cpu" not in rest:
-        return f"kernel module {rest.rpartition('/')[2]}", "", None
-    register, bit, cpu = split(f"msr:{rest}")
+    name = f"msr:{rest}"
+    if name.startswith(MODULE):
+        return f"kernel module {name[len(MODULE) :]}", "", None
+    register, bit, cpu = split(name)
     return TITLES.get((register, bit), f"bit {bit} of register {register:#x}"), "CPU", cpu
 
 
 def shown(rest: str, text: str) -> str:
     """Return what a bit with a name switches off."""
-    named = "/cpu" in rest and split(f"msr:{rest}")[:2] in TITLES
+    name = f"msr:{rest}"
+    named = not name.startswith(MODULE) and split(name)[:2] in TITLES
     return {"0": "enabled", "1": "disabled"}.get(text, text) if named else text
 
 

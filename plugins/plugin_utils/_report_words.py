@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import STATUSES
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._hostnames import fold
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import CLEAN, FAILED, STATES, UNKNOWN, UNREACHABLE
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import (
+    CLEAN,
+    FAILED,
+    STATES,
+    UNKNOWN,
+    UNREACHABLE,
+    UNSEEN,
+)
 
 if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import Document
 
 STATE_WORDS = {UNREACHABLE: "unreachable", FAILED: "failed", "drift": "with drift", UNKNOWN: "unknown", CLEAN: "clean"}
 STATUS_WORDS = {"ok": "ok", "unsupported": "not supported here", "unknown": "unknown", "drift": "drift"}
+#: Of a layer on a host that has no status.
+OTHER_WORDS = {"": "not asked for", UNSEEN: "not looked at"}
 
 
 def summary(document: Document) -> str:

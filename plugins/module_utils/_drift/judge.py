@@ -96,9 +96,7 @@ def _of_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
             verdict.reason = gone
             continue
         verdict.found = live.get(address)
-        # The configured value may be compared more strictly, such as a boot parameter with every boot entry.
-        in_force = verdict.found == value if knob.lasting else knob.same(address, value, verdict.found)
-        verdict.live = OK if in_force else DRIFT
+        verdict.live = OK if knob.in_force(address, value, verdict.found) else DRIFT
         if knob.lasting:
             verdict.at_boot = configured.get(address)
             verdict.persistent = OK if knob.same(address, value, configured.get(address)) else DRIFT

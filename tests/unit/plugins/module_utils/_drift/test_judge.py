@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Verdicts on what outlives a boot: values are compared by what they mean, per knob."""
+"""Verdicts: values that outlive a boot are compared by what they mean, and what a host cannot have is told once."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq.irqbalan
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.interrupts import FILE, Systemd, ledger, with_interrupts
+from ansible_collections.sovereign.epyc.tests.unit.fakes.registers import give_registers
 
 REQUEST = {"irq/irq": {"cpus": "0-1"}}
 
@@ -77,3 +78,57 @@ def test_a_boot_parameter_runs_whatever_becomes_of_the_boot_entries() -> None:
     assert knob.in_force("cmdline:quiet", "", "")
     assert not knob.in_force("cmdline:quiet", "", None)
     assert not knob.same("cmdline:quiet", "", ""), "there is no boot entry"
+
+
+# What a host cannot have, and what cannot be read
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> hosts.Host:
+    return hosts.small(tmp_path)
+
+
+OFF = {"settings": [{"cpus": "all", "prefetch_control": {"l1_stream": "disabled"}}], "load_module": True}
+
+
+def survey(small: hosts.Host, **requests: dict[str, object]) -> list[tuple[str, str, bool]]:
+    """What is said of requests, by the name of the knob: address, reason, and whether the host could have it."""
+    found = judge.survey(
+        Host(small.fs),
+        Store(str(small.root), read_only=True),
+        {f"{name.partition('_')[0]}/{name}": options for name, options in requests.items()},
+    )
+    return [(one.address, one.reason, one.supported) for one in found]
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_registers_of_a_locked_down_kernel_are_told_once(small: hosts.Host, loaded: bool) -> None:
+    small.fs.read_only = True
+    small.put("/sys/kernel/security/lockdown", "none [integrity] confidentiality")
+    if loaded:
+        give_registers(small, range(16))
+    ((address, reason, supported),) = survey(small, msr=OFF)
+    assert (address, supported) == ("msr:", False), "not that a kernel module has to be loaded, too"
+    assert reason.startswith("Registers of this host can be read but not written: the kernel is locked down")
+    assert ("'modprobe -a msr'" in reason) is not loaded, "it may be that they hold what is asked"
+
+
+def test_registers_that_hold_what_is_asked_are_fine_on_a_locked_down_kernel(small: hosts.Host) -> None:
+    small.put("/sys/kernel/security/lockdown", "none [integrity] confidentiality")
+    give_registers(small, range(16))
+    on = {"settings": [{"cpus": "all", "prefetch_control": {"l1_stream": "enabled"}}]}
+    assert {supported for dummy, dummy, supported in survey(small, msr=on)} == {True}
+    assert len(survey(small, msr=on)) == 16
+
+
+def test_what_is_said_of_a_whole_request_hides_no_other(small: hosts.Host) -> None:
+    told = survey(small, sysfs_one={"thp": "always"}, sysfs_two={"workqueue_cpus": "nowhere"})
+    assert [address for address, dummy, dummy in told] == ["sysfs:", "sysfs:"]
+    assert len({reason for dummy, reason, dummy in told}) == 2
+
+
+@pytest.mark.parametrize("options", [{"settings": 5}, {"settings": [5]}, {"settings": [{}]}, {"settings": "x"}])
+def test_stored_options_that_nobody_can_use_end_no_check(small: hosts.Host, options: dict[str, object]) -> None:
+    ((address, reason, supported),) = survey(small, msr=options)
+    assert (address, supported) == ("msr:", True)
+    assert reason.startswith("the stored options cannot be used (")

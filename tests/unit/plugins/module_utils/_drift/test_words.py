@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words as drift_words
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import verdict
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words
         ("prerequisites:/etc/x.conf", ("kernel modules to load at boot", "", "/etc/x.conf")),
         ("desired:intent", ("stored intent", "", None)),
         ("resctrl:", ("all settings", "", None)),
+        ("desired:", ("stored requests", "", None)),
         ("strange:thing", ("strange:thing", "", None)),
     ],
 )
@@ -78,6 +80,21 @@ def test_what_an_address_is(address: str, words: tuple[object, ...]) -> None:
 )
 def test_what_a_value_means(address: str, text: str | None, words: str) -> None:
     assert drift_words.value(address, text) == words
+
+
+@pytest.mark.parametrize(
+    ("address", "changes", "line"),
+    [
+        ("sysfs:thp/enabled", {}, "sysfs:thp/enabled: now drift, at boot ok: wanted never, found nothing"),
+        ("sysfs:thp/enabled", {"live": "unknown", "reason": "why"}, "sysfs:thp/enabled: unknown: why"),
+        ("msr:", {"live": "unknown", "supported": False, "reason": "why"}, "prefetchers: not supported here: why"),
+        ("msr:", {"live": "unknown", "reason": "why"}, "prefetchers: unknown: why"),
+        ("desired:", {"live": "unknown", "reason": "why"}, "stored requests: unknown: why"),
+        ("colour:", {"live": "unknown", "reason": "why"}, "colour: unknown: why"),
+    ],
+)
+def test_a_line_names_no_address_without_a_place(address: str, changes: dict[str, object], line: str) -> None:
+    assert drift_words.line(verdict("x/x", address, "never", None, **changes)) == line
 
 
 def test_places() -> None:

@@ -197,6 +197,11 @@ def plan(intent: Intent, top: Topology) -> Plan:
     _partition_l3(intent, top, draft, verify, result)
     if top.registers_read_only:
         result.cannot["prefetch"] = READ_ONLY + top.registers_read_only
+    elif top.prefetch_control is False:
+        result.cannot["prefetch"] = (
+            "This CPU has no register that switches prefetchers (CPUID 0x80000021 EAX bit 13 is 0). Zen 3 and later "
+            "have it."
+        )
     return result
 
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 #: Marks a group as made by us; the attribute lives and dies with the group.
 LABEL = "sovereign_epyc"
 UNMOUNTED = (
-    "Somebody unmounted resctrl while this ran, and all groups and masks ended with that. 'site.yml --tags cat' mounts it "
-    "and makes them anew."
+    "Somebody unmounted resctrl while this ran, and all groups and masks ended with that. 'site.yml --tags cat' mounts "
+    "it and makes them anew."
 )
 
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words as drift_words
@@ -98,8 +100,8 @@ def test_what_a_value_means(address: str, text: str | None, words: str) -> None:
         ("colour:", {"live": "unknown", "reason": "why"}, "colour: unknown: why"),
     ],
 )
-def test_a_line_names_no_address_without_a_place(address: str, changes: dict[str, object], line: str) -> None:
-    assert drift_words.line(verdict("x/x", address, "never", None, **changes)) == line
+def test_a_line_names_no_address_without_a_place(address: str, changes: dict[str, Any], line: str) -> None:
+    assert drift_words.line(verdict("x/x", address, **{"wanted": "never", "found": None, **changes})) == line
 
 
 def test_places() -> None:

@@ -224,9 +224,8 @@ class Present(ModelFile):
     def _put_in_place(self) -> None:
         """Give the part its owner and mode, by default those of the old file, and then rename it."""
         old = self.found
-        if old:
-            os.chown(self.part, old.st_uid, old.st_gid)
-        os.chmod(self.part, self.mode if self.mode is not None else old.st_mode & 0o7777 if old else MODE)
+        owner = (old.st_uid, old.st_gid) if old else (-1, -1)
+        textfile.give(self.part, *owner, self.mode if self.mode is not None else old.st_mode & 0o7777 if old else MODE)
         os.rename(self.part, self.path)
         textfile.flush_folder(self.path)
 
@@ -245,11 +244,7 @@ class Present(ModelFile):
             self.differs("/mode", f"{stat.S_IMODE(old.st_mode):04o}" if old else None, f"{self.mode:04o}")
         if self.check or not any(self.options.get(what) for what in ("owner", "group", "mode")):
             return
-        try:
-            os.chown(self.path, -1 if user is None else user, -1 if group is None else group)
-            os.chmod(self.path, stat.S_IMODE(os.stat(self.path).st_mode) if self.mode is None else self.mode)
-        except OSError as error:
-            raise TuningError(f"{self.path} cannot be given owner or mode: {error.strerror}.") from None
+        textfile.give(self.path, -1 if user is None else user, -1 if group is None else group, self.mode)
 
     def _number(self, option: str, table: str, function: str, field: str) -> int | None:
         name = self.options.get(option)

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable
 from importlib.util import resolve_name
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -153,8 +154,8 @@ def test_a_masked_unit_is_replaced_and_nothing_is_written_through_its_link(
     systemd.file(WATCH).symlink_to(device)
     modes = set()
 
-    def replace(path: str, text: str, mode: int, real: Callable[..., None] = textfiles.replace) -> None:
-        real(path, text, mode)
+    def replace(path: str, *rest: Any, real: Callable[..., None] = textfiles.replace, **more: Any) -> None:
+        real(path, *rest, **more)
         modes.add(os.stat(path).st_mode & 0o022)
 
     monkeypatch.setattr(engine.textfile, "replace", replace)
@@ -182,7 +183,7 @@ def test_a_file_that_anybody_may_write_is_repaired(systemd: Systemd) -> None:
 def test_a_file_of_somebody_else_is_taken_from_them(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
     run(systemd)
     owners = []
-    monkeypatch.setattr(os, "chown", lambda path, *ids: owners.append((path, *ids)))
+    monkeypatch.setattr(os, "chown", lambda path, *ids, **more: owners.append((path, *ids)))
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(TuningError, match="without effect"):
         run(systemd)

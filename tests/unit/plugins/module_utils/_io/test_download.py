@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-import os
 import fcntl
+import os
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -175,6 +175,7 @@ def test_pauses_grow(tmp_path: Path) -> None:
 def test_a_part_that_is_a_way_to_another_file_is_not_written(fetch: Fetcher, tmp_path: Path, trick: str) -> None:
     victim = tmp_path / "shadow"
     victim.write_bytes(b"root:x")
+    fetch.part.parent.mkdir()
     if trick == "symlink":
         fetch.part.symlink_to(victim)
     else:

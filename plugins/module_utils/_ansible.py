@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ._errors import TuningError
@@ -63,14 +65,23 @@ def run_plain(
     """Run a module that converges the knobs that ``knobs_of`` makes from its parameters, and exit."""
 
     def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
-        fs = KernelFS(read_only=check)
-        ledger = Ledger(store, fs)
-        knobs = knobs_of(params, Host(fs, params.get("intent")), ledger)
-        outcome = converge(knobs, ledger, check=check)
+        host, ledger = host_and_ledger(store, check, params.get("intent"))
+        # Under the lock from the first look on: what is stored now may be undone by the run that this one waits for.
+        with nullcontext() if check else ledger.lock():
+            knobs = knobs_of(params, host, ledger)
+            outcome = converge(knobs, ledger, check=check)
         facts = {key: value for knob in knobs for key, value in knob.facts().items()}
         return dict(changed=bool(outcome.changes), diff=outcome.diff(), remarks=outcome.remarks, **facts)
 
     run_writer(spec, write, **rules)
+
+
+def host_and_ledger(
+    store: Store, check: bool, intent: Mapping[str, Any] | None = None, without_originals: bool = False
+) -> tuple[Host, Ledger]:
+    """Return this host, which a check cannot write to, and its ledger."""
+    fs = KernelFS(read_only=check)
+    return Host(fs, intent), Ledger(store, fs, without_originals)
 
 
 def run_writer(

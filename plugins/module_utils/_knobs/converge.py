@@ -57,12 +57,16 @@ def converge(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -> Outc
     remarks: list[str] = []
     done: list[tuple[Knob, list[Change]]] = []
     with nullcontext() if check else ledger.lock():
+        if any(knob.recorded for knob in knobs) and ledger.flaw() and not check:
+            ledger.begin()
         try:
             for knob in knobs:
                 with nullcontext() if check else knob.lock():
                     wanted = knob.wanted()
                     todo = differences(knob, wanted, knob.read(wanted))
                     if todo and not check:
+                        if knob.recorded:
+                            ledger.begin()
                         if knob.remembered:
                             ledger.remember(knob, todo)
                         done.append((knob, todo))

@@ -30,7 +30,7 @@ LINK = "link to "
 class Files(Knob):
     """Files to have, by path. They have no originals in the ledger, but a run that fails puts back what was there."""
 
-    remembered = False
+    remembered = recorded = False
     #: Paths of the executable ones.
     programs: tuple[str, ...] = ()
 

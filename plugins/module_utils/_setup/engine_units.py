@@ -38,14 +38,19 @@ SERVICES = {
 Description=Apply the stored EPYC settings
 # An entry in fstab may mount resctrl, and comes first.
 After=local-fs.target systemd-modules-load.service sys-fs-resctrl.mount
-# A model service says After={BOOT}; this line is for those that do not, and start late.
-Before=graphical.target
+# A model service says After={BOOT}. These are for those that do not: no container and no job is to start while CPUs go
+# and come. Nothing that this service may restart can stand here: each would wait for the other.
+Before=graphical.target containerd.service crio.service docker.service podman.service podman-restart.service
+Before=k3s.service k3s-agent.service kubelet.service rke2-agent.service rke2-server.service
+Before=libvirtd.service nomad.service pbs.service slurmd.service virtqemud.service
 ConditionPathExists=/var/lib/sovereign-epyc/desired.json
 
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart={COMMAND} apply
+# A kernel module may load late; a host whose kernel hangs in a write shall still start its other services.
+ExecStart={COMMAND} apply --retry
+TimeoutStartSec=15min
 
 [Install]
 WantedBy={STARTED_BY[BOOT]}

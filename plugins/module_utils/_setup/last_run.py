@@ -26,6 +26,7 @@ from .._drift.verdict import DRIFT, OK
 from .._host import plan
 from .._io import textfile
 from .._io.paths import COMMAND, ENGINE, UNIT_FOLDER
+from .._io.store import ANY
 from .._knobs import desired
 from .._knobs import units as systemd_units
 from .._knobs.boot.knob import PREFIX
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 FILE = "last_run.json"
 INPUTS, BOOTED, INTENT = "inputs", "booted", "intent"
+SHAPE = {INTENT: dict, ANY: str}
 NEVER = "site.yml has never completed here with all layers"
 #: What is remembered, and the reason where it differs.
 DIFFERS = {
@@ -140,7 +142,7 @@ def _shape(top: Topology) -> dict[str, object]:
 def remember(store: Store, found: Mapping[str, str], intent: Mapping[str, Any], check: bool) -> bool:
     """Store this as what the last run left, with its intent, unless this is a check; return whether it is new."""
     kept = {**found, INTENT: dict(intent)}
-    changed = store.load(FILE) != kept
+    changed = store.load_cache(FILE, SHAPE) != kept
     if changed and not check:
         with store.lock():
             store.save(FILE, kept)
@@ -149,7 +151,7 @@ def remember(store: Store, found: Mapping[str, str], intent: Mapping[str, Any], 
 
 def look(fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]) -> Look:
     """Look whether site.yml has something to do; the cheapest reason for it comes first."""
-    kept = store.load(FILE)
+    kept = store.load_cache(FILE, SHAPE)
     if not kept:
         return Look(NEVER)
     if kept.get(INPUTS) != inputs:

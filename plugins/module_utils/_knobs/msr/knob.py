@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 
-from ..._errors import Absent, BadRequest, Refused
+from ..._errors import Absent, BadRequest, Refused, Unsupported
 from ..._notation.cpulist import render
 from ..converge import differences
 from ..knob import Knob
@@ -241,7 +241,7 @@ class Msr(Knob):
         """Say before the first write what the kernel would answer to it with a bare EPERM."""
         reason = self._lock()
         if reason:
-            raise BadRequest(f"Registers of this host can be read but not written: {reason}")
+            raise Unsupported(f"Registers of this host can be read but not written: {reason}")
 
     def _lock(self) -> str:
         mode = self.fs.find(LOCKDOWN) or ""

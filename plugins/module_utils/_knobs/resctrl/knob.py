@@ -20,6 +20,7 @@ from ..._kernel.cgroups import threads_of
 from ..._kernel.resctrl import address, split
 from ..._notation.masks import parse_mask
 from ..knob import L3_DOMAIN, Change, Knob
+from . import way_back
 from .expand import ALL_THREADS, PRESENT, Expansion
 from .mount import MOUNT, ResctrlMount
 from .request import parse
@@ -124,6 +125,22 @@ class Resctrl(Knob):
             except BadRequest as error:
                 return str(error)
         return None
+
+    def kept(self, originals: Settings) -> dict[str, str]:
+        """Keep also the masks of an L3 domain that is offline."""
+        found = self._read_all() if originals else {}
+        reasons = {name: self.gone(name) or way_back.offline(name, found) for name in originals}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    def void(self, originals: Settings) -> dict[str, str]:
+        """Return what ended with an earlier mount or with its group."""
+        return way_back.void(originals, self._read_all()) if originals else {}
+
+    def marked(self) -> list[str]:
+        """Return the groups that have our label."""
+        self._read_all()
+        names = self._groups()[1:] if self.able.mount_point else []
+        return [address(name) for name in names if self.fs.read_label(self._path(name), LABEL) is not None]
 
     @contextmanager
     def lock(self) -> Iterator[None]:

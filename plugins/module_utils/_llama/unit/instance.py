@@ -34,7 +34,7 @@ class UnitFiles(Knob):
     """The unit files of an instance, with their texts as values, so that a difference shows what changes."""
 
     prefix = PREFIX
-    remembered = False
+    remembered = recorded = False
     root = "/"
 
     def read(self, addresses: Iterable[str]) -> Settings:
@@ -110,7 +110,7 @@ def _unit_of_file(address: str) -> str:
 class Plans(Knob):
     """Changes nothing, and tells of all instances what was planned."""
 
-    remembered = False
+    remembered = recorded = False
 
     def __init__(self, services: Sequence[Service]) -> None:
         self.services = services

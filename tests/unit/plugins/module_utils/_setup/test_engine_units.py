@@ -57,7 +57,7 @@ def test_it_is_installed_and_a_second_run_asks_once(systemd: Systemd) -> None:
     assert systemd.asked() == [asked, f"enable {BOOT} {WATCH}", f"restart {WATCH}", asked]
     assert systemd.active == {WATCH: "active"}, "the boot service waits for the next boot"
     assert (systemd.state(BOOT), systemd.state(WATCH)) == ("enabled", "enabled")
-    assert f"ExecStart={engine.COMMAND} apply\n" in systemd.file(BOOT).read_text()
+    assert f"ExecStart={engine.COMMAND} apply --retry\n" in systemd.file(BOOT).read_text()
     assert not systemd.file(TIMER).exists()
     assert addresses(done) == [
         f"engine:{UNIT_FOLDER}/{WATCH}",

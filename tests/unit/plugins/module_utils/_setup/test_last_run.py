@@ -17,6 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import CO
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_run, prerequisites
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.last_run import (
     BOOTED,
@@ -75,7 +76,9 @@ def tree(tmp_path: Path, systemd: Systemd) -> hosts.Host:
     for name in ("sovereign-epyc.service", WATCH):
         host.put(f"{UNIT_FOLDER}/{name}", "[Unit]")
     host.put(ENABLED, "")
+    host.put("/proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555")
     store = Store(str(tmp_path))
+    Ledger(store, host.fs).begin()
     store.save("desired.json", {"intent": {}, "requests": REQUESTS})
     assert last_run.remember(store, last_run.state(Host(host.fs), store, "asked"), INTENT, check=False)
     return host
@@ -225,7 +228,6 @@ class Boot:
     def __init__(self, tree: hosts.Host) -> None:
         self.tree = tree
         self.store = Store(str(tree.root))
-        tree.put("/proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555")
         tree.put("/etc/default/grub", 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"')
         tree.put(grub.UPDATE, "played by boots.Boot")
         self.loader = boots.Boot(tree)

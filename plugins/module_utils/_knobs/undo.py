@@ -80,11 +80,11 @@ def undo(host: Host, ledger: Ledger, check: bool = False) -> Undone:
 
 def _unknown(ledger: Ledger) -> str:
     """Return what an undo without originals cannot know."""
-    rows = dict.fromkeys(name.partition("/")[0] for name in stored(ledger.store)[1])
-    titles = [KNOBS[name].title for name in rows if name in KNOBS and not KNOBS[name].needs_reboot]
+    names = {name.partition("/")[0] for name in stored(ledger.store)[1]}
+    titles = [row.title for row in KNOBS.values() if row.name in names and not row.needs_reboot]
     return (
-        "What this host's settings were before is not known: only what bears our mark is taken back. "
-        f"{', '.join(titles) or 'All others'} stay as they are until the next boot, which no longer sets them."
+        "What this host's settings were before is not known: only what bears our mark is taken back. What else was set "
+        f"stays until the next boot, which no longer sets it: {', '.join(titles) or 'nothing'}."
     )
 
 

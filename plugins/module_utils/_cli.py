@@ -67,6 +67,9 @@ def main(arguments: Sequence[str]) -> int:
         from ._llama.hooks import cli
 
         return cli.main(arguments[1:])
+    if list(arguments) == ["--help"]:
+        _say(USAGE.rstrip())
+        return 0
     words = [word for word in arguments if word != "--json"]
     as_json = len(words) < len(arguments)
     commands = {"plan": plan, "check": check, "apply": apply, "watch": watch, "restore": restore, "show": show}

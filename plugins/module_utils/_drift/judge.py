@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from .._errors import BadRequest, TuningError
-from .._io.paths import ENABLED, SERVICE
+from .._io.paths import COMMAND, ENABLED, SERVICE
 from .._knobs.catalogue import KNOBS, in_order, row_of
 from .._knobs.desired import stored
 from .verdict import DRIFT, OK, Verdict, unknown
@@ -52,6 +52,10 @@ def why_not_at_boot(host: Host) -> str:
     """Return why nothing will be applied at the next boot, or an empty text."""
     if host.fs.find(ENABLED) is None:
         return f"{SERVICE} is not enabled; the role sovereign.epyc.base installs it"
+    line = (host.fs.find(COMMAND) or "").partition("\n")[0]
+    interpreter = line[2:].strip() if line.startswith("#!") else ""
+    if interpreter and host.fs.status(interpreter) is None:
+        return f"{COMMAND} needs {interpreter}, which is not on this host any more; run site.yml --tags base"
     return ""
 
 

@@ -10,6 +10,7 @@ from .._errors import TuningError
 from .._host.host import Host
 from .._io.store import Store
 from .._knobs.desired import INTENT, stored
+from .._knobs.ledger import Ledger
 from . import findings
 from .judge import survey, why_not_at_boot
 from .verdict import DRIFT, OK, Verdict, unknown
@@ -62,9 +63,19 @@ def of_host(
     verdicts = survey(host, store, stored_requests if requests is None else requests, remarks)
     if not verdicts:
         return Survey(host, [unknown("", "desired:", NOTHING)])
+    verdicts += _ledger(Ledger(store, fs))
     if intent is not None and not _same(intent, stored_intent):
         verdicts.append(_other_intent(intent, stored_intent))
     return Survey(host, verdicts, why_not_at_boot(host))
+
+
+def _ledger(ledger: Ledger) -> list[Verdict]:
+    """Look at the originals too: else their damage would only show when they are needed."""
+    try:
+        flaw = ledger.flaw()
+    except TuningError as error:
+        return [unknown("", findings.LOST, str(error))]
+    return [unknown("", "ledger:copy", flaw)] if flaw else []
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

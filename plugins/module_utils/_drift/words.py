@@ -106,6 +106,10 @@ def _engine(rest: str) -> Words:
     return "engine on the host", "file", rest
 
 
+def _ledger(dummy_rest: str) -> Words:
+    return "record of what was there before", "", None
+
+
 def _prerequisites(rest: str) -> Words:
     if rest.startswith("/"):
         return "kernel modules to load at boot", "", rest
@@ -125,6 +129,7 @@ def _llama(rest: str) -> Words:
 OTHERS = {
     "desired": _desired,
     "engine": _engine,
+    "ledger": _ledger,
     "llama": _llama,
     "prerequisites": _prerequisites,
 }

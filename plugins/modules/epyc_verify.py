@@ -138,7 +138,9 @@ services:
       type: dict
       sample: {"0": 0.5, "1": 0.5}
 pending_reboot:
-  description: The boot parameters that are configured and wait for a reboot, as sentences.
+  description: >-
+    The boot parameters that are configured and wait for a reboot, and those that M(sovereign.epyc.epyc_restore) put
+    back and the running kernel still has, as sentences.
   returned: always
   type: list
   elements: str
@@ -195,7 +197,10 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         "complaints": checklist_items.complaints(items),
         "text": checklist_items.render(items),
         "services": services,
-        "pending_reboot": [checklist.sentence(verdict) for verdict in verdicts if waits(verdict)],
+        "pending_reboot": [
+            *(checklist.sentence(verdict) for verdict in verdicts if waits(verdict)),
+            *checklist.taken_back(fs, verdicts),
+        ],
         "boot_id": fs.read("/proc/sys/kernel/random/boot_id"),
         "boot_service": next(item.found for item in items if item.name == "boot_service"),
     }

@@ -146,6 +146,7 @@ class Engine(WithUnits, EngineFiles):
             wanted.update({state("engine", name, "enabled"): "enabled" for name in STARTED_BY if name in self.units})
             wanted.update({state("engine", name, "active"): "active" for name in (WATCH, TIMER) if name in self.units})
             return wanted
+        self._refuse_users()
         wanted.update(dict.fromkeys(f"engine:{UNIT_FOLDER}/{name}" for name in self.units))
         wanted.update(dict.fromkeys(state("engine", name, "enabled") for name in STARTED_BY))
         wanted.update(dict.fromkeys(state("engine", name, "active") for name in self.units))
@@ -153,6 +154,18 @@ class Engine(WithUnits, EngineFiles):
             # Otherwise the metrics of a host that is no longer checked would stay.
             wanted[f"engine:{self.metrics}"] = None
         return wanted
+
+    def _refuse_users(self) -> None:
+        """Refuse to take the command away from units of others: their next start would fail."""
+        folder = textfiles.under(self.root, UNIT_FOLDER)
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".service") and name not in self.units)
+        users = [name for name in names if COMMAND in (textfiles.read(os.path.join(folder, name)) or "")]
+        if users:
+            raise BadRequest(
+                f"{', '.join(users)} call{'s' if len(users) == 1 else ''} {COMMAND} at every start, which would fail "
+                "without it. Nothing was changed. Remove these instances first: restore.yml does it with "
+                "-e epyc_restore_instances=true, the module llama_server with an empty list and purge."
+            )
 
     def outdated(self, files: Sequence[Change]) -> list[str]:
         """Return units that may still run with these files as they were before."""

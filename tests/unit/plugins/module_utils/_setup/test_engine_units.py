@@ -304,3 +304,16 @@ def test_the_command_is_for_the_python_that_installs_it(
     monkeypatch.setattr(engine, "PYTHON", str(usual))
     launcher = engine._sources()[engine.COMMAND]
     assert launcher.splitlines()[0] == f"#!{usual if is_the_usual else sys.executable}"
+
+
+def test_the_command_is_not_taken_away_from_units_that_call_it(systemd: Systemd) -> None:
+    run(systemd)
+    unit = systemd.file("llama-chat.service")
+    unit.write_text(f"[Service]\nExecStartPre=+{engine.COMMAND} llama place\n")
+    before = files(systemd)
+    for check in (True, False):
+        with pytest.raises(BadRequest, match=r"llama-chat\.service calls .*epyc_restore_instances=true"):
+            run(systemd, present=False, check=check)
+    assert files(systemd) == before
+    unit.unlink()
+    assert run(systemd, present=False).changes

@@ -25,7 +25,7 @@ from .._drift.judge import waits
 from .._drift.verdict import DRIFT, OK
 from .._host import plan
 from .._io import textfile
-from .._io.paths import COMMAND, ENGINE, UNIT_FOLDER
+from .._io.paths import COMMAND, ENGINE, SERVICE, UNIT_FOLDER
 from .._io.store import ANY
 from .._knobs import desired
 from .._knobs import units as systemd_units
@@ -61,6 +61,7 @@ DRIFTED = "a setting is not as configured, or could not be read"
 MISSING = "packages are not installed, or only a package manager can tell"
 UNLOADED = "kernel modules that are loaded at every boot are not loaded now"
 IDLE = "services of the collection do not run, or run as before their files changed"
+FAILED = "the last run of the boot service failed"
 #: The names of our units begin with this.
 UNITS = "sovereign-epyc"
 
@@ -183,8 +184,21 @@ def _lack(fs: KernelFS, packages: Sequence[str]) -> str:
     # Those that run all the time; the others come and go.
     ours = (name for name in fs.names(UNIT_FOLDER) if name.startswith(UNITS))
     units = sorted(name for name in ours if name.endswith((".timer", "-watch.service")))
-    shown = systemd_units.show(units) if units else {}
+    shown = systemd_units.show([*units, SERVICE])
+    if shown.get(SERVICE, {}).get("ActiveState") == "failed":
+        return FAILED
     return "" if all(_runs(shown.get(name, {})) for name in units) else IDLE
+
+
+def prove_boot_service() -> bool:
+    """Run the boot service again if it has failed, now that all is set; return whether it had.
+
+    Else the host would count as degraded until it boots. Raises TuningError where it fails again: so would the boot.
+    """
+    if systemd_units.show([SERVICE]).get(SERVICE, {}).get("ActiveState") != "failed":
+        return False
+    systemd_units.systemctl("restart", [SERVICE])
+    return True
 
 
 def _runs(unit: Mapping[str, str]) -> bool:

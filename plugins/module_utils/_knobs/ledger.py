@@ -19,7 +19,7 @@ from .knob import Knob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from .._io.kernelfs import KernelFS
@@ -165,13 +165,17 @@ class Original(Knob):
 
     remembered = False
 
-    def __init__(self, inner: Knob, ledger: Ledger, lost: bool = False) -> None:
-        """With ``lost`` originals, what bears our mark is to go."""
+    def __init__(
+        self, inner: Knob, ledger: Ledger, lost: bool = False, only: Collection[str] | None = None, note: str = ""
+    ) -> None:
+        """With ``lost`` originals, what bears our mark goes. ``only`` limits it to addresses, ``note`` is a remark."""
         self.inner = inner
         self.prefix = inner.prefix
         self.lasting = inner.lasting
         self.ledger = ledger
         self.lost = lost
+        self.only = only
+        self.note = note
         #: Sentences on originals that cannot be put back now, and on those that mean nothing any more.
         self.unreached: list[str] = []
         self.forgotten: list[str] = []
@@ -184,7 +188,7 @@ class Original(Knob):
 
     def wanted(self) -> Settings:
         """Return the originals, without those that cannot be reached now, which stay in the ledger."""
-        originals = {a: value for a, value in self.ledger.originals().items() if self.inner.owns(a)}
+        originals = {a: value for a, value in self.ledger.originals().items() if self._is_mine(a)}
         if self.lost:
             originals = dict.fromkeys(self.inner.marked())
         void = self.inner.void(originals)
@@ -194,9 +198,12 @@ class Original(Knob):
         self._done = [address for address in originals if address not in kept]
         return {address: originals[address] for address in self._done if address not in void}
 
+    def _is_mine(self, address: str) -> bool:
+        return self.inner.owns(address) and (self.only is None or address in self.only)
+
     def remarks(self) -> list[str]:
         """Return what could not be put back, with the reason."""
-        return [*self.unreached, *self.forgotten]
+        return [*([self.note] if self.note else []), *self.unreached, *self.forgotten]
 
     def settled(self) -> None:
         """Forget what was put back; a knob after this one may have taken away what made it reachable."""

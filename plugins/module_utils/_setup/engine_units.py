@@ -158,7 +158,8 @@ class Engine(WithUnits, EngineFiles):
     def _refuse_users(self) -> None:
         """Refuse to take the command away from units of others: their next start would fail."""
         folder = textfiles.under(self.root, UNIT_FOLDER)
-        names = sorted(name for name in os.listdir(folder) if name.endswith(".service") and name not in self.units)
+        there = os.listdir(folder) if os.path.isdir(folder) else []
+        names = sorted(name for name in there if name.endswith(".service") and name not in self.units)
         users = [name for name in names if COMMAND in (textfiles.read(os.path.join(folder, name)) or "")]
         if users:
             raise BadRequest(

@@ -89,6 +89,13 @@ class Knob:
         reasons = {address: self.gone(address) for address in originals}
         return {address: reason for address, reason in reasons.items() if reason}
 
+    def along(self, changes: Sequence[Change]) -> Settings:
+        """Return settings of other knobs, with their present values, that the kernel loses when these changes are made.
+
+        The ledger remembers them too: by the turn of those knobs it would be too late.
+        """
+        return {}
+
     def void(self, originals: Settings) -> dict[str, str]:
         """Return the originals that mean nothing any more, each with a sentence: what held them is another one now."""
         return {}

@@ -65,9 +65,11 @@ class Ledger:
                 parent = knob.parent(change.address)
                 holder_is_new = parent is not None and {**known, **new}.get(parent, "") is None
                 new[change.address] = None if holder_is_new else change.before
-        if new:
+        along = {address: value for address, value in knob.along(changes).items() if address not in known}
+        if new or along:
             data = self._current()
             (data["lasting"] if knob.lasting else data["running"]["originals"]).update(new)
+            data["running"]["originals"].update(along)
             self._save(data)
 
     def forget(self, addresses: Iterable[str]) -> None:

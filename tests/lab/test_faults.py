@@ -107,7 +107,7 @@ def test_killed(host, name, asked, call, turn):
             done = host.module(name, **asked)
             assert done["changed"], done
             assert not host.module(name, **asked)["changed"]
-            assert host.run(f"ls {STORE}").split() == ["ledger.json"]
+            assert host.run(f"ls {STORE}").split() == ["ledger.copy.json", "ledger.json"]
         back = host.module(name, state="original")
         assert not back.get("failed"), back
 
@@ -136,7 +136,7 @@ def test_no_room_for_the_ledger(host):
 
 def test_no_room_for_the_request(host):
     """The ledger fills the disk. What was set before the request could not be stored is undone."""
-    host.run(f"mkdir {STORE} && mount -t tmpfs -o size=4k none {STORE}")
+    host.run(f"mkdir {STORE} && mount -t tmpfs -o size=8k none {STORE}")
     try:
         result = host.module("sysfs_settings", thp="never", persistent=True)
         assert result["failed"] and f"{STORE}/desired.json cannot be written: No space left" in result["msg"]
@@ -171,6 +171,60 @@ def test_two_at_once(host):
         "sysfs:numa_balancing": "1",
     }
     assert back["diff"]["after"].keys() >= {"desired:sysfs/one", "desired:sysfs/two"}
+
+
+PARTITION = {"from_plan": True, "intent": INTENT}
+MOUNT = "/sys/fs/resctrl"
+
+
+def restored(host):
+    """Restore, which must say it has put everything back; return what it remarks."""
+    done = host.module("epyc_restore")
+    assert not done.get("failed"), done["msg"]
+    assert host.run(f"ls {STORE}", check=False) == "", "nothing is remembered any more"
+    return done["remarks"]
+
+
+def test_resctrl_was_unmounted(host):
+    host.module("resctrl_schemata", mount=True, **PARTITION)
+    host.module("sysfs_settings", thp="never")
+    host.run(f"umount {MOUNT}")
+    (remark,) = restored(host)
+    assert remark.startswith("resctrl was unmounted meanwhile")
+
+
+def test_resctrl_was_mounted_by_another_with_cdp_and_is_not_any_more(host):
+    """Their masks are of a mount that has ended: no restore could put them back, and none must be held up by them."""
+    host.run(f"mount -t resctrl -o cdp none {MOUNT} && mkdir {MOUNT}/theirs")
+    made = host.module("resctrl_schemata", **PARTITION)
+    assert any("L3CODE" in address for address in made["diff"]["before"]), made
+    host.run(f"umount {MOUNT} && mount -t resctrl none {MOUNT}")
+    try:
+        assert [remark.partition(" meanwhile")[0] for remark in restored(host)] == [
+            "resctrl was mounted anew with other options",
+        ]
+    finally:
+        host.run(f"umount {MOUNT}")
+
+
+def test_a_whole_l3_domain_is_offline_during_an_undo(host):
+    """What can be put back is, the rest is named, and the same command finishes it when the CPUs are back."""
+    host.run(f"mount -t resctrl none {MOUNT}")
+    host.module("resctrl_schemata", **PARTITION)
+    host.module("sysfs_settings", thp="never")
+    cpus = "for cpu in 12 13 14 15; do echo {} >/sys/devices/system/cpu/cpu$cpu/online; done"
+    host.run(cpus.format(0))
+    failed = host.module("epyc_restore")
+    assert failed["failed"] and "L3 domain 3 are offline" in failed["msg"], failed
+    assert failed["diff"]["after"]["sysfs:thp/enabled"] == "always"
+    host.run(cpus.format(1))
+    restored(host)
+    host.run(f"umount {MOUNT}")
+    # With a mount of our own all masks end, and nothing is left for later.
+    host.module("resctrl_schemata", mount=True, **PARTITION)
+    host.run(cpus.format(0))
+    restored(host)
+    host.run(cpus.format(1))
 
 
 def cut_power_amid(guest, *asked, **options):

@@ -65,10 +65,10 @@ def converge(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -> Outc
                     wanted = knob.wanted()
                     todo = differences(knob, wanted, knob.read(wanted))
                     if todo and not check:
-                        if knob.recorded:
-                            ledger.begin()
                         if knob.remembered:
                             ledger.remember(knob, todo)
+                        if knob.recorded:
+                            ledger.begin()
                         done.append((knob, todo))
                         knob.write(todo)
                         _prove(knob, wanted)

@@ -89,7 +89,6 @@ class Ledger:
         """
         if self._begun:
             return
-        self._begun = True
         whole, reasons = self._read()
         if reasons and not whole:
             current = self._current()
@@ -149,6 +148,7 @@ class Ledger:
     def _save(self, data: dict[str, dict]) -> None:  # type: ignore[type-arg]
         for name in FILES:
             self.store.save(name, data)
+        self._begun = True
 
     def _current(self) -> dict[str, dict]:  # type: ignore[type-arg]
         """Return what is remembered, without originals of an earlier boot."""

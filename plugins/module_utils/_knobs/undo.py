@@ -67,8 +67,8 @@ def undo(host: Host, ledger: Ledger, check: bool = False) -> Undone:
                 left.append(f"{KNOBS[name].title}: {error}")
                 continue
             changes += outcome.changes
-            left += [remark for one in originals for remark in one.unreached]
             remarks += [remark for one in originals for remark in one.forgotten]
+            left += _unreached(originals, check)
             if outcome.changes and KNOBS[name].needs_reboot:
                 pending += [str(word) for one in originals for word in one.facts().get("pending", ())]  # type: ignore[attr-defined]
         forget = Desired(ledger.store, dict.fromkeys(["intent", *stored(ledger.store)[1]]))
@@ -76,6 +76,15 @@ def undo(host: Host, ledger: Ledger, check: bool = False) -> Undone:
         if not check:
             _clean_up(ledger, pending, left)
     return Undone(changes, remarks, left)
+
+
+def _unreached(originals: Sequence[Original], check: bool) -> list[str]:
+    """Return what could not be reached. An undo that went on may have ended it, as an unmount ends all masks."""
+    if not check and any(one.unreached for one in originals):
+        for one in originals:
+            one.wanted()
+            one.settled()
+    return [sentence for one in originals for sentence in one.unreached]
 
 
 def _unknown(ledger: Ledger) -> str:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 HOME = "/var/lib/sovereign-epyc"
+#: The file with the requests that the boot service applies.
+REQUESTS = "desired.json"
 #: The format of all files. A file without a number was written before there was one, in the same format.
 FORMAT = 1
 #: In a shape, the key of a table with any keys.

@@ -11,7 +11,7 @@ under the name of its knob and a label, so that a later request with the same la
 from __future__ import annotations
 
 from .._errors import Damaged, TuningError
-from .._io.store import ANY
+from .._io.store import ANY, REQUESTS
 from .knob import Knob
 
 TYPE_CHECKING = False
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .._io.store import Store
     from .knob import Change, Settings
 
-FILE = "desired.json"
 SHAPE = {"intent": dict, "requests": {ANY: dict}}
 INTENT = "desired:intent"
 
@@ -30,7 +29,7 @@ INTENT = "desired:intent"
 def stored(store: Store) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the stored intent, and the stored options by "KNOB/LABEL"."""
     try:
-        data = store.load(FILE, SHAPE)
+        data = store.load(REQUESTS, SHAPE)
     except Damaged as error:
         raise TuningError(
             f"{error} It holds what the boot service applies. Nothing was changed. Move it away, and run site.yml, "
@@ -75,9 +74,9 @@ class Desired(Knob):
             else:
                 requests[change.address[len("desired:") :]] = value
         if intent or requests:
-            self.store.save(FILE, {"intent": intent, "requests": requests})
+            self.store.save(REQUESTS, {"intent": intent, "requests": requests})
         else:
-            self.store.remove(FILE)
+            self.store.remove(REQUESTS)
 
 
 def _text(value: object) -> str | None:

@@ -13,8 +13,7 @@ Nobody else knows the originals, so the ledger is kept in two files, of which on
 from __future__ import annotations
 
 from .._errors import Damaged, TuningError
-from .._io.store import ANY
-from . import desired
+from .._io.store import ANY, REQUESTS
 from .knob import Knob
 
 TYPE_CHECKING = False
@@ -130,7 +129,7 @@ class Ledger:
             except Damaged as error:
                 reasons.append(str(error))
         # One without the copy was written before there was one.
-        if not self.store.has(FILES[0]) and (whole or reasons or self.store.has(desired.FILE)):
+        if not self.store.has(FILES[0]) and (whole or reasons or self.store.has(REQUESTS)):
             reasons.append(f"{self.store.path(FILES[0])} is gone.")
         return whole, reasons
 

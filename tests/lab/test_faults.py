@@ -11,6 +11,7 @@ irqbalance in test_irqbalance, TuneD in test_sysfs and test_cpufreq. test_whole_
 
 from __future__ import annotations
 
+import random
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
@@ -110,6 +111,55 @@ def test_killed(host, name, asked, call, turn):
             assert host.run(f"ls {STORE}").split() == ["ledger.copy.json", "ledger.json"]
         back = host.module(name, state="original")
         assert not back.get("failed"), back
+
+
+#: What site.yml stores, one request a layer; boot parameters have a test of their own below, as each takes seconds.
+STORED = {
+    "sysfs/numa": {"thp": "never", "numa_balancing": False},
+    "hugepages/hugepages": {"pools": [{"pages": 5}]},
+    "resctrl/resctrl": {"mount": True, "from_plan": True},
+    "cpufreq/cpufreq": {"settings": [{"cpus": "all", "governor": "performance", "max": "1900MHz"}]},
+    "msr/msr": OFF,
+    "irq/irq": {"cpus": "4-5", "default": True},
+    "sysfs/irq": {"workqueue_cpus": "4-5"},
+}
+#: Runs a command of the host and kills it at the Nth call of all that changes anything, files of ours included.
+AMID = """
+import os, signal
+from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+left = iter(range({turn}))
+def fatal(real):
+    return lambda *args, **more: real(*args, **more) if next(left, None) is not None else os.kill(os.getpid(), 9)
+for name in ("write", "patch_words", "mkdir", "rmdir", "label", "mount", "unmount", "load_module"):
+    setattr(KernelFS, name, fatal(getattr(KernelFS, name)))
+store = Store()
+if "{verb}" == "apply" and not store.has("desired.json"):
+    Ledger(store, KernelFS()).begin()
+    store.save("desired.json", {stored})
+os.rename, os.unlink = fatal(os.rename), fatal(os.unlink)
+raise SystemExit(_cli.main(["{verb}"]))
+"""
+
+
+def test_killed_at_thirty_random_moments(host):
+    """Whatever a kill has left, the next run converges, and an undo gives back what was there before the first."""
+    moments = random.Random(42)
+    kept = {"intent": INTENT, "requests": STORED}
+    ends = []
+    for dummy in range(30):
+        verb, turn = moments.choice(["apply", "apply", "restore"]), moments.randrange(1, 140)
+        ends.append(host.programs.run(AMID.format(verb=verb, turn=turn, stored=kept)).returncode)
+    assert ends.count(137) >= 15, f"most runs are to be killed before their end: {ends}"
+    assert set(ends) <= {0, 137}, f"and no run fails by what a kill has left: {ends}"
+    host.run(f"rm -f {STORE}/desired.json")
+    done = host.programs.run(AMID.format(verb="apply", turn=10**9, stored=kept))
+    assert done.returncode == 0, done.stderr
+    seen = host.programs.run(AMID.format(verb="check", turn=0, stored=kept))
+    assert seen.stdout.endswith(" 0 not as configured\n") or "not enabled" in seen.stdout, seen.stdout
+    assert host.programs.run(AMID.format(verb="restore", turn=10**9, stored=kept)).returncode == 0
 
 
 def test_registers_that_a_killed_run_had_written_are_not_written_again(host):

@@ -71,6 +71,7 @@ def run_plain(
 
     def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
         host, ledger = host_and_ledger(store, check, params.get("intent"))
+        host.stored = bool(params.get("persistent"))
         # Under the lock from the first look on: what is stored now may be undone by the run that this one waits for.
         with nullcontext() if check else ledger.lock():
             knobs = knobs_of(params, host, ledger)

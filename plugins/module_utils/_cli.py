@@ -175,7 +175,7 @@ class Application:
         self.failures, self.unsupported = [], []
         with ledger.lock():
             intent, requests = stored(store)
-            host = Host(fs, intent)
+            host = Host(fs, intent, stored=True)
             for name, label, options in in_order(requests):
                 if self.only in (None, name):
                     self._apply(f"{name}/{label}", name, options, host, ledger)

@@ -177,7 +177,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the checklist as the module's result."""
     store = Store(read_only=True)
     intent, requests = stored(store)
-    host = Host(fs, intent)
+    host = Host(fs, intent, stored=True)
     verdicts = survey(host, store, requests)
     bios = {} if params["nps"] is None else {"nps": f"NPS{params['nps']}"}
     if params["smt"] is not None:

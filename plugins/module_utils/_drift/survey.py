@@ -59,7 +59,7 @@ def of_host(
     """Check requests under an intent; what is not given is taken from the store. ``remarks`` is as for judge.survey."""
     store = store or Store(read_only=True)
     stored_intent, stored_requests = stored(store)
-    host = Host(fs, stored_intent if intent is None else intent)
+    host = Host(fs, stored_intent if intent is None else intent, stored=True)
     verdicts = survey(host, store, stored_requests if requests is None else requests, remarks)
     if not verdicts:
         return Survey(host, [unknown("", "desired:", NOTHING)])

@@ -29,9 +29,11 @@ CPU_GRAMMAR = (
 class Host:
     """One host under one intent; without an intent the plan is that of an empty one."""
 
-    def __init__(self, fs: KernelFS, intent: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, fs: KernelFS, intent: Mapping[str, Any] | None = None, stored: bool = False) -> None:
+        """``stored`` says that what is requested here is, or will be, stored: what comes later will be set then."""
         self.fs = fs
         self.intent = intent or {}
+        self.stored = stored
         self._topology: Topology | None = None
         self._plan: Plan | None = None
 

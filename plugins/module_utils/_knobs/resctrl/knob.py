@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 #: Marks a group as made by us; the attribute lives and dies with the group.
 LABEL = "sovereign_epyc"
+#: The value of the threads of a unit that does not run yet.
+WAITING = "none yet"
+#: Moves threads of units that start later.
+WATCH = "sovereign-epyc-watch.service"
 
 
 TITLES = {
@@ -111,20 +115,24 @@ class Resctrl(Knob):
         return resctrl.address(group) if kind else None
 
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Threads come and go: only whether all are in the group counts."""
+        """Threads come and go: only whether all are in the group counts, or none is there yet."""
         if split(address)[1] == "tasks_of":
-            return (wanted == ALL_THREADS) == (found == ALL_THREADS)
+            return (wanted == ALL_THREADS) == (found in (ALL_THREADS, WAITING))
         return wanted == found
 
     def gone(self, address: str) -> str | None:
-        """A unit or process that does not run has no threads to ask about."""
+        """A unit or process that does not run has no threads to ask about, unless those to come are meant too."""
         dummy, kind, unit = split(address)
-        if kind == "tasks_of":
+        if kind == "tasks_of" and not self._waits(unit):
             try:
                 threads_of(self.fs, unit)
             except BadRequest as error:
                 return str(error)
         return None
+
+    def _waits(self, unit: str) -> bool:
+        """Return whether a unit may come later than its group: at boot that is always so. A process cannot."""
+        return self.host.stored and not unit.isdecimal()
 
     def kept(self, originals: Settings) -> dict[str, str]:
         """Keep also the masks of an L3 domain that is offline."""
@@ -133,8 +141,11 @@ class Resctrl(Knob):
         return {name: reason for name, reason in reasons.items() if reason}
 
     def void(self, originals: Settings) -> dict[str, str]:
-        """Return what ended with an earlier mount or with its group."""
-        return way_back.void(originals, self._read_all()) if originals else {}
+        """Return what ended with an earlier mount or with its group, and threads that are not there any more."""
+        found = self._read_all() if originals else {}
+        ended = {name: f"{split(name)[2]} does not run, so none of its threads is moved back." for name in originals}
+        ended = {name: sentence for name, sentence in ended.items() if self.gone(name)}
+        return {**ended, **way_back.void(originals, found)}
 
     def marked(self) -> list[str]:
         """Return the groups that have our label."""
@@ -174,7 +185,11 @@ class Resctrl(Knob):
             reason = self.gone(name)
             if reason:
                 raise BadRequest(reason)
-        self._remarks = expansion.remarks
+        self._remarks = expansion.remarks + [
+            f"{unit} does not run now. {WATCH} moves its threads into the group {group} when it does."
+            for group, kind, unit in map(split, wanted)
+            if kind == "tasks_of" and self._threads_of(unit) is None
+        ]
         return wanted
 
     def write(self, changes: Sequence[Change]) -> None:
@@ -239,8 +254,17 @@ class Resctrl(Knob):
             found[address(name, "mon", monitor, "cpus")] = cpus
         return found
 
+    def _threads_of(self, unit: str) -> set[int] | None:
+        """Return the threads of a unit or process, None where it does not run."""
+        try:
+            return threads_of(self.fs, unit)
+        except BadRequest:
+            return None
+
     def _threads_text(self, group: str, unit: str) -> str:
-        threads = threads_of(self.fs, unit)
+        threads = self._threads_of(unit)
+        if threads is None:
+            return WAITING
         inside = len(threads & self._tasks(group))
         return ALL_THREADS if inside == len(threads) else f"{inside} of {len(threads)} threads"
 
@@ -330,7 +354,7 @@ class Resctrl(Knob):
         if change.after != ALL_THREADS:
             # Only the run that moved them knows where they were; any other takes the group that threads are born in.
             homes = {**dict.fromkeys(self._tasks(group), "default"), **self._group_of_task}
-            for task in () if self.gone(change.address) else threads_of(self.fs, unit) & homes.keys():
+            for task in (self._threads_of(unit) or set()) & homes.keys():
                 self._assign(homes[task], [task])
             return
         for name in self._groups():

@@ -20,7 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.expand import ALL_THREADS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import Resctrl, build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import WAITING, Resctrl, build
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 HOME = "/sys/fs/resctrl"
@@ -240,3 +240,27 @@ def test_a_unit_that_does_not_run_is_refused_and_cannot_be_read(machine: Machine
     name = f"resctrl:draft/tasks_of/{UNIT}"
     assert knob.read([name]) == {name: None}
     assert "does not run" in str(knob.gone(name))
+
+
+def test_a_stored_request_has_its_group_before_the_unit_comes(machine: Machine) -> None:
+    """At boot the service starts after the partition, which would not be made at all."""
+    machine.host.stored = True
+    knob = machine.knob(groups=[{"name": "draft", "tasks_of": [UNIT]}])
+    name = f"resctrl:draft/tasks_of/{UNIT}"
+    assert knob.wanted()[name] == ALL_THREADS
+    assert "sovereign-epyc-watch.service moves its threads into the group draft" in knob.remarks()[-1]
+    assert (knob.read([name]), knob.gone(name)) == ({name: WAITING}, None)
+    assert knob.same(name, ALL_THREADS, WAITING)
+    run(machine, 20)
+    knob.write([Change(name, knob.read([name])[name], ALL_THREADS)])
+    assert knob.read([name]) == {name: ALL_THREADS}
+    # A process is there or it is not.
+    with pytest.raises(BadRequest, match="no process 4711"):
+        machine.knob(groups=[{"name": "draft", "tasks_of": ["4711"]}]).wanted()
+
+
+def test_an_undo_forgets_threads_that_are_gone(machine: Machine) -> None:
+    name = f"resctrl:draft/tasks_of/{UNIT}"
+    assert machine.knob().void({name: None}) == {name: f"{UNIT} does not run, so none of its threads is moved back."}
+    run(machine, 20)
+    assert machine.knob().void({name: None}) == {}

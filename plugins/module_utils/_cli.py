@@ -14,6 +14,7 @@ import time
 
 from ._drift import metrics
 from ._drift import survey as surveys
+from ._drift.words import line
 from ._errors import TuningError, Unsupported
 from ._host import plan_text
 from ._host.host import Host
@@ -121,11 +122,7 @@ def _show(verdicts: Sequence[Verdict], as_json: bool) -> int:
         _say_json({"settings": [verdict.to_dict() for verdict in verdicts]})
     else:
         for verdict in wrong:
-            reason = f"; {verdict.reason}" if verdict.reason else ""
-            _say(
-                f"{verdict.address}: now {verdict.live}, at boot {verdict.persistent}: wanted {_text(verdict.wanted)}, "
-                f"found {_text(verdict.found)}{reason}"
-            )
+            _say(line(verdict))
         _say(f"{len(verdicts)} settings checked, {len(wrong)} not as configured")
     return 2 if wrong else 0
 

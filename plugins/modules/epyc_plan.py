@@ -101,7 +101,8 @@ ansible_facts:
         plan:
           description:
             - The CPUs of each role, and C(resctrl) with the options for M(sovereign.epyc.resctrl_schemata).
-            - C(cannot) maps a layer to the reason that it cannot be had on this host.
+            - C(cannot) maps a layer to the reason that it cannot be had on this host. V(prefetch) is in it also
+              where registers can only be read, which may hold what is asked of them already.
           type: dict
 stored:
   description: The requests that are stored on the host for its boot service, as C(KNOB/LABEL).

@@ -69,15 +69,18 @@ def tuned(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """A machine that nobody has tuned, with all that a check must leave alone."""
-    with guest_of("small", "bare", tmp_path_factory.mktemp("bare")) as guest:
+    """A machine that nobody has tuned, with all that a check must leave alone.
+
+    Its kernel shows the boost of one CPU only through a register, which a run sees once it has loaded the driver.
+    """
+    with guest_of("small", "bare", tmp_path_factory.mktemp("bare"), kernel="6.1") as guest:
         yield guest, everything(guest)
 
 
 @pytest.mark.parametrize("playbook", [SITE, EVERY_MODULE], ids=["site", "every-module"])
 def test_check_of_a_bare_host_changes_nothing(playbook, bare):
     guest, before = bare
-    play = guest.play(playbook, "--check", "--diff")
+    play = guest.play(playbook, "--check", "--diff", "-e", '{"cpufreq_verify": {"boost": false}}')
     assert everything(guest) ^ before == set()
     assert play[CAT]["diff"]["after"]["resctrl:mount"] == "no options"  # it did look, and saw all there is to do
     if playbook == SITE:

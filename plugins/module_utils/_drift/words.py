@@ -12,6 +12,7 @@ from __future__ import annotations
 from .._knobs.catalogue import row_of
 from .._knobs.knob import L3_DOMAIN
 from .._notation import cpulist
+from .verdict import NOT_SUPPORTED, UNKNOWN, has_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
     from typing import Union
 
     from .._knobs.knob import Words
+    from .verdict import Verdict
 
     Place = Union[int, str]
 
+#: Addresses of all that there is of a kind.
+ALL = {"desired:": "stored requests"}
 UNITS = {
     "sovereign-epyc.service": "boot service",
     "sovereign-epyc-watch.service": "watch service",
@@ -34,11 +38,28 @@ def describe(address: str) -> Words:
     """Return what a setting is, the unit of its place, and its place; for an unknown setting, its address."""
     prefix, dummy, rest = address.partition(":")
     if not rest:
-        return "all settings", "", None
+        return ALL.get(address, "all settings"), "", None
     row = row_of(address)
     if row:
         return row.describe(rest)
     return OTHERS[prefix](rest) if prefix in OTHERS else (address, "", None)
+
+
+def line(verdict: Verdict) -> str:
+    """Return what is wrong with a setting, or with all that is asked of a layer, in one line."""
+    subject = verdict.address if has_place(verdict.address) else _title(verdict.address)
+    if not verdict.supported:
+        return f"{subject}: {NOT_SUPPORTED}: {verdict.reason}"
+    if UNKNOWN in (verdict.live, verdict.persistent):
+        return f"{subject}: {UNKNOWN}: {verdict.reason}"
+    reason = f"; {verdict.reason}" if verdict.reason else ""
+    texts = ["nothing" if text is None else text or "''" for text in (verdict.wanted, verdict.found)]
+    return f"{subject}: now {verdict.live}, at boot {verdict.persistent}: wanted {texts[0]}, found {texts[1]}{reason}"
+
+
+def _title(address: str) -> str:
+    row = row_of(address)
+    return row.title if row else ALL.get(address, address.rstrip(":"))
 
 
 def value(address: str, text: str | None) -> str:

@@ -10,6 +10,7 @@ The intent names roles and amounts, never of CPU numbers or masks, so that one i
 from __future__ import annotations
 
 from .._errors import BadRequest
+from .._kernel.lockdown import READ_ONLY
 from .._notation import cpulist
 from .._notation.masks import Amount, allocate, ways_in
 from .._notation.sizes import size_text
@@ -194,6 +195,13 @@ def plan(intent: Intent, top: Topology) -> Plan:
         if placement.l3 and not domains:
             result.remarks.append(f"{role}.l3 is without effect, because {role} has no L3 domain.")
     _partition_l3(intent, top, draft, verify, result)
+    if top.registers_read_only:
+        result.cannot["prefetch"] = READ_ONLY + top.registers_read_only
+    elif top.prefetch_control is False:
+        result.cannot["prefetch"] = (
+            "This CPU has no register that switches prefetchers (CPUID 0x80000021 EAX bit 13 is 0). Zen 3 and later "
+            "have it."
+        )
     return result
 
 

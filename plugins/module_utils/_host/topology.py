@@ -11,7 +11,7 @@ Source: Documentation/ABI/testing/sysfs-devices-system-cpu and Documentation/adm
 
 from __future__ import annotations
 
-from .._kernel import cpuid, resctrl
+from .._kernel import cpuid, lockdown, resctrl
 from .._kernel.hugepages import NODES
 from .._notation import cpulist
 from .._notation.sizes import UNITS, size_text
@@ -86,6 +86,8 @@ class Topology:
         self.cpufreq_driver: str | None = None
         self.resctrl: resctrl.Abilities | None = None
         self.prefetch_control: bool | None = None
+        #: Why nobody can write registers here, an empty text where root can.
+        self.registers_read_only = ""
         self.missing: list[str] = []
 
     @property
@@ -305,6 +307,7 @@ def _abilities(fs: KernelFS, top: Topology) -> None:
         top.missing.append("PrefetchCtl: /dev/cpu/0/cpuid cannot be read (as root, after modprobe cpuid, it can)")
     else:
         top.prefetch_control = bool(prefetch[0] >> 13 & 1)
+    top.registers_read_only = lockdown.why_read_only(fs)
 
 
 def describe_l3(domains: Sequence[L3Domain]) -> str:

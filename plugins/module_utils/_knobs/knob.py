@@ -72,6 +72,13 @@ class Knob:
         """Return whether two values mean the same; for values that the kernel rounds."""
         return wanted == found
 
+    def in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
+        """Return whether a value that live returned means the same as the wanted one.
+
+        For a knob whose ``same`` looks at more than two values, such as at every boot entry.
+        """
+        return self.same(address, wanted, live)
+
     def owns(self, address: str) -> bool:
         """Return whether an address is this knob's."""
         return address.startswith(f"{self.prefix}:")

@@ -10,6 +10,7 @@ It uses the verdicts of _drift/judge.py, so it judges what the kernel shows now,
 from __future__ import annotations
 
 from .._drift.judge import waits
+from .._drift.verdict import CHANGE_WHAT_IS_ASKED, DRIFT, has_place
 from .._errors import BadRequest, TuningError
 from .._io.paths import WAITS
 from .._knobs.boot.knob import PREFIX as CMDLINE
@@ -18,7 +19,7 @@ from .._knobs.catalogue import KNOBS
 from .._notation import cpulist
 from . import bios as bios_settings
 from . import boot_service, unit_threads
-from .items import OK, PENDING, UNASKED, UNKNOWN, WRONG, Item
+from .items import OK, PENDING, UNASKED, UNKNOWN, UNSUPPORTED, WRONG, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 NAMED = 3
 REPAIR = "Run site.yml again, or 'sovereign-epyc apply' on the host."
 REBOOT = "Run reboot.yml."
+AGAIN = "Mend that, and look again."
 #: Boot parameter -> the file in which the kernel shows the CPUs that it is in force for.
 ISOLATION = {"isolcpus": "/sys/devices/system/cpu/isolated", "nohz_full": "/sys/devices/system/cpu/nohz_full"}
 
@@ -76,26 +78,31 @@ class Checklist:
                     name, title, WRONG, "Nothing is stored for it on this host, but it is required. Run site.yml."
                 )
             return Item(name, title, UNASKED, "Nothing is stored for it on this host.")
-        waiting = [verdict for verdict in verdicts if waits(verdict)]
-        bad = [verdict for verdict in verdicts if not verdict.clean and not waits(verdict)]
-        sentences = []
-        if bad:
-            sentences += [_named([sentence(verdict) for verdict in bad]), REPAIR]
-        if waiting:
-            sentences += [_named([sentence(verdict) for verdict in waiting]), REBOOT]
-        if not sentences:
-            number = len(verdicts)
-            return Item(name, title, OK, f"{_count(number)} in force, and kept over a boot.")
-        if all(UNKNOWN in (verdict.live, verdict.persistent) for verdict in [*bad, *waiting]):
-            return Item(name, title, UNKNOWN, " ".join(sentences))
-        allowed = self.allow_pending_reboot and not bad
-        return Item(name, title, PENDING if allowed else WRONG, " ".join(sentences))
+        told = [
+            (word, f"{_named([sentence(verdict) for verdict in members])} {advice}")
+            for word, advice, members in (
+                (WRONG, REPAIR, [v for v in verdicts if _differs(v) and not waits(v)]),
+                (UNSUPPORTED, CHANGE_WHAT_IS_ASKED, [v for v in verdicts if not v.supported]),
+                (UNKNOWN, AGAIN, [v for v in verdicts if v.supported and not v.clean and not _differs(v)]),
+                (PENDING if self.allow_pending_reboot else WRONG, REBOOT, [v for v in verdicts if waits(v)]),
+            )
+            if members
+        ]
+        if not told:
+            return Item(name, title, OK, f"{_count(len(verdicts))} in force, and kept over a boot.")
+        worst = min((word for word, dummy in told), key=(WRONG, UNSUPPORTED, UNKNOWN, PENDING).index)
+        return Item(name, title, worst, " ".join(text for dummy, text in told))
 
 
 def sentence(verdict: Verdict) -> str:
-    """Return what is wrong with one setting, without a full stop at the end."""
+    """Return what is wrong with one setting, or with all of a layer, without a full stop at the end."""
+    reason = verdict.reason.rstrip(".")
+    if not verdict.supported:
+        return f"Not supported here: {reason}"
+    if not has_place(verdict.address):
+        return f"Unknown: {reason}"
     if UNKNOWN in (verdict.live, verdict.persistent):
-        return f"{verdict.address} is unknown: {verdict.reason.rstrip('.')}"
+        return f"{verdict.address} is unknown: {reason}"
     wanted, found = _text(verdict.wanted), _text(verdict.found)
     if waits(verdict):
         return f"{verdict.address} is {found} and should be {wanted}, which waits for a reboot"
@@ -104,6 +111,10 @@ def sentence(verdict: Verdict) -> str:
         return f"{verdict.address} is {found} as configured, but will not be after a boot: {reason}"
     reason = f" ({verdict.reason})" if verdict.reason else ""
     return f"{verdict.address} is {found} and should be {wanted}{reason}"
+
+
+def _differs(verdict: Verdict) -> bool:
+    return DRIFT in (verdict.live, verdict.persistent)
 
 
 def _named(sentences: Sequence[str]) -> str:

@@ -107,6 +107,10 @@ class CommandLine(Knob):
         carried = [entry.get(_key(address)) == wanted for entry in self._entries]
         return wanted == found and bool(carried) and all(carried)
 
+    def in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
+        """Compare what runs; boot entries are about the next boot."""
+        return wanted == live
+
     def write(self, changes: Sequence[Change]) -> None:
         """Make all of them at once."""
         self._remarks += self.loader.change({change.address[len(PREFIX) :]: change.after for change in changes})

@@ -184,10 +184,13 @@ def _plan_preference(policy: Policy, governor: str | None, ask: Mapping[str, Any
         files[EPP] = epp
 
 
-def plan_boost(policies: Sequence[Policy], asked: Mapping[str, bool], machine: str | None) -> dict[str, str]:
+def plan_boost(
+    policies: Sequence[Policy], asked: Mapping[str, bool], machine: str | None, unseen: bool = False
+) -> dict[str, str]:
     """Return the wanted boost switches: by policy name, and as ``boost`` that of the whole machine.
 
-    ``policies`` are all of the host, ``machine`` is what the global switch shows, None where there is none.
+    ``policies`` are all of the host, ``machine`` is what the global switch shows, None where there is none. With
+    ``unseen``, what boost a policy has need not be known.
     """
     if not asked:
         return {}
@@ -218,14 +221,19 @@ def plan_boost(policies: Sequence[Policy], asked: Mapping[str, bool], machine: s
     if any(policy.boost is None for policy in mine):
         if whole:
             return whole
-        raise BadRequest(
-            f"{mine[0]}: this kernel takes boost per policy (cpb), but shows only the switch of the whole machine, so "
-            "nothing would prove it. Load the kernel module msr ('modprobe msr'), through which the register is read, "
-            "or ask the same of all CPUs."
-        )
+        if not unseen:
+            raise BadRequest(_unproven(mine[0]))
     wanted = {name: text[value] for name, value in asked.items()}
     if machine == "0" and True in values and not whole:
         # Boost of one policy needs the global switch, which switches all: the others get back what they had.
         whole = {BOOST: "1"}
         wanted.update({policy.name: "0" for policy in policies if policy.name not in asked and policy.boost == "0"})
     return {**whole, **wanted}
+
+
+def _unproven(policy: Policy) -> str:
+    return (
+        f"{policy}: this kernel takes boost per policy (cpb), but shows only the switch of the whole machine, so "
+        "nothing would prove it. Load the kernel module msr ('modprobe msr'), through which the register is read, or "
+        "ask the same of all CPUs."
+    )

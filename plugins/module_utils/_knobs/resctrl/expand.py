@@ -11,7 +11,7 @@ domains that are not there, more groups than classes of service, more ways than 
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._kernel.resctrl import STEPS_PER_GBPS, address, split
+from ..._kernel.resctrl import HOME, STEPS_PER_GBPS, address, split
 from ..._notation import cpulist
 from ..._notation.masks import allocate, overlaps, parse_mask, ways_in
 from .request import L3_OPTIONS
@@ -88,9 +88,19 @@ class Expansion:
                     )
                 if cpu in holder:
                     raise BadRequest(
-                        f"{what}: CPU {cpu} belongs to the group {holder[cpu]}, whose CPUs this task does not give. "
-                        f"Give the cpus of {holder[cpu]} too, or remove that group."
+                        f"{what}: CPU {cpu} belongs to the group {holder[cpu]}, whose CPUs are not given here. "
+                        f"{self._way_out(holder[cpu])}"
                     )
+
+    def _way_out(self, holder: str) -> str:
+        """Return what to do about a group that holds CPUs which another one is to have."""
+        if holder in self.request.named():
+            return f"Give the cpus of {holder} too."
+        return (
+            f"Have the program that made {holder} leave that CPU out, or stop it and remove the group with 'rmdir "
+            f"{self.able.mount_point or HOME}/{holder}'. With purge set to all (cat_purge of the role cat), every "
+            "group that is not asked for is removed."
+        )
 
     def _check_closids(self) -> None:
         after = (self.there | {"default"}) - self.gone | self.request.named()

@@ -97,7 +97,13 @@ def test_a_check_names_the_reason_of_what_is_unknown(machine: Machine) -> None:
     machine.ask({"colour/colour": {}})
     code, page, _errors = machine.run("check")
     assert code == 2
-    assert "colour:: now unknown, at boot unknown: wanted nothing, found nothing; this version of the coll" in page
+    assert "colour: unknown: this version of the collection has no knob colour\n" in page
+    machine.ask({"msr/msr": {"settings": [{"cpus": "all", "dc_cfg": {"hardware_prefetch": "disabled"}}]}})
+    (line, counted) = machine.run("check")[1].splitlines()
+    assert line.startswith("prefetchers: not supported here: bit 13 of register 0xc0011022 (DC_CFG) is documented for")
+    assert counted == "1 settings checked, 1 not as configured"
+    machine.ask({})
+    assert machine.run("check")[1].startswith("stored requests: unknown: nothing is stored on this host: ")
 
 
 def test_a_check_writes_metrics_also_of_one_that_could_not_be_made(machine: Machine, tmp_path: Path) -> None:

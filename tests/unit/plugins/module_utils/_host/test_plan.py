@@ -256,6 +256,32 @@ def test_bandwidth_without_l3_allocation_is_named(tmp_path: Path) -> None:
     assert planned(host.topology()).cannot == {}
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "words"),
+    [
+        (
+            "/sys/kernel/security/lockdown",
+            "none [integrity] confidentiality",
+            "can be read but not written: the kernel is",
+        ),
+        ("/sys/module/msr/parameters/allow_writes", "off", "can be read but not written: /sys/module/msr"),
+    ],
+)
+def test_registers_that_nobody_can_write(tmp_path: Path, file: str, text: str, words: str) -> None:
+    host = hosts.small(tmp_path)
+    assert "prefetch" not in planned(host.topology()).cannot
+    host.put(file, text)
+    assert words in planned(host.topology()).cannot["prefetch"]
+
+
+def test_a_cpu_whose_prefetchers_have_no_register(tmp_path: Path) -> None:
+    host = hosts.small(tmp_path)
+    host.cpuid(0x80000021, 0, 0)
+    assert "Zen 3 and later have it." in planned(host.topology()).cannot["prefetch"]
+    host.drop("/dev/cpu/0/cpuid")
+    assert "prefetch" not in planned(host.topology()).cannot, "nobody knows yet"
+
+
 def no_l3(root: Path) -> Topology:
     host = hosts.small(root)
     host.drop("/sys/devices/system/cpu/cpu*/cache/index3/level")

@@ -103,7 +103,32 @@ def test_unknown_is_not_fine(tree: hosts.Host) -> None:
     ]
     item = check(tree, rows)["msr"]
     assert (item.verdict, item.clean) == ("unknown", False)
-    assert item.sentence.startswith("msr:0xc0000108[1]/cpu3 is unknown: CPU 3 is offline. Run site.yml")
+    assert item.sentence == "msr:0xc0000108[1]/cpu3 is unknown: CPU 3 is offline. Mend that, and look again."
+
+
+def test_what_a_host_cannot_have_comes_with_no_advice_that_cannot_help(tree: hosts.Host) -> None:
+    gone = verdict("msr:", None, None, live="unknown", persistent="unknown", supported=False, reason="Locked down.")
+    item = check(tree, [gone])["msr"]
+    assert (item.verdict, item.clean) == ("unsupported", False)
+    assert item.sentence == (
+        "Not supported here: Locked down. No command gives a host what it cannot have: change what the inventory asks "
+        "for."
+    )
+    assert checklist_items.render([item]).splitlines() == [
+        f"UNSUPPORTED prefetchers  {item.sentence}",
+        "1 items: 0 ok, 0 wrong, 0 unknown, 1 unsupported",
+    ]
+
+
+def test_the_worst_of_a_layer_is_what_it_is(tree: hosts.Host) -> None:
+    unread = verdict("sysfs:", None, None, live="unknown", persistent="unknown", reason="cannot be read")
+    never = verdict("sysfs:", None, None, live="unknown", persistent="unknown", supported=False, reason="no such CPU")
+    wrong = verdict("sysfs:thp/enabled", "never", "always")
+    for verdicts, expected in (([unread], "unknown"), ([unread, never], "unsupported"), ([never, wrong], "wrong")):
+        item = check(tree, verdicts)["sysfs"]
+        assert item.verdict == expected
+        assert ("Run site.yml again" in item.sentence) is (wrong in verdicts)
+        assert all(one.reason in item.sentence for one in verdicts)
 
 
 @pytest.mark.parametrize(("allowed", "expected"), [(False, "wrong"), (True, "pending")])

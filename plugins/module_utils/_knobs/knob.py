@@ -70,6 +70,10 @@ class Knob:
         """Return whether two values mean the same; for values that the kernel rounds."""
         return wanted == found
 
+    def doubt(self, address: str, wanted: str | None) -> str:
+        """Return why a setting that reads as wanted is not the same all the same; an empty text where it is."""
+        return ""
+
     def owns(self, address: str) -> bool:
         """Return whether an address is this knob's."""
         return address.startswith(f"{self.prefix}:")
@@ -86,6 +90,13 @@ class Knob:
         """Return the originals that cannot be put back now, each with the reason."""
         reasons = {address: self.gone(address) for address in originals}
         return {address: reason for address, reason in reasons.items() if reason}
+
+    def given_back(self, originals: Settings) -> Settings:
+        """Return what an undo makes of originals: these, unless the host itself tells better what is not ours.
+
+        It may add settings of ours that the ledger does not know.
+        """
+        return originals
 
     @contextmanager
     def lock(self) -> Iterator[None]:

@@ -106,7 +106,8 @@ class Original(Knob):
         originals = {a: value for a, value in self.ledger.originals().items() if self.inner.owns(a)}
         kept = self.inner.kept(originals)
         self._remarks = [f"{address} was not put back: {reason}" for address, reason in kept.items()]
-        self._reached = {address: value for address, value in originals.items() if address not in kept}
+        reached = {address: value for address, value in originals.items() if address not in kept}
+        self._reached = self.inner.given_back(reached)
         return dict(self._reached)
 
     def remarks(self) -> list[str]:

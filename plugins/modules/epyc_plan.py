@@ -112,6 +112,7 @@ text:
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan as planner
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan_text, topology
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ SPEC = dict(
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the plan of this host as the module's result."""
     top = topology.discover(fs)
-    plan = planner.plan(planner.Intent.parse(params), top)
+    plan = planner.plan(Intent.parse(params), top)
     return {
         "ansible_facts": {"epyc": planner.facts(params, plan, top)},
         "text": plan_text.render(plan, top),

@@ -198,3 +198,24 @@ def test_plan_without_an_intent(guest):
     result = guest.module("epyc_plan")
     assert not result.get("failed"), result["msg"]
     assert result["ansible_facts"]["epyc"]["plan"]["resctrl"]["groups"] == []
+
+
+def test_an_l3_domain_that_goes_offline_moves_no_role(guest):
+    """The kernel shows nothing of it any more but the node of its CPUs. What is there keeps its CCD and its role."""
+    asked = {"draft": {"ccds": 1}}
+    before = guest.module("epyc_plan", **asked)["ansible_facts"]["epyc"]
+    guest.run("for cpu in 4 5 6 7; do echo 0 >/sys/devices/system/cpu/cpu$cpu/online; done")
+    after = guest.module("epyc_plan", **asked)["ansible_facts"]["epyc"]
+    assert before["topology"]["ccds"] == [[0, 1], [2, 3]]
+    assert after["topology"]["ccds"] == [[0], [2, 3]]
+    assert before["plan"]["cpus"] == {
+        "housekeeping": "0,4,8,12",
+        "draft": "1-3,5-7",
+        "verify": "9-11,13-15",
+        "idle": "",
+    }
+    assert after["plan"]["cpus"] == {"housekeeping": "0,8,12", "draft": "1-3", "verify": "9-11,13-15", "idle": ""}
+    assert [remark.partition(", which")[0] for remark in after["plan"]["remarks"]] == [
+        "draft is without CPU 5-7",
+        "housekeeping is without CPU 4",
+    ]

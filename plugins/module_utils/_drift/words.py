@@ -106,6 +106,10 @@ def _engine(rest: str) -> Words:
     return "engine on the host", "file", rest
 
 
+def _plan(rest: str) -> Words:
+    return f"CPUs of the role {rest}", "", None
+
+
 def _prerequisites(rest: str) -> Words:
     if rest.startswith("/"):
         return "kernel modules to load at boot", "", rest
@@ -126,5 +130,6 @@ OTHERS = {
     "desired": _desired,
     "engine": _engine,
     "llama": _llama,
+    "plan": _plan,
     "prerequisites": _prerequisites,
 }

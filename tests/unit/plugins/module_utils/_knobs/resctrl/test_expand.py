@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import Intent, plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.expansions import Case, masks
 

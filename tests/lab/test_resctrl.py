@@ -126,6 +126,25 @@ def test_monitors(guest, apply_thrice):
     assert guest.run("ls /sys/fs/resctrl/a/mon_groups").split() == ["all", "one"]
 
 
+def test_monitors_keep_their_cpus_when_those_of_the_group_change(guest, apply, apply_thrice):
+    """The kernel clears them all. Those of others too get back what is still the group's, and at an undo the rest."""
+    group = {"name": "a", "cpus": "1-3", "monitors": [{"name": "one", "cpus": "1"}]}
+    apply(groups=[group])
+    root = "/sys/fs/resctrl"
+    guest.run(f"mkdir {root}/a/mon_groups/theirs && echo 2-3 >{root}/a/mon_groups/theirs/cpus_list")
+    guest.run(f"mkdir {root}/mon_groups/base && echo 4,8 >{root}/mon_groups/base/cpus_list")
+    result = apply_thrice(groups=[{**group, "cpus": "1-2,4"}])
+    assert result["diff"]["after"] == {
+        "resctrl:a/cpus": "1-2,4",
+        "resctrl:a/mon/theirs/cpus": "2",
+        "resctrl:default/mon/base/cpus": "8",
+    }
+    assert guest.read("a", "mon_groups", "one", "cpus_list") == "1"
+    assert not guest.module("resctrl_schemata", state="original").get("failed")
+    assert guest.read("mon_groups", "base", "cpus_list") == "4,8"
+    guest.run(f"rmdir {root}/mon_groups/base")
+
+
 def test_all_threads_of_a_service(guest, apply, apply_thrice, service):
     before = threads(guest, service, 6)
     apply_thrice(groups=[{"name": "a", "tasks_of": [service]}])

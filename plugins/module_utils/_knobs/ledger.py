@@ -52,9 +52,11 @@ class Ledger:
         new: Settings = {}
         for change in changes:
             if change.address not in known:
-                parent = knob.parent(change.address)
-                holder_is_new = parent is not None and {**known, **new}.get(parent, "") is None
-                new[change.address] = None if holder_is_new else change.before
+                holder = knob.parent(change.address)
+                # A monitor that somebody made in a group of ours goes with the group, so every holder counts.
+                while holder is not None and {**known, **new}.get(holder, "") is not None:
+                    holder = knob.parent(holder)
+                new[change.address] = change.before if holder is None else None
         if new:
             self._save(new, knob.lasting)
 

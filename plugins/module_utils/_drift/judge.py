@@ -107,6 +107,8 @@ def _of_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
         if knob.lasting:
             verdict.at_boot = configured.get(address)
             verdict.persistent = OK if knob.same(address, value, configured.get(address)) else DRIFT
+            if verdict.persistent == DRIFT and verdict.at_boot == value:
+                verdict.reason = knob.doubt(address, value)
             verdict.pending_reboot = verdict.persistent == OK and verdict.live == DRIFT
         else:
             verdict.at_boot = None if boot else value

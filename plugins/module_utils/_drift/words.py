@@ -131,6 +131,10 @@ def _ledger(dummy_rest: str) -> Words:
     return "record of what was there before", "", None
 
 
+def _plan(rest: str) -> Words:
+    return f"CPUs of the role {rest}", "", None
+
+
 def _prerequisites(rest: str) -> Words:
     if rest.startswith("/"):
         return "kernel modules to load at boot", "", rest
@@ -152,5 +156,6 @@ OTHERS = {
     "engine": _engine,
     "ledger": _ledger,
     "llama": _llama,
+    "plan": _plan,
     "prerequisites": _prerequisites,
 }

@@ -53,7 +53,8 @@ class Host:
         """The plan of the intent. Raises BadRequest when the intent does not fit."""
         if self._plan is None:
             # Imported here, as it is large and a request that names CPUs by number needs no plan.
-            from .plan import Intent, plan
+            from .intent import Intent
+            from .plan import plan
 
             self._plan = plan(Intent.parse(self.intent), self.topology)
         return self._plan
@@ -96,6 +97,8 @@ class Host:
                 if int(number) not in members_of:
                     there = cpulist.render(n for n in members_of if n is not None)
                     raise BadRequest(f"There is no {word} on this host, only {there}.")
+                if not members_of[int(number)]:
+                    raise BadRequest(f"All CPUs of {word} are offline.")
                 return members_of[int(number)]
         try:
             return cpulist.parse(word)

@@ -79,6 +79,10 @@ class Knob:
         """
         return self.same(address, wanted, live)
 
+    def doubt(self, address: str, wanted: str | None) -> str:
+        """Return why a setting that reads as wanted is not the same all the same; an empty text where it is."""
+        return ""
+
     def owns(self, address: str) -> bool:
         """Return whether an address is this knob's."""
         return address.startswith(f"{self.prefix}:")
@@ -110,6 +114,13 @@ class Knob:
     def marked(self) -> Iterable[str]:
         """Return addresses that show by themselves that we made them, for an undo whose originals are lost."""
         return ()
+
+    def given_back(self, originals: Settings) -> Settings:
+        """Return what an undo makes of originals: these, unless the host itself tells better what is not ours.
+
+        It may add settings of ours that the ledger does not know.
+        """
+        return originals
 
     @contextmanager
     def lock(self) -> Iterator[None]:

@@ -61,9 +61,11 @@ class Ledger:
         new: Settings = {}
         for change in changes:
             if change.address not in known:
-                parent = knob.parent(change.address)
-                holder_is_new = parent is not None and {**known, **new}.get(parent, "") is None
-                new[change.address] = None if holder_is_new else change.before
+                holder = knob.parent(change.address)
+                # A monitor that somebody made in a group of ours goes with the group, so every holder counts.
+                while holder is not None and {**known, **new}.get(holder, "") is not None:
+                    holder = knob.parent(holder)
+                new[change.address] = change.before if holder is None else None
         along = {address: value for address, value in knob.along(changes).items() if address not in known}
         if new or along:
             data = self._current()
@@ -194,10 +196,12 @@ class Original(Knob):
             originals = dict.fromkeys(self.inner.marked())
         void = self.inner.void(originals)
         kept = self.inner.kept({a: value for a, value in originals.items() if a not in void})
-        self.unreached = [f"{address} was not put back: {reason}." for address, reason in kept.items()]
+        self.unreached = [f"{address} was not put back: {reason.rstrip('.')}." for address, reason in kept.items()]
         self.forgotten = list(dict.fromkeys(void.values()))
         self._done = [address for address in originals if address not in kept]
-        return {address: originals[address] for address in self._done if address not in void}
+        reached = {address: originals[address] for address in self._done if address not in void}
+        wanted = self.inner.given_back(reached)
+        return {address: value for address, value in wanted.items() if self._is_mine(address)}
 
     def _is_mine(self, address: str) -> bool:
         return self.inner.owns(address) and (self.only is None or address in self.only)

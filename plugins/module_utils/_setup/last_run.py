@@ -24,6 +24,7 @@ from .._drift import survey as surveys
 from .._drift.judge import waits
 from .._drift.verdict import DRIFT, OK
 from .._host import plan
+from .._host.intent import Intent
 from .._io import textfile
 from .._io.paths import COMMAND, ENGINE, SERVICE, UNIT_FOLDER
 from .._io.store import ANY
@@ -98,7 +99,7 @@ class Look:
         }
         if self.intent:
             top = self.survey.host.topology
-            planned = plan.plan(plan.Intent.parse(self.intent), top)
+            planned = plan.plan(Intent.parse(self.intent), top)
             told["ansible_facts"] = {"epyc": plan.facts(self.intent, planned, top)}
         return told
 

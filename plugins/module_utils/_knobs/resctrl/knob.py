@@ -18,6 +18,7 @@ from ..._errors import Absent, BadRequest, Refused
 from ..._kernel import resctrl
 from ..._kernel.cgroups import threads_of
 from ..._kernel.resctrl import address, split
+from ..._notation import cpulist
 from ..._notation.masks import parse_mask
 from ..knob import L3_DOMAIN, Change, Knob
 from . import way_back
@@ -99,6 +100,7 @@ class Resctrl(Knob):
         self.able = resctrl.Abilities()
         self._remarks: list[str] = []
         self._group_of_task: dict[int, str] = {}
+        self._monitored: dict[str, dict[str, set[int]]] = {}
         self._removed: dict[str, tuple[set[int], str | None]] = {}
 
     # The protocol
@@ -210,7 +212,7 @@ class Resctrl(Knob):
         )
         # The default group holds whatever CPUs the others do not; writing it smaller is refused, and never needed.
         cpus = [change for change in by_kind.get("cpus", []) if split(change.address)[0] != "default"]
-        self._set_all("cpus_list", [change for change in cpus if change.after is not None])
+        self._write_cpus([change for change in cpus if change.after is not None])
         self._set_all("mode", [change for change in modes if change.after != "shareable"])
         self._write_monitors(by_kind.get("mon", []))
         for change in by_kind.get("tasks_of", []):
@@ -296,6 +298,24 @@ class Resctrl(Knob):
     def _set_all(self, file: str, changes: Iterable[Change]) -> None:
         for change in changes:
             self._tell(self._path(split(change.address)[0], file), f"{change.after}\n")
+
+    def _write_cpus(self, changes: Iterable[Change]) -> None:
+        """Set the CPUs of groups. The kernel clears those of all monitors of such a group, which get them back.
+
+        What they had is read before the first write, so that an undo of this run gives it back too.
+        """
+        for change in changes:
+            group = split(change.address)[0]
+            if group not in self._monitored:
+                names = self.fs.names(self._path(group, "mon_groups"))
+                texts = {name: self.fs.find(self._path(group, "mon_groups", name, "cpus_list")) for name in names}
+                self._monitored[group] = {name: set(cpulist.parse(text or "")) for name, text in texts.items()}
+            self._set_all("cpus_list", [change])
+            for name, cpus in self._monitored[group].items():
+                left = cpus.intersection(cpulist.parse(change.after or ""))
+                path = self._path(group, "mon_groups", name)
+                if left and self.fs.is_dir(path):
+                    self._tell(f"{path}/cpus_list", f"{cpulist.render(left)}\n")
 
     def _make(self, name: str) -> None:
         path = self._path(name)

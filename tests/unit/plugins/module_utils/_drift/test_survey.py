@@ -73,6 +73,20 @@ def test_another_intent_is_drift_of_its_own(tree: hosts.Host) -> None:
     assert intent.repair == "sovereign.epyc.site"
 
 
+def test_a_plan_that_shrank_says_why(tree: hosts.Host) -> None:
+    """All settings are as planned, and the plan is not what was asked for."""
+    store = Store(str(tree.root))
+    intent = {**INTENT, "draft": {"ccds": 1}}
+    store.save("desired.json", {**store.load("desired.json"), "intent": intent})
+    assert survey(tree).clean
+    tree.offline("5-7")
+    found = survey(tree)
+    assert not found.clean
+    (one,) = [one for one in found.findings() if one.addresses == ["plan:draft"]]
+    assert (one.what, one.wanted, one.found, one.status) == ("CPUs of the role draft", "1-3,5-7", "1-3", "unsupported")
+    assert one.reason.startswith("draft is without CPU 5-7, which is offline. Bring each back with ")
+
+
 def test_an_intent_that_makes_no_sense_is_not_supported(tree: hosts.Host) -> None:
     found = survey(tree, intent={"housekeeping": {"cores": "many"}})
     assert [(one.layer, one.status) for one in found.findings()] == [("sysfs", "unsupported"), ("boot", "drift")]

@@ -73,7 +73,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 clean:
-  description: Whether no item is wrong and none unknown.
+  description: Whether no item is wrong, unknown or unsupported.
   returned: always
   type: bool
 checklist:
@@ -92,7 +92,9 @@ checklist:
       description: Its name for people.
       type: str
     verdict:
-      description: V(ok), V(wrong), V(unknown), V(unasked), or V(pending) with O(allow_pending_reboot).
+      description: >-
+        V(ok), V(wrong), V(unknown), V(unsupported) where this host cannot have what is asked, V(unasked), or V(pending)
+        with O(allow_pending_reboot).
       type: str
     expected:
       description: What is expected, where that is one value.
@@ -104,7 +106,7 @@ checklist:
       description: What was found, and if it is not as configured, what to do.
       type: str
 complaints:
-  description: A line for each item that is wrong or unknown.
+  description: A line for each item that is wrong, unknown or unsupported.
   returned: always
   type: list
   elements: str

@@ -67,7 +67,8 @@ def values(finding: Document) -> str:
     if finding["found"] != finding["wanted"]:
         parts.append(f"found {finding['found']}, wanted {finding['wanted']}")
     elif finding["wanted"]:
-        parts.append(f"is {finding['found']} as wanted")
+        found = "not there," if finding["found"] == "nothing" else finding["found"]
+        parts.append(f"is {found} as wanted")
     if finding["persistent"] == "drift" and finding["at_boot"] not in ("", finding["found"]):
         parts.append(f"{finding['at_boot']} after a boot")
     return ", ".join(parts)

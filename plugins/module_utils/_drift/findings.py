@@ -99,6 +99,19 @@ def status(verdict: Verdict, boot: str = "") -> str:
     return OK if verdict.clean or (verdict.live == OK and boot and verdict.reason == boot) else DRIFT
 
 
+def lost_at_boot(verdicts: Iterable[Verdict], boot: str) -> int:
+    """Return how many settings only the boot service would make again, where ``boot`` is why it will not.
+
+    What is unknown counts too; what the host cannot have, or what outlives a boot by itself, does not.
+    """
+    return sum(bool(boot) and (one.reason == boot or _needs_service(one)) for one in verdicts)
+
+
+def _needs_service(verdict: Verdict) -> bool:
+    row, rest = row_of(verdict.address), verdict.address.partition(":")[2]
+    return verdict.supported and verdict.persistent == UNKNOWN and row is not None and not rest.startswith(row.lasting)
+
+
 def coverage(verdicts: Sequence[Verdict], boot: str = "") -> dict[str, dict[str, int]]:
     """Return by layer how many settings have which status; a layer that is not configured is not in it."""
     counts: dict[str, dict[str, int]] = {}
@@ -107,21 +120,21 @@ def coverage(verdicts: Sequence[Verdict], boot: str = "") -> dict[str, dict[str,
         row[status(verdict, boot)] += 1
     if counts.keys() - {BOOT}:
         row = counts.setdefault(BOOT, dict.fromkeys(STATUSES, 0))
-        row[DRIFT if boot else OK] += 1
+        row[DRIFT if lost_at_boot(verdicts, boot) else OK] += 1
     return {layer: counts[layer] for layer in LAYERS if layer in counts}
 
 
 def findings(verdicts: Iterable[Verdict], boot: str = "", host: Host | None = None) -> list[Finding]:
     """Group verdicts; ``boot`` is why nothing is applied at boot, and ``host`` knows CCDs and the roles of CPUs."""
     groups: dict[tuple[object, ...], list[Verdict]] = {}
-    lost = 0
+    verdicts = list(verdicts)
+    lost = lost_at_boot(verdicts, boot)
     for verdict in verdicts:
-        lost += bool(boot) and verdict.reason == boot
         if status(verdict, boot) != OK:
             groups.setdefault(_key(verdict), []).append(verdict)
     builder = _Builder(host)
     result = [builder.finding(members, boot) for members in groups.values()]
-    if boot:
+    if lost:
         result.append(_boot_finding(boot, lost))
     return sorted(result, key=lambda one: (ORDER.index(one.layer), words.natural(f"{one.what} {one.where}")))
 
@@ -139,9 +152,9 @@ def _key(verdict: Verdict) -> tuple[object, ...]:
 def _boot_finding(boot: str, lost: int) -> Finding:
     finding = Finding(BOOT, "boot service", DRIFT)
     finding.where = SERVICE
-    finding.wanted, finding.found, finding.at_boot = "enabled", "not enabled", "not enabled"
+    finding.wanted, finding.found, finding.at_boot = "runs at boot", "does not", "does not"
     finding.persistent = DRIFT
-    finding.reason = f"{lost} setting{'' if lost == 1 else 's'} will not be made again at boot"
+    finding.reason = f"{boot}. Without it, {lost} setting{'' if lost == 1 else 's'} will not be made again at boot"
     finding.role, finding.variables = "base", ["base_state"]
     finding.repair = f"{SITE} --tags base"
     finding.addresses = [f"boot:{SERVICE}"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from .._knobs.catalogue import row_of
 from .._knobs.knob import L3_DOMAIN
 from .._notation import cpulist
-from .verdict import NOT_SUPPORTED, UNKNOWN, has_place
+from .verdict import DRIFT, NOT_SUPPORTED, UNKNOWN, has_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,9 +52,12 @@ def line(verdict: Verdict) -> str:
         return f"{subject}: {NOT_SUPPORTED}: {verdict.reason}"
     if UNKNOWN in (verdict.live, verdict.persistent):
         return f"{subject}: {UNKNOWN}: {verdict.reason}"
-    reason = f"; {verdict.reason}" if verdict.reason else ""
-    texts = ["nothing" if text is None else text or "''" for text in (verdict.wanted, verdict.found)]
-    return f"{subject}: now {verdict.live}, at boot {verdict.persistent}: wanted {texts[0]}, found {texts[1]}{reason}"
+    values = (verdict.wanted, verdict.found, verdict.at_boot)
+    wanted, found, at_boot = ("nothing" if text is None else text or "''" for text in values)
+    more = f"; {verdict.reason}" if verdict.reason else ""
+    if verdict.persistent == DRIFT and not more:
+        more = f", {at_boot} after a boot"
+    return f"{subject}: now {verdict.live}, at boot {verdict.persistent}: wanted {wanted}, found {found}{more}"
 
 
 def _title(address: str) -> str:

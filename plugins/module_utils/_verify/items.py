@@ -18,7 +18,7 @@ OK, WRONG, UNKNOWN = "ok", "wrong", "unknown"
 UNSUPPORTED = "unsupported"
 #: Not configured, so there is nothing to judge.
 UNASKED = "unasked"
-#: Configured and waiting for a reboot, which the operator allowed.
+#: Configured and waiting for a reboot, which the operator allowed; or for a later task of the same run.
 PENDING = "pending"
 CLEAN = (OK, UNASKED, PENDING)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from ..._errors import Absent, BadRequest, Refused
+from ..._errors import Absent, BadRequest, Refused, TuningError
 from ..._kernel import resctrl
 from ..._kernel.cgroups import threads_of
 from ..._kernel.resctrl import address, split
@@ -41,6 +41,10 @@ LABEL = "sovereign_epyc"
 WAITING = "none yet"
 #: Moves threads of units that start later.
 WATCH = "sovereign-epyc-watch.service"
+UNMOUNTED = (
+    "Somebody unmounted resctrl while this ran, and all groups and masks ended with that. 'site.yml --tags cat' mounts "
+    "it and makes them anew."
+)
 
 
 TITLES = {
@@ -285,15 +289,31 @@ class Resctrl(Knob):
     # Writing
 
     def _tell(self, path: str, text: str) -> None:
-        """Write, and add the kernel's own words to a refusal."""
+        """Write, and say why that failed."""
         try:
             self.fs.write(path, text)
-        except Refused as error:
-            raise Refused(f"{error} {self._kernel_says()}", error.errno, path) from None
+        except (Absent, Refused) as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: TuningError) -> TuningError:
+        """Return an error with the kernel's own words, or with what can be seen where it has none."""
+        if resctrl.find_mount(self.fs) is None:
+            return TuningError(UNMOUNTED, **error.details)
+        if isinstance(error, Refused):
+            return Refused(f"{error} {self._kernel_says()}", error.errno, error.path)
+        return error
 
     def _kernel_says(self) -> str:
         words = (self.fs.find(self._path("default", "info", "last_cmd_status")) or "").strip()
-        return f"The kernel says: {words}." if words and words != "ok" else "The kernel gives no reason."
+        if words and words != "ok":
+            return f"The kernel says: {words}."
+        offline = (self.fs.find("/sys/devices/system/cpu/offline") or "").strip()
+        if offline:
+            return (
+                f"The kernel gives no reason, but CPUs {offline} are offline, and it knows no L3 domain without a CPU "
+                "that is online. Bring them online, or run this again, which plans with those that are."
+            )
+        return "The kernel gives no reason."
 
     def _set_all(self, file: str, changes: Iterable[Change]) -> None:
         for change in changes:
@@ -321,8 +341,8 @@ class Resctrl(Knob):
         path = self._path(name)
         try:
             self.fs.mkdir(path)
-        except Refused as error:
-            raise Refused(f"{error} {self._kernel_says()}", error.errno, path) from None
+        except (Absent, Refused) as error:
+            raise self._explained(error) from None
         tasks, label = self._removed.pop(name, (set(), "made by sovereign.epyc"))
         if label is not None:
             self.fs.label(path, LABEL, label)

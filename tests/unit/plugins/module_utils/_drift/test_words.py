@@ -87,6 +87,11 @@ def test_what_a_value_means(address: str, text: str | None, words: str) -> None:
     [
         ("sysfs:thp/enabled", {}, "sysfs:thp/enabled: now drift, at boot ok: wanted never, found nothing"),
         ("sysfs:thp/enabled", {"live": "unknown", "reason": "why"}, "sysfs:thp/enabled: unknown: why"),
+        (
+            "cmdline:quiet",
+            {"persistent": "drift", "at_boot": "", "wanted": None, "live": "ok"},
+            "cmdline:quiet: now ok, at boot drift: wanted nothing, found nothing, '' after a boot",
+        ),
         ("msr:", {"live": "unknown", "supported": False, "reason": "why"}, "prefetchers: not supported here: why"),
         ("msr:", {"live": "unknown", "reason": "why"}, "prefetchers: unknown: why"),
         ("desired:", {"live": "unknown", "reason": "why"}, "stored requests: unknown: why"),

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, Refused
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, BadRequest, Refused, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome, converge
@@ -41,9 +41,12 @@ class Tree(hosts.TreeFS):
         self.done: list[str] = []
         self.labels: dict[str, str] = {}
         self.refused = ""
+        self.gone = False
 
     def _note(self, verb: str, path: str, text: str = "") -> None:
         line = f"{verb} {path[len(HOME) :]} {text}".strip()
+        if self.gone:
+            raise Absent(f"Cannot {verb} {path}: No such file or directory.")
         if self.refused and self.refused in line:
             raise Refused(f"Cannot {verb} {path}.", errno.EINVAL, path)
         self.done.append(line)
@@ -294,6 +297,24 @@ def test_monitors_have_their_cpus_when_a_run_is_undone(watched: Machine) -> None
     with pytest.raises(Refused, match="What this run had changed was put back"):
         apply(watched, groups=[{"name": "draft", "cpus": "1-2", "mode": "exclusive"}])
     assert monitors(watched) == before
+
+
+def test_a_refusal_without_words_names_the_cpus_that_are_offline(machine: Machine) -> None:
+    machine.tree.put("/sys/devices/system/cpu/offline", "12-15")
+    machine.fs.refused = "write /draft/schemata"
+    with pytest.raises(Refused) as caught:
+        machine.write(draft__L3__3="f")
+    assert "The kernel gives no reason, but CPUs 12-15 are offline" in str(caught.value)
+
+
+@pytest.mark.parametrize("change", [{"draft__L3__0": "f"}, {"new": "present"}, {"draft__cpus": "0"}])
+def test_resctrl_that_somebody_unmounts_is_named(machine: Machine, change: dict[str, str]) -> None:
+    knob = machine.knob()
+    knob.read([])
+    machine.fs.gone = True
+    machine.tree.put("/proc/self/mounts", "sysfs /sys sysfs rw 0 0")
+    with pytest.raises(TuningError, match="Somebody unmounted resctrl while this ran"):
+        knob.write([Change(f"resctrl:{name.replace('__', '/')}", None, value) for name, value in change.items()])
 
 
 # Threads

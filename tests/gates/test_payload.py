@@ -35,7 +35,8 @@ BEFORE = {
     "service_placement": 327.9,
     "sysfs_settings": 218.4,
 }
-SHARE = {**dict.fromkeys(BEFORE, 1.05), "llama_server": 0.8, "service_placement": 0.8}
+#: Since then llama_server tries a program behind walls, and reads keys and settings of the user's own.
+SHARE = {**dict.fromkeys(BEFORE, 1.05), "llama_server": 0.88, "service_placement": 0.8}
 
 
 def test_no_module_sends_much_more_than_before(run: Callable[..., str]) -> None:

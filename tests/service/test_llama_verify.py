@@ -93,7 +93,7 @@ def test_a_key_is_read_on_the_host_and_told_to_nobody(host):
     host.run(f"install -m 600 /dev/stdin {KEYS}", text="another\n")
     items, dummy = verify(host)
     assert verdicts(items) == {**RIGHT, "service/chat": "wrong"}, "it still takes the key that it has loaded"
-    assert f"still runs with what it loaded before {KEYS} was replaced" in items["service/chat"]["sentence"]
+    assert f"{KEYS} was replaced or removed since llama-chat.service was planned" in items["service/chat"]["sentence"]
     before = host.pid("chat")
     assert chat(host, api_key_file=KEYS) and host.pid("chat") not in (0, before)
     assert host.ask(8080, "/slots", key="another")[0] == 200

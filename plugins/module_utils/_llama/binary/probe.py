@@ -23,6 +23,7 @@ from ..._models import blank
 from . import arguments as server_arguments
 from . import sandbox
 from .capabilities import parse
+from .log import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ BACKEND, CPU_BACKEND = re.compile(r"libggml-.*\.so"), re.compile(r"libggml-cpu.*
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 #: What a shell makes of the signal.
 ILLEGAL = 128 + signal.SIGILL
-#: The time and the level before a line of the log.
-STAMP = re.compile(r"^\d[\d.]* [A-Z] ")
 
 
 def capabilities(binary: str, walls: Walls) -> Capabilities:
@@ -112,17 +111,6 @@ def dry_run(binary: str, arguments: Sequence[str], walls: Walls) -> None:
             f"{binary} does not take its arguments, exit code {done.code}: {sentence(done.out, done.err)}",
             arguments=list(arguments),
         )
-
-
-def sentence(out: str, err: str) -> str:
-    """Return the line with which a server says why it stops, without the manual of the argument that follows."""
-    texts = (re.split(r"\n\s*usage:", f"\n{text}", maxsplit=1)[0] for text in (out, err))
-    lines = [STAMP.sub("", line.strip()) for text in texts for line in text.splitlines() if line.strip()]
-    for kind in ("^error", "error|invalid|failed|unknown", ""):
-        found = [line for line in lines if re.search(kind, line, re.IGNORECASE)]
-        if found:
-            return f"{found[-1].rstrip('.')}."
-    return "it says nothing."
 
 
 def without_the_unit(arguments: Sequence[str]) -> list[str]:

@@ -91,7 +91,7 @@ def _text(key: str, word: object) -> str:
     text = str(word)
     if any(ord(char) < 32 or ord(char) == 127 or 0xD800 <= ord(char) <= 0xDFFF for char in text) or text.endswith("\\"):
         raise BadRequest(
-            f"unit_settings: {key} is not one line: {text!r}. Write a list, with a word for each line, and no backslash "
-            "at an end."
+            f"unit_settings: {key} is not one line: {text!r}. Write a list, with a word for each line, and no "
+            "backslash at an end."
         )
     return text

@@ -96,11 +96,14 @@ def serving(name: str, plan: Plan) -> Item:
 
 
 def loaded(item: Item, name: str, plan: Plan) -> Item:
-    """Return the item of a server that serves as wrong when a file that it has loaded is another one by now."""
+    """Return the item of a server that serves as wrong when a file that it was planned with is another one by now."""
     other = replaced(plan) if item.verdict == OK else []
     if not other:
         return item
-    sentence = f"{unit_of(name)} still runs with what it loaded before {other[0]} was replaced or removed. {REPAIR}"
+    sentence = (
+        f"{other[0]} was replaced or removed since {unit_of(name)} was planned, which may still run with the old one."
+    )
+    sentence += f" {REPAIR}"
     return _item("service", name, WRONG, sentence, item.found)
 
 

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import command as host_command
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import Done
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import probe, sandbox
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import log, probe, sandbox
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank, model
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import dry_run as recorded_run
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import recorded, server
@@ -175,7 +175,7 @@ def test_a_refusal_in_the_servers_own_words(tmp_path: Path) -> None:
     ],
 )
 def test_the_line_that_says_why(out: str, err: str, sentence: str) -> None:
-    assert probe.sentence(out, err).endswith(sentence)
+    assert log.sentence(out, err).endswith(sentence)
 
 
 def test_a_token(tmp_path: Path) -> None:

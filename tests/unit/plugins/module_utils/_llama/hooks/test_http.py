@@ -219,6 +219,10 @@ def test_the_command(llama: Llama, server: Server, tmp_path: Path, capsys: pytes
     assert _cli.main(["llama", "await", server.url, "--timeout", "5"]) == 0
     assert _cli.main(["llama", "drain", "--key-file", str(tmp_path / "key"), server.url, "--timeout", "0.5"]) == 0
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["serves", "is"]
+    llama.key = ""
+    assert _cli.main(["llama", "drain", "--key-file", str(tmp_path / "none"), server.url, "--timeout", "0.5"]) == 0
+    assert "is idle" in capsys.readouterr().out, "it was started before it had keys"
+    llama.key = "secret"
     assert _cli.main(["llama", "drain", server.url, "--timeout", "5"]) == 1
     said = capsys.readouterr()
     assert said.out == "" and said.err.endswith("name the key file with --key-file.\n")

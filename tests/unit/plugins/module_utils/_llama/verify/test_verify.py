@@ -305,8 +305,8 @@ def test_a_key_that_was_rotated_is_not_the_one_that_was_loaded(
     items, dummy = here.check()
     assert verdicts(items) == {**RIGHT, "service/chat": "wrong"} and here.keys == [(here.url, "first")]
     assert items["service/chat"][1] == (
-        f"{MAIN} still runs with what it loaded before {keys} was replaced or removed. Run the play with llama_server "
-        "again."
+        f"{keys} was replaced or removed since {MAIN} was planned, which may still run with the old one. Run the play "
+        "with llama_server again."
     )
 
 

@@ -99,7 +99,7 @@ def test_what_a_value_means(address: str, text: str | None, words: str) -> None:
     ],
 )
 def test_a_line_names_no_address_without_a_place(address: str, changes: dict[str, object], line: str) -> None:
-    assert drift_words.line(verdict("x/x", address, "never", None, **changes)) == line
+    assert drift_words.line(verdict("x/x", address, **{"wanted": "never", "found": None, **changes})) == line
 
 
 def test_places() -> None:

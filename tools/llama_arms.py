@@ -142,7 +142,7 @@ def planned(arm: Arm, binary: Path, model: Path, port: int, hugetlbfs: Path) -> 
     """A server as the engine plans it. Raises TuningError when this host cannot have it."""
     asked = {"name": arm.name.replace("_", "-"), "binary": str(binary), "model": str(model), "port": port}
     options = Options.parse({**asked, "hugetlbfs": str(hugetlbfs), **arm.options})
-    server = probe.capabilities(str(binary))
+    server = probe.capabilities(str(binary), None)
     host = Host(KernelFS(read_only=True), arm.intent)
     header = gguf_model.read(str(model))
     free = memory.read_free_memory(host, options, [header])

@@ -104,6 +104,12 @@ ansible_facts:
             - C(cannot) maps a layer to the reason that it cannot be had on this host. V(prefetch) is in it also
               where registers can only be read, which may hold what is asked of them already.
           type: dict
+stored:
+  description: The requests that are stored on the host for its boot service, as C(KNOB/LABEL).
+  returned: always
+  type: list
+  elements: str
+  sample: [resctrl/resctrl, sysfs/numa]
 text:
   description: The plan as a page, with a map of the L3 domains.
   returned: always
@@ -113,6 +119,9 @@ text:
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan as planner
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan_text, topology
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,9 +158,10 @@ SPEC = dict(
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the plan of this host as the module's result."""
     top = topology.discover(fs)
-    plan = planner.plan(planner.Intent.parse(params), top)
+    plan = planner.plan(Intent.parse(params), top)
     return {
         "ansible_facts": {"epyc": planner.facts(params, plan, top)},
+        "stored": sorted(stored(Store(fs.root, read_only=True))[1]),
         "text": plan_text.render(plan, top),
     }
 

@@ -140,7 +140,9 @@ services:
       type: dict
       sample: {"0": 0.5, "1": 0.5}
 pending_reboot:
-  description: The boot parameters that are configured and wait for a reboot, as sentences.
+  description: >-
+    The boot parameters that are configured and wait for a reboot, and those that M(sovereign.epyc.epyc_restore) put
+    back and the running kernel still has, as sentences.
   returned: always
   type: list
   elements: str
@@ -177,7 +179,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the checklist as the module's result."""
     store = Store(read_only=True)
     intent, requests = stored(store)
-    host = Host(fs, intent)
+    host = Host(fs, intent, stored=True)
     verdicts = survey(host, store, requests)
     bios = {} if params["nps"] is None else {"nps": f"NPS{params['nps']}"}
     if params["smt"] is not None:
@@ -197,7 +199,10 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         "complaints": checklist_items.complaints(items),
         "text": checklist_items.render(items),
         "services": services,
-        "pending_reboot": [checklist.sentence(verdict) for verdict in verdicts if waits(verdict)],
+        "pending_reboot": [
+            *(checklist.sentence(verdict) for verdict in verdicts if waits(verdict)),
+            *checklist.taken_back(fs, verdicts),
+        ],
         "boot_id": fs.read("/proc/sys/kernel/random/boot_id"),
         "boot_service": next(item.found for item in items if item.name == "boot_service"),
     }

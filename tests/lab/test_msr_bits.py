@@ -200,7 +200,7 @@ def test_a_cpu_that_leaves_between_reading_and_writing(guest, registers):
     assert guest.module("msr_bits", settings=[off("8-11", "l1_stream")])["changed"]
     guest.run("echo 0 >/sys/devices/system/cpu/cpu9/online")
     back = guest.module("msr_bits", state="original")
-    assert back["remarks"] == ["msr:0xc0000108[0]/cpu9 was not put back: CPU 9 is offline"]
+    assert back["remarks"] == ["msr:0xc0000108[0]/cpu9 was not put back: CPU 9 is offline."]
     guest.run("echo 1 >/sys/devices/system/cpu/cpu9/online")
 
 

@@ -236,6 +236,17 @@ def test_drift_is_named_and_only_it_is_repaired(tuned, address, wrong, right, by
     assert tuned.state() == good
 
 
+def test_what_is_asked_for_no_more_is_put_back(tuned):
+    asked = json.dumps({f"cpufreq_{role}": {} for role in ("draft", "verify", "housekeeping")})
+    how = ["--tags", "cpufreq", "-e", asked]
+    check = tuned.play(SITE, *how, "--check")["Set governors, limits and boost"]
+    done = tuned.play(SITE, *how)["Set governors, limits and boost"]
+    assert check["diff"] == done["diff"]
+    assert done["diff"]["after"]["desired:cpufreq/cpufreq"] is None
+    assert "performance" not in tuned.run("cat /sys/devices/system/cpu/cpufreq/policy*/scaling_governor")
+    assert "cpufreq" not in tuned.run("cat /var/lib/sovereign-epyc/desired.json")
+
+
 def test_epyc9754(boot):
     guest = boot("epyc9754", "site-9754")
     guest.play(SITE)

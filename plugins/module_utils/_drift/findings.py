@@ -32,7 +32,9 @@ BOOT, OTHER = "boot", "other"
 LAYERS = {**{row.name: row.title for row in KNOBS.values()}, BOOT: "boot service", OTHER: "other tasks"}
 ORDER = list(LAYERS)
 #: Prefixes of what is stored for the boot service.
-STORED = ("desired", "engine")
+STORED = ("desired", "engine", "ledger")
+#: The address of a ledger of which no whole file is left: no run can mend that.
+LOST = "ledger:lost"
 SITE, REBOOT = "sovereign.epyc.site", "sovereign.epyc.reboot"
 APPLY = "sovereign-epyc apply"
 
@@ -219,7 +221,7 @@ def _together(members: Sequence[Verdict], name: str) -> str:
 
 
 def _repair(finding: Finding) -> str:
-    if finding.status == UNSUPPORTED:
+    if finding.status == UNSUPPORTED or LOST in finding.addresses:
         return ""
     if finding.layer in KNOBS and KNOBS[finding.layer].needs_reboot and finding.pending_reboot:
         return f"{REBOOT} -e epyc_reboot_ok=true"

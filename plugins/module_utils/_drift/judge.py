@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from .._errors import BadRequest, TuningError
-from .._io.paths import ENABLED, SERVICE
+from .._io.paths import COMMAND, ENABLED, SERVICE
 from .._knobs.catalogue import KNOBS, in_order, row_of
 from .._knobs.desired import stored
 from .verdict import DRIFT, OK, Verdict, has_place, unknown
@@ -54,6 +54,10 @@ def why_not_at_boot(host: Host) -> str:
     """Return why nothing will be applied at the next boot, or an empty text."""
     if host.fs.find(ENABLED) is None:
         return f"{SERVICE} is not enabled; the role sovereign.epyc.base installs it"
+    line = (host.fs.find(COMMAND) or "").partition("\n")[0]
+    interpreter = line[2:].strip() if line.startswith("#!") else ""
+    if interpreter and host.fs.status(interpreter) is None:
+        return f"{COMMAND} needs {interpreter}, which is not on this host any more; run site.yml --tags base"
     return ""
 
 
@@ -103,6 +107,8 @@ def _of_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
         if knob.lasting:
             verdict.at_boot = configured.get(address)
             verdict.persistent = OK if knob.same(address, value, configured.get(address)) else DRIFT
+            if verdict.persistent == DRIFT and verdict.at_boot == value:
+                verdict.reason = knob.doubt(address, value)
             verdict.pending_reboot = verdict.persistent == OK and verdict.live == DRIFT
         else:
             verdict.at_boot = None if boot else value

@@ -10,6 +10,8 @@ from .._errors import TuningError
 from .._host.host import Host
 from .._io.store import Store
 from .._knobs.desired import INTENT, stored
+from .._knobs.ledger import Ledger
+from .._notation import cpulist
 from . import findings
 from .judge import survey, why_not_at_boot
 from .verdict import DRIFT, OK, Verdict, unknown
@@ -58,13 +60,39 @@ def of_host(
     """Check requests under an intent; what is not given is taken from the store. ``remarks`` is as for judge.survey."""
     store = store or Store(read_only=True)
     stored_intent, stored_requests = stored(store)
-    host = Host(fs, stored_intent if intent is None else intent)
+    host = Host(fs, stored_intent if intent is None else intent, stored=True)
     verdicts = survey(host, store, stored_requests if requests is None else requests, remarks)
     if not verdicts:
         return Survey(host, [unknown("", "desired:", NOTHING)])
+    verdicts += _ledger(Ledger(store, fs))
     if intent is not None and not _same(intent, stored_intent):
         verdicts.append(_other_intent(intent, stored_intent))
-    return Survey(host, verdicts, why_not_at_boot(host))
+    return Survey(host, [*verdicts, *_shrunk(host)], why_not_at_boot(host))
+
+
+def _shrunk(host: Host) -> list[Verdict]:
+    """Return a verdict on each role that is without CPUs because they are offline: all else is as planned then."""
+    try:
+        meant = host.plan.meant if host.topology.offline else {}
+    except TuningError:
+        return []  # The requests that need the plan report what is wrong with it.
+    verdicts = []
+    for role, cpus in meant.items():
+        verdict = Verdict("", f"plan:{role}", cpulist.render(cpus))
+        verdict.found = verdict.at_boot = cpulist.render(getattr(host.plan, role))
+        verdict.live, verdict.persistent, verdict.supported = DRIFT, OK, False
+        verdict.reason = next(remark for remark in host.plan.remarks if remark.startswith(f"{role} is without CPU"))
+        verdicts.append(verdict)
+    return verdicts
+
+
+def _ledger(ledger: Ledger) -> list[Verdict]:
+    """Look at the originals too: else their damage would only show when they are needed."""
+    try:
+        flaw = ledger.flaw()
+    except TuningError as error:
+        return [unknown("", findings.LOST, str(error))]
+    return [unknown("", "ledger:copy", flaw)] if flaw else []
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -78,7 +106,7 @@ def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _asked(raw: Mapping[str, Any]) -> list[object]:
-    from .._host.plan import Intent
+    from .._host.intent import Intent
 
     intent = Intent.parse(raw)
     amounts = [place.l3 for place in (intent.draft, intent.verify)] + [intent.default_l3]

@@ -130,6 +130,14 @@ def _engine(rest: str) -> Words:
     return "engine on the host", "file", rest
 
 
+def _ledger(dummy_rest: str) -> Words:
+    return "record of what was there before", "", None
+
+
+def _plan(rest: str) -> Words:
+    return f"CPUs of the role {rest}", "", None
+
+
 def _prerequisites(rest: str) -> Words:
     if rest.startswith("/"):
         return "kernel modules to load at boot", "", rest
@@ -149,6 +157,8 @@ def _llama(rest: str) -> Words:
 OTHERS = {
     "desired": _desired,
     "engine": _engine,
+    "ledger": _ledger,
     "llama": _llama,
+    "plan": _plan,
     "prerequisites": _prerequisites,
 }

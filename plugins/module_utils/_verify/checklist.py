@@ -12,6 +12,7 @@ from __future__ import annotations
 from .._drift.judge import waits
 from .._drift.verdict import CHANGE_WHAT_IS_ASKED, DRIFT, has_place
 from .._errors import BadRequest, TuningError
+from .._io.paths import WAITS
 from .._knobs.boot.knob import PREFIX as CMDLINE
 from .._knobs.boot.request import ISOLCPUS_FLAGS
 from .._knobs.catalogue import KNOBS
@@ -65,7 +66,7 @@ class Checklist:
         items = [item for item in bios_settings.check(host.fs, host.topology, self.bios) if item.name in ("nps", "smt")]
         items += [self._layer(name, [v for v in verdicts if v.request.split("/")[0] == name]) for name in KNOBS]
         items.append(_isolation(host.fs, verdicts))
-        items.append(_service(host.fs))
+        items.append(_service(host.fs, bool(verdicts)))
         items += [unit_threads.check(host, unit, cpus) for unit, cpus in self.units.items()]
         return items
 
@@ -154,11 +155,20 @@ def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
     return Item(name, title, UNASKED, "No parameter of this boot takes CPUs from the scheduler or its tick.")
 
 
-def _service(fs: KernelFS) -> Item:
+def taken_back(fs: KernelFS, verdicts: Sequence[Verdict]) -> list[str]:
+    """Return in sentences which boot parameters an undo took back and the running kernel still has."""
+    asked = {verdict.address for verdict in verdicts}
+    names = (fs.find(WAITS) or "").split()
+    return [f"{CMDLINE}{name} was put back, which waits for a reboot" for name in names if CMDLINE + name not in asked]
+
+
+def _service(fs: KernelFS, needed: bool) -> Item:
     name, title = "boot_service", "boot service"
     try:
         word, sentence = boot_service.state(fs)
     except TuningError as error:
         return Item(name, title, UNKNOWN, str(error))
+    if word == boot_service.MISSING and not needed:
+        return Item(name, title, UNASKED, "Nothing is stored on this host that it would apply.", found=word)
     verdicts = {boot_service.DONE: OK, boot_service.IDLE: OK, boot_service.STARTING: UNKNOWN}
     return Item(name, title, verdicts.get(word, WRONG), sentence, found=word)

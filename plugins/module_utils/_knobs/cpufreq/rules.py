@@ -201,15 +201,8 @@ def plan_boost(
     whole = {BOOST: text[next(iter(values))]} if uniform and machine is not None else {}
     driver = mine[0].driver
     if machine is None and not any(policy.own_boost for policy in mine):
-        near = (
-            "set max to base instead"
-            if driver in (ACTIVE, PASSIVE)
-            else "switch boost in the BIOS, or by msr_bits (hwcr)"
-        )
-        raise BadRequest(
-            f"{mine[0]}: {driver} shows no boost switch here: this CPU or BIOS has no boost, or the kernel is too old. "
-            f"The nearest is to {near}."
-        )
+        _check_without_switch(mine, asked)
+        return {}
     if not all(policy.own_boost for policy in mine):
         if whole or {text[value] for value in values} == {machine}:
             return whole or {BOOST: text[next(iter(values))]}
@@ -237,3 +230,24 @@ def _unproven(policy: Policy) -> str:
         "nothing would prove it. Load the kernel module msr ('modprobe msr'), through which the register is read, or "
         "ask the same of all CPUs."
     )
+
+
+def _check_without_switch(mine: Sequence[Policy], asked: Mapping[str, bool]) -> None:
+    """Refuse what a driver without any boost switch does not do already.
+
+    amd-pstate of such a kernel always lets the hardware boost, and its highest frequency tells whether it can.
+    """
+    for policy in mine:
+        amd_pstate = policy.driver in (ACTIVE, PASSIVE)
+        if asked[policy.name] and amd_pstate and policy.base and policy.highest > policy.base:
+            continue
+        if asked[policy.name] and amd_pstate and policy.base:
+            raise BadRequest(
+                f"{policy}: boost cannot be had. {policy.driver} shows no frequency above the base of "
+                f"{show(policy.base)}, so boost is switched off in the BIOS (Core Performance Boost)."
+            )
+        near = "set max to base instead" if amd_pstate else "switch boost in the BIOS, or by msr_bits (hwcr)"
+        raise BadRequest(
+            f"{policy}: {policy.driver} shows no boost switch here: this CPU or BIOS has no boost, or the kernel is "
+            f"too old. The nearest is to {near}."
+        )

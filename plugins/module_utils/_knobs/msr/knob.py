@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 
-from ..._errors import Absent, BadRequest, Refused
+from ..._errors import Absent, BadRequest, Refused, Unsupported
 from ..._kernel import lockdown
 from ..._notation.cpulist import render
 from ..converge import differences
@@ -246,7 +246,7 @@ class Msr(Knob):
         """Say before the first write what the kernel would answer to it with a bare EPERM."""
         reason = lockdown.why_read_only(self.fs)
         if reason:
-            raise BadRequest(f"{lockdown.READ_ONLY}{reason}{more}")
+            raise Unsupported(f"{lockdown.READ_ONLY}{reason}{more}")
 
     def _why(self, error: Refused, cpu: int) -> str:
         if error.errno == errno.EIO:

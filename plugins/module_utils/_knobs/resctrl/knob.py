@@ -18,8 +18,10 @@ from ..._errors import Absent, BadRequest, Refused, TuningError
 from ..._kernel import resctrl
 from ..._kernel.cgroups import threads_of
 from ..._kernel.resctrl import address, split
+from ..._notation import cpulist
 from ..._notation.masks import parse_mask
 from ..knob import L3_DOMAIN, Change, Knob
+from . import way_back
 from .expand import ALL_THREADS, PRESENT, Expansion
 from .mount import MOUNT, ResctrlMount
 from .request import parse
@@ -35,6 +37,10 @@ if TYPE_CHECKING:
 
 #: Marks a group as made by us; the attribute lives and dies with the group.
 LABEL = "sovereign_epyc"
+#: The value of the threads of a unit that does not run yet.
+WAITING = "none yet"
+#: Moves threads of units that start later.
+WATCH = "sovereign-epyc-watch.service"
 UNMOUNTED = (
     "Somebody unmounted resctrl while this ran, and all groups and masks ended with that. 'site.yml --tags cat' mounts "
     "it and makes them anew."
@@ -98,6 +104,7 @@ class Resctrl(Knob):
         self.able = resctrl.Abilities()
         self._remarks: list[str] = []
         self._group_of_task: dict[int, str] = {}
+        self._monitored: dict[str, dict[str, set[int]]] = {}
         self._removed: dict[str, tuple[set[int], str | None]] = {}
 
     # The protocol
@@ -114,20 +121,43 @@ class Resctrl(Knob):
         return resctrl.address(group) if kind else None
 
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Threads come and go: only whether all are in the group counts."""
+        """Threads come and go: only whether all are in the group counts, or none is there yet."""
         if split(address)[1] == "tasks_of":
-            return (wanted == ALL_THREADS) == (found == ALL_THREADS)
+            return (wanted == ALL_THREADS) == (found in (ALL_THREADS, WAITING))
         return wanted == found
 
     def gone(self, address: str) -> str | None:
-        """A unit or process that does not run has no threads to ask about."""
+        """A unit or process that does not run has no threads to ask about, unless those to come are meant too."""
         dummy, kind, unit = split(address)
-        if kind == "tasks_of":
+        if kind == "tasks_of" and not self._waits(unit):
             try:
                 threads_of(self.fs, unit)
             except BadRequest as error:
                 return str(error)
         return None
+
+    def _waits(self, unit: str) -> bool:
+        """Return whether a unit may come later than its group: at boot that is always so. A process cannot."""
+        return self.host.stored and not unit.isdecimal()
+
+    def kept(self, originals: Settings) -> dict[str, str]:
+        """Keep also the masks of an L3 domain that is offline."""
+        found = self._read_all() if originals else {}
+        reasons = {name: self.gone(name) or way_back.offline(name, found) for name in originals}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    def void(self, originals: Settings) -> dict[str, str]:
+        """Return what ended with an earlier mount or with its group, and threads that are not there any more."""
+        found = self._read_all() if originals else {}
+        ended = {name: f"{split(name)[2]} does not run, so none of its threads is moved back." for name in originals}
+        ended = {name: sentence for name, sentence in ended.items() if self.gone(name)}
+        return {**ended, **way_back.void(originals, found)}
+
+    def marked(self) -> list[str]:
+        """Return the groups that have our label."""
+        self._read_all()
+        names = self._groups()[1:] if self.able.mount_point else []
+        return [address(name) for name in names if self.fs.read_label(self._path(name), LABEL) is not None]
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -161,7 +191,11 @@ class Resctrl(Knob):
             reason = self.gone(name)
             if reason:
                 raise BadRequest(reason)
-        self._remarks = expansion.remarks
+        self._remarks = expansion.remarks + [
+            f"{unit} does not run now. {WATCH} moves its threads into the group {group} when it does."
+            for group, kind, unit in map(split, wanted)
+            if kind == "tasks_of" and self._threads_of(unit) is None
+        ]
         return wanted
 
     def write(self, changes: Sequence[Change]) -> None:
@@ -182,7 +216,7 @@ class Resctrl(Knob):
         )
         # The default group holds whatever CPUs the others do not; writing it smaller is refused, and never needed.
         cpus = [change for change in by_kind.get("cpus", []) if split(change.address)[0] != "default"]
-        self._set_all("cpus_list", [change for change in cpus if change.after is not None])
+        self._write_cpus([change for change in cpus if change.after is not None])
         self._set_all("mode", [change for change in modes if change.after != "shareable"])
         self._write_monitors(by_kind.get("mon", []))
         for change in by_kind.get("tasks_of", []):
@@ -226,8 +260,17 @@ class Resctrl(Knob):
             found[address(name, "mon", monitor, "cpus")] = cpus
         return found
 
+    def _threads_of(self, unit: str) -> set[int] | None:
+        """Return the threads of a unit or process, None where it does not run."""
+        try:
+            return threads_of(self.fs, unit)
+        except BadRequest:
+            return None
+
     def _threads_text(self, group: str, unit: str) -> str:
-        threads = threads_of(self.fs, unit)
+        threads = self._threads_of(unit)
+        if threads is None:
+            return WAITING
         inside = len(threads & self._tasks(group))
         return ALL_THREADS if inside == len(threads) else f"{inside} of {len(threads)} threads"
 
@@ -275,6 +318,24 @@ class Resctrl(Knob):
     def _set_all(self, file: str, changes: Iterable[Change]) -> None:
         for change in changes:
             self._tell(self._path(split(change.address)[0], file), f"{change.after}\n")
+
+    def _write_cpus(self, changes: Iterable[Change]) -> None:
+        """Set the CPUs of groups. The kernel clears those of all monitors of such a group, which get them back.
+
+        What they had is read before the first write, so that an undo of this run gives it back too.
+        """
+        for change in changes:
+            group = split(change.address)[0]
+            if group not in self._monitored:
+                names = self.fs.names(self._path(group, "mon_groups"))
+                texts = {name: self.fs.find(self._path(group, "mon_groups", name, "cpus_list")) for name in names}
+                self._monitored[group] = {name: set(cpulist.parse(text or "")) for name, text in texts.items()}
+            self._set_all("cpus_list", [change])
+            for name, cpus in self._monitored[group].items():
+                left = cpus.intersection(cpulist.parse(change.after or ""))
+                path = self._path(group, "mon_groups", name)
+                if left and self.fs.is_dir(path):
+                    self._tell(f"{path}/cpus_list", f"{cpulist.render(left)}\n")
 
     def _make(self, name: str) -> None:
         path = self._path(name)
@@ -333,7 +394,7 @@ class Resctrl(Knob):
         if change.after != ALL_THREADS:
             # Only the run that moved them knows where they were; any other takes the group that threads are born in.
             homes = {**dict.fromkeys(self._tasks(group), "default"), **self._group_of_task}
-            for task in () if self.gone(change.address) else threads_of(self.fs, unit) & homes.keys():
+            for task in (self._threads_of(unit) or set()) & homes.keys():
                 self._assign(homes[task], [task])
             return
         for name in self._groups():

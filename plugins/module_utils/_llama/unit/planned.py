@@ -14,7 +14,6 @@ from ..._models import model as gguf_model
 from ..._notation import cpulist
 from ..plan import memory as memory_plan
 from ..plan import plan
-from .refusals import refuse_unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,8 +41,6 @@ def plan_beside(
     for other in before:
         _reserve(free, other)
     service = plan.plan_service(options, host, server, model, draft, free)
-    for path in service.files:
-        refuse_unreadable(options, path)
     for other in before:
         shared = set(service.placement.busy_cpus) & set(other.placement.busy_cpus)
         if shared:

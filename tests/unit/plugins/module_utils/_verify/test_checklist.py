@@ -189,7 +189,7 @@ def test_boot_service(
 ) -> None:
     for key, value in shown.items():
         monkeypatch.setitem(SHOW, key, value)
-    item = check(tree, [])["boot_service"]
+    item = check(tree, [verdict("sysfs:numa_balancing", "0", "0")])["boot_service"]
     assert (item.found, item.verdict) == (word, expected)
 
 
@@ -273,3 +273,16 @@ def test_the_page_counts_and_shouts(tree: hosts.Host) -> None:
     assert page[0] == "ok       NUMA nodes per socket  It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains)."
     assert page[1].startswith("WRONG    SMT  ")
     assert page[-1] == "11 items: 2 ok, 2 wrong, 0 unknown, 7 unasked"
+
+
+def test_a_restored_host_needs_no_boot_service_and_may_wait_for_a_reboot(
+    tree: hosts.Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the reboot that ends an undo would call the host not clean."""
+    monkeypatch.setitem(SHOW, "LoadState", "not-found")
+    assert check(tree, [])["boot_service"].verdict == "unasked"
+    assert check(tree, [verdict("sysfs:numa_balancing", "0", "0")])["boot_service"].verdict == "wrong"
+    assert checklist.taken_back(tree.fs, []) == []
+    tree.put("/run/sovereign-epyc/waits-for-reboot", "isolcpus\nnohz_full")
+    asked = [verdict("cmdline:nohz_full", "1", "1")]
+    assert checklist.taken_back(tree.fs, asked) == ["cmdline:isolcpus was put back, which waits for a reboot"]

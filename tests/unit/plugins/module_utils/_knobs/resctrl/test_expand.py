@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import Intent, plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.expansions import Case, masks
 
@@ -79,7 +80,12 @@ def test_everything_in_a_group_goes_with_it(case: Case) -> None:
 def test_a_new_group_gets_every_domain_named(case: Case) -> None:
     wanted = case.wanted({"name": "draft", "l3": {"1": "f0"}})
     assert masks(wanted, "draft") == ["ffff", "f0", "ffff", "ffff"]
-    assert masks(wanted, "draft", "MB") == ["2048"] * 4
+
+
+def test_a_new_group_is_left_without_limits_as_the_kernel_makes_it(case: Case) -> None:
+    """What CPUID calls no limit is more than some kernels take, and would have the whole group refused."""
+    case.able.throttle_max = {"MB": 4096}
+    assert [name for name in case.wanted({"name": "draft", "l3": {"1": "f0"}}) if "MB" in name] == []
 
 
 @pytest.mark.parametrize("resource", ["SMBA", "MB"])

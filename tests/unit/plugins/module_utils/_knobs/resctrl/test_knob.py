@@ -18,9 +18,13 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, BadRequest, Refused, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome, converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.expand import ALL_THREADS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import Resctrl, build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import WAITING, Resctrl, build
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 HOME = "/sys/fs/resctrl"
@@ -54,11 +58,25 @@ class Tree(hosts.TreeFS):
                 tasks.write_text("".join(f"{task}\n" for task in tasks.read_text().split() if task != text.strip()))
             real = Path(self._real(path))
             real.write_text(real.read_text() + text)
+        elif path.endswith("cpus_list"):
+            Path(self._real(path)).write_text(text)
+            self._clear_monitors(Path(self._real(path)).parent, set(cpulist.parse(text)))
+
+    def _clear_monitors(self, group: Path, cpus: set[int]) -> None:
+        """Do what the kernel does (cpus_ctrl_write): the group's monitors lose all CPUs, those of others these."""
+        home = Path(self._real(HOME))
+        if group.parent.name == "mon_groups":
+            return
+        for monitor in home.glob("**/mon_groups/*/cpus_list"):
+            left = set() if monitor.parents[2] == group else set(cpulist.parse(monitor.read_text())) - cpus
+            monitor.write_text(cpulist.render(left) + "\n")
 
     def mkdir(self, path: str) -> None:
         self._note("make", path)
         super().mkdir(path)
-        Path(self._real(path), "tasks").touch()
+        files = {"tasks": "", "cpus_list": "\n", "mode": "shareable\n", "schemata": "L3:0=ffff;1=ffff;2=ffff;3=ffff\n"}
+        for name, text in files.items():
+            Path(self._real(path), name).write_text(text)
         Path(self._real(path), "mon_groups").mkdir()
 
     def rmdir(self, path: str) -> None:
@@ -213,6 +231,74 @@ def test_a_refusal_has_the_words_of_the_kernel(machine: Machine, says: str, expe
     assert str(caught.value).endswith(expected)
 
 
+# Monitors
+
+
+def monitors(machine: Machine) -> dict[str, str]:
+    home = Path(machine.fs._real(HOME))
+    found = home.glob("**/mon_groups/*/cpus_list")
+    return {str(path.parent.relative_to(home)): path.read_text().strip() for path in found}
+
+
+def apply(machine: Machine, **options: Any) -> Outcome:
+    knob = machine.knob(**options)
+    return converge([knob], Ledger(Store(str(machine.tree.root)), machine.fs))
+
+
+def undo(machine: Machine) -> Outcome:
+    ledger = Ledger(Store(str(machine.tree.root)), machine.fs)
+    return converge([Original(machine.knob(), ledger)], ledger)
+
+
+@pytest.fixture
+def watched(machine: Machine) -> Machine:
+    """Monitors of the task, of somebody else in the same group, and in the default group."""
+    machine.tree.put("/proc/sys/kernel/random/boot_id", "1-2-3")
+    machine.tree.put(f"{HOME}/draft/cpus_list", "1-3")
+    machine.tree.put(f"{HOME}/cpus_list", "0,4-15")
+    for name, cpus in {
+        "draft/mon_groups/look": "1",
+        "draft/mon_groups/theirs": "2-3",
+        "mon_groups/base": "4,8",
+    }.items():
+        machine.tree.put(f"{HOME}/{name}/cpus_list", cpus)
+    return machine
+
+
+def test_monitors_keep_their_cpus_when_those_of_the_group_change(watched: Machine) -> None:
+    """Those of others too. What leaves the group leaves its monitors, and comes back with it."""
+    before = monitors(watched)
+    group = {"name": "draft", "cpus": "1-2,4", "monitors": [{"name": "look", "cpus": "1"}]}
+    done = apply(watched, groups=[group])
+    assert monitors(watched) == {"draft/mon_groups/look": "1", "draft/mon_groups/theirs": "2", "mon_groups/base": "8"}
+    assert done.diff()["before"] == {
+        "resctrl:draft/cpus": "1-3",
+        "resctrl:draft/mon/theirs/cpus": "2-3",
+        "resctrl:default/mon/base/cpus": "4,8",
+    }
+    assert apply(watched, groups=[group]).changes == []
+    undo(watched)
+    watched.tree.put(f"{HOME}/cpus_list", "0,4-15")  # What the kernel itself gives back to the default group.
+    assert monitors(watched) == before
+
+
+def test_a_monitor_of_others_in_a_group_of_ours_goes_with_it(watched: Machine) -> None:
+    apply(watched, groups=[{"name": "new", "cpus": "5-7"}])
+    watched.tree.put(f"{HOME}/new/mon_groups/theirs/cpus_list", "6-7")
+    apply(watched, groups=[{"name": "new", "cpus": "5-6"}])
+    assert monitors(watched)["new/mon_groups/theirs"] == "6"
+    undo(watched)
+    assert not watched.fs.is_dir(f"{HOME}/new")
+
+
+def test_monitors_have_their_cpus_when_a_run_is_undone(watched: Machine) -> None:
+    before = monitors(watched)
+    watched.fs.refused = "exclusive"
+    with pytest.raises(Refused, match="What this run had changed was put back"):
+        apply(watched, groups=[{"name": "draft", "cpus": "1-2", "mode": "exclusive"}])
+    assert monitors(watched) == before
+
+
 def test_a_refusal_without_words_names_the_cpus_that_are_offline(machine: Machine) -> None:
     machine.tree.put("/sys/devices/system/cpu/offline", "12-15")
     machine.fs.refused = "write /draft/schemata"
@@ -261,3 +347,27 @@ def test_a_unit_that_does_not_run_is_refused_and_cannot_be_read(machine: Machine
     name = f"resctrl:draft/tasks_of/{UNIT}"
     assert knob.read([name]) == {name: None}
     assert "does not run" in str(knob.gone(name))
+
+
+def test_a_stored_request_has_its_group_before_the_unit_comes(machine: Machine) -> None:
+    """At boot the service starts after the partition, which would not be made at all."""
+    machine.host.stored = True
+    knob = machine.knob(groups=[{"name": "draft", "tasks_of": [UNIT]}])
+    name = f"resctrl:draft/tasks_of/{UNIT}"
+    assert knob.wanted()[name] == ALL_THREADS
+    assert "sovereign-epyc-watch.service moves its threads into the group draft" in knob.remarks()[-1]
+    assert (knob.read([name]), knob.gone(name)) == ({name: WAITING}, None)
+    assert knob.same(name, ALL_THREADS, WAITING)
+    run(machine, 20)
+    knob.write([Change(name, knob.read([name])[name], ALL_THREADS)])
+    assert knob.read([name]) == {name: ALL_THREADS}
+    # A process is there or it is not.
+    with pytest.raises(BadRequest, match="no process 4711"):
+        machine.knob(groups=[{"name": "draft", "tasks_of": ["4711"]}]).wanted()
+
+
+def test_an_undo_forgets_threads_that_are_gone(machine: Machine) -> None:
+    name = f"resctrl:draft/tasks_of/{UNIT}"
+    assert machine.knob().void({name: None}) == {name: f"{UNIT} does not run, so none of its threads is moved back."}
+    run(machine, 20)
+    assert machine.knob().void({name: None}) == {}

@@ -137,6 +137,8 @@ def _apply(only: str | None = None) -> tuple[list[Change], list[str]]:
     fs, store = KernelFS(), Store()
     intent, requests = stored(store)
     host, ledger = Host(fs, intent), Ledger(store, fs)
+    if only == "irq":
+        events.keep_to_housekeeping(host)
     done: list[Change] = []
     failures: list[str] = []
     for name, label, options in in_order(requests):

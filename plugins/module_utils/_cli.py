@@ -173,6 +173,8 @@ class Application:
         with ledger.lock():
             intent, requests = stored(store)
             host = Host(fs, intent, stored=True)
+            if self.only == "irq":
+                events.keep_to_housekeeping(host)
             for name, label, options in in_order(requests):
                 if self.only in (None, name):
                     self._apply(f"{name}/{label}", name, options, host, ledger)

@@ -140,7 +140,8 @@ def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
         flags = [word for word in words if word in ISOLCPUS_FLAGS]
         if not words[0] or (parameter == "isolcpus" and flags and "domain" not in flags):
             continue
-        asked = set(cpulist.parse(",".join(word for word in words if word not in flags)))
+        last = cpulist.parse(fs.read("/sys/devices/system/cpu/present"))[-1]
+        asked = set(cpulist.parse_bitmap(",".join(word for word in words if word not in flags), last))
         found = fs.find(path)
         if found is None:
             bad.append(f"There is no {path}, so {parameter} is without effect: this kernel was built without it.")

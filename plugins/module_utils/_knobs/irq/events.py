@@ -13,11 +13,17 @@ Sources: lib/kobject_uevent.c and net/core/rtnetlink.c of the Linux kernel, rtne
 from __future__ import annotations
 
 import errno
+import os
+from contextlib import suppress
+
+from ..._errors import TuningError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator
+
+    from ..._host.host import Host
 
 #: Seconds between an event and the look: a driver requests its last interrupts a little later than its first.
 SETTLED = 1.0
@@ -51,6 +57,16 @@ def moments() -> Iterator[None]:
             if heard(listener, listeners[listener]):
                 # Events that follow do not put the look off: they lead to another one.
                 due = min(due, time.monotonic() + SETTLED)
+
+
+def keep_to_housekeeping(host: Host) -> None:
+    """Run this process on the CPUs that the plan keeps for the system, so that a look disturbs no thread that computes.
+
+    A look reads a few files for each interrupt, and hosts have thousands. Where there is no plan, it runs anywhere.
+    """
+    with suppress(TuningError, OSError):
+        if host.plan.housekeeping:
+            os.sched_setaffinity(0, host.plan.housekeeping)
 
 
 def heard(listener: socket.socket, tells: Callable[[bytes], bool]) -> bool:

@@ -145,11 +145,15 @@ def test_a_request_that_fails_does_not_keep_the_others_from_being_made(machine: 
 def test_watch_makes_the_requests_for_interrupts_only_and_says_a_failure_once(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pinned: list[tuple[int, ...]] = []
     monkeypatch.setattr(_cli.events, "moments", lambda: iter([None, None]))
+    monkeypatch.setattr(_cli.events.os, "sched_setaffinity", lambda process, cpus: pinned.append((process, *cpus)))
     machine.ask({**REQUESTS, "irq/irq": {"cpus": "nowhere"}})
     code, page, errors = machine.run("watch")
     assert (code, page) == (0, "0 settings changed, 1 requests failed\n")
     assert errors.count("irq/irq: 'nowhere' names no CPUs") == 1
+    # Each look runs on the CPUs that the plan keeps for the system, however many interrupts there are.
+    assert pinned == [(0, 0, 4, 8, 12)] * 2
     assert machine.balancing() == "1"
 
 

@@ -155,6 +155,7 @@ def test_only_a_boot_parameter_waits_for_a_reboot() -> None:
     ("parameter", "value", "shown", "expected"),
     [
         ("nohz_full", "1-3", "1-3", "ok"),
+        ("nohz_full", "1-15:1/2", "1,3,5,7,9,11,13,15", "ok"),
         ("nohz_full", "1-3", "1-2", "wrong"),
         ("nohz_full", "1-3", " (null)", "wrong"),
         ("nohz_full", "1-3", None, "wrong"),

@@ -143,10 +143,13 @@ def apply(as_json: bool, retry: bool = False) -> int:
 
 
 def watch(as_json: bool) -> int:
-    """Apply the stored requests for interrupts whenever new ones may have come, and report only what is new."""
+    """Apply the stored requests for interrupts whenever new ones may have come, and report only what is new.
+
+    Threads of units that a stored group names are moved into it when they have come, too.
+    """
     reported: list[str] = []
-    for dummy in events.moments():
-        work = Application(only="irq")
+    for interrupts in events.moments(_names_units):
+        work = Application(only="irq" if interrupts else "", follow=True)
         work.run()
         if work.changes or work.failures != reported:
             _report(work.changes, work.failures, as_json)
@@ -155,11 +158,21 @@ def watch(as_json: bool) -> int:
     return 0
 
 
+def _names_units() -> bool:
+    """Return whether a stored request names units whose threads are to be followed."""
+    try:
+        requests = stored(Store(read_only=True))[1]
+    except TuningError:
+        return False  # The next look says so.
+    return any(name.startswith("resctrl/") and "tasks_of" in str(options) for name, options in requests.items())
+
+
 class Application:
     """Runs over the stored requests, or those of one knob. When one fails, the others are still applied."""
 
-    def __init__(self, only: str | None = None) -> None:
+    def __init__(self, only: str | None = None, follow: bool = False) -> None:
         self.only = only
+        self.follow = follow
         self.changes: list[Change] = []
         #: Of the last run: what failed, and what the hardware or the kernel of this host cannot have.
         self.failures: list[str] = []
@@ -177,13 +190,20 @@ class Application:
                 events.keep_to_housekeeping(host)
             for name, label, options in in_order(requests):
                 if self.only in (None, name):
-                    self._apply(f"{name}/{label}", name, options, host, ledger)
+                    self._apply(f"{name}/{label}", options, host, ledger)
+                elif self.follow and name == "resctrl":
+                    self._apply(f"{name}/{label}", options, host, ledger, followers=True)
 
-    def _apply(self, request: str, name: str, options: Mapping[str, Any], host: Host, ledger: Ledger) -> None:
+    def _apply(
+        self, request: str, options: Mapping[str, Any], host: Host, ledger: Ledger, followers: bool = False
+    ) -> None:
+        name = request.partition("/")[0]
         try:
             if name not in KNOBS:
                 raise TuningError(f"This version of the collection has no knob {name}.")
-            self.changes += converge(KNOBS[name].build(host, options), ledger).changes
+            row = KNOBS[name]
+            knobs = row.load().followers(host, options) if followers else row.build(host, options)
+            self.changes += converge(knobs, ledger).changes
         except Unsupported as error:
             self.unsupported.append(f"{request}: {error}")
         except TuningError as error:

@@ -30,6 +30,9 @@ SETTLED = 1.0
 #: Seconds between two looks without an event.
 PERIOD = 300.0
 
+#: Seconds between two looks for threads of units, whose starts no event of the kernel tells.
+SHORT = 15.0
+
 NETLINK_KOBJECT_UEVENT = 15
 KERNEL_GROUP = 1
 RTMGRP_LINK = 1
@@ -37,8 +40,11 @@ RTM_NEWLINK = 16
 IFF_UP = 1
 
 
-def moments() -> Iterator[None]:
-    """Yield at once, and again whenever it is time for a look; never end."""
+def moments(follows: Callable[[], bool]) -> Iterator[bool]:
+    """Yield at once, and again whenever it is time for a look; never end.
+
+    A look is for new interrupts, then True is yielded, or between two of those for what ``follows`` says is awaited.
+    """
     import select
     import socket
     import time
@@ -50,9 +56,14 @@ def moments() -> Iterator[None]:
     due = time.monotonic()
     while True:
         if time.monotonic() >= due:
-            yield
+            yield True
             due = time.monotonic() + PERIOD
-        ready = select.select(listeners, [], [], max(0.0, due - time.monotonic()))[0]
+        wait = max(0.0, due - time.monotonic())
+        if wait > SHORT and follows():
+            wait = SHORT
+        ready = select.select(listeners, [], [], wait)[0]
+        if not ready and time.monotonic() < due:
+            yield False
         for listener in ready:
             if heard(listener, listeners[listener]):
                 # Events that follow do not put the look off: they lead to another one.

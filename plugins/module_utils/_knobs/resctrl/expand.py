@@ -28,8 +28,6 @@ PRESENT = "present"
 #: The largest bandwidth limit, in the kernel's steps, of kernels that do not ask CPUID; they refuse the 4096 of Zen 5.
 #: Source: MAX_MBA_BW_AMD, which the change "x86/resctrl: Remove hard-coded memory bandwidth limit" took out in 6.9.
 BUILT_IN = 2048
-#: The value of a tasks_of address when no thread is anywhere else.
-ALL_THREADS = "all"
 
 
 class Expansion:
@@ -57,7 +55,6 @@ class Expansion:
             if group.mode:
                 wanted[address(group.name, "mode")] = group.mode
         for group in [*self.groups, self.request.default]:
-            wanted.update({address(group.name, "tasks_of", unit): ALL_THREADS for unit in group.tasks_of})
             for name, cpus in group.monitors.items():
                 wanted[address(group.name, "mon", name)] = PRESENT
                 if cpus is not None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The knob of resctrl: masks, bandwidth limits, CPUs, modes, threads and monitor groups; the mount is one of its own.
+"""The knob of resctrl: masks, bandwidth limits, CPUs, modes and monitor groups; mount and threads are of their own.
 
 Addresses: per control group ``resctrl:NAME``, ``resctrl:NAME/L3/ID`` (also L3CODE, L3DATA, MB and
 SMBA), ``resctrl:NAME/cpus``, ``resctrl:NAME/mode``, ``resctrl:NAME/tasks_of/UNIT``; per monitor group
@@ -13,32 +13,27 @@ Source: Documentation/filesystems/resctrl.rst and fs/resctrl of the Linux kernel
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
-from ..._errors import BadRequest
+from ..._errors import Absent, BadRequest, Refused
 from ..._kernel import resctrl
-from ..._kernel.cgroups import threads_of
 from ..._kernel.resctrl import address, split
 from ..._notation import cpulist
 from ..._notation.masks import parse_mask
 from ..knob import L3_DOMAIN, Change, Knob
-from . import tasks, way_back
-from .expand import ALL_THREADS, PRESENT, Expansion
+from . import recorded, way_back
+from .expand import PRESENT, Expansion
+from .groups import FOREIGN, LABEL, TASKS, Groups
 from .mount import MOUNT, ResctrlMount
 from .request import parse
-from .tree import FOREIGN, TASKS, Tree
+from .threads import Threads, why_not
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from ..._host.host import Host
     from ..knob import Settings, Words
     from .request import Request
-
-#: Moves threads of units that start later.
-WATCH = "sovereign-epyc-watch.service"
 
 TITLES = {
     "L3": "L3 share",
@@ -54,7 +49,15 @@ TITLES = {
 def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the mount and the groups as knobs; with ``from_plan`` the groups are those of the host's plan."""
     mount = ResctrlMount(host, options.get("mount", False), options.get("mount_options"))
-    return [mount, Resctrl(host, lambda: _request(host, options), mount.options)]
+    how = (host, lambda: _request(host, options), mount.options)
+    return [mount, Resctrl(*how), Threads(*how)]
+
+
+def followers(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+    """Return the knob of threads alone where a request names units, which may start at any time."""
+    groups = [*(options.get("groups") or ()), options.get("default") or {}]
+    named = any(group.get("tasks_of") for group in groups)
+    return [Threads(host, lambda: _request(host, options), ())] if named else []
 
 
 def describe(rest: str) -> Words:
@@ -85,101 +88,50 @@ def _request(host: Host, options: Mapping[str, Any]) -> Request:
     return parse(groups, default, options.get("purge", "none"))
 
 
-class Resctrl(Knob):
-    """The groups below the mount."""
-
-    prefix = "resctrl"
+class Resctrl(Groups):
+    """The groups below the mount, but for the threads in them."""
 
     def __init__(self, host: Host, request: Callable[[], Request], mount_options: Sequence[str]) -> None:
-        """``request`` is called when the mapping is wanted: only then is resctrl mounted, with ``mount_options``."""
-        self.host = host
-        self.fs = host.fs
-        self.request = request
-        self.mount_options = mount_options
-        self.able = resctrl.Abilities()
-        self.tree = Tree(host.fs)
-        self.threads = tasks.UnitThreads(self.tree)
-        self._remarks: list[str] = []
+        super().__init__(host, request, mount_options)
         self._monitored: dict[str, dict[str, set[int]]] = {}
 
     # The protocol
 
     def owns(self, address: str) -> bool:
-        """All but the mount."""
-        return super().owns(address) and address != MOUNT
-
-    def parent(self, address: str) -> str | None:
-        """The group, or the monitor group, that holds a setting."""
-        group, kind, key = split(address)
-        if kind == "mon" and "/" in key:
-            return resctrl.address(group, "mon", key.partition("/")[0])
-        return resctrl.address(group) if kind else None
-
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Threads come and go: only whether all that live are in the group counts, or none of the unit is there yet."""
-        kind = split(address)[1]
-        if kind == "tasks_of":
-            return (wanted == ALL_THREADS) == (found in (ALL_THREADS, tasks.WAITING))
-        if not kind or wanted is None or found is None:
-            return (wanted is None) == (found is None)
-        if tasks.are_named(address):
-            return tasks.alive(self.fs, wanted) <= tasks.alive(self.fs, found)
-        return wanted == found
-
-    def gone(self, address: str) -> str | None:
-        """A unit or process that does not run has no threads to ask about, unless those to come are meant too."""
-        dummy, kind, unit = split(address)
-        if kind == "tasks_of" and not self._waits(unit):
-            try:
-                threads_of(self.fs, unit)
-            except BadRequest as error:
-                return str(error)
-        return None
-
-    def _waits(self, unit: str) -> bool:
-        """Return whether a unit may come later than its group: at boot that is always so. A process cannot."""
-        return self.host.stored and not unit.isdecimal()
+        """All but the mount and the threads."""
+        return super().owns(address) and address != MOUNT and split(address)[1] != "tasks_of"
 
     def kept(self, originals: Settings) -> dict[str, str]:
-        """Keep also the masks of an L3 domain that is offline."""
+        """Keep the masks of an L3 domain that is offline."""
         found = self._read_all() if originals else {}
-        reasons = {name: self.gone(name) or way_back.offline(name, found) for name in originals}
+        reasons = {name: way_back.offline(name, found) for name in originals}
         return {name: reason for name, reason in reasons.items() if reason}
 
     def void(self, originals: Settings) -> dict[str, str]:
-        """Return what ended with an earlier mount or with its group, and threads that are not there any more."""
-        found = self._read_all() if originals else {}
-        ended = {name: f"{split(name)[2]} does not run, so none of its threads is moved back." for name in originals}
-        ended = {name: sentence for name, sentence in ended.items() if self.gone(name)}
-        return {**ended, **way_back.void(originals, found)}
+        """Return what ended with an earlier mount or with its group."""
+        return way_back.void(originals, self._read_all()) if originals else {}
 
     def marked(self) -> list[str]:
         """Return the groups that have our label."""
         self._read_all()
-        names = self.tree.groups()[1:] if self.able.mount_point else []
-        return [address(name) for name in names if self.tree.is_ours(name)]
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold the flock on the mount point that the kernel's documentation asks of all who use resctrl."""
-        mount = resctrl.find_mount(self.fs)
-        if mount is None:
-            yield
-        else:
-            with self.fs.lock(mount[0]):
-                yield
+        names = self._groups()[1:] if self.able.mount_point else []
+        return [address(name) for name in names if self._is_ours(name)]
 
     def read(self, addresses: Iterable[str]) -> Settings:
         """Return the settings asked for; all None where resctrl is not mounted."""
         addresses = list(addresses)
         found = self._read_all()
-        for name in addresses:
-            group, kind, unit = split(name)
-            if kind == "tasks_of" and address(group) in found and not self.gone(name):
-                found[name] = self.threads.text(group, unit)
-            elif tasks.are_named(name) and self.parent(name) in found:
-                found[name] = self._tasks_text(name)
+        threads = [name for name in addresses if _are_tasks(name) and self.parent(name) in found]
+        found.update({name: self._tasks_text(name) for name in threads})
         return {name: found.get(name) for name in addresses}
+
+    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """A group is there or not, whoever made it; of threads that were in one, those that still live are."""
+        if not split(address)[1] or wanted is None or found is None:
+            return (wanted is None) == (found is None)
+        if _are_tasks(address):
+            return recorded.alive(self.fs, wanted) <= recorded.alive(self.fs, found)
+        return wanted == found
 
     def wanted(self) -> Settings:
         """Expand the request for this host, refusing what cannot be had here."""
@@ -193,15 +145,11 @@ class Resctrl(Knob):
         found.update({f"{name}/{TASKS}": self._tasks_text(f"{name}/{TASKS}") for name in holders})
         expansion = Expansion(request, self.host.topology, self.able, found, gone)
         wanted = expansion.wanted()
-        for name in wanted:
-            reason = self.gone(name)
+        for unit in (unit for group in request.every() for unit in group.tasks_of):
+            reason = why_not(self.host, unit)
             if reason:
-                raise BadRequest(reason)
-        self._remarks = expansion.remarks + [
-            f"{unit} does not run now. {WATCH} moves its threads into the group {group} when it does."
-            for group, kind, unit in map(split, wanted)
-            if kind == "tasks_of" and self.threads.of(unit) is None
-        ]
+                raise BadRequest(reason)  # before the groups are made, which would be of no use
+        self._remarks = expansion.remarks
         return wanted
 
     def write(self, changes: Sequence[Change]) -> None:
@@ -211,12 +159,12 @@ class Resctrl(Knob):
             by_kind.setdefault(split(change.address)[1], []).append(change)
         for change in by_kind.get("", []):
             if change.after is None:
-                self.fs.rmdir(self.tree.path(split(change.address)[0]))
+                self.fs.rmdir(self._path(split(change.address)[0]))
         modes = [change for change in by_kind.get("mode", []) if change.after]
         self._set_all("mode", [change for change in modes if change.after == "shareable"])
         for change in by_kind.get("", []):
             if change.after is not None:
-                self.tree.make(split(change.address)[0], ours=change.after != FOREIGN)
+                self._make(split(change.address)[0], ours=change.after != FOREIGN)
         self._write_schemata(
             [change for kind, some in by_kind.items() if kind in resctrl.RESOURCES for change in some if change.after]
         )
@@ -226,32 +174,14 @@ class Resctrl(Knob):
         self._set_all("mode", [change for change in modes if change.after != "shareable"])
         # A monitor group takes threads of its own group only.
         for change in by_kind.get(TASKS, []):
-            self.tree.assign(self.tree.path(split(change.address)[0]), tasks.alive(self.fs, change.after))
+            self._assign(self._path(split(change.address)[0]), recorded.alive(self.fs, change.after))
         self._write_monitors(by_kind.get("mon", []))
-        for change in by_kind.get("tasks_of", []):
-            self.threads.move(change)
-
-    def remarks(self) -> list[str]:
-        """Return what was rounded, and where a share protects nothing."""
-        return self._remarks
-
-    # Reading
-
-    def _read_all(self) -> Settings:
-        """Return every group's settings, threads excepted; nothing where resctrl is not mounted."""
-        self.able = resctrl.abilities(self.fs, self.host.topology.flags)
-        found: Settings = {}
-        if self.able.mount_point is not None:
-            self.tree.home = self.able.mount_point
-            for name in self.tree.groups():
-                found.update(self.tree.read(name))
-        return found
 
     def _tasks_text(self, name: str) -> str:
         """Return the threads of a group or monitor group, by the address of these."""
         group, kind, key = split(name)
         more = ("mon_groups", key.partition("/")[0]) if kind == "mon" else ()
-        return tasks.text_of(self.fs, self.tree.tasks(group, *more))
+        return recorded.text_of(self.fs, self._tasks(group, *more))
 
     def _gone(self, request: Request, found: Settings) -> set[str]:
         """Names of the groups to remove: those asked to be absent, and those that the purge covers."""
@@ -264,10 +194,6 @@ class Resctrl(Knob):
 
     # Writing
 
-    def _set_all(self, file: str, changes: Iterable[Change]) -> None:
-        for change in changes:
-            self.tree.tell(self.tree.path(split(change.address)[0], file), str(change.after))
-
     def _write_cpus(self, changes: Iterable[Change]) -> None:
         """Set the CPUs of groups. The kernel clears those of all monitors of such a group, which get them back.
 
@@ -276,14 +202,23 @@ class Resctrl(Knob):
         for change in changes:
             group = split(change.address)[0]
             if group not in self._monitored:
-                texts = self.tree.monitors(group)
-                self._monitored[group] = {name: set(cpulist.parse(text or "")) for name, text in texts.items()}
+                there = self._monitors(group).items()
+                self._monitored[group] = {name: set(cpulist.parse(text or "")) for name, text in there}
             self._set_all("cpus_list", [change])
             for name, cpus in self._monitored[group].items():
                 left = cpus.intersection(cpulist.parse(change.after or ""))
-                path = self.tree.path(group, "mon_groups", name)
+                path = self._path(group, "mon_groups", name)
                 if left and self.fs.is_dir(path):
-                    self.tree.tell(f"{path}/cpus_list", cpulist.render(left))
+                    self._tell(f"{path}/cpus_list", f"{cpulist.render(left)}\n")
+
+    def _make(self, name: str, ours: bool) -> None:
+        path = self._path(name)
+        try:
+            self.fs.mkdir(path)
+        except (Absent, Refused) as error:
+            raise self._explained(error) from None
+        if ours:
+            self.fs.label(path, LABEL, "made by sovereign.epyc")
 
     def _write_schemata(self, changes: Sequence[Change]) -> None:
         """One write a group, which the kernel takes whole or not at all.
@@ -291,7 +226,7 @@ class Resctrl(Knob):
         With an exclusive group around, no two masks may overlap even for a moment: everybody first gives up what the
         new masks no longer hold, and only then takes what is new.
         """
-        exclusive = any(self.fs.find(self.tree.path(name, "mode")) == "exclusive" for name in self.tree.groups())
+        exclusive = any(self.fs.find(self._path(name, "mode")) == "exclusive" for name in self._groups())
         shrunk: dict[str, dict[str, dict[int, str]]] = {}
         final: dict[str, dict[str, dict[int, str]]] = {}
         for change in changes:
@@ -303,20 +238,26 @@ class Resctrl(Knob):
                     shrunk.setdefault(group, {}).setdefault(resource, {})[int(domain)] = f"{common:x}"
         for step in (shrunk, final):
             for group, table in step.items():
-                self.tree.tell(self.tree.path(group, "schemata"), resctrl.render_schemata(table).rstrip("\n"))
+                self._tell(self._path(group, "schemata"), resctrl.render_schemata(table))
 
     def _write_monitors(self, changes: Iterable[Change]) -> None:
         for change in changes:
             group, dummy, rest = split(change.address)
             name, dummy, what = rest.partition("/")
-            path = self.tree.path(group, "mon_groups", name)
-            if not self.fs.is_dir(self.tree.path(group)):
+            path = self._path(group, "mon_groups", name)
+            if not self.fs.is_dir(self._path(group)):
                 continue  # Gone with the group that it belonged to.
             if not what and change.after is None:
                 self.fs.rmdir(path)
             elif not what:
                 self.fs.mkdir(path)
             elif what == TASKS:
-                self.tree.assign(path, tasks.alive(self.fs, change.after))
+                self._assign(path, recorded.alive(self.fs, change.after))
             elif change.after is not None:
-                self.tree.tell(f"{path}/cpus_list", change.after)
+                self._tell(f"{path}/cpus_list", f"{change.after}\n")
+
+
+def _are_tasks(address: str) -> bool:
+    """Return whether an address is that of the threads that a group or a monitor group has."""
+    dummy, kind, key = split(address)
+    return kind == TASKS or (kind == "mon" and key.endswith(f"/{TASKS}"))

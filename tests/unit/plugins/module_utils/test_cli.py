@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,12 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import ENABLED
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import in_order
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, in_order
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
@@ -146,7 +148,7 @@ def test_watch_makes_the_requests_for_interrupts_only_and_says_a_failure_once(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pinned: list[tuple[int, ...]] = []
-    monkeypatch.setattr(_cli.events, "moments", lambda: iter([None, None]))
+    monkeypatch.setattr(_cli.events, "moments", lambda follows: iter([True, True]))
     monkeypatch.setattr(_cli.events.os, "sched_setaffinity", lambda process, cpus: pinned.append((process, *cpus)))
     machine.ask({**REQUESTS, "irq/irq": {"cpus": "nowhere"}})
     code, page, errors = machine.run("watch")
@@ -217,3 +219,27 @@ def test_requests_are_read_by_who_has_the_lock(machine: Machine, monkeypatch: py
 def test_smt_is_switched_before_all_that_is_about_cpus() -> None:
     requests = {"sysfs/irq": {"workqueue_cpus": "0"}, "sysfs/numa": {"smt": "off"}, "irq/irq": {}}
     assert [f"{name}/{label}" for name, label, dummy in in_order(requests)] == ["sysfs/numa", "sysfs/irq", "irq/irq"]
+
+
+def test_between_two_looks_only_threads_are_followed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Engine:
+        @staticmethod
+        def followers(host: Host, options: dict[str, Any]) -> list[Knob]:
+            asked.append(options)
+            return []
+
+    follows: list[bool] = []
+
+    def moments(names_units: Callable[[], bool]) -> Iterator[bool]:
+        follows.append(names_units())
+        yield False
+
+    group = {"groups": [{"name": "draft", "tasks_of": ["llama.service"]}]}
+    monkeypatch.setattr(KNOBS["resctrl"], "_load", lambda: Engine)
+    monkeypatch.setattr(_cli.events, "moments", moments)
+    for requests in ({**REQUESTS, "irq/irq": {"cpus": "nowhere"}}, {**REQUESTS, "resctrl/resctrl": group}):
+        machine.ask(requests)
+        assert machine.run("watch") == (0, "", "")
+    assert (follows, asked, machine.balancing()) == ([False, True], [group], "1")

@@ -44,14 +44,12 @@ def test_all_settings_have_their_address(case: Case) -> None:
         "name": "draft",
         "cpus": "4-7",
         "mode": "shareable",
-        "tasks_of": ["llama.service"],
         "monitors": [{"name": "watch", "cpus": "4"}, {"name": "threads"}],
     }
     assert case.wanted(group) == {
         "resctrl:draft": "present",
         "resctrl:draft/cpus": "4-7",
         "resctrl:draft/mode": "shareable",
-        "resctrl:draft/tasks_of/llama.service": "all",
         "resctrl:draft/mon/watch": "present",
         "resctrl:draft/mon/watch/cpus": "4",
         "resctrl:draft/mon/threads": "present",

@@ -23,9 +23,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl imp
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome, converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.expand import ALL_THREADS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import Resctrl, build
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.tasks import WAITING
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import Resctrl, build, followers
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.threads import ALL_THREADS, WAITING, Threads
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
@@ -133,6 +132,11 @@ class Machine:
     def knob(self, **options: Any) -> Resctrl:
         knob = build(self.host, options)[1]
         assert isinstance(knob, Resctrl)
+        return knob
+
+    def threads(self, **options: Any) -> Threads:
+        knob = build(self.host, options)[2]
+        assert isinstance(knob, Threads)
         return knob
 
     def write(self, **changes: str | tuple[str | None, str | None] | None) -> list[str]:
@@ -369,7 +373,7 @@ def run(machine: Machine, *tasks: int) -> None:
 def test_all_threads_of_a_unit_are_moved_and_go_home_again(machine: Machine) -> None:
     run(machine, 20, 21, 30)
     machine.tree.put(f"{HOME}/theirs/tasks", "21")
-    knob = machine.knob()
+    knob = machine.threads()
     name = f"resctrl:draft/tasks_of/{UNIT}"
     assert knob.read([name]) == {name: "1 of 3 threads"}
     knob.write([Change(name, "1 of 3 threads", ALL_THREADS)])
@@ -383,9 +387,10 @@ def test_all_threads_of_a_unit_are_moved_and_go_home_again(machine: Machine) -> 
 
 
 def test_a_unit_that_does_not_run_is_refused_and_cannot_be_read(machine: Machine) -> None:
-    knob = machine.knob(groups=[{"name": "draft", "tasks_of": [UNIT]}])
+    asked = {"groups": [{"name": "draft", "tasks_of": [UNIT]}]}
     with pytest.raises(BadRequest, match="does not run"):
-        knob.wanted()
+        machine.knob(**asked).wanted()
+    knob = machine.threads(**asked)
     name = f"resctrl:draft/tasks_of/{UNIT}"
     assert knob.read([name]) == {name: None}
     assert "does not run" in str(knob.gone(name))
@@ -394,7 +399,7 @@ def test_a_unit_that_does_not_run_is_refused_and_cannot_be_read(machine: Machine
 def test_a_stored_request_has_its_group_before_the_unit_comes(machine: Machine) -> None:
     """At boot the service starts after the partition, which would not be made at all."""
     machine.host.stored = True
-    knob = machine.knob(groups=[{"name": "draft", "tasks_of": [UNIT]}])
+    knob = machine.threads(groups=[{"name": "draft", "tasks_of": [UNIT]}])
     name = f"resctrl:draft/tasks_of/{UNIT}"
     assert knob.wanted()[name] == ALL_THREADS
     assert "sovereign-epyc-watch.service moves its threads into the group draft" in knob.remarks()[-1]
@@ -410,6 +415,12 @@ def test_a_stored_request_has_its_group_before_the_unit_comes(machine: Machine) 
 
 def test_an_undo_forgets_threads_that_are_gone(machine: Machine) -> None:
     name = f"resctrl:draft/tasks_of/{UNIT}"
-    assert machine.knob().void({name: None}) == {name: f"{UNIT} does not run, so none of its threads is moved back."}
+    assert machine.threads().void({name: None}) == {name: f"{UNIT} does not run, so none of its threads is moved back."}
     run(machine, 20)
-    assert machine.knob().void({name: None}) == {}
+    assert machine.threads().void({name: None}) == {}
+
+
+def test_only_a_request_that_names_units_is_followed(machine: Machine) -> None:
+    assert followers(machine.host, {"groups": [{"name": "draft"}], "from_plan": False}) == []
+    (knob,) = followers(machine.host, {"default": {"tasks_of": ["42"]}})
+    assert knob.owns("resctrl:default/tasks_of/42") and not knob.owns("resctrl:default/cpus")

@@ -12,8 +12,9 @@ version_added: 0.1.0
 description:
   - Judges by what the kernel shows now. Everything that is stored on the host is surveyed as by
     M(sovereign.epyc.epyc_drift), and summed up in one item per layer of settings.
-  - Adds what no single setting shows. Does the kernel have the expected nodes and threads, did it isolate the
-    CPUs that its parameters name, did the boot service succeed, are the threads of a service where they should be?
+  - Adds what no single setting shows. Does the kernel have the expected nodes and threads, are the CPUs of the
+    plan online, did it isolate the CPUs that its parameters name, did the boot service succeed, are the threads of a
+    service where they should be?
   - Every instance of M(sovereign.epyc.llama_server) is asked for 64 tokens, and watched meanwhile. Does it serve, does
     it speculate, are its threads and its memory where they were planned? How fast it is, is reported and not judged.
   - What could not be read is V(unknown) with the reason, never fine.

@@ -277,6 +277,35 @@ def test_a_whole_l3_domain_is_offline_during_an_undo(host):
     host.run(cpus.format(1))
 
 
+@pytest.mark.parametrize("content", ["", '{"running": {"boot_id"', "\\0\\0\\0", "[]"])
+def test_a_file_of_the_record_is_damaged(host, content):
+    """One of the two is enough; without both nothing is done until somebody decides what is lost."""
+    host.module("sysfs_settings", thp="never", persistent=True)
+    host.run(f"printf '{content}' >{STORE}/ledger.json")
+    assert "ledger.json is damaged" in str(host.module("epyc_drift")["findings"])
+    assert host.module("sysfs_settings", thp="never", numa_balancing=False, persistent=True)["changed"]
+    host.run(f"cmp {STORE}/ledger.json {STORE}/ledger.copy.json")
+    host.run(f"printf '{content}' | tee {STORE}/ledger.json >{STORE}/ledger.copy.json")
+    for refused in (host.module("sysfs_settings", thp="madvise"), host.module("epyc_restore")):
+        assert refused["failed"] and "restore --without-originals" in refused["msg"], refused
+    lost = host.module("epyc_restore", without_originals=True)
+    assert "which no longer sets it: kernel settings." in lost["remarks"][0]
+    host.run("echo always >/sys/kernel/mm/transparent_hugepage/enabled; sysctl -qw kernel.numa_balancing=1")
+    host.run(f"rm -r {STORE}")
+
+
+def test_etc_is_read_only(host):
+    host.run("mount --bind /etc /etc && mount -o remount,ro,bind /etc")
+    try:
+        refused = host.module("kernel_cmdline", parameters=["sovereign.test=1"])
+        assert refused["failed"] and "Read-only file system. It is as it was." in refused["msg"], refused
+    finally:
+        host.run("umount /etc")
+    assert host.module("kernel_cmdline", parameters=["sovereign.test=1"])["changed"]
+    restored(host)
+    host.run("rm -f /run/sovereign-epyc/waits-for-reboot; rmmod dm_mod", check=False)
+
+
 def cut_power_amid(guest, *asked, **options):
     """Cut the power of a guest while a module writes."""
     with ThreadPoolExecutor() as pool:

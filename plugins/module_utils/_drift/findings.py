@@ -12,7 +12,9 @@ from __future__ import annotations
 from .._io.paths import SERVICE
 from .._knobs.catalogue import KNOBS, row_of
 from .._knobs.knob import L3_DOMAIN
+from .._notation import cpulist
 from . import origin, words
+from .cpus import PLAN
 from .verdict import DRIFT, OK, UNKNOWN
 
 TYPE_CHECKING = False
@@ -35,6 +37,8 @@ ORDER = list(LAYERS)
 STORED = ("desired", "engine", "ledger")
 #: The address of a ledger of which no whole file is left: no run can mend that.
 LOST = "ledger:lost"
+#: The layer that the CPUs of roles are reported in.
+SYSFS = "sysfs"
 SITE, REBOOT = "sovereign.epyc.site", "sovereign.epyc.reboot"
 APPLY = "sovereign-epyc apply"
 
@@ -87,6 +91,8 @@ def layer_of(address: str) -> str:
     prefix = address.partition(":")[0]
     if prefix in STORED:
         return BOOT
+    if prefix == PLAN:
+        return SYSFS  # Which CPUs are online is a setting of the kernel, though no request names it.
     return prefix if prefix in LAYERS else OTHER
 
 
@@ -186,7 +192,7 @@ class _Builder:
         names = (origin.variable(one.request, one.address, one.wanted, self.role_of()) for one in members)
         finding.variables = [name for name in dict.fromkeys(names) if name]
         finding.addresses = [one.address for one in members]
-        finding.repair = _repair(finding)
+        finding.repair = _repair(finding, first)
         return finding
 
     def ccds(self) -> Mapping[int, int]:
@@ -220,7 +226,10 @@ def _together(members: Sequence[Verdict], name: str) -> str:
     return ", ".join(f"{words.describe(address)[2]}={text}" for address, text in texts.items())
 
 
-def _repair(finding: Finding) -> str:
+def _repair(finding: Finding, first: Verdict) -> str:
+    if first.address.startswith(f"{PLAN}:"):
+        away = set(cpulist.parse(first.wanted or "")) - set(cpulist.parse(first.found or ""))
+        return f"chcpu --enable {cpulist.render(away)}"
     if finding.status == UNSUPPORTED or LOST in finding.addresses:
         return ""
     if finding.layer in KNOBS and KNOBS[finding.layer].needs_reboot and finding.pending_reboot:

@@ -11,8 +11,8 @@ from .._host.host import Host
 from .._io.store import Store
 from .._knobs.desired import INTENT, stored
 from .._knobs.ledger import Ledger
-from .._notation import cpulist
 from . import findings
+from .cpus import away
 from .judge import survey, why_not_at_boot
 from .verdict import DRIFT, OK, Verdict, unknown
 
@@ -67,23 +67,7 @@ def of_host(
     verdicts += _ledger(Ledger(store, fs))
     if intent is not None and not _same(intent, stored_intent):
         verdicts.append(_other_intent(intent, stored_intent))
-    return Survey(host, [*verdicts, *_shrunk(host)], why_not_at_boot(host))
-
-
-def _shrunk(host: Host) -> list[Verdict]:
-    """Return a verdict on each role that is without CPUs because they are offline: all else is as planned then."""
-    try:
-        meant = host.plan.meant if host.topology.offline else {}
-    except TuningError:
-        return []  # The requests that need the plan report what is wrong with it.
-    verdicts = []
-    for role, cpus in meant.items():
-        verdict = Verdict("", f"plan:{role}", cpulist.render(cpus))
-        verdict.found = verdict.at_boot = cpulist.render(getattr(host.plan, role))
-        verdict.live, verdict.persistent, verdict.supported = DRIFT, OK, False
-        verdict.reason = next(remark for remark in host.plan.remarks if remark.startswith(f"{role} is without CPU"))
-        verdicts.append(verdict)
-    return verdicts
+    return Survey(host, [*verdicts, *away(host)], why_not_at_boot(host))
 
 
 def _ledger(ledger: Ledger) -> list[Verdict]:

@@ -9,6 +9,7 @@ It uses the verdicts of _drift/judge.py, so it judges what the kernel shows now,
 
 from __future__ import annotations
 
+from .._drift.cpus import away
 from .._drift.judge import waits
 from .._drift.verdict import CHANGE_WHAT_IS_ASKED, DRIFT, has_place
 from .._errors import BadRequest, TuningError
@@ -65,6 +66,7 @@ class Checklist:
         """Return all items, in the order of the recipe."""
         items = [item for item in bios_settings.check(host.fs, host.topology, self.bios) if item.name in ("nps", "smt")]
         items += [self._layer(name, [v for v in verdicts if v.request.split("/")[0] == name]) for name in KNOBS]
+        items += [Item("cpus", "CPUs of the plan", WRONG, verdict.reason) for verdict in away(host)]
         items.append(_isolation(host.fs, verdicts))
         items.append(_service(host.fs, bool(verdicts)))
         items += [unit_threads.check(host, unit, cpus) for unit, cpus in self.units.items()]

@@ -27,11 +27,10 @@ from .log import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Sequence
 
     from .capabilities import Capabilities
-    from .sandbox import Walls
+    from .sandbox import Running, Walls
 
 SECONDS = 60
 #: What the server looks up while it reads its arguments: a credential that only the unit has, and another process that
@@ -45,8 +44,8 @@ OWN = re.compile(r"lib(?:llama|ggml|mtmd)")
 #: What a server loads by itself; a build with a library for each kind of CPU computes with one of them.
 BACKEND, CPU_BACKEND = re.compile(r"libggml-.*\.so"), re.compile(r"libggml-cpu.*\.so")
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
-#: What a shell makes of the signal.
-ILLEGAL = 128 + signal.SIGILL
+#: 132 is what a shell makes of the signal.
+ILLEGAL = (-signal.SIGILL, 128 + signal.SIGILL)
 
 
 def capabilities(binary: str, walls: Walls) -> Capabilities:
@@ -54,7 +53,7 @@ def capabilities(binary: str, walls: Walls) -> Capabilities:
     refuse_missing(binary)
     answers = {word: sandbox.attempt(walls, [binary, word], SECONDS) for word in ("--help", "--version")}
     for word, done in answers.items():
-        if done.code == ILLEGAL:
+        if done.code in ILLEGAL:
             raise _other_cpu(binary)
         if done.code != 0:
             raise BadRequest(
@@ -104,7 +103,7 @@ def _identities(binary: str, libraries: str) -> dict[str, list[int]]:
 def dry_run(binary: str, arguments: Sequence[str], walls: Walls) -> None:
     """Let the server read these arguments and end. BadRequest with its own words when it does not take them."""
     done = sandbox.attempt(walls, [binary, *without_the_unit(arguments), "--version"], SECONDS)
-    if done.code == ILLEGAL:
+    if done.code in ILLEGAL:
         raise _other_cpu(binary)
     if done.code != 0:
         raise BadRequest(
@@ -151,34 +150,30 @@ def one_token(binary: str, capabilities: Capabilities, walls: Walls) -> list[str
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    model, log = (os.memfd_create(name) for name in ("model", "log"))
-    try:
-        with open(model, "wb", closefd=False) as file:
+    with sandbox.room(walls) as folder:
+        model, log = (os.path.join(folder, name) for name in ("model", "log"))
+        with open(model, "wb") as file:
             file.write(blank.contents())
-        # Opened anew by its name, so that where this descriptor stands does not matter.
+        # The server opens it anew by its descriptor, since it cannot enter the folder.
+        os.chmod(model, 0o644)
         wants = {"model": "/proc/self/fd/0", "host": "127.0.0.1", "port": port, "context": 256, "slots": 1}
         arguments = server_arguments.arguments({**wants, "threads": 1, "threads_batch": 1}, capabilities)
         with sandbox.running(walls, [binary, *arguments], SECONDS, model, log) as server:
             got = _wait_for_token(server, port)
-        if server.returncode == ILLEGAL:
+        if server.code in ILLEGAL:
             raise _other_cpu(binary)
         if got:
             return []
-        os.lseek(log, 0, os.SEEK_SET)
-        with open(log, encoding="utf-8", errors="replace", closefd=False) as file:
-            said = sentence("", sandbox.after_begin(file.read()))
-        return [f"Whether {binary} runs on this CPU could not be tried: {said}"]
-    finally:
-        os.close(model)
-        os.close(log)
+        with open(log, encoding="utf-8", errors="replace") as said:
+            return [f"Whether {binary} runs on this CPU could not be tried: {sentence('', said.read())}"]
 
 
-def _wait_for_token(server: subprocess.Popen[bytes], port: int) -> bool:
+def _wait_for_token(server: Running, port: int) -> bool:
     """Ask until a token comes, the server ends, or the time is up."""
     import http.client
 
     end = time.monotonic() + SECONDS
-    while time.monotonic() < end and server.poll() is None:
+    while time.monotonic() < end and not server.ended():
         asked = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
         with suppress(OSError, http.client.HTTPException):
             asked.request(

@@ -4,20 +4,23 @@
 
 """Runs a program that may be hostile or broken behind the walls of the unit that will run it, never as root.
 
-A transient unit of systemd has the very settings of the real one: its user, its view of the files, its system calls. So
-what it cannot read or run there, the real one cannot either, and that is known before a running server is stopped.
-Source: systemd-run(1), timeout(1).
+A unit that is there for the moment only has the very settings of the real one: its user, its view of the files, its
+system calls. So what it cannot read or run, the real one cannot either, and that is known before a running server is
+stopped. It is made of a file in /run, and not by systemd-run(1), which needs D-Bus to bring an answer back.
+Source: systemd.service(5); systemd.exec(5), "Process exit codes".
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import tempfile
 from contextlib import contextmanager, suppress
 
 from ..._errors import TuningError
-from ..._io import command
+from ..._io import command, textfile
 from ..._io.command import Done
+from ..._notation import systemd
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,85 +31,131 @@ if TYPE_CHECKING:
     #: Lines of the section [Service]. None: without walls, for tools that measure builds of their own.
     Walls = Optional[Sequence[str]]
 
-#: The shell says that it has begun, so that what systemd says for itself is known, and makes 128 and its number of a
-#: signal, which to systemd-run is a 1.
-BEGUN = "sovereign-epyc: behind the walls"
-SHELL = ("/bin/sh", "-c", 'echo "$0" >&2; "$@"; exit $?', BEGUN)
-#: What timeout(1) says of a program that it ended, by its first and by its second signal.
-ENDED = (124, 137)
-LIMITS = ("LimitCORE=0", "TimeoutStopSec=5", "Environment=LC_ALL=C")
+#: Where units are that are there for the moment only; it is not there where systemd has not booted the host.
+FOLDER = "/run/systemd/system"
+#: What systemd and we share beside: /tmp may be another one for it.
+ROOM = "/run"
+#: Beyond the time that a program has, so that systemd's own end comes first.
+MARGIN = 30
+PROPERTIES = "Result,ExecMainCode,ExecMainStatus"
+#: ExecMainCode, as si_code of waitid(2), of a program that ended by itself.
+EXITED = "1"
+#: What systemd says of a program that never began, and the one of them that is about its file.
+NOT_BEGUN, NOT_EXECUTED = range(200, 246), 203
 _numbers = itertools.count(1)
 
 
 def attempt(walls: Walls, words: Sequence[str], seconds: float) -> Done:
-    """Run a program to its end behind the walls; a failure of it is an answer too. A signal is 128 and its number.
+    """Run a program to its end behind the walls; a failure of it is an answer too.
 
     TuningError when it had to be stopped after ``seconds``, or when systemd cannot raise the walls here.
     """
-    # systemd itself may not answer, and then nothing else would end this.
-    done = command.attempt([*around(walls, _name(), seconds), *within(words, seconds)], seconds + 30)
-    err = after_begin(done.err)
-    if done.code in ENDED:
-        raise TuningError(f"'{' '.join(words[:2])}' had not ended after {seconds:g} seconds, and was stopped.")
-    return Done(done.code, done.out, err)
+    if walls is None:
+        return command.attempt(words, seconds)
+    with room(walls) as folder:
+        out, err = (os.path.join(folder, name) for name in ("out", "err"))
+        with _unit(walls, words, seconds, {"Input": "null", "Output": f"file:{out}", "Error": f"file:{err}"}) as name:
+            started = command.attempt(["systemctl", "start", name], seconds + MARGIN)
+            code = 0 if started.code == 0 else _code(name, words, seconds, started.err)
+        return Done(code, textfile.read(out) or "", textfile.read(err) or "")
+
+
+class Running:
+    """A program that runs behind the walls; ``code`` is how it ended, None while it runs."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.code: int | None = None
+
+    def ended(self) -> bool:
+        """Return whether it has ended."""
+        return self.process.poll() is not None
 
 
 @contextmanager
-def running(
-    walls: Walls, words: Sequence[str], seconds: float, source: int, log: int
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program behind the walls until the block ends, with these file descriptors as its input and its log."""
+def running(walls: Walls, words: Sequence[str], seconds: float, source: str, log: str) -> Iterator[Running]:
+    """Run a program behind the walls until the block ends, with these files as its standard input and its log.
+
+    TuningError behind the block when systemd cannot raise the walls here.
+    """
     # Imported here because most runs of the engine start no server.
     import subprocess
 
-    name = _name()
-    # The engine runs on the host without Ansible too, so it has no run_command to call.
-    process = subprocess.Popen(  # pylint: disable=ansible-bad-function
-        [*around(walls, name, seconds), *within(words, seconds)],
-        env={**os.environ, "PATH": command.PATH},
-        stdin=source,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            if walls is None:
-                os.killpg(process.pid, 9)
-            else:
-                with suppress(TuningError):  # It has just ended by itself.
-                    command.run(["systemctl", "kill", "--signal=KILL", name])
-        process.wait()
-
-
-def within(words: Sequence[str], seconds: float) -> list[str]:
-    """Return the command that runs a program for so long at most, and keeps the signal that ended it."""
-    return [*SHELL, "/usr/bin/timeout", "--foreground", "--kill-after=2", str(seconds), *words]
-
-
-def around(walls: Walls, name: str, seconds: float) -> list[str]:
-    """Return the command that runs another one behind the walls, with its own standard input and output."""
-    if walls is None:
-        return []
-    lines = [*LIMITS, f"RuntimeMaxSec={seconds + 10}", *walls]
-    # Over the bus there are no specifiers, so that a percent sign is itself.
-    properties = [f"--property={line.replace('%%', '%')}" for line in lines]
-    return ["systemd-run", "--quiet", "--collect", "--wait", "--pipe", f"--unit={name}", *properties, "--"]
-
-
-def after_begin(said: str) -> str:
-    """Return what a program said itself. TuningError when it never began, because systemd could not raise the walls."""
-    before, begun, after = said.partition(f"{BEGUN}\n")
-    if not begun:
-        words = " ".join(before.split()) or "nothing; its journal may say more"
-        raise TuningError(
-            "systemd cannot try the server behind the walls of its unit (systemd-run). Look at user and unit_settings. "
-            f"It says {words}"
+    stdio = {"Input": f"file:{source}", "Output": f"append:{log}", "Error": "inherit"}
+    with _unit(walls, words, seconds, stdio) as name, open(source, "rb") as given, open(log, "ab") as said:
+        # The engine runs on the host without Ansible too, so it has no run_command to call.
+        process = subprocess.Popen(  # pylint: disable=ansible-bad-function
+            words if walls is None else ["systemctl", "start", name],
+            env={**os.environ, "PATH": command.PATH, "LC_ALL": "C"},
+            stdin=given,
+            stdout=said if walls is None else subprocess.DEVNULL,
+            stderr=said if walls is None else subprocess.DEVNULL,
         )
-    return after
+        one = Running(process)
+        try:
+            yield one
+        finally:
+            if not one.ended():
+                if walls is None:
+                    process.kill()
+                else:
+                    with suppress(TuningError):  # It has just ended by itself.
+                        command.run(["systemctl", "kill", "--signal=KILL", name])
+            process.wait()
+        one.code = process.returncode if walls is None or process.returncode == 0 else _code(name, words, seconds, "")
 
 
-def _name() -> str:
-    return f"sovereign-epyc-try-{os.getpid()}-{next(_numbers)}.service"
+@contextmanager
+def room(walls: Walls) -> Iterator[str]:
+    """Make a folder for what goes into a trial and comes out, which only root can enter."""
+    with tempfile.TemporaryDirectory(prefix="sovereign-epyc-", dir=None if walls is None else ROOM) as folder:
+        yield folder
+
+
+@contextmanager
+def _unit(walls: Walls, words: Sequence[str], seconds: float, stdio: dict[str, str]) -> Iterator[str]:
+    """Have systemd know a unit that runs a program once; yield its name."""
+    name = f"sovereign-epyc-try-{os.getpid()}-{next(_numbers)}.service"
+    if walls is None:
+        yield name
+        return
+    if not os.path.isdir(FOLDER):
+        raise TuningError(f"There is no {FOLDER}: this host was not booted with systemd, and instances need it.")
+    lines = [
+        "[Unit]\nDescription=Trial of a program of llama.cpp behind the walls of its unit\n\n[Service]\nType=oneshot",
+        *(f"Standard{kind}={value}" for kind, value in stdio.items()),
+        f"ExecStart={systemd.command(words[0], words[1:])}",
+        *(f"TimeoutStartSec={seconds:g}", "TimeoutStopSec=5", "LimitCORE=0", "Environment=LC_ALL=C"),
+        *walls,
+    ]
+    path = os.path.join(FOLDER, name)
+    textfile.replace(path, "\n".join([*lines, ""]))
+    try:
+        yield name
+    finally:
+        textfile.remove(path)
+        with suppress(TuningError):  # Of one that did not fail there is nothing to forget.
+            command.run(["systemctl", "reset-failed", name])
+
+
+def _code(name: str, words: Sequence[str], seconds: float, said: str) -> int:
+    """Return how a program of a unit that failed ended, negative for a signal; TuningError when it is not known."""
+    rows = command.run(["systemctl", "show", f"--property={PROPERTIES}", name]).splitlines()
+    found = dict(row.partition("=")[::2] for row in rows)
+    status = int(found.get("ExecMainStatus") or 0)
+    if found.get("Result") == "timeout":
+        raise TuningError(f"'{' '.join(words[:2])}' had not ended after {seconds:g} seconds, and was stopped.")
+    if status and found.get("ExecMainCode") != EXITED:
+        return -status
+    if status == NOT_EXECUTED:
+        raise TuningError(
+            f"{words[0]} cannot be executed behind the walls of its unit (203/EXEC). Its user may not enter a folder "
+            "on the way to it, or not execute it, or it is not for this machine. Change its mode, or take another."
+        )
+    if status and status not in NOT_BEGUN:
+        return status
+    why = f"exit code {status}, see systemd.exec(5)" if status else " ".join(said.split()) or "it says nothing"
+    raise TuningError(
+        f"systemd cannot raise the walls of the unit, to try {words[0]} behind them: {why}. Look at user and at "
+        f"unit_settings; 'journalctl -u {name}' may say more."
+    )

@@ -4,7 +4,7 @@
 
 """The unit files of a planned instance, as systemd reads them. Nothing is written here.
 
-Source: systemd.service(5), systemd.exec(5), systemd.resource-control(5), and systemd.syntax(7) for quoting.
+Source: systemd.service(5), systemd.exec(5), systemd.resource-control(5).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 from ..._io.paths import COMMAND, SERVICE, UNIT_FOLDER
 from ..._notation import cpulist
 from ..._notation.gguf_parts import parts_of
+from ..._notation.systemd import command, quote
 from ..plan import settings
 from ..plan.memory import staging_folder
 from ..plan.names import key_path
@@ -22,22 +23,17 @@ from ..plan.options import LOOPBACK
 from ..plan.pins import GOMP, STRICT
 from . import timing, walls
 from .installed import HEAD, SECTION
-from .walls import HARDENING, quote
+from .walls import HARDENING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..plan.options import Options
     from ..plan.service import Placement, Rpc, Service
 
 RPC_SERVER = "ggml-rpc-server"
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-
-
-def command(program: str, words: Iterable[str]) -> str:
-    """Return a command line; systemd puts no variables into the name of the program."""
-    return " ".join([quote(program, variables=False), *map(quote, words)])
 
 
 def unit_files(

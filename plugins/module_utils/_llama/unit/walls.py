@@ -4,13 +4,12 @@
 
 """What keeps the program of a unit in: lines of the section [Service], for units and for trials of their program.
 
-Source: systemd.exec(5), systemd.resource-control(5), and systemd.syntax(7) for quoting.
+Source: systemd.exec(5), systemd.resource-control(5).
 """
 
 from __future__ import annotations
 
-import re
-
+from ..._notation.systemd import quote
 from ..plan.options import LOOPBACK
 from ..plan.settings import lines
 from .reach import folders_to_show
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
     from ..plan.options import Options
 
-#: Words that mean the same without quotes.
-PLAIN = re.compile(r"[][A-Za-z0-9_./:,=@+-]+\Z")
 #: What every one of our services is denied. It keeps the calls by which threads choose their CPUs, and no others of
 #: @resources; /proc/meminfo must be there, where glibc reads the size of huge pages.
 HARDENING = (
@@ -69,23 +66,6 @@ DOORS = frozenset(
         *("LimitAS", "LimitDATA", "LimitMEMLOCK", "LimitNOFILE", "SELinuxContext", "AppArmorProfile"),
     )
 )
-
-
-def quote(word: str, variables: bool = True) -> str:
-    """Return a word as systemd gives it back unchanged; ``variables`` where it would put those of a service in."""
-    if PLAIN.match(word):
-        return word
-    text = ""
-    for char in word:
-        if char in '\\"':
-            text += f"\\{char}"
-        elif ord(char) < 32 or ord(char) == 127:
-            text += f"\\x{ord(char):02x}"
-        elif char == "%" or (char == "$" and variables):
-            text += char * 2
-        else:
-            text += char
-    return f'"{text}"'
 
 
 def user(options: Options) -> list[str]:

@@ -83,7 +83,8 @@ def test_a_plan_that_shrank_says_why(tree: hosts.Host) -> None:
     found = survey(tree)
     assert not found.clean
     (one,) = [one for one in found.findings() if one.addresses == ["plan:draft"]]
-    assert (one.what, one.wanted, one.found, one.status) == ("CPUs of the role draft", "1-3,5-7", "1-3", "unsupported")
+    assert (one.what, one.wanted, one.found, one.at_boot) == ("CPUs of the role draft", "1-3,5-7", "1-3", "1-3,5-7")
+    assert (one.layer, one.status, one.repair) == ("sysfs", "drift", "chcpu --enable 5-7"), "no run brings them back"
     assert one.reason.startswith("draft is without CPU 5-7, which is offline. Bring each back with ")
 
 

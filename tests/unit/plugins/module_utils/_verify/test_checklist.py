@@ -220,6 +220,15 @@ def test_a_host_without_systemd_is_unknown(tree: hosts.Host, monkeypatch: pytest
     assert (item.verdict, item.sentence) == ("unknown", "'systemctl show' failed.")
 
 
+def test_a_role_without_some_of_its_cpus_is_wrong(tree: hosts.Host) -> None:
+    """Every setting is as planned then; drift says the same."""
+    assert "cpus" not in check(tree, [])
+    tree.offline("5-7")
+    item = check(tree, [])["cpus"]
+    assert (item.verdict, item.clean) == ("wrong", False)
+    assert item.sentence.startswith("verify is without CPU 5-7, which is offline. Bring each back with ")
+
+
 def threads(tree: hosts.Host, *where: tuple[str, int]) -> None:
     """Put a service whose threads may run on some CPUs and were last on one."""
     tree.put("/sys/fs/cgroup/system.slice/llama.service/cgroup.procs", "100")

@@ -104,6 +104,13 @@ ansible_facts:
             - C(cannot) maps a layer to the reason that it cannot be had on this host. V(prefetch) is in it also
               where registers can only be read, which may hold what is asked of them already.
           type: dict
+remarks:
+  description:
+    - What a person should know of the plan, also as warnings. That a role is without CPUs that are offline, that an
+      amount was rounded, or that housekeeping takes a core of each L3 domain where the BIOS makes nodes of those.
+  returned: always
+  type: list
+  elements: str
 stored:
   description: The requests that are stored on the host for its boot service, as C(KNOB/LABEL).
   returned: always
@@ -161,6 +168,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     plan = planner.plan(Intent.parse(params), top)
     return {
         "ansible_facts": {"epyc": planner.facts(params, plan, top)},
+        "remarks": plan.remarks,
         "stored": sorted(stored(Store(fs.root, read_only=True))[1]),
         "text": plan_text.render(plan, top),
     }

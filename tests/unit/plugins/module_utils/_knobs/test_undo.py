@@ -81,7 +81,8 @@ def test_what_a_knob_remarks_when_it_puts_something_back_is_told(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.tune()
-    monkeypatch.setattr(type(KNOBS["sysfs"].build(machine.host, {})[0]), "remarks", lambda knob: ["Mind this."])
+    for knob in KNOBS["sysfs"].build(machine.host, {}):
+        monkeypatch.setattr(type(knob), "remarks", lambda knob: ["Mind this."])
     done = machine.restore()
     assert (done.remarks, done.left) == (["Mind this."], [])
     assert machine.restore().remarks == []

@@ -212,6 +212,24 @@ def test_original_of_threads(guest, apply, service):
     assert guest.state() == before
 
 
+def test_original_of_purged_groups(guest, apply, service):
+    """A group of somebody else comes back with its monitors and its threads, and is still nobody's of ours."""
+    guest.run("mount -t resctrl resctrl /sys/fs/resctrl && mkdir /sys/fs/resctrl/foreign")
+    ids = sorted(threads(guest, service, 6))
+    guest.run("mkdir /sys/fs/resctrl/foreign/mon_groups/look && echo 12-15 >/sys/fs/resctrl/foreign/cpus_list")
+    guest.run(f"cd /sys/fs/resctrl/foreign; for id in {' '.join(ids)}; do echo $id >tasks; done")
+    guest.run(f"echo {ids[0]} >/sys/fs/resctrl/foreign/mon_groups/look/tasks")
+    before = guest.state()
+    apply(groups=[{"name": "new", "cpus": "1-3"}], purge="all")
+    guest.run("test ! -e /sys/fs/resctrl/foreign")
+    assert not guest.module("resctrl_schemata", state="original").get("failed")
+    assert guest.state() == before
+    assert set(guest.read("foreign", "tasks").split()) == set(ids)
+    assert guest.read("foreign", "mon_groups", "look", "tasks").split() == [ids[0]]
+    apply(groups=[{"name": "new", "cpus": "1-3"}], purge="own")
+    guest.run("test -d /sys/fs/resctrl/foreign")
+
+
 def test_plan_without_an_intent(guest):
     """No option has to be given; L3 amounts come only where they are asked for."""
     result = guest.module("epyc_plan")

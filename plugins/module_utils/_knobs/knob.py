@@ -43,12 +43,14 @@ class Knob:
     """The protocol. A knob of its own overrides wanted, read and write; the rest has defaults that suit most.
 
     ``prefix`` begins its addresses. ``lasting`` says that a setting outlives a reboot, as a boot parameter does; the
-    ledger keeps the original of such a one for longer. ``remembered`` is False for what has no original to go back to,
+    ledger keeps the original of such a one for longer. ``in_hardware`` says that it outlives a kernel that starts the
+    next one (kexec), as a register does. ``remembered`` is False for what has no original to go back to,
     and ``recorded`` where a lost ledger is no hindrance: for files of ours, which nothing was before.
     """
 
     prefix = ""
     lasting = False
+    in_hardware = False
     remembered = True
     recorded = True
 

@@ -5,7 +5,8 @@
 """The ledger: what every address held before this collection first wrote to it.
 
 Settings of the running kernel are gone with a reboot, and so are their originals: they are kept under the id of the
-boot they belong to. Originals of lasting settings, such as boot parameters, are kept until they are put back.
+boot they belong to. Originals of lasting settings, such as boot parameters, are kept until they are put back. Those of
+the hardware, such as registers, are gone with a reboot too, but not where one kernel started the next one (kexec).
 
 Nobody else knows the originals, so the ledger is kept in two files, of which one is enough.
 """
@@ -27,7 +28,12 @@ if TYPE_CHECKING:
 
 FILES = ("ledger.json", "ledger.copy.json")
 _ORIGINALS = {ANY: (str, type(None))}
-SHAPE = {"running": {"boot_id": str, "originals": _ORIGINALS}, "lasting": _ORIGINALS}
+RUNNING, HARDWARE, LASTING = "running", "hardware", "lasting"
+_OF_A_BOOT = {"boot_id": str, "originals": _ORIGINALS}
+SHAPE = {RUNNING: _OF_A_BOOT, HARDWARE: _OF_A_BOOT, LASTING: _ORIGINALS}
+#: What the kernel shows of the boot loader, shifted by four bits, where kexec was it.
+#: Source: Documentation/arch/x86/boot.rst (type_of_loader) and arch/x86/kernel/kexec-bzimage64.c of the Linux kernel.
+BOOT_LOADER, KEXEC = "/proc/sys/kernel/bootloader_type", 0xD
 
 
 class Ledger:
@@ -46,10 +52,10 @@ class Ledger:
 
     def originals(self) -> Settings:
         """Return the original of every address that was touched and not put back."""
-        data = self._load()
-        running = data.get("running", {})
-        mine: Settings = dict(running.get("originals", {})) if running.get("boot_id") == self._boot_id() else {}
-        mine.update(data.get("lasting", {}))
+        data = self._current()
+        mine: Settings = {}
+        for originals in (data[RUNNING]["originals"], data[HARDWARE]["originals"], data[LASTING]):
+            mine.update(originals)
         return mine
 
     def remember(self, knob: Knob, changes: Sequence[Change]) -> None:
@@ -69,16 +75,17 @@ class Ledger:
         along = {address: value for address, value in knob.along(changes).items() if address not in known}
         if new or along:
             data = self._current()
-            (data["lasting"] if knob.lasting else data["running"]["originals"]).update(new)
-            data["running"]["originals"].update(along)
+            mine = data[LASTING] if knob.lasting else data[HARDWARE if knob.in_hardware else RUNNING]["originals"]
+            mine.update(new)
+            data[RUNNING]["originals"].update(along)
             self._save(data)
 
     def forget(self, addresses: Iterable[str]) -> None:
         """Drop originals that were put back."""
         data = self._current()
         for address in addresses:
-            data["running"]["originals"].pop(address, None)
-            data["lasting"].pop(address, None)
+            for originals in (data[RUNNING]["originals"], data[HARDWARE]["originals"], data[LASTING]):
+                originals.pop(address, None)
         self._save(data)
 
     # The two files
@@ -154,10 +161,18 @@ class Ledger:
     def _current(self) -> dict[str, dict]:  # type: ignore[type-arg]
         """Return what is remembered, without originals of an earlier boot."""
         data = self._load()
-        running = data.get("running", {})
-        if running.get("boot_id") != self._boot_id():
-            running = {"boot_id": self._boot_id(), "originals": {}}
-        return {"running": {"originals": {}, **running}, "lasting": data.get("lasting", {})}
+        boot_id = self._boot_id()
+        current: dict[str, dict] = {LASTING: dict(data.get(LASTING, {}))}  # type: ignore[type-arg]
+        for name in (RUNNING, HARDWARE):
+            kept = data.get(name, {})
+            holds = kept.get("boot_id") == boot_id or (name == HARDWARE and self._by_kexec())
+            current[name] = {"boot_id": boot_id, "originals": dict(kept.get("originals", {})) if holds else {}}
+        return current
+
+    def _by_kexec(self) -> bool:
+        """Return whether another kernel started this one, so that no firmware has reset the registers in between."""
+        text = self.fs.find(BOOT_LOADER) or ""
+        return text.isdecimal() and int(text) >> 4 == KEXEC
 
     def _boot_id(self) -> str:
         return self.fs.read("/proc/sys/kernel/random/boot_id")

@@ -88,6 +88,7 @@ class Msr(Knob):
     """The bits."""
 
     prefix = "msr"
+    in_hardware = True
 
     def __init__(self, host: Host, settings: Sequence[Mapping[str, Any]], load: bool, allow_undocumented: bool) -> None:
         self.host = host

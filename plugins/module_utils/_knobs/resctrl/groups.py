@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from ..knob import Change, Settings
     from .request import Request
 
+#: Marks a group as made by us; the attribute lives and dies with the group.
+LABEL = "sovereign_epyc"
+#: The value of a group that somebody else made, beside PRESENT of ours: an undo makes it again without our mark.
+FOREIGN = "foreign"
+TASKS = "tasks"
 UNMOUNTED = (
     "Somebody unmounted resctrl while this ran, and all groups and masks ended with that. 'site.yml --tags cat' mounts "
     "it and makes them anew."
@@ -89,20 +94,27 @@ class Groups(Knob):
                 found.update(self._read_group(name))
         return found
 
+    def _is_ours(self, group: str) -> bool:
+        return self.fs.read_label(self._path(group), LABEL) is not None
+
     def _read_group(self, name: str) -> Settings:
-        found: Settings = {address(name): PRESENT}
+        found: Settings = {address(name): PRESENT if name == "default" or self._is_ours(name) else FOREIGN}
         for resource, row in resctrl.parse_schemata(self.fs.find(self._path(name, "schemata")) or "").items():
             found.update({address(name, resource, str(domain)): value for domain, value in row.items()})
         found[address(name, "cpus")] = self.fs.find(self._path(name, "cpus_list"))
         found[address(name, "mode")] = self.fs.find(self._path(name, "mode"))
-        for monitor in self.fs.names(self._path(name, "mon_groups")):
+        for monitor, cpus in self._monitors(name).items():
             found[address(name, "mon", monitor)] = PRESENT
-            cpus = self.fs.find(self._path(name, "mon_groups", monitor, "cpus_list"))
             found[address(name, "mon", monitor, "cpus")] = cpus
         return found
 
-    def _tasks(self, group: str) -> set[int]:
-        return {int(line) for line in (self.fs.find(self._path(group, "tasks")) or "").split()}
+    def _monitors(self, group: str) -> dict[str, str | None]:
+        """Return the CPUs of each monitor group of a group."""
+        names = self.fs.names(self._path(group, "mon_groups"))
+        return {name: self.fs.find(self._path(group, "mon_groups", name, "cpus_list")) for name in names}
+
+    def _tasks(self, group: str, *more: str) -> set[int]:
+        return {int(line) for line in (self.fs.find(self._path(group, *more, TASKS)) or "").split()}
 
     # Writing
 
@@ -137,9 +149,9 @@ class Groups(Knob):
         for change in changes:
             self._tell(self._path(split(change.address)[0], file), f"{change.after}\n")
 
-    def _assign(self, group: str, tasks: Iterable[int]) -> None:
+    def _assign(self, folder: str, tasks: Iterable[int]) -> None:
         for task in sorted(tasks):
             try:
-                self._tell(self._path(group, "tasks"), f"{task}\n")
+                self._tell(f"{folder}/{TASKS}", f"{task}\n")
             except Absent:
                 continue  # The thread has ended since it was listed.

@@ -6,7 +6,8 @@
 
 Addresses: per control group ``resctrl:NAME``, ``resctrl:NAME/L3/ID`` (also L3CODE, L3DATA, MB and
 SMBA), ``resctrl:NAME/cpus``, ``resctrl:NAME/mode``, ``resctrl:NAME/tasks_of/UNIT``; per monitor group
-``resctrl:NAME/mon/MONITOR`` and ``resctrl:NAME/mon/MONITOR/cpus``. The root group is called default.
+``resctrl:NAME/mon/MONITOR`` and ``resctrl:NAME/mon/MONITOR/cpus``. Of a group that is removed, ``resctrl:NAME/tasks``
+and ``resctrl:NAME/mon/MONITOR/tasks`` are its threads. The root group is called default.
 Source: Documentation/filesystems/resctrl.rst and fs/resctrl of the Linux kernel.
 """
 
@@ -18,9 +19,9 @@ from ..._kernel.resctrl import address, split
 from ..._notation import cpulist
 from ..._notation.masks import parse_mask
 from ..knob import L3_DOMAIN, Change, Knob
-from . import way_back
-from .expand import Expansion
-from .groups import Groups
+from . import recorded, way_back
+from .expand import PRESENT, Expansion
+from .groups import FOREIGN, LABEL, TASKS, Groups
 from .mount import MOUNT, ResctrlMount
 from .request import parse
 from .threads import Threads, why_not
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..knob import Settings, Words
     from .request import Request
-
-#: Marks a group as made by us; the attribute lives and dies with the group.
-LABEL = "sovereign_epyc"
-
 
 TITLES = {
     "L3": "L3 share",
@@ -75,6 +72,8 @@ def describe(rest: str) -> Words:
         return f"threads of {key} in group {group}", "", None
     if kind == "mon":
         return f"monitor group {key} of group {group}", "", None
+    if kind == TASKS:
+        return f"threads of group {group}", "", None
     what = f"{TITLES.get(kind, kind)} of group {group}"
     return (what, L3_DOMAIN, int(key)) if key.isdecimal() else (what, "", None)
 
@@ -95,7 +94,6 @@ class Resctrl(Groups):
     def __init__(self, host: Host, request: Callable[[], Request], mount_options: Sequence[str]) -> None:
         super().__init__(host, request, mount_options)
         self._monitored: dict[str, dict[str, set[int]]] = {}
-        self._removed: dict[str, tuple[set[int], str | None]] = {}
 
     # The protocol
 
@@ -117,12 +115,23 @@ class Resctrl(Groups):
         """Return the groups that have our label."""
         self._read_all()
         names = self._groups()[1:] if self.able.mount_point else []
-        return [address(name) for name in names if self.fs.read_label(self._path(name), LABEL) is not None]
+        return [address(name) for name in names if self._is_ours(name)]
 
     def read(self, addresses: Iterable[str]) -> Settings:
         """Return the settings asked for; all None where resctrl is not mounted."""
+        addresses = list(addresses)
         found = self._read_all()
+        threads = [name for name in addresses if _are_tasks(name) and self.parent(name) in found]
+        found.update({name: self._tasks_text(name) for name in threads})
         return {name: found.get(name) for name in addresses}
+
+    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """A group is there or not, whoever made it; of threads that were in one, those that still live are."""
+        if not split(address)[1] or wanted is None or found is None:
+            return (wanted is None) == (found is None)
+        if _are_tasks(address):
+            return recorded.alive(self.fs, wanted) <= recorded.alive(self.fs, found)
+        return wanted == found
 
     def wanted(self) -> Settings:
         """Expand the request for this host, refusing what cannot be had here."""
@@ -130,7 +139,11 @@ class Resctrl(Groups):
         if self.able.mount_point is None:
             self.able.expect(tuple(self.mount_options))
         request = self.request()
-        expansion = Expansion(request, self.host.topology, self.able, found, self._gone(request, found))
+        gone = self._gone(request, found)
+        # Threads of these fall to the default group, so where they were is a setting of this run too.
+        holders = [name for name in found if split(name)[0] in gone and found[name] in (PRESENT, FOREIGN)]
+        found.update({f"{name}/{TASKS}": self._tasks_text(f"{name}/{TASKS}") for name in holders})
+        expansion = Expansion(request, self.host.topology, self.able, found, gone)
         wanted = expansion.wanted()
         for unit in (unit for group in request.every() for unit in group.tasks_of):
             reason = why_not(self.host, unit)
@@ -146,12 +159,12 @@ class Resctrl(Groups):
             by_kind.setdefault(split(change.address)[1], []).append(change)
         for change in by_kind.get("", []):
             if change.after is None:
-                self._remove(split(change.address)[0])
+                self.fs.rmdir(self._path(split(change.address)[0]))
         modes = [change for change in by_kind.get("mode", []) if change.after]
         self._set_all("mode", [change for change in modes if change.after == "shareable"])
         for change in by_kind.get("", []):
             if change.after is not None:
-                self._make(split(change.address)[0])
+                self._make(split(change.address)[0], ours=change.after != FOREIGN)
         self._write_schemata(
             [change for kind, some in by_kind.items() if kind in resctrl.RESOURCES for change in some if change.after]
         )
@@ -159,13 +172,22 @@ class Resctrl(Groups):
         cpus = [change for change in by_kind.get("cpus", []) if split(change.address)[0] != "default"]
         self._write_cpus([change for change in cpus if change.after is not None])
         self._set_all("mode", [change for change in modes if change.after != "shareable"])
+        # A monitor group takes threads of its own group only.
+        for change in by_kind.get(TASKS, []):
+            self._assign(self._path(split(change.address)[0]), recorded.alive(self.fs, change.after))
         self._write_monitors(by_kind.get("mon", []))
+
+    def _tasks_text(self, name: str) -> str:
+        """Return the threads of a group or monitor group, by the address of these."""
+        group, kind, key = split(name)
+        more = ("mon_groups", key.partition("/")[0]) if kind == "mon" else ()
+        return recorded.text_of(self.fs, self._tasks(group, *more))
 
     def _gone(self, request: Request, found: Settings) -> set[str]:
         """Names of the groups to remove: those asked to be absent, and those that the purge covers."""
         gone = {group.name for group in request.groups if not group.present}
         for name in {split(name)[0] for name in found} - {"default"} - request.named():
-            ours = self.fs.read_label(self._path(name), LABEL) is not None
+            ours = found[address(name)] == PRESENT
             if request.purge == "all" or (request.purge == "own" and ours):
                 gone.add(name)
         return gone
@@ -180,9 +202,8 @@ class Resctrl(Groups):
         for change in changes:
             group = split(change.address)[0]
             if group not in self._monitored:
-                names = self.fs.names(self._path(group, "mon_groups"))
-                texts = {name: self.fs.find(self._path(group, "mon_groups", name, "cpus_list")) for name in names}
-                self._monitored[group] = {name: set(cpulist.parse(text or "")) for name, text in texts.items()}
+                there = self._monitors(group).items()
+                self._monitored[group] = {name: set(cpulist.parse(text or "")) for name, text in there}
             self._set_all("cpus_list", [change])
             for name, cpus in self._monitored[group].items():
                 left = cpus.intersection(cpulist.parse(change.after or ""))
@@ -190,22 +211,14 @@ class Resctrl(Groups):
                 if left and self.fs.is_dir(path):
                     self._tell(f"{path}/cpus_list", f"{cpulist.render(left)}\n")
 
-    def _make(self, name: str) -> None:
+    def _make(self, name: str, ours: bool) -> None:
         path = self._path(name)
         try:
             self.fs.mkdir(path)
         except (Absent, Refused) as error:
             raise self._explained(error) from None
-        tasks, label = self._removed.pop(name, (set(), "made by sovereign.epyc"))
-        if label is not None:
-            self.fs.label(path, LABEL, label)
-        self._assign(name, tasks)
-
-    def _remove(self, name: str) -> None:
-        # Its threads fall to the default group; remembered with its owner, so that an undone removal is exact.
-        path = self._path(name)
-        self._removed[name] = (self._tasks(name), self.fs.read_label(path, LABEL))
-        self.fs.rmdir(path)
+        if ours:
+            self.fs.label(path, LABEL, "made by sovereign.epyc")
 
     def _write_schemata(self, changes: Sequence[Change]) -> None:
         """One write a group, which the kernel takes whole or not at all.
@@ -230,13 +243,21 @@ class Resctrl(Groups):
     def _write_monitors(self, changes: Iterable[Change]) -> None:
         for change in changes:
             group, dummy, rest = split(change.address)
-            name, cpus, dummy = rest.partition("/")
+            name, dummy, what = rest.partition("/")
             path = self._path(group, "mon_groups", name)
             if not self.fs.is_dir(self._path(group)):
                 continue  # Gone with the group that it belonged to.
-            if not cpus and change.after is None:
+            if not what and change.after is None:
                 self.fs.rmdir(path)
-            elif not cpus:
+            elif not what:
                 self.fs.mkdir(path)
+            elif what == TASKS:
+                self._assign(path, recorded.alive(self.fs, change.after))
             elif change.after is not None:
                 self._tell(f"{path}/cpus_list", f"{change.after}\n")
+
+
+def _are_tasks(address: str) -> bool:
+    """Return whether an address is that of the threads that a group or a monitor group has."""
+    dummy, kind, key = split(address)
+    return kind == TASKS or (kind == "mon" and key.endswith(f"/{TASKS}"))

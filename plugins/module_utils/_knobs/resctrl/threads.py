@@ -113,7 +113,7 @@ class Threads(Groups):
             # Only the run that moved them knows where they were; any other takes the group that threads are born in.
             homes = {**dict.fromkeys(self._tasks(group), "default"), **self._group_of_task}
             for task in (self._threads_of(unit) or set()) & homes.keys():
-                self._assign(homes[task], [task])
+                self._assign(self._path(homes[task]), [task])
             return
         for name in self._groups():
             self._group_of_task.update(dict.fromkeys(self._tasks(name), name))
@@ -121,4 +121,4 @@ class Threads(Groups):
             left = threads_of(self.fs, unit) - self._tasks(group)
             if not left:
                 return
-            self._assign(group, left)
+            self._assign(self._path(group), left)

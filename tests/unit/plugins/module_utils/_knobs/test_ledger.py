@@ -70,7 +70,9 @@ def file(ledger: Ledger, turn: int) -> Path:
 
 
 def test_both_files_hold_the_same(ledger: Ledger) -> None:
-    assert json.loads(file(ledger, 0).read_text()) == {"format": 1, "running": RUNNING, "lasting": {}}
+    hardware = {"boot_id": BOOT, "originals": {}}
+    expected = {"format": 1, "running": RUNNING, "hardware": hardware, "lasting": {}}
+    assert json.loads(file(ledger, 0).read_text()) == expected
     assert file(ledger, 1).read_text() == file(ledger, 0).read_text()
     assert ledger.flaw() == ""
 
@@ -113,6 +115,38 @@ def test_both_gone_though_requests_are_stored(ledger: Ledger) -> None:
     assert ledger.is_lost()
     with pytest.raises(TuningError, match=r"ledger\.json is gone\. .*there is no whole copy"):
         ledger.originals()
+
+
+class Register(Quiet):
+    """A knob of what no kernel resets."""
+
+    in_hardware = True
+
+
+@pytest.mark.parametrize(
+    ("loader", "left"),
+    [
+        ("208", {"r:a": "0"}),  # kexec
+        ("114", {}),  # GRUB
+        ("", {}),
+    ],
+)
+def test_originals_of_registers_outlive_a_kexec(tmp_path: Path, ledger: Ledger, loader: str, left: Any) -> None:
+    """The kernel that comes next finds the registers as they were, and its own settings anew."""
+    ledger.remember(Register(), [Change("r:a", "0", "1")])
+    assert ledger.originals() == {"x:a": "1", "r:a": "0"}
+    for boot in ("second-boot", "third-boot"):
+        (tmp_path / "proc/sys/kernel/random/boot_id").write_text(f"{boot}\n")
+        (tmp_path / "proc/sys/kernel/bootloader_type").write_text(f"{loader}\n")
+        later = Ledger(ledger.store, ledger.fs)
+        assert later.originals() == left
+        later.begin()
+        later.remember(Register(), [Change("r:a", "1", "0"), Change("r:b", "0", "1")])
+        left = {"r:a": "1", **left, "r:b": "0"}
+        assert later.originals() == left
+        left = left if loader == "208" else {}
+    later.forget(["r:a", "r:b"])
+    assert later.originals() == {}
 
 
 def test_what_an_older_version_wrote_is_read_and_gets_a_copy(ledger: Ledger) -> None:

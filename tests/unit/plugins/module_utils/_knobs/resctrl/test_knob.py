@@ -19,6 +19,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, BadRequest, Refused, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl import parse_schemata, render_schemata
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome, converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
@@ -54,10 +55,13 @@ class Tree(hosts.TreeFS):
     def write(self, path: str, text: str) -> None:
         self._note("write", path, text)
         if path.endswith("/tasks"):
-            for tasks in Path(self._real(HOME)).rglob("tasks"):
-                tasks.write_text("".join(f"{task}\n" for task in tasks.read_text().split() if task != text.strip()))
+            self._move(Path(self._real(path)), text.strip())
+        elif path.endswith("/schemata"):
             real = Path(self._real(path))
-            real.write_text(real.read_text() + text)
+            table = parse_schemata(real.read_text())
+            for resource, row in parse_schemata(text).items():
+                table.setdefault(resource, {}).update(row)
+            real.write_text(render_schemata(table))
         elif path.endswith("cpus_list"):
             Path(self._real(path)).write_text(text)
             self._clear_monitors(Path(self._real(path)).parent, set(cpulist.parse(text)))
@@ -81,7 +85,19 @@ class Tree(hosts.TreeFS):
 
     def rmdir(self, path: str) -> None:
         self._note("remove", path)
+        for task in Path(self._real(path), "tasks").read_text().split():
+            self._move(Path(self._real(HOME), "tasks"), task)
+        self.labels.pop(path, None)
         shutil.rmtree(self._real(path))
+
+    def _move(self, tasks: Path, task: str) -> None:
+        """Have a thread in one group, and in at most one monitor group, which is one of that group."""
+        group = tasks.parents[2] if tasks.parent.parent.name == "mon_groups" else tasks.parent
+        for other in Path(self._real(HOME)).rglob("tasks"):
+            if other.parent != group:
+                other.write_text("".join(f"{one}\n" for one in other.read_text().split() if one != task))
+        for one in {tasks, group / "tasks"}:
+            one.write_text("".join(f"{each}\n" for each in {*one.read_text().split(), task}))
 
     def label(self, path: str, name: str, value: str) -> None:
         self.labels[path] = value
@@ -210,17 +226,42 @@ def test_masks_do_not_overlap_on_the_way_where_a_group_is_exclusive(machine: Mac
     ]
 
 
-def test_a_removed_group_that_is_made_again_has_its_threads_and_its_owner(machine: Machine) -> None:
-    machine.group("/old", "", "f", tasks=[40])
-    machine.fs.labels[f"{HOME}/old"] = OWN
-    knob = machine.knob()
-    knob.read([])
-    for name in ("old", "theirs"):
-        knob.write([Change(f"resctrl:{name}", "present", None)])
-        machine.fs.labels.pop(f"{HOME}/{name}", None)
-        knob.write([Change(f"resctrl:{name}", None, "present")])
-    assert machine.fs.read(f"{HOME}/old/tasks").split() == ["40"]
-    assert machine.fs.labels == {f"{HOME}/draft": OWN, f"{HOME}/old": OWN}
+def live(machine: Machine, *tasks: int) -> None:
+    """Have threads, each with the time of its start."""
+    for task in tasks:
+        machine.tree.put(f"/proc/{task}/stat", f"{task} (a name) S " + " ".join(["0"] * 18) + f" {task * 100} 0")
+
+
+def tasks_of(machine: Machine, name: str) -> list[str]:
+    return sorted(machine.fs.read(f"{HOME}{name}/tasks").split())
+
+
+@pytest.mark.parametrize("later", ["in the same run", "in another run"])
+def test_an_undone_purge_gives_back_groups_threads_and_marks(machine: Machine, later: str) -> None:
+    """Not those that have ended since, nor one that got the id of such a one."""
+    machine.tree.put("/proc/sys/kernel/random/boot_id", "1-2-3")
+    machine.tree.put(f"{HOME}/theirs/mon_groups/look/cpus_list", "")
+    machine.tree.put(f"{HOME}/theirs/mon_groups/look/tasks", "41")
+    machine.tree.put(f"{HOME}/theirs/tasks", "40\n41\n42\n43")
+    live(machine, 30, 40, 41, 42, 43)
+    if later == "in the same run":
+        machine.fs.refused = "exclusive"
+        with pytest.raises(Refused, match="What this run had changed was put back"):
+            apply(machine, groups=[{"name": "new", "mode": "exclusive"}], purge="all")
+        assert tasks_of(machine, "/theirs") == ["40", "41", "42", "43"]
+    else:
+        done = apply(machine, groups=[{"name": "new"}], purge="all")
+        assert done.diff()["before"]["resctrl:theirs"] == "foreign"
+        assert done.diff()["before"]["resctrl:theirs/tasks"] == "40:4000,41:4100,42:4200,43:4300"
+        assert tasks_of(machine, "") == ["1", "20", "30", "40", "41", "42", "43"]
+        machine.tree.drop("/proc/42/stat")
+        machine.tree.put("/proc/43/stat", machine.fs.read("/proc/43/stat").replace("4300", "9999"))
+        undo(machine)
+        assert tasks_of(machine, "/theirs") == ["40", "41"]
+        assert not machine.fs.is_dir(f"{HOME}/new")
+    assert tasks_of(machine, "/theirs/mon_groups/look") == ["41"]
+    assert tasks_of(machine, "/draft") == ["30"]
+    assert machine.fs.labels == {f"{HOME}/draft": OWN}
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_killed_at_thirty_random_moments(host):
     kept = {"intent": INTENT, "requests": STORED}
     ends = []
     for dummy in range(30):
-        verb, turn = moments.choice(["apply", "apply", "restore"]), moments.randrange(1, 140)
+        verb, turn = moments.choice(["apply", "apply", "restore"]), moments.randrange(1, 70)
         ends.append(host.programs.run(AMID.format(verb=verb, turn=turn, stored=kept)).returncode)
     assert ends.count(137) >= 15, f"most runs are to be killed before their end: {ends}"
     assert set(ends) <= {0, 137}, f"and no run fails by what a kill has left: {ends}"

@@ -42,6 +42,8 @@ PROPERTIES = "Result,ExecMainCode,ExecMainStatus"
 EXITED = "1"
 #: What systemd says of a program that never began, and the one of them that is about its file.
 NOT_BEGUN, NOT_EXECUTED = range(200, 246), 203
+#: What it writes lies in memory, so that it shall not write without end.
+LIMITS = ("TimeoutStopSec=5", "LimitCORE=0", "LimitFSIZE=16M", "Environment=LC_ALL=C")
 _numbers = itertools.count(1)
 
 
@@ -125,7 +127,8 @@ def _unit(walls: Walls, words: Sequence[str], seconds: float, stdio: dict[str, s
         "[Unit]\nDescription=Trial of a program of llama.cpp behind the walls of its unit\n\n[Service]\nType=oneshot",
         *(f"Standard{kind}={value}" for kind, value in stdio.items()),
         f"ExecStart={systemd.command(words[0], words[1:])}",
-        *(f"TimeoutStartSec={seconds:g}", "TimeoutStopSec=5", "LimitCORE=0", "Environment=LC_ALL=C"),
+        f"TimeoutStartSec={seconds:g}",
+        *LIMITS,
         *walls,
     ]
     path = os.path.join(FOLDER, name)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tempfile
 
 from ..._errors import BadRequest
@@ -30,15 +29,12 @@ LINE = re.compile(r":(\d+): (.*)")
 
 def refuse_settings(files: Mapping[str, str]) -> None:
     """Raise BadRequest when systemd has something to say of the units of an instance, with its own words."""
-    folder = tempfile.mkdtemp(prefix="sovereign-epyc-")
-    try:
+    with tempfile.TemporaryDirectory(prefix="sovereign-epyc-") as folder:
         paths = {os.path.join(folder, os.path.basename(path)): text for path, text in files.items()}
         for path, text in paths.items():
             with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
                 file.write(text.replace(COMMAND, SOMETHING))
         done = attempt(["systemd-analyze", "verify", "--man=no", *paths], SECONDS)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     said = [_of_unit(row, paths) for row in f"{done.out}{done.err}".splitlines()]
     words = list(dict.fromkeys(text for text in said if text))
     if words:

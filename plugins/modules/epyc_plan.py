@@ -14,6 +14,8 @@ description:
   - Plans from an intent that names no CPU and no mask, so that one intent fits every SKU.
   - Returns both as facts and as a page for people.
   - Fails with the reason when the intent does not fit the host. What the host lacks is named in the plan instead.
+  - CPUs that are offline are in no role, but they count as there, so that CCDs keep their numbers and roles stay where
+    they are. A remark says which CPUs a role is without.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
@@ -27,7 +29,10 @@ options:
         type: int
         default: 1
       per:
-        description: The place that they are counted in. CPU 0 is always among them.
+        description:
+          - The place that they are counted in. CPU 0 is always among them.
+          - Where the BIOS makes each L3 domain a NUMA node, V(node) means a core of each L3 domain, and a remark says how
+            much that is.
         type: str
         choices: [node, socket, host]
         default: node

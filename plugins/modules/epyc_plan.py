@@ -31,8 +31,8 @@ options:
       per:
         description:
           - The place that they are counted in. CPU 0 is always among them.
-          - Where the BIOS makes each L3 domain a NUMA node, V(node) means a core of each L3 domain, and a remark says how
-            much that is.
+          - Where the BIOS makes each L3 domain a NUMA node, V(node) means a core of each L3 domain, and a remark says
+            how much that is.
         type: str
         choices: [node, socket, host]
         default: node

@@ -18,11 +18,11 @@ description:
     parameters out of C(GRUB_CMDLINE_LINUX) and C(GRUB_CMDLINE_LINUX_DEFAULT) as other files set them, and adds its own
     to the latter. No other file is edited. The module then runs C(update-grub) and reads C(/boot/grub/grub.cfg) back.
     It fails, and puts everything back, when that does not carry the parameters, naming the file that stands in the way.
-  - The entries for recovery in the menu of GRUB get none of them, so they are the way out of a parameter that a host does
-    not boot with. A parameter that other files give to all entries, and that this module takes over, is missing there; a
-    remark says so.
-  - What GRUB reads is on the disk for good when the module ends, by freezing and thawing the file system of C(/boot) for
-    a moment, because GRUB does not read the journal of a file system. A remark says where that was not possible.
+  - The entries for recovery in the menu of GRUB get none of them, so they are the way out of a parameter that a host
+    does not boot with. A parameter that other files give to all entries, and that this module takes over, is missing
+    there; a remark says so.
+  - What GRUB reads is on the disk for good when the module ends, by freezing and thawing the file system of C(/boot)
+    for a moment, because GRUB does not read the journal of a file system. A remark says where that was not possible.
   - On the RHEL family it uses C(grubby) for all boot entries. That part was written after recorded output of grubby and
     was not run on such a host yet.
   - Hosts that boot by systemd-boot, ostree or proxmox-boot-tool are refused with the place where they keep parameters.
@@ -46,8 +46,8 @@ options:
         others than those named.
       - CPU lists of C(isolcpus), C(nohz_full), C(rcu_nocbs), C(irqaffinity) and C(kthread_cpus) must be online, and the
         first two must leave CPU 0. They may be written in all ways that the kernel knows, as V(all), V(8-N) up to the
-        last CPU, and V(1-15:1/2) for every other one. Huge pages must exist in the size asked for and leave memory to boot with. A line
-        that the kernel would cut off (2047 characters) is refused.
+        last CPU, and V(1-15:1/2) for every other one. Huge pages must exist in the size asked for and leave memory to
+        boot with. A line that the kernel would cut off (2047 characters) is refused.
       - Not with the parameters that the boot loader writes itself, such as C(root) and C(ro).
     type: list
     elements: str

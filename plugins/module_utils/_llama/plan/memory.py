@@ -13,7 +13,7 @@ import os
 
 from ..._errors import BadRequest
 from ..._kernel.hugepages import NODES, free_pages
-from ..._models.gguf import TENSOR_TYPES
+from ..._models.tensor_types import TENSOR_TYPES
 from ..._notation import cpulist
 from ..._notation.sizes import UNITS, about, pages_text, size_text
 

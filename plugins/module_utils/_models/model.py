@@ -47,6 +47,12 @@ class Model:
         """Return the whole number ``ARCHITECTURE.key``; None where there is none."""
         return self.number(f"{self.architecture}.{key}")
 
+    def largest(self, key: str) -> int:
+        """Return the number ``ARCHITECTURE.key``, of a list for each layer the largest; 0 where there is none."""
+        value = self.values.get(f"{self.architecture}.{key}")
+        numbers = value if isinstance(value, list) else [value]
+        return max([0, *(number for number in numbers if isinstance(number, int))])
+
     @property
     def architecture(self) -> str:
         """The architecture by its name in llama.cpp, for example llama or qwen3moe."""

@@ -182,10 +182,12 @@ def plan_section(service: Service, url: str) -> str:
         "name": service.name,
         "url": url,
         "key_file": service.options.api_key_file,
+        "task": service.options.task,
         "speculation": service.wants.get("speculation", []),
         "expect": service.expect,
         "rpc": {"unit": rpc.unit, "expect": rpc.expect} if rpc else None,
         "files": service.files,
+        "mapped": service.mapped,
     }
     return f"{SECTION}{json.dumps(plan, sort_keys=True)}\n"
 
@@ -211,7 +213,7 @@ def _before(service: Service) -> list[list[str]]:
     if service.wants["load"] != "mmap":
         return []
     policy = placement.policy if placement.policy in ("bind", "interleave") else "local"
-    return [_llama("place", path, "--policy", policy, "--nodes", nodes) for path in service.files]
+    return [_llama("place", path, "--policy", policy, "--nodes", nodes) for path in service.mapped]
 
 
 def _move_http_threads(placement: Placement) -> list[str]:

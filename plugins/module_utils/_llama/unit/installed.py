@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
 #: systemd passes over sections whose names begin with X-.
 SECTION = "[X-Sovereign-Epyc]\nPlan="
-KEYS = frozenset(("name", "url", "key_file", "speculation", "expect", "rpc", "files"))
+KEYS = frozenset(("name", "url", "key_file", "task", "speculation", "expect", "rpc", "files", "mapped"))
 
 
 def plan_of(text: str) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from ..binary import probe as server_probe
 from ..plan.names import unit_of
 from ..plan.options import Options
 from .files import unit_files
-from .installed import installed_units
+from .installed import installed_units, plan_of
 from .instance import Instance, Plans
 from .planned import held_by, plan_beside
 from .refusals import refuse_taken_port, refuse_what_two_have
@@ -56,14 +56,16 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
             f"There is no {COMMAND}, which their units call. Run the role base, or the module epyc_engine."
         )
     names = [one.name for one in options]
-    gone = [name for name in installed_units(root) if purge and name not in names]
+    others = {name: text for name, text in installed_units(root).items() if name not in names}
+    gone = list(others) if purge else []
+    staying = [plan for plan in map(plan_of, others.values()) if plan and not purge]
     running = _running([*gone, *names])
     held = [one for name in running for one in held_by(host, unit_of(name))]
     services: list[Service] = []
     knobs: list[Knob] = [Instance(name, {}, root=root) for name in gone]
     for one in options:
         with _named(one.name):
-            service = plan_beside(host, one, servers[one.binary], held, services)
+            service = plan_beside(host, one, servers[one.binary], held, services, staying)
             arguments = server_arguments.arguments(service.wants, servers[one.binary])
             refuse_taken_port(one, [name for name in running if name in gone or name == one.name])
             server_probe.dry_run(one.binary, arguments)

@@ -94,7 +94,7 @@ def serving(name: str, plan: Plan) -> Item:
 def _tried(plan: Plan, clock: Any) -> Trial:
     try:
         key = http.read_key(plan["key_file"]) if plan["key_file"] else None
-        return trials.run(plan["url"], key, clock)
+        return trials.run(plan["url"], key, clock, plan["task"])
     except TuningError as error:
         return _failed(str(error))
 

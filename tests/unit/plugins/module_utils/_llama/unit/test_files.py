@@ -132,7 +132,8 @@ def service(folder: Path = Path("/srv"), rpc: bool = False, load: str = "mmap", 
     seat.http_cpus = (0,)
     seat.environment = {"GOMP_CPU_AFFINITY": "1 2 3"}
     model = gguf_model.Model([gguf.Part(f"{folder}/m.gguf")])
-    other = Rpc("llama-chat-rpc.service", Placement([4], [4], [1], "bind", "gomp"), ["-p", "50052"]) if rpc else None
+    seat_of_draft = Placement([4], [4], [1], "bind", "gomp")
+    other = Rpc("llama-chat-rpc.service", seat_of_draft, ["-p", "50052"], Need(1, 2, 3)) if rpc else None
     parsed = Options.parse(raw)
     staged = [model] if parsed.hugepages == "hugetlbfs" else []
     return Service(parsed, seat, Need(1, 2, 3), {"load": load}, other, [model], staged, {}, [])

@@ -60,7 +60,7 @@ chmod 755 /opt/wrapped/llama-server
 
 
 def test_a_check_of_a_bare_host_changes_nothing(host):
-    played = host.play("--check", llama_instances=[{"model": host.model, **CHAT}])
+    played = host.play("--check", llama_instances=host.asked(CHAT))
     assert played.returncode == 0, played.output
     services = played["Run the instances"]
     assert services["changed"] and "llama:llama-chat.service/active" in services["diff"]["after"]
@@ -212,7 +212,7 @@ def test_a_unit_that_does_not_come_up_leaves_the_one_before(host):
     host.serve(CHAT)
     before = host.run("cat /etc/systemd/system/llama-chat.service")
     host.run(f"sed '0,/llama/s//lalma/' {host.model} >/var/lib/strange.gguf")
-    played = host.play(llama_instances=[{**CHAT, "model": "/var/lib/strange.gguf"}])
+    played = host.play(llama_instances=host.asked({**CHAT, "model": "/var/lib/strange.gguf"}))
     assert played.returncode == 2 and "unknown model architecture: 'lalma'" in played.output, played.output
     assert host.run("cat /etc/systemd/system/llama-chat.service") == before
     assert host.ask(8080, "/health")[0] == 200

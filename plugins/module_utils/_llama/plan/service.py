@@ -73,12 +73,13 @@ class Placement:
 class Rpc:
     """The server of a draft that has a CCD of its own; ``arguments`` are those of ggml-rpc-server."""
 
-    __slots__ = ("arguments", "expect", "placement", "unit")
+    __slots__ = ("arguments", "expect", "need", "placement", "unit")
 
-    def __init__(self, unit: str, placement: Placement, arguments: list[str]) -> None:
+    def __init__(self, unit: str, placement: Placement, arguments: list[str], need: Need) -> None:
         self.unit = unit
         self.placement = placement
         self.arguments = arguments
+        self.need = need
         self.expect = placement.expect({})
 
 
@@ -87,10 +88,22 @@ class Service:
 
     ``wants`` is for the builders of argument lists; ``expect`` are options of the module service_placement; ``files``
     are those to read, with size and time of the last change in nanoseconds; ``staged`` has the path of each staged file
-    on the hugetlbfs.
+    on the hugetlbfs, and ``mapped`` are the files whose pages in the page cache are used as they lie there.
     """
 
-    __slots__ = ("expect", "files", "need", "options", "placement", "remarks", "rpc", "staged", "unit", "wants")
+    __slots__ = (
+        "expect",
+        "files",
+        "mapped",
+        "need",
+        "options",
+        "placement",
+        "remarks",
+        "rpc",
+        "staged",
+        "unit",
+        "wants",
+    )
 
     def __init__(
         self,
@@ -114,6 +127,10 @@ class Service:
         self.staged = {
             part.path: path for one in staged for part, path in zip(one.parts, memory.staged_paths(options, one))
         }
+        # A draft in another process is sent there, and a projector is read into memory.
+        aside = (wants.get("projector"), wants.get("draft_model") if rpc else None)
+        mapped = [] if staged or wants.get("load") != "mmap" else [one for one in read if one.path not in aside]
+        self.mapped = [part.path for one in mapped for part in one.parts]
         self.expect = expect
         self.remarks = list(remarks)
 
@@ -131,7 +148,9 @@ class Service:
             "wants": self.wants,
             "need": self.need.to_dict(),
             "expect": self.expect,
-            "rpc": {"unit": rpc.unit, "expect": rpc.expect, **rpc.placement.to_dict()} if rpc else None,
+            "rpc": {"unit": rpc.unit, "expect": rpc.expect, "need": rpc.need.to_dict(), **rpc.placement.to_dict()}
+            if rpc
+            else None,
             "staged": self.staged,
             "remarks": self.remarks,
         }

@@ -17,8 +17,7 @@ from ..._notation import cpulist
 from ..._notation.gguf_parts import parts_of
 from ..._notation.systemd import command, quote
 from ..plan import settings
-from ..plan.memory import staging_folder
-from ..plan.names import key_path
+from ..plan.names import key_path, staging_folder
 from ..plan.options import LOOPBACK
 from ..plan.pins import GOMP, STRICT
 from . import timing, walls

@@ -18,9 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import Need
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Placement, Rpc, Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Need, Placement, Rpc, Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import gguf
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model

@@ -180,14 +180,14 @@ def test_keys(host):
 def test_what_is_tried_runs_behind_walls_and_only_before_a_start(host):
     """A server that says who runs it stands in for the real one."""
     host.run(WRAPPED)
-    wrapped = {**CHAT, "binary": "/opt/wrapped/llama-server", "model": "/home/User1/hub/m.gguf"}
+    wrapped = {**CHAT, "binary": "/opt/wrapped/llama-server", "model": "/home/Ann/hub/m.gguf"}
     wrapped["unit_settings"] = {"ReadWritePaths": "/run/told"}
     host.run(
-        f"install -d -m 700 /home/User1 /home/User1/blobs /home/User1/hub && cp {host.model} /home/User1/blobs/abc"
+        f"install -d -m 700 /home/Ann /home/Ann/blobs /home/Ann/hub && cp {host.model} /home/Ann/blobs/abc"
     )
-    host.run("chmod 644 /home/User1/blobs/abc && ln -s ../blobs/abc /home/User1/hub/m.gguf")
-    assert "/home/User1/hub cannot be entered by the user that systemd makes for it." in host.refuse(wrapped)
-    host.run("chmod 755 /home/User1/hub /home/User1/blobs; : >/run/told/log")
+    host.run("chmod 644 /home/Ann/blobs/abc && ln -s ../blobs/abc /home/Ann/hub/m.gguf")
+    assert "/home/Ann/hub cannot be entered by the user that systemd makes for it." in host.refuse(wrapped)
+    host.run("chmod 755 /home/Ann/hub /home/Ann/blobs; : >/run/told/log")
     host.serve(wrapped)
     told = host.run("cat /run/told/log").splitlines()
     # One asks for help, one for the version, one takes the arguments, one computes a token, and one serves.

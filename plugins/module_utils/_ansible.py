@@ -108,10 +108,12 @@ def run_writer(
 
 
 def run_reader(spec: dict[str, Any], read: Callable[[dict[str, Any], KernelFS], dict[str, Any]]) -> None:
-    """Run a module that only reads, and exit with what ``read`` returns."""
+    """Run a module that only reads, and exit with what ``read`` returns; its remarks also become warnings."""
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     try:
         result = read(module.params, KernelFS(read_only=True))
     except TuningError as error:
         module.fail_json(msg=str(error), **error.details)
+    for remark in result.get("remarks", ()):
+        module.warn(remark)
     module.exit_json(changed=False, **result)

@@ -14,6 +14,8 @@ description:
   - Plans from an intent that names no CPU and no mask, so that one intent fits every SKU.
   - Returns both as facts and as a page for people.
   - Fails with the reason when the intent does not fit the host. What the host lacks is named in the plan instead.
+  - CPUs that are offline are in no role, but they count as there, so that CCDs keep their numbers and roles stay where
+    they are. A remark says which CPUs a role is without.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
@@ -27,7 +29,10 @@ options:
         type: int
         default: 1
       per:
-        description: The place that they are counted in. CPU 0 is always among them.
+        description:
+          - The place that they are counted in. CPU 0 is always among them.
+          - Where the BIOS makes each L3 domain a NUMA node, V(node) means a core of each L3 domain, and a remark says
+            how much that is.
         type: str
         choices: [node, socket, host]
         default: node
@@ -104,6 +109,13 @@ ansible_facts:
             - C(cannot) maps a layer to the reason that it cannot be had on this host. V(prefetch) is in it also
               where registers can only be read, which may hold what is asked of them already.
           type: dict
+remarks:
+  description:
+    - What a person should know of the plan, also as warnings. That a role is without CPUs that are offline, that an
+      amount was rounded, or that housekeeping takes a core of each L3 domain where the BIOS makes nodes of those.
+  returned: always
+  type: list
+  elements: str
 stored:
   description: The requests that are stored on the host for its boot service, as C(KNOB/LABEL).
   returned: always
@@ -161,6 +173,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     plan = planner.plan(Intent.parse(params), top)
     return {
         "ansible_facts": {"epyc": planner.facts(params, plan, top)},
+        "remarks": plan.remarks,
         "stored": sorted(stored(Store(fs.root, read_only=True))[1]),
         "text": plan_text.render(plan, top),
     }

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from .layout import L3Domain
     from .topology import Topology
 
+#: A socket is divided into at most so many nodes (NPS4), unless each L3 domain is a node.
+MOST_NODES = 4
+
 
 class Group:
     """A resctrl group of the plan.
@@ -101,6 +104,7 @@ def plan(intent: Intent, top: Topology) -> Plan:
     meant = _first_cores(intent, _places(intent.housekeeping_per, top), top.present_cores)
     if not result.housekeeping:
         result.remarks.append("No core is kept for the operating system: interrupts and daemons run among the threads.")
+    result.remarks += _many_nodes(intent, result.housekeeping, top)
     kept = set(result.housekeeping)
     draft, rest = _take(intent.draft, "draft", top, top.domains, (kept, meant))
     verify, dummy = _take(intent.verify, "verify", top, rest, (kept, meant))
@@ -158,6 +162,20 @@ def _housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:
                 "would be left to work."
             )
     return tuple(sorted(_first_cores(intent, places, top.cores)))
+
+
+def _many_nodes(intent: Intent, kept: Sequence[int], top: Topology) -> list[str]:
+    """Remark that nodes are L3 domains here, so that a core of each is far more than one of each part of a socket."""
+    nodes = [node for node in top.nodes if node.cpus]
+    if intent.housekeeping_per != "node" or not kept or len(nodes) <= MOST_NODES * len(top.sockets):
+        return []
+    cores = sum(1 for core in top.cores if set(kept).intersection(core))
+    share = round(100 * cores / len(top.cores))
+    return [
+        f"housekeeping takes {cores} of {len(top.cores)} cores, {share} percent, because the BIOS makes each L3 domain "
+        f"a NUMA node (ACPI SRAT L3 cache as NUMA domain), of which there are {len(nodes)}. 'cores: 4, per: socket' in "
+        "plan_housekeeping keeps as many as with four nodes in a socket."
+    ]
 
 
 def _places(per: str, top: Topology) -> dict[str, set[int]]:

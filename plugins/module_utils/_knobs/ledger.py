@@ -197,9 +197,10 @@ class Original(Knob):
         #: Sentences on originals that cannot be put back now, and on those that mean nothing any more.
         self.unreached: list[str] = []
         self.forgotten: list[str] = []
+        #: What the knob remarked when it wrote, such as what of others was in its way.
+        self.told: list[str] = []
         self._done: list[str] = []
         self.read = inner.read  # type: ignore[method-assign]
-        self.write = inner.write  # type: ignore[method-assign]
         self.same = inner.same  # type: ignore[method-assign]
         self.lock = inner.lock  # type: ignore[method-assign]
         self.facts = inner.facts  # type: ignore[method-assign]
@@ -218,12 +219,17 @@ class Original(Knob):
         wanted = self.inner.given_back(reached)
         return {address: value for address, value in wanted.items() if self._is_mine(address)}
 
+    def write(self, changes: Sequence[Change]) -> None:
+        """Put back, and keep what the knob has to say of it."""
+        self.inner.write(changes)
+        self.told = self.inner.remarks()
+
     def _is_mine(self, address: str) -> bool:
         return self.inner.owns(address) and (self.only is None or address in self.only)
 
     def remarks(self) -> list[str]:
-        """Return what could not be put back, with the reason."""
-        return [*([self.note] if self.note else []), *self.unreached, *self.forgotten]
+        """Return what could not be put back, with the reason, and what the knob remarked."""
+        return [*([self.note] if self.note else []), *self.unreached, *self.forgotten, *self.told]
 
     def settled(self) -> None:
         """Forget what was put back; a knob after this one may have taken away what made it reachable."""

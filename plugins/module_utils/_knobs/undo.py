@@ -67,7 +67,7 @@ def undo(host: Host, ledger: Ledger, check: bool = False) -> Undone:
                 left.append(f"{KNOBS[name].title}: {error}")
                 continue
             changes += outcome.changes
-            remarks += [remark for one in originals for remark in one.forgotten]
+            remarks += [remark for one in originals for remark in (*one.forgotten, *one.told)]
             left += _unreached(originals, check)
             if outcome.changes and KNOBS[name].needs_reboot:
                 pending += [str(word) for one in originals for word in one.facts().get("pending", ())]  # type: ignore[attr-defined]

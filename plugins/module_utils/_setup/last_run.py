@@ -101,6 +101,7 @@ class Look:
             top = self.survey.host.topology
             planned = plan.plan(Intent.parse(self.intent), top)
             told["ansible_facts"] = {"epyc": plan.facts(self.intent, planned, top)}
+            told["remarks"] = list(dict.fromkeys([*planned.remarks, *self.remarks]))
         return told
 
     def _coverage(self, survey: surveys.Survey) -> dict[str, dict[str, int]]:

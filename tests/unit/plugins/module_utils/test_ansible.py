@@ -109,6 +109,14 @@ def test_a_reader_returns_facts(tree: hosts.Host, run: Run) -> None:
     assert found["changed"] is False
     assert found["ansible_facts"]["epyc"]["plan"]["cpus"]["draft"] == "1-3,5-7"
     assert found["ansible_facts"]["epyc"]["topology"]["sku"] == "9754"
+    assert (found["remarks"], found.get("warnings")) == ([], None)
+
+
+def test_what_a_reader_remarks_is_a_warning(tree: hosts.Host, run: Run) -> None:
+    tree.offline("5")
+    found = run(epyc_plan, draft={"ccds": 1})
+    assert [remark.partition(",")[0] for remark in found["remarks"]] == ["draft is without CPU 5"]
+    assert "draft is without CPU 5" in json.dumps(found["warnings"])
 
 
 def test_a_writer_returns_what_it_did(tree: hosts.Host, run: Run, tmp_path: Path) -> None:

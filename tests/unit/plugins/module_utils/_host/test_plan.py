@@ -389,6 +389,28 @@ def test_the_plan_remarks(small: Topology, raw: dict[str, Any], words: str) -> N
     assert [words in remark for remark in planned(small, **raw).remarks] == [True]
 
 
+@pytest.mark.parametrize(
+    ("shape", "nodes", "said"),
+    [
+        (
+            "9754",
+            16,
+            "housekeeping takes 16 of 128 cores, 12 percent, because the BIOS makes each L3 domain a NUMA node",
+        ),
+        ("9354", 8, "housekeeping takes 8 of 32 cores, 25 percent, because"),
+        ("two 7543", 16, "housekeeping takes 16 of 64 cores, 25 percent, because"),
+        ("9754 SMT", 16, "housekeeping takes 16 of 128 cores, 12 percent, because"),
+        ("9754", 4, ""),
+        ("two 7543", 8, ""),
+    ],
+)
+def test_a_core_of_each_l3_domain_is_remarked(tmp_path: Path, shape: str, nodes: int, said: str) -> None:
+    top = hosts.shape(tmp_path, shape, nodes=nodes).topology()
+    remarks = planned(top).remarks
+    assert [remark.startswith(said) for remark in remarks] == ([True] if said else [])
+    assert planned(top, housekeeping={"cores": 4, "per": "socket"}).remarks == []
+
+
 # Refusals
 
 

@@ -77,6 +77,17 @@ def test_all_comes_back_and_no_file_stays(machine: Machine) -> None:
     assert not Path(machine.store.folder).exists()
 
 
+def test_what_a_knob_remarks_when_it_puts_something_back_is_told(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.tune()
+    for knob in KNOBS["sysfs"].build(machine.host, {}):
+        monkeypatch.setattr(type(knob), "remarks", lambda knob: ["Mind this."])
+    done = machine.restore()
+    assert (done.remarks, done.left) == (["Mind this."], [])
+    assert machine.restore().remarks == []
+
+
 def test_a_host_that_was_never_tuned_has_no_file_afterwards(machine: Machine) -> None:
     assert machine.restore().changes == []
     assert not Path(machine.store.folder).exists()

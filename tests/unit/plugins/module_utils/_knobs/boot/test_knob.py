@@ -113,6 +113,15 @@ def test_what_was_taken_over_is_given_back_to_what_others_say_now(boot: Boot) ->
     assert undo(boot).changes == []
 
 
+def test_an_undo_names_the_lines_of_others_that_go_with_our_file(boot: Boot) -> None:
+    run(boot, knob(boot, "nohz_full=9"))
+    boot.tree.put(dropin.DROP_IN, f"{boot.tree.fs.read(dropin.DROP_IN)}\nGRUB_TIMEOUT=30")
+    boot.unsettled = "Device or resource busy"
+    lost, waits = undo(boot).remarks
+    assert "'GRUB_TIMEOUT=30'" in lost
+    assert "Device or resource busy" in waits
+
+
 def test_our_file_goes_without_a_ledger_too(boot: Boot) -> None:
     before = files(boot)
     run(boot, knob(boot, "nohz_full=9"))

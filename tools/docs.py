@@ -52,6 +52,8 @@ def recipe(table: list[dict[str, Any]]) -> str:
 
 def _answer(row: dict[str, Any]) -> str:
     given = f"`{_setting(row)}`" if "variable" in row else ""
+    if "given" in row:
+        return f"{given}: {row['given'].strip()}"
     if "declined" not in row:
         return given
     return f"Declined. {row['declined'].strip()}" + (f" See {given}." if given else "")

@@ -29,7 +29,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import arguments as server_arguments
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import probe
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.hooks import cli
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import memory, plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import memory, need, plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import files
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
@@ -42,6 +42,8 @@ DIES_WITH_US = ("setpriv", "--pdeathsig=KILL")
 START_TIMEOUT = 120
 REQUEST_TIMEOUT = 600
 TOKENS = 128
+#: No prompt comes twice here, and pages for a cache of them would be reserved in vain.
+NOTHING_KEPT = {"prompt_cache": "0MiB", "checkpoints": 0}
 #: Which line of smaps_rollup shows the huge pages that the proof of a unit asks for.
 KINDS = {"thp": "AnonHugePages", "hugetlb": "Hugetlb"}
 #: The word before a command in a unit file that is run as root and outside of the sandbox; a minus lets it fail.
@@ -141,7 +143,7 @@ def plain(binary: Path, model: Path, port: int) -> Start:
 def planned(arm: Arm, binary: Path, model: Path, port: int, hugetlbfs: Path) -> Start:
     """A server as the engine plans it. Raises TuningError when this host cannot have it."""
     asked = {"name": arm.name.replace("_", "-"), "binary": str(binary), "model": str(model), "port": port}
-    options = Options.parse({**asked, "hugetlbfs": str(hugetlbfs), **arm.options})
+    options = Options.parse({**asked, **NOTHING_KEPT, "hugetlbfs": str(hugetlbfs), **arm.options})
     server = probe.capabilities(str(binary), None)
     host = Host(KernelFS(read_only=True), arm.intent)
     header = gguf_model.read(str(model))
@@ -205,10 +207,11 @@ def step(words: list[str], log: Path) -> None:
 @contextlib.contextmanager
 def huge_pages(binary: Path, model: Path, folder: Path) -> Iterator[None]:
     """Reserve what the arms with huge pages need, and mount a hugetlbfs; all of it ends with the block."""
-    options = Options.parse({"name": "pool", "binary": str(binary), "model": str(model), "port": 1024})
-    need = memory.need(options, gguf_model.read(str(model)), None)[0]
+    asked = {"name": "pool", "binary": str(binary), "model": str(model), "port": 1024}
+    options = Options.parse({**asked, **NOTHING_KEPT})
+    whole = need.need(options, probe.capabilities(str(binary), None), gguf_model.read(str(model)))[0]
     kb = memory.LARGEST_POOL
-    pages = memory.pages_for(need.total, kb) + memory.pages_for(model.stat().st_size, kb)
+    pages = memory.pages_for(whole.total, kb) + memory.pages_for(model.stat().st_size, kb)
     mount = folder / HUGETLBFS
     mount.mkdir()
     old = int(POOL.read_text())

@@ -12,7 +12,8 @@ version_added: 0.1.0
 description:
   - Reads the header of a model on the host, architecture, layers, experts, sizes and vocabulary, without the weights.
   - Fails, and says what is wrong, with a file that is truncated, damaged, for big-endian machines, of an unknown
-    version, or no GGUF file at all, such as the page that a failed download left.
+    version, or no GGUF file at all, such as the page that a failed download left. A file that claims a header larger
+    than that of any model is refused before it takes memory.
   - With O(draft), says whether a server would speculate with the pair. llama.cpp takes a draft with another vocabulary,
     answers normally, and never speculates.
 author: The sovereign.epyc authors (@sovereign-epyc)
@@ -84,13 +85,13 @@ model:
       description: The number of tensors.
       type: int
     tensor_bytes:
-      description: The size of all tensors. With a type that this collection does not know, that of all but the header.
+      description: The size of all tensors. One of a type that this collection does not know counts up to the next.
       type: int
     expert_bytes:
-      description: The size of the tensors of experts; none with an unknown type.
+      description: The size of the tensors of experts.
       type: int
     tensor_types:
-      description: The size of the tensors by type; 0 for an unknown type.
+      description: The size of the tensors by type. A type that has no name here is told by its number, as C(type 250).
       type: dict
       sample: {"F32": 140544, "Q4_K": 42949672960}
     vocabulary:

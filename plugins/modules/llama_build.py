@@ -58,7 +58,8 @@ notes:
   - It needs cmake, a compiler of C++ and make, which on Debian and Ubuntu are the packages C(cmake), C(g++) and
     C(make). Without them it is refused, in check mode too.
   - In check mode a URL is not fetched, and the name of the RPC server is the one that current sources have.
-  - It takes minutes on a few CPUs. Use C(async) and C(poll) where a connection does not last that long.
+  - It takes minutes on a few CPUs, and runs in the background of the host. The controller shows what is compiled, and
+    goes on when the connection was lost in between. C(async) and C(poll) of a task are heeded too.
   - Only one build at a time runs in a folder. Others wait for half a minute, and then are refused.
 seealso:
   - module: sovereign.epyc.llama_server

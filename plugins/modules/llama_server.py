@@ -17,6 +17,8 @@ description:
     that its user cannot read, or keys that would leave it open.
   - What has to be tried for that runs behind the walls of the unit, as its user, and only for an instance that will be
     started.
+  - Memory is counted as the server takes it, with layers that keep a window, a state or compressed keys, and with all
+    that it may keep of earlier requests.
   - When a new unit does not start, the previous one is put back and runs.
   - An instance is restarted when its unit, its binary, its model or its keys changed, and only then. How it is stopped,
     and how it is started the next time, changes without a restart. Drop-ins that somebody put beside it are removed;
@@ -54,6 +56,19 @@ options:
       draft_model:
         description: The model that drafts, with the same vocabulary.
         type: path
+      projector:
+        description:
+          - The file that turns pictures or sounds into what O(instances[].model) reads, for a model that has one.
+          - Such a server does not guess tokens, because some builds end with an error when they guess beside a picture;
+            a remark says so.
+        type: path
+      task:
+        description:
+          - What the server is for. V(completion) goes on with texts, V(embedding) turns texts into vectors, V(rerank)
+            compares texts with a question. The last two make no tokens, so that nothing is guessed.
+        type: str
+        choices: [completion, embedding, rerank]
+        default: completion
       alias:
         description: The name by which clients ask for the model.
         type: str
@@ -172,6 +187,8 @@ options:
           - How memory lies on O(instances[].nodes). V(bind) takes no other node, V(interleave) spreads it evenly,
             V(distribute) has each thread read its own part of the weights first, and V(local) leaves it to the
             kernel.
+          - A model file that two instances map is in memory once. Two that want it on different nodes are refused,
+            unless one of them has the weights in memory of its own, by O(instances[].hugepages) or O(instances[].lock).
           - Without it, V(bind) for one of several nodes, V(interleave) for more, and V(local) where there is one.
         type: str
         choices: [bind, interleave, distribute, local]
@@ -190,6 +207,18 @@ options:
         description: Whether the weights are locked in memory.
         type: bool
         default: false
+      prompt_cache:
+        description:
+          - How much memory the server may keep prompts of earlier requests in, as V(2GiB), so that they need not be
+            read again; V(0MiB) keeps none. It grows up to this, and all of it has to fit on O(instances[].nodes).
+        type: str
+        default: 8GiB
+      checkpoints:
+        description:
+          - To how many earlier states of each slot the server can go back. Only models with sliding windows or with
+            recurrent layers need them, and of some each takes hundreds of MiB; all of them have to fit.
+        type: int
+        default: 32
       bandwidth:
         description: The memory bandwidth of the host in GB/s, as measured. Without it, a share of what its SKU has.
         type: float
@@ -251,6 +280,8 @@ options:
 notes:
   - Needs root, a host that was booted with systemd, and the engine on it (M(sovereign.epyc.epyc_engine)), whose command
     waits for the server, drains it, and places its files.
+  - Runs in the background of the host, since a large model is read for minutes. The controller shows what is being
+    started, and goes on when the connection was lost in between. C(async) and C(poll) of a task are heeded too.
 seealso:
   - module: sovereign.epyc.epyc_engine
   - module: sovereign.epyc.llama_build
@@ -321,7 +352,9 @@ services:
       description: The nodes of its memory.
       type: str
     need:
-      description: The memory that it needs, in bytes.
+      description:
+        - The memory that it needs, in bytes, C(weights), C(kv_cache), C(compute), C(prompt_cache), C(checkpoints) and
+          the C(total); that of a draft in a process of its own is in C(rpc).
       type: dict
     expect:
       description: Options of M(sovereign.epyc.service_placement) that prove all this of the running service.

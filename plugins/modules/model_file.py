@@ -64,13 +64,14 @@ options:
     default: 60
   progress:
     description:
-      - A file with one line on the progress, written every five seconds and removed at the end. A module itself
-        shows nothing before it ends.
+      - A file with one line on the progress of a download or of reading a whole file, written every five seconds and
+        removed at the end. Without it, the controller has one in C(/run) for as long as it waits.
     type: path
 notes:
   - In check mode the server is asked for the size (C(HEAD)), and nothing is written. A server that refuses this is a
     remark, no failure.
-  - For a download that takes longer than a connection lasts, use C(async) and C(poll).
+  - Runs in the background of the host, so that no connection has to last as long as a download. The controller shows
+    the progress, and goes on when the connection was lost in between. C(async) and C(poll) of a task are heeded too.
 seealso:
   - module: sovereign.epyc.gguf_info
   - module: sovereign.epyc.hugepages
@@ -82,9 +83,7 @@ EXAMPLES = r"""
     path: /srv/models/large.gguf
     url: https://models.example.com/large-Q4_K_M.gguf
     checksum: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
-    progress: /run/large.gguf.progress
-  async: 7200
-  poll: 30
+
 
 - name: Prove a model that came by other ways
   sovereign.epyc.model_file:

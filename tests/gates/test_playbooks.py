@@ -6,11 +6,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import pytest
 import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import planned
+from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
+from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, machine
 
 from .conftest import ROOT
 
@@ -26,8 +35,31 @@ def test_hosts_are_rebooted_in_the_order_of_the_inventory() -> None:
     assert [host.name for host in inventory.get_hosts(pattern)] == ["canary", "third"]
 
 
+EXAMPLES = ROOT / "inventories/example/group_vars"
+
+
+@pytest.mark.parametrize(
+    ("example", "sku", "nodes"),
+    [("three_tenants", "9354", ["0", "1", "2-3"]), ("instance_per_socket", "two 7543", ["0", "1"])],
+)
+def test_the_examples_of_several_instances_can_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: str, sku: str, nodes: list[str]
+) -> None:
+    """As they stand there, with models in this folder: none maps a file that another has on other nodes."""
+    tmp_path.chmod(0o755)
+    free = FreeMemory(dict.fromkeys(range(4), 30 * GB))
+    monkeypatch.setattr(planned.memory_plan, "read_free_memory", lambda *dummy: free)
+    services: list[Service] = []
+    asked: list[dict[str, Any]] = yaml.safe_load((EXAMPLES / f"{example}.yml").read_text())["llama_instances"]
+    for one in asked:
+        model = ggufs.written(tmp_path / Path(one["model"]).name, GB).path
+        options = Options.parse({"binary": "/usr/bin/llama-server", **one, "model": model})
+        services.append(planned.plan_beside(machine(sku), options, NEW, [], services))
+    assert [service.expect["nodes"] for service in services] == nodes
+
+
 def test_the_instances_of_the_example_can_be_asked_for() -> None:
-    files = [yaml.safe_load(path.read_text()) for path in (ROOT / "inventories/example/group_vars").iterdir()]
+    files = [yaml.safe_load(path.read_text()) for path in EXAMPLES.iterdir()]
     instances = [one for file in files for one in file.get("llama_instances", ())]
     assert {Options.parse({"binary": "/usr/bin/llama-server", **one}).speculation for one in instances} >= {
         "ngram",

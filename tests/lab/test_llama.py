@@ -30,7 +30,15 @@ WORDS = 27_000
 UNUSED = 5
 #: Here one thread emulates all processors, so a thread that spins takes time from the others: let it spin less.
 SPIN = {"GOMP_SPINCOUNT": "100"}
-SMALL = {"model": MODEL, "context": 512, "batch": 32, "ubatch": 32, "speculation": "none", "extra_environment": SPIN}
+SMALL = {
+    "model": MODEL,
+    "context": 512,
+    "batch": 32,
+    "ubatch": 32,
+    "prompt_cache": "0MiB",
+    "speculation": "none",
+    "extra_environment": SPIN,
+}
 #: What the next boot brings: isolated CPUs that the kernel spreads no threads over, and pages for the model on a node.
 SITE = {
     "epyc_steps": ["base", "numa", "grub_params"],

@@ -54,14 +54,18 @@ class Host:
 
     def serve(self, *instances: dict[str, Any], **wants: Any) -> Play:
         """Have these instances, which must be possible; the model is that of the tests unless one names another."""
-        played = self.play(llama_instances=[{"model": self.model, **one} for one in instances], **wants)
+        played = self.play(llama_instances=self.asked(*instances), **wants)
         assert played.returncode == 0, played.output
         return played
+
+    def asked(self, *instances: dict[str, Any]) -> list[dict[str, Any]]:
+        """These instances of the model of the tests, which keep no prompts: the machine may have little memory."""
+        return [{"model": self.model, "prompt_cache": "0MiB", **one} for one in instances]
 
     def refuse(self, *instances: dict[str, Any], **wants: Any) -> str:
         """Ask for instances that cannot be had; return the sentence that says so. Nothing was changed then."""
         before = self.state()
-        played = self.play(llama_instances=[{"model": self.model, **one} for one in instances], **wants)
+        played = self.play(llama_instances=self.asked(*instances), **wants)
         assert played.returncode == 2, played.output
         assert self.state() == before
         failed = [result for result in played.results if result["status"] == "failed"]

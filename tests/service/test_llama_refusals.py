@@ -7,12 +7,29 @@
 from __future__ import annotations
 
 import base64
+import re
+from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.need import BASE, need
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
+from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures, ggufs, llama_servers
 
 CHAT = {"name": "chat", "port": 8080}
+MIB = 1 << 20
+#: Shows what a server says of its memory before it takes any; it is ended before it has loaded the model.
+FIGURES = """
+rm -f /run/said
+{} --model {} --ctx-size 40000 --parallel 3 --port 8090 --log-verbosity 5 >/run/said 2>&1 &
+for turn in $(seq 300); do
+    if grep -qs 'compute buffer size' /run/said || ! kill -0 $!; then break; fi
+    sleep 0.1
+done
+kill -KILL $!
+sed '/compute buffer size/q' /run/said
+"""
 #: Makes the processor stop with an unknown instruction where the server begins to compute.
 BREAK = r"""
 set -e
@@ -40,6 +57,7 @@ def running(host):
         ({"model": "/srv/none.gguf"}, "Instance chat: /srv/none.gguf cannot be read: No such file or directory."),
         ({"extra_arguments": ["--no-such-flag"]}, "does not take its arguments, exit code 1: error: invalid argument"),
         ({"context": 100_000_000}, "Take a smaller context or model, a quantized KV cache, or more nodes."),
+        ({"prompt_cache": "9999GiB"}, "9999 GiB prompt cache); nodes 0 have"),
         ({"port": 22222}, "port 22222 of 127.0.0.1 is taken by another program; 'ss -ltnp' tells by which."),
         ({"binary": "/bin/true"}, "/bin/true"),
         ({"binary": "/srv/none"}, "there is no /srv/none. Install it, or correct its path."),
@@ -55,6 +73,26 @@ def test_what_cannot_be(host, asked, words):
     host.run("until ss -ltn | grep -q :22222; do sleep 0.1; done")
     said = host.refuse({**CHAT, **asked})
     assert words in said and said.startswith("Instance chat: ")
+
+
+@pytest.mark.parametrize("name", architectures.NUMBERS)
+def test_the_memory_that_a_plan_counts_is_what_the_server_takes(host, name, tmp_path):
+    """By what the server says before it loads a model, and of models of every kind, whose weights are holes."""
+    asked = {**CHAT, "binary": host.binary, "context": 40000, "slots": 3}
+    options = Options.parse({**asked, "model": str(architectures.write(tmp_path / "m.gguf", name))})
+    model = gguf_model.read(options.model)
+    counted, dummy, remarks = need(options, llama_servers.server("b11434"), model)
+    header = Path(options.model).read_bytes()[: -model.parts[0].data or None]
+    path = f"/var/lib/{name}.gguf"
+    host.run(
+        f"base64 --decode >{path} && truncate -s {model.parts[0].size} {path}", text=base64.b64encode(header).decode()
+    )
+    said = host.run(FIGURES.format(host.binary, path))
+    host.run(f"rm {path}")
+    caches = sum(float(size) for size in re.findall(r"(?:kv_cache|recurrent): size = +([\d.]+) MiB", said))
+    (buffers,) = re.findall(r"compute buffer size = +([\d.]+) MiB", said)
+    assert remarks == [] and counted.kv_cache / MIB == pytest.approx(caches, abs=0.05), said
+    assert float(buffers) < counted.compute / MIB < 4 * float(buffers) + BASE / MIB, said
 
 
 def test_a_truncated_model(host):

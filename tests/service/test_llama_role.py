@@ -60,7 +60,7 @@ chmod 755 /opt/wrapped/llama-server
 
 
 def test_a_check_of_a_bare_host_changes_nothing(host):
-    played = host.play("--check", llama_instances=[{"model": host.model, **CHAT}])
+    played = host.play("--check", llama_instances=host.asked(CHAT))
     assert played.returncode == 0, played.output
     services = played["Run the instances"]
     assert services["changed"] and "llama:llama-chat.service/active" in services["diff"]["after"]
@@ -180,12 +180,14 @@ def test_keys(host):
 def test_what_is_tried_runs_behind_walls_and_only_before_a_start(host):
     """A server that says who runs it stands in for the real one."""
     host.run(WRAPPED)
-    wrapped = {**CHAT, "binary": "/opt/wrapped/llama-server", "model": "/home/ann/hub/m.gguf"}
+    wrapped = {**CHAT, "binary": "/opt/wrapped/llama-server", "model": "/home/Ann/hub/m.gguf"}
     wrapped["unit_settings"] = {"ReadWritePaths": "/run/told"}
-    host.run(f"install -d -m 700 /home/ann /home/ann/blobs /home/ann/hub && cp {host.model} /home/ann/blobs/abc")
-    host.run("chmod 644 /home/ann/blobs/abc && ln -s ../blobs/abc /home/ann/hub/m.gguf")
-    assert "/home/ann/hub cannot be entered by the user that systemd makes for it." in host.refuse(wrapped)
-    host.run("chmod 755 /home/ann/hub /home/ann/blobs; : >/run/told/log")
+    host.run(
+        f"install -d -m 700 /home/Ann /home/Ann/blobs /home/Ann/hub && cp {host.model} /home/Ann/blobs/abc"
+    )
+    host.run("chmod 644 /home/Ann/blobs/abc && ln -s ../blobs/abc /home/Ann/hub/m.gguf")
+    assert "/home/Ann/hub cannot be entered by the user that systemd makes for it." in host.refuse(wrapped)
+    host.run("chmod 755 /home/Ann/hub /home/Ann/blobs; : >/run/told/log")
     host.serve(wrapped)
     told = host.run("cat /run/told/log").splitlines()
     # One asks for help, one for the version, one takes the arguments, one computes a token, and one serves.
@@ -212,7 +214,7 @@ def test_a_unit_that_does_not_come_up_leaves_the_one_before(host):
     host.serve(CHAT)
     before = host.run("cat /etc/systemd/system/llama-chat.service")
     host.run(f"sed '0,/llama/s//lalma/' {host.model} >/var/lib/strange.gguf")
-    played = host.play(llama_instances=[{**CHAT, "model": "/var/lib/strange.gguf"}])
+    played = host.play(llama_instances=host.asked({**CHAT, "model": "/var/lib/strange.gguf"}))
     assert played.returncode == 2 and "unknown model architecture: 'lalma'" in played.output, played.output
     assert host.run("cat /etc/systemd/system/llama-chat.service") == before
     assert host.ask(8080, "/health")[0] == 200

@@ -68,6 +68,16 @@ def test_a_server_that_guesses_nothing_though_it_shall_is_wrong(host):
     assert verdicts(verify(host)[0]) == RIGHT
 
 
+@pytest.mark.parametrize("task", ["embedding", "rerank"])
+def test_an_instance_that_makes_no_tokens_is_right(host, task):
+    """The model has no head for comparing, and the server computes with it all the same."""
+    pooling = ["--pooling", "mean"] if task == "embedding" else []
+    chat(host, task=task, extra_arguments=pooling)
+    items, facts = verify(host)
+    assert verdicts(items) == {**RIGHT, "speculation/chat": "unasked"}, items
+    assert facts["chat"]["tokens_per_second"] > 0 and facts["chat"]["drafts"] is None
+
+
 def test_threads_that_may_go_elsewhere_are_wrong(host):
     chat(host, cpus="1")
     host.run(f"taskset --all-tasks --pid --cpu-list 0,1 {host.pid('chat')}")

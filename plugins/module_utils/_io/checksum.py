@@ -7,8 +7,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 
 from .._errors import BadRequest, TuningError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ALGORITHM = "sha256:"
 CHUNK = 1 << 20
@@ -24,14 +29,18 @@ def digest_in(text: str | None) -> str | None:
     return digits
 
 
-def digest_of(path: str) -> str:
-    """Return the digits of a file's checksum."""
+def digest_of(path: str, tell: Callable[[int, int | None], None] = lambda have, total: None) -> str:
+    """Return the digits of a file's checksum; ``tell`` is called with the bytes so far and in total."""
     digest = hashlib.sha256()
+    have = 0
     try:
         with open(path, "rb", buffering=0) as file:
+            total = os.fstat(file.fileno()).st_size
             data = file.read(CHUNK)
             while data:
                 digest.update(data)
+                have += len(data)
+                tell(have, total)
                 data = file.read(CHUNK)
     except OSError as error:
         raise TuningError(f"{path} cannot be read: {error.strerror}.") from None

@@ -148,7 +148,7 @@ class Present(ModelFile):
             gguf.read_part(self.path)
             return "a file", None
         known = self.known_digest()
-        digest = known or digest_of(self.path)
+        digest = known or self._digest()
         text = ALGORITHM + digest
         if digest != self.wanted:
             return text, mismatch(self.path, digest, self.wanted)
@@ -157,6 +157,16 @@ class Present(ModelFile):
             if not self.check:
                 self._remember_file()
         return text, None
+
+    def _digest(self) -> str:
+        """Read the whole file. In check mode nothing is written, so that nothing of its progress can be told."""
+        progress = None if self.check else self.options.get("progress")
+        if not progress:
+            return digest_of(self.path)
+        try:
+            return digest_of(self.path, Progress(progress))
+        finally:
+            textfile.remove(progress)
 
     def _remember_file(self) -> None:
         self.remember(files={"sha256": self.wanted, "stamp": _stamp(self.path)}, parts=None)

@@ -4,9 +4,10 @@
 
 """The header of one GGUF file: its values, its vocabulary, and where its tensors are.
 
-Only the header is read, once from start to end, whatever the size of the weights. Every length in it is checked against
-the size of the file first, so that a broken file is refused with a sentence and never exhausts the memory.
-Source: docs/gguf.md of ggml, and ggml/include/ggml.h of llama.cpp for the types of tensors.
+Only the header is read, once from start to end, whatever the size of the weights. Every length in it is checked first
+against the size of the file and against what a header may hold, because a file of any size costs nothing where it is a
+hole: a broken or hostile file is refused with a sentence and never exhausts the memory.
+Source: docs/gguf.md of ggml.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import struct
 
 from .._errors import BadRequest
 from .._notation.sizes import about
+from .tensor_types import IK_TYPES, TENSOR_TYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,50 +28,20 @@ VERSIONS = (2, 3)
 #: Types of values, with their format characters for struct. Texts are 8, arrays 9.
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
-#: Arrays of numbers that are longer than this are skipped; nothing here needs them.
+#: Texts and arrays of numbers that are longer than this are skipped; nothing here needs them.
 KEPT = 1024
+#: What a header may hold. The largest vocabularies have a million tokens, and headers of 60 MiB; a model whose experts
+#: are tensors of their own has 50 thousand of them. A model has some hundred values at most.
+LARGEST_HEADER = 128 << 20
+LONGEST_TEXT = 16 << 20
+MOST_ELEMENTS = 1 << 22
+MOST_TENSORS = 1 << 18
+MOST_VALUES = 1 << 16
 #: The key of the vocabulary. Its texts are kept as bytes: a token need not be UTF-8.
 TOKENS = "tokenizer.ggml.tokens"
-LONGEST_KEY = 65535
+LONGEST_KEY = LONGEST_TOKEN = 65535
 DIMENSIONS = 4
 ALIGNMENT = 32
-#: Types of tensors: the name, how many elements a block has and how many bytes it takes.
-TENSOR_TYPES = {
-    0: ("F32", 1, 4),
-    1: ("F16", 1, 2),
-    2: ("Q4_0", 32, 18),
-    3: ("Q4_1", 32, 20),
-    6: ("Q5_0", 32, 22),
-    7: ("Q5_1", 32, 24),
-    8: ("Q8_0", 32, 34),
-    9: ("Q8_1", 32, 40),
-    10: ("Q2_K", 256, 84),
-    11: ("Q3_K", 256, 110),
-    12: ("Q4_K", 256, 144),
-    13: ("Q5_K", 256, 176),
-    14: ("Q6_K", 256, 210),
-    15: ("Q8_K", 256, 292),
-    16: ("IQ2_XXS", 256, 66),
-    17: ("IQ2_XS", 256, 74),
-    18: ("IQ3_XXS", 256, 98),
-    19: ("IQ1_S", 256, 50),
-    20: ("IQ4_NL", 32, 18),
-    21: ("IQ3_S", 256, 110),
-    22: ("IQ2_S", 256, 82),
-    23: ("IQ4_XS", 256, 136),
-    24: ("I8", 1, 1),
-    25: ("I16", 1, 2),
-    26: ("I32", 1, 4),
-    27: ("I64", 1, 8),
-    28: ("F64", 1, 8),
-    29: ("IQ1_M", 256, 56),
-    30: ("BF16", 1, 2),
-    34: ("TQ1_0", 256, 54),
-    35: ("TQ2_0", 256, 66),
-    39: ("MXFP4", 32, 17),
-    40: ("NVFP4", 64, 36),
-    41: ("Q1_0", 128, 18),
-}
 #: The first bytes of files that are not GGUF, and what these files are. Most come from a download that failed.
 FOREIGN = (
     (b"version https://git-lfs", "a pointer of Git LFS, not the file itself: fetch it with 'git lfs pull'"),
@@ -87,15 +59,20 @@ FOREIGN = (
 
 
 class Tensor:
-    """Where a tensor is in the data of its file; ``bytes`` is None for a type that TENSOR_TYPES lacks."""
+    """How large a tensor is, and where in the data of its file.
 
-    __slots__ = ("bytes", "name", "offset", "type")
+    ``known`` is False for a type that TENSOR_TYPES lacks; its ``bytes`` are those up to the next tensor.
+    """
 
-    def __init__(self, name: str, kind: str, offset: int, size: int | None) -> None:
+    __slots__ = ("bytes", "elements", "known", "name", "offset", "type")
+
+    def __init__(self, name: str, kind: str, offset: int, elements: int, size: int | None) -> None:
         self.name = name
         self.type = kind
         self.offset = offset
-        self.bytes = size
+        self.elements = elements
+        self.known = size is not None
+        self.bytes = size or 0
 
 
 class Part:
@@ -148,14 +125,16 @@ class _Reader:
         # The smallest possible entries give a limit for these counts.
         if values * 13 + tensors * 24 > self.part.size - self.at:
             raise self._truncated(f"a header of {values} values and {tensors} tensors")
+        self._check_count("it", values, "values", MOST_VALUES)
+        self._check_count("it", tensors, "tensors", MOST_TENSORS)
         for number in range(values):
             key = self._text(LONGEST_KEY, f"the name of value {number}").decode("utf-8", "replace")
             value = self._value(self._number("I"), key)
             if key in self.part.values:
                 raise self._damaged(f"it names the value {key} twice")
             self.part.values[key] = value
-        placed = [self._tensor(number) for number in range(tensors)]
-        self._check_data(placed)
+        self.part.tensors = [self._tensor(number) for number in range(tensors)]
+        self._check_data(self.part.tensors)
 
     def magic(self) -> None:
         """Refuse a file that is not GGUF, or is for big-endian machines."""
@@ -179,49 +158,66 @@ class _Reader:
             way = "which llama.cpp no longer reads: convert it again" if version == 1 else "but only 2 and 3 are known"
             raise BadRequest(f"{self.part.path} is a GGUF file of version {version}, {way}.")
 
-    def _take(self, count: int, what: str) -> bytes:
+    def _pass(self, count: int, what: str) -> None:
+        """Count bytes as read. They must be there, and within what a header may hold."""
         if count > self.part.size - self.at:
             raise self._truncated(what)
+        self.at += count
+        if self.at > LARGEST_HEADER:
+            raise self._damaged(f"its header would be larger than {about(LARGEST_HEADER)}")
+
+    def _take(self, count: int, what: str) -> bytes:
+        self._pass(count, what)
         data = self.file.read(count)
         if len(data) != count:
             raise self._truncated(what)
-        self.at += count
         return data
+
+    def _skip(self, count: int, what: str) -> None:
+        self._pass(count, what)
+        self.file.seek(count, os.SEEK_CUR)
 
     def _number(self, code: str, what: str = "its header") -> Any:
         return struct.unpack(f"<{code}", self._take(struct.calcsize(f"<{code}"), what))[0]
 
-    def _text(self, longest: int, what: str) -> bytes:
-        length = self._number("Q", what)
+    def _length(self, longest: int, what: str) -> int:
+        length: int = self._number("Q", what)
         if length > longest:
             raise self._damaged(f"{what} would be {length} bytes long")
-        return self._take(length, what)
+        return length
+
+    def _text(self, longest: int, what: str) -> bytes:
+        return self._take(self._length(longest, what), what)
+
+    def _check_count(self, what: str, count: int, of: str, most: int) -> None:
+        if count > most:
+            raise self._damaged(f"{what} would have {count} {of}")
 
     def _value(self, kind: int, key: str) -> Any:
         if kind in NUMBERS:
             return self._number(NUMBERS[kind], key)
         if kind == TEXT:
-            return self._text(self.part.size, key).decode("utf-8", "replace")
+            length = self._length(LONGEST_TEXT, key)
+            return self._skip(length, key) if length > KEPT else self._take(length, key).decode("utf-8", "replace")
         if kind == ARRAY:
             return self._array(key)
         raise self._damaged(f"the value {key} has the unknown type {kind}")
 
     def _array(self, key: str) -> Any:
         kind, count = self._number("I", key), self._number("Q", key)
+        self._check_count(key, count, "elements", MOST_ELEMENTS)
+        if kind == TEXT and key == TOKENS:
+            self.part.tokens = [self._text(LONGEST_TOKEN, key) for dummy in range(count)]
+            return None
         if kind == TEXT:
-            texts = [self._text(self.part.size, key) for dummy in range(count)]
-            if key == TOKENS:
-                self.part.tokens = texts
+            for dummy in range(count):
+                self._skip(self._length(LONGEST_TEXT, key), key)
             return None
         if kind not in NUMBERS:
             raise self._damaged(f"the array {key} has elements of the unknown type {kind}")
         size = struct.calcsize(f"<{NUMBERS[kind]}") * count
         if count > KEPT:
-            if size > self.part.size - self.at:
-                raise self._truncated(key)
-            self.file.seek(size, os.SEEK_CUR)
-            self.at += size
-            return None
+            return self._skip(size, key)
         return list(struct.unpack(f"<{count}{NUMBERS[kind]}", self._take(size, key)))
 
     def _tensor(self, number: int) -> Tensor:
@@ -238,31 +234,32 @@ class _Reader:
             elements *= length
         kind, offset = self._number("I", name), self._number("Q", name)
         if kind not in TENSOR_TYPES:
-            return self._keep(Tensor(name, f"type {kind}", offset, None))
+            return Tensor(name, IK_TYPES.get(kind, f"type {kind}"), offset, elements, None)
         text, block, size = TENSOR_TYPES[kind]
         if row % block:
             raise self._damaged(
                 f"the rows of tensor {name} have {row} elements, no multiple of {block} as {text} needs"
             )
-        return self._keep(Tensor(name, text, offset, elements // block * size))
-
-    def _keep(self, tensor: Tensor) -> Tensor:
-        self.part.tensors.append(tensor)
-        return tensor
+        return Tensor(name, text, offset, elements, elements // block * size)
 
     def _check_data(self, tensors: list[Tensor]) -> None:
-        """Check that the rest of the file is large enough for the tensors."""
+        """Check that the rest of the file is large enough for the tensors, and measure those of unknown types."""
         alignment = self.part.values.get("general.alignment", ALIGNMENT)
         if not isinstance(alignment, int) or alignment <= 0 or alignment % 8:
             raise self._damaged(f"its alignment is {alignment!r}")
         begin = -(-self.at // alignment) * alignment
         self.part.data = max(0, self.part.size - begin)
-        need = max((tensor.offset + (tensor.bytes or 0) for tensor in tensors), default=0)
+        need = max((tensor.offset + tensor.bytes for tensor in tensors), default=0)
         if need > self.part.data:
             raise BadRequest(
                 f"{self.part.path} is truncated: its tensors need {about(need)} after the header, and "
                 f"{about(self.part.data)} are there. Get it again, or resume the download."
             )
+        end = self.part.data
+        for tensor in sorted(tensors, key=lambda one: one.offset, reverse=True):
+            if not tensor.known:
+                tensor.bytes = end - tensor.offset
+            end = tensor.offset
 
     def _truncated(self, what: str) -> BadRequest:
         return BadRequest(

@@ -18,7 +18,7 @@ from .gguf import read_part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .gguf import Part
+    from .gguf import Part, Tensor
 
 
 class Model:
@@ -34,6 +34,10 @@ class Model:
         """The first file, which is the one to pass to a server."""
         return self.parts[0].path
 
+    def text(self, key: str) -> str:
+        """Return the text of this name; empty where there is none that is worth keeping."""
+        return str(self.values.get(key) or "")
+
     def number(self, key: str) -> int | None:
         """Return the whole number of this name; None where there is none."""
         value = self.values.get(key)
@@ -43,15 +47,31 @@ class Model:
         """Return the whole number ``ARCHITECTURE.key``; None where there is none."""
         return self.number(f"{self.architecture}.{key}")
 
+    def largest(self, key: str) -> int:
+        """Return the number ``ARCHITECTURE.key``, of a list for each layer the largest; 0 where there is none."""
+        value = self.values.get(f"{self.architecture}.{key}")
+        numbers = value if isinstance(value, list) else [value]
+        return max([0, *(number for number in numbers if isinstance(number, int))])
+
     @property
     def architecture(self) -> str:
         """The architecture by its name in llama.cpp, for example llama or qwen3moe."""
-        return str(self.values.get("general.architecture", ""))
+        return self.text("general.architecture")
 
     @property
     def experts(self) -> int:
         """How many experts each layer has; 0 in a dense model."""
         return self.of_architecture("expert_count") or 0
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors of all files."""
+        return [tensor for part in self.parts for tensor in part.tensors]
+
+    @property
+    def unknown_types(self) -> list[str]:
+        """The types of tensors whose size is not known by their type, and was taken from the files."""
+        return sorted({tensor.type for tensor in self.tensors if not tensor.known})
 
     @property
     def vocabulary(self) -> str | None:
@@ -65,28 +85,27 @@ class Model:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain data, sizes in bytes."""
-        tensors = [tensor for part in self.parts for tensor in part.tensors]
+        tensors = self.tensors
         types: dict[str, int] = {}
         for tensor in tensors:
-            types[tensor.type] = types.get(tensor.type, 0) + (tensor.bytes or 0)
-        known = all(tensor.bytes is not None for tensor in tensors)
+            types[tensor.type] = types.get(tensor.type, 0) + tensor.bytes
         return {
             "path": self.path,
             "files": [part.path for part in self.parts],
             "size": sum(part.size for part in self.parts),
             "architecture": self.architecture,
-            "name": str(self.values.get("general.name", "")),
+            "name": self.text("general.name"),
             "layers": self.of_architecture("block_count"),
             "context": self.of_architecture("context_length"),
             "embedding": self.of_architecture("embedding_length"),
             "experts": self.experts,
             "experts_used": self.of_architecture("expert_used_count") or 0,
             "tensors": len(tensors),
-            "tensor_bytes": sum(t.bytes or 0 for t in tensors) if known else sum(part.data for part in self.parts),
-            "expert_bytes": sum(t.bytes or 0 for t in tensors if "_exps." in t.name) if known else None,
+            "tensor_bytes": sum(tensor.bytes for tensor in tensors),
+            "expert_bytes": sum(tensor.bytes for tensor in tensors if "_exps." in tensor.name),
             "tensor_types": types,
             "vocabulary": {
-                "model": str(self.values.get("tokenizer.ggml.model", "")),
+                "model": self.text("tokenizer.ggml.model"),
                 "tokens": len(self.tokens or []),
                 "digest": self.vocabulary,
             },

@@ -60,9 +60,16 @@ def model(
 
 
 def written(
-    path: Path, weights: int, *, experts: int = 0, used: int = 0, expert_weights: int = 0, tokens: int = 0
+    path: Path,
+    weights: int,
+    *,
+    experts: int = 0,
+    used: int = 0,
+    expert_weights: int = 0,
+    tokens: int = 0,
+    kind: int = 12,
 ) -> gguf_model.Model:
-    """Write a model in the shape of Llama 3 70B with so many bytes of Q4_K, and of experts."""
+    """Write a model in the shape of Llama 3 70B with so many bytes of Q4_K or another type, and of experts."""
     numbers = {"expert_count": experts, "expert_used_count": used} if experts else {}
     entries = model(
         TOKENS[: tokens or None],
@@ -76,7 +83,7 @@ def written(
     tensors, end = [], 0
     for name, size in (("blk.0.attn_q.weight", weights), ("blk.0.ffn_up_exps.weight", expert_weights)):
         if size:
-            tensors.append(tensor(name, (256, size // 144), 12, end))
+            tensors.append(tensor(name, (256, size // 144), kind, end))
             end += -(-(size // 144 * 144) // 32) * 32
     content = gguf(entries, tensors)
     with path.open("wb") as file:

@@ -32,6 +32,10 @@ class Able(NamedTuple):
     engine: str = "llama.cpp"
     pins_work: bool = True
     openmp: bool = True
+    lacks: tuple[str, ...] = ()
+
+    def works(self, flag: str) -> bool:
+        return flag not in self.lacks
 
 
 NEW, OLD, BARE, BARE_OLD = Able(), Able(pins_work=False), Able(openmp=False), Able(pins_work=False, openmp=False)
@@ -66,10 +70,13 @@ def planned(
     capabilities: Able = NEW,
     free: FreeMemory | None = None,
     moe: bool = False,
+    projector: gguf_model.Model | None = None,
     **raw: Any,
 ) -> Service:
     if raw.get("speculation") in ("draft", "cascade"):
         raw.setdefault("draft_model", "/srv/small.gguf")
+    if projector:
+        raw["projector"] = projector.path
     options = Options.parse(
         {"name": "chat", "binary": "/opt/llama-server", "model": "/srv/large.gguf", "port": 8080, **raw}
     )
@@ -78,7 +85,7 @@ def planned(
         free = FreeMemory(dict.fromkeys(nodes, 200 * GB), {(node, 2048): 60000 for node in nodes}, hugetlbfs_kb=2048)
     model = models.moe if moe else models.large
     draft = models.small if options.drafts else None
-    return plan.plan_service(options, machine, capabilities, model, draft, free)
+    return plan.plan_service(options, machine, capabilities, model, draft, free, projector)
 
 
 def refused(*positional: Any, **named: Any) -> str:

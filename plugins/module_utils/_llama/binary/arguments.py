@@ -31,6 +31,12 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "port": (("--port", X),),
     "context": (("--ctx-size", X),),
     "slots": (("--parallel", X),),
+    "task=embedding": (("--embedding",),),
+    "task=rerank": (("--reranking",),),
+    "projector": (("--mmproj", X),),
+    # A build without them keeps nothing of the kind.
+    "prompt_cache": (("--cache-ram", X), ()),
+    "checkpoints": (("--ctx-checkpoints", X), ()),
     "threads": (("--threads", X),),
     "threads_batch": (("--threads-batch", X),),
     # The masks for batches are the ones above only where no --threads-batch is given.

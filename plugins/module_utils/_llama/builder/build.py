@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from contextlib import suppress
 
@@ -58,6 +59,11 @@ RECORD = "build.json"
 NEEDED = 1 << 30
 SECONDS = 60
 CPUS = "/sys/devices/system/cpu"
+#: Instructions that compilers choose among, by their names in /proc/cpuinfo. The kernel lists what it found or works
+#: around beside them, and a later kernel lists more of the same CPU.
+INSTRUCTIONS = re.compile(
+    r"(?:pni|s?sse\d\w*|sse|avx\w*|amx\w*|fma\d?|f16c|bmi\d|abm|popcnt|movbe|v?aes|v?pclmulqdq|gfni|sha\w*|adx|xop|tbm)"
+)
 
 
 def ensure(
@@ -213,10 +219,11 @@ class Build:
 
 
 def _cpu(fs: KernelFS) -> dict[str, str]:
-    """Return what -march=native looks at, as the kernel tells it of the first CPU."""
+    """Return what -march=native decides by, as the kernel tells it of the first CPU."""
     rows = (line.partition(":") for line in fs.read("/proc/cpuinfo").split("\n\n")[0].splitlines())
     words = {name.strip(): value.split() for name, dummy, value in rows}
-    return {"model": " ".join(words.get("model name", [])), "flags": " ".join(sorted(words.get("flags", [])))}
+    flags = sorted(flag for flag in words.get("flags", []) if INSTRUCTIONS.fullmatch(flag))
+    return {"model": " ".join(words.get("model name", [])), "flags": " ".join(flags)}
 
 
 def _free_cpus(fs: KernelFS) -> int:

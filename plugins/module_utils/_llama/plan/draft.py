@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from . import speculation
+from . import seats, speculation
 from .speculation import Work
 
 TYPE_CHECKING = False
@@ -24,12 +24,16 @@ NGRAM = "ngram-simple"
 
 
 class Drafting:
-    """How to speculate; ``draft_max`` is 0 where no draft model runs. ``cpus`` are those of the draft alone, if any."""
+    """How to speculate; ``draft_max`` is 0 where no draft model runs. ``cpus`` are those of the draft alone, if any.
 
-    __slots__ = ("cpus", "draft_max", "kinds", "p_min", "placement", "remarks")
+    ``busy`` are the CPUs of the model, which do not have those of a draft in a process of its own among them.
+    """
 
-    def __init__(self, kinds: Sequence[str]) -> None:
+    __slots__ = ("busy", "cpus", "draft_max", "kinds", "p_min", "placement", "remarks")
+
+    def __init__(self, kinds: Sequence[str], busy: Sequence[int]) -> None:
         self.kinds = list(kinds)
+        self.busy = list(busy)
         self.draft_max = 0
         self.p_min = 0.0
         self.placement = "shared"
@@ -52,19 +56,23 @@ class Drafting:
         return bool(self.draft_max) and self.placement == "own_ccd"
 
 
-def drafting(
-    options: Options, host: Host, busy: Sequence[int], nodes: Sequence[int], model: Model, draft: Model | None
-) -> Drafting:
+def drafting(options: Options, host: Host, busy: Sequence[int], model: Model, draft: Model | None) -> Drafting:
     """Return how to speculate. A draft that gains nothing on this host is left out, unless draft_max is set."""
     kinds = {"none": [], "draft": ["draft"], "ngram": [NGRAM], "cascade": [NGRAM, "draft"]}[options.speculation]
-    result = Drafting(kinds)
-    if draft is None:
+    result = Drafting(kinds if options.speculates else [], busy)
+    if kinds and options.projector:
+        result.remarks.append(
+            f"speculation {options.speculation} is left out, because a server with a projector can end with an error "
+            "when it guesses in a text with a picture, as build 11434 does. Set speculation to none to say so yourself."
+        )
+    if draft is None or not result.kinds:
         return result
     top = host.topology
     result.placement = options.draft_placement
     cpus = _cpus_of_draft(host, busy) if options.draft_placement != "shared" else ()
     rest = [cpu for cpu in busy if cpu not in cpus] if options.draft_placement == "own_ccd" else busy
-    box = speculation.box_of(top, rest or busy, nodes, options.bandwidth)
+    # The nodes follow the CPUs that are left: a draft on another socket must not draw memory there.
+    box = speculation.box_of(top, rest or busy, seats.memory_nodes(options, host, rest or busy), options.bandwidth)
     near = [node.id for node in top.nodes if set(node.cpus) & set(cpus)]
     draft_box = speculation.box_of(top, cpus, near, options.bandwidth) if cpus else box
     works = Work.of(model, options.experts), Work.of(draft)
@@ -81,6 +89,8 @@ def drafting(
         result.kinds.remove("draft")
         return result
     result.cpus = tuple(cpus)
+    if result.apart:
+        result.busy = list(rest)
     if options.draft_p_min is not None:
         result.p_min = options.draft_p_min
     else:

@@ -2,20 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The memory that an instance of llama-server needs, the memory that is free, and whether it is enough.
-
-The need is computed from the headers of the models; the compute buffers of the server are a safe estimate.
-"""
+"""The memory that an instance of llama-server needs, the memory that is free, and whether it is enough."""
 
 from __future__ import annotations
 
-import os
-
 from ..._errors import BadRequest
 from ..._kernel.hugepages import NODES, free_pages
-from ..._models.gguf import TENSOR_TYPES
 from ..._notation import cpulist
 from ..._notation.sizes import UNITS, about, pages_text, size_text
+from .names import staged_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,36 +20,13 @@ if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
     from ..._models.model import Model
     from .options import Options
+    from .service import Need, Placement
 
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 #: CPUs to which the kernel does not balance tasks: by boot parameter, and by cpuset partition.
 ISOLATED = ("/sys/devices/system/cpu/isolated", "/sys/fs/cgroup/cpuset.cpus.isolated")
-#: The default physical batch of a server.
-UBATCH = 512
 #: The largest page, in kB, that suits buffers of any size.
 LARGEST_POOL = 2048
-#: Libraries, HTTP buffers and the heaps of threads.
-BASE = 256 * UNITS["MiB"]
-
-
-class Need:
-    """Bytes: weights with those of a draft, KV cache, and an estimate of the compute buffers."""
-
-    __slots__ = ("compute", "kv_cache", "weights")
-
-    def __init__(self, weights: int, kv_cache: int, compute: int) -> None:
-        self.weights = weights
-        self.kv_cache = kv_cache
-        self.compute = compute
-
-    @property
-    def total(self) -> int:
-        """All of it."""
-        return self.weights + self.kv_cache + self.compute
-
-    def to_dict(self) -> dict[str, int]:
-        """Return plain data."""
-        return {"weights": self.weights, "kv_cache": self.kv_cache, "compute": self.compute, "total": self.total}
 
 
 class FreeMemory:
@@ -83,6 +55,10 @@ class FreeMemory:
         self.isolated = frozenset(isolated)
         self.thp = thp
         self.staged = frozenset(staged)
+
+    def take(self, size: int, nodes: Sequence[int], pages: int = 0, kb: int = 0) -> None:
+        """Count bytes, and huge pages of each node, as taken, evenly on these nodes."""
+        self.release(dict.fromkeys(nodes, -size // len(nodes)), {(node, kb): -pages for node in nodes} if pages else {})
 
     def release(self, memory: Mapping[int, int], pages: Mapping[tuple[int, int], int]) -> None:
         """Count as free what a running instance holds by node, because the new one replaces it."""
@@ -137,67 +113,6 @@ def _hugetlbfs_kb(fs: KernelFS, path: str, default_kb: int) -> int | None:
     return found[1] or None if found else None
 
 
-def staging_folder(options: Options) -> str:
-    """Return the folder on the hugetlbfs in which the files of an instance are."""
-    return f"{options.hugetlbfs.rstrip('/')}/llama-{options.name}"
-
-
-def staged_paths(options: Options, model: Model) -> list[str]:
-    """Return where the files of a model are once they are staged; the first is the one to pass to a server."""
-    return [f"{staging_folder(options)}/{os.path.basename(part.path)}" for part in model.parts]
-
-
-# The need
-
-
-def need(options: Options, model: Model, draft: Model | None) -> tuple[Need, list[str]]:
-    """Return the need of an instance, and remarks on what could not be computed."""
-    weights = sum(part.data for one in (model, draft) if one for part in one.parts)
-    remarks = []
-    cache = 0
-    for one, types in ((model, (options.cache_type_k, options.cache_type_v)), (draft, ("f16", "f16"))):
-        if one is None:
-            continue
-        per_token = kv_bytes(one, *types)
-        if per_token is None:
-            remarks.append(
-                f"{one.path} does not state its layers and heads, so the memory check leaves out its KV cache."
-            )
-        cache += int((per_token or 0) * options.context)
-    compute = BASE + sum(_compute(options, one) for one in (model, draft) if one)
-    return Need(weights, cache, compute), remarks
-
-
-def kv_bytes(model: Model, type_k: str, type_v: str) -> float | None:
-    """Return the bytes of a token in the KV cache of all layers; None where the header does not say enough."""
-    layers, heads = model.of_architecture("block_count"), model.of_architecture("attention.head_count")
-    embedding = model.of_architecture("embedding_length")
-    # A model whose layers differ has a list here, with 0 for a layer without a KV cache.
-    shared = model.values.get(f"{model.architecture}.attention.head_count_kv", heads)
-    width = embedding // heads if embedding and heads else None
-    key = model.of_architecture("attention.key_length") or width
-    value = model.of_architecture("attention.value_length") or width
-    if not layers or not key or not value or shared is None:
-        return None
-    all_heads = sum(shared) if isinstance(shared, list) else shared * layers
-    return float(all_heads * (key * _element(type_k) + value * _element(type_v)))
-
-
-def _element(name: str) -> float:
-    return next(size / block for text, block, size in TENSOR_TYPES.values() if text == name.upper())
-
-
-def _compute(options: Options, model: Model) -> int:
-    """Estimate the buffers of one pass: scores of all tokens, activations, and attention without flash attention."""
-    rows: int = min(options.ubatch or UBATCH, options.context)
-    embedding: int = model.of_architecture("embedding_length") or 0
-    inner = model.of_architecture("feed_forward_length") or 4 * embedding
-    per_row = len(model.tokens or ()) + 16 * embedding + 4 * inner
-    if options.flash_attention == "off":
-        per_row += options.context * (model.of_architecture("attention.head_count") or 0)
-    return 4 * rows * per_row
-
-
 # Whether it fits
 
 
@@ -207,10 +122,9 @@ def pages_for(size: int, kb: int) -> int:
 
 
 def refuse_what_does_not_fit(
-    options: Options, required: Need, nodes: Sequence[int], policy: str, free: FreeMemory, models: Sequence[Model]
+    options: Options, required: Need, placement: Placement, free: FreeMemory, staged: Sequence[Model]
 ) -> None:
-    """Raise BadRequest when the memory or the huge pages of the nodes do not hold an instance."""
-    held = 0
+    """Raise BadRequest when the memory or the huge pages of the nodes do not hold an instance with these staged."""
     if options.hugepages == "pool":
         if free.default_kb > LARGEST_POOL:
             raise BadRequest(
@@ -218,8 +132,9 @@ def refuse_what_does_not_fit(
                 "the server takes at least one for each of its buffers. Boot with default_hugepagesz=2M, or use thp."
             )
         # When the pool is empty, glibc takes ordinary pages; when only the nodes' part is, a bound task is killed.
-        _refuse_pages(pages_for(required.total, free.default_kb), free.default_kb, nodes, policy, free, "the model")
+        _refuse_pages(pages_for(required.total, free.default_kb), free.default_kb, placement, free, "the model")
         return
+    held = 0
     if options.hugepages == "hugetlbfs":
         kb = free.hugetlbfs_kb
         if kb is None:
@@ -227,31 +142,43 @@ def refuse_what_does_not_fit(
                 f"hugepages hugetlbfs: {options.hugetlbfs} is not on a hugetlbfs. Mount one there, or set hugetlbfs to "
                 "one, such as /dev/hugepages."
             )
-        files = [(part, path) for one in models for part, path in zip(one.parts, staged_paths(options, one))]
+        files = [(part, path) for one in staged for part, path in zip(one.parts, staged_paths(options, one))]
         pages = sum(pages_for(part.size, kb) for part, path in files if path not in free.staged)
-        _refuse_pages(pages, kb, nodes, policy, free, "the staged files")
+        _refuse_pages(pages, kb, placement, free, "the staged files")
         held = sum(part.data for part, dummy in files)
+    refuse_too_little(required, placement, free, "The instance", held)
+
+
+def refuse_too_little(required: Need, placement: Placement, free: FreeMemory, what: str, held: int = 0) -> None:
+    """Raise BadRequest when the ordinary memory of the nodes is too little; ``held`` of the weights need none."""
+    nodes, even = placement.nodes, placement.policy == "interleave"
     rest = required.total - held
-    there = _fitting({node: free.available.get(node, 0) for node in nodes}, policy)
+    there = _fitting({node: free.available.get(node, 0) for node in nodes}, even)
     if rest > there:
         raise BadRequest(
-            f"The instance needs {about(rest)} ({about(required.weights - held)} weights, {about(required.kv_cache)} "
-            f"KV cache, {about(required.compute)} compute buffers); nodes {cpulist.render(nodes)} have {about(there)} "
-            f"{'evenly ' if policy == 'interleave' else ''}available. Take a smaller context or model, a quantized KV "
-            "cache, or more nodes."
+            f"{what} needs {about(rest)} ({required.in_words(held)}); nodes {cpulist.render(nodes)} have "
+            f"{about(there)} {'evenly ' if even else ''}available. Take {_less(required)}, or more nodes."
         )
 
 
-def _fitting(by_node: Mapping[int, int], policy: str) -> int:
-    """Return what the nodes give together: with interleave, each gives as much as the one with the least."""
-    return min(by_node.values()) * len(by_node) if policy == "interleave" else sum(by_node.values())
+def _less(required: Need) -> str:
+    """Return what would make the need smaller."""
+    ways = ["a smaller context or model", "a quantized KV cache"]
+    ways += ["a smaller prompt_cache"] if required.prompt_cache else []
+    return ", ".join([*ways, *(["fewer checkpoints"] if required.checkpoints else [])])
 
 
-def _refuse_pages(pages: int, kb: int, nodes: Sequence[int], policy: str, free: FreeMemory, what: str) -> None:
-    there = _fitting({node: free.free.get((node, kb), 0) for node in nodes}, policy)
+def _fitting(by_node: Mapping[int, int], even: bool) -> int:
+    """Return what the nodes give together: where memory lies evenly, each gives as much as the one with the least."""
+    return min(by_node.values()) * len(by_node) if even else sum(by_node.values())
+
+
+def _refuse_pages(pages: int, kb: int, placement: Placement, free: FreeMemory, what: str) -> None:
+    nodes, even = placement.nodes, placement.policy == "interleave"
+    there = _fitting({node: free.free.get((node, kb), 0) for node in nodes}, even)
     if pages > there:
         raise BadRequest(
             f"hugepages: {what} need {pages_text(pages, kb)} on nodes {cpulist.render(nodes)}, and {there} are free "
-            f"there{' evenly' if policy == 'interleave' else ''}. Make the pool larger with the module hugepages, "
+            f"there{' evenly' if even else ''}. Make the pool larger with the module hugepages, "
             f"{-(-pages // len(nodes))} pages for each node, or take hugepages thp."
         )

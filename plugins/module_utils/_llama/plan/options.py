@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from ..._errors import BadRequest
+from ..._notation.sizes import UNITS, bytes_of
 from . import settings
 
 TYPE_CHECKING = False
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 ENGINES = ("llama.cpp", "ik_llama.cpp")
+TASKS = ("completion", "embedding", "rerank")
 SPECULATION = ("none", "draft", "ngram", "cascade")
 PLACEMENTS = ("shared", "first_ccd", "own_ccd")
 MEMORY = ("bind", "interleave", "distribute", "local")
@@ -62,6 +64,8 @@ FIELDS = {
     "engine": Field("str", None, ENGINES),
     "model": Field("path", required=True),
     "draft_model": Field("path"),
+    "projector": Field("path"),
+    "task": Field("str", "completion", TASKS),
     "alias": Field("str"),
     "host": Field("str", "127.0.0.1"),
     "port": Field("int", required=True, low=1024, high=65535),
@@ -96,6 +100,8 @@ FIELDS = {
     "hugepages": Field("str", "none", HUGEPAGES),
     "hugetlbfs": Field("path", "/dev/hugepages"),
     "lock": Field("bool", False),
+    "prompt_cache": Field("str", "8GiB"),
+    "checkpoints": Field("int", 32, low=0, high=1000),
     "bandwidth": Field("float", low=1, high=10000),
     # The unit
     "user": Field("str"),
@@ -131,6 +137,26 @@ class Options:
     def drafts(self) -> bool:
         """Whether a draft model is asked for."""
         return self.speculation in ("draft", "cascade")
+
+    @property
+    def speculates(self) -> bool:
+        """Whether tokens may be guessed: not beside pictures, and only where a text is gone on with."""
+        return bool(self.speculation != "none" and self.completes and not self.projector)
+
+    @property
+    def completes(self) -> bool:
+        """Whether the server goes on with texts; else it turns them into vectors, or compares them."""
+        return bool(self.task == "completion")
+
+    @property
+    def prompt_cache_mib(self) -> int:
+        """MiB for prompts of earlier requests; only a text that is gone on with is worth keeping."""
+        return bytes_of(self.prompt_cache, "prompt_cache") // UNITS["MiB"] if self.completes else 0
+
+    @property
+    def checkpoints_kept(self) -> int:
+        """Copies of the state of each slot."""
+        return int(self.checkpoints) if self.completes else 0
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Options:
@@ -255,6 +281,12 @@ def _check(options: Options) -> None:
         # systemd expands variables everywhere except in the path of the program.
         if "$" in (getattr(options, key) or ""):
             raise BadRequest(f"{key}: systemd runs no program with a $ in its path; rename the file.")
+    if bytes_of(options.prompt_cache, "prompt_cache") % UNITS["MiB"]:
+        raise BadRequest(f"prompt_cache: '{options.prompt_cache}' is no whole number of MiB, in which a server counts.")
+    if options.drafts and not options.completes:
+        raise BadRequest(f"task is {options.task}, which guesses no tokens: leave speculation out.")
+    if options.projector and not options.completes:
+        raise BadRequest(f"projector has no effect with task {options.task}. Leave one of them out.")
     if options.drafts and not options.draft_model:
         raise BadRequest(f"speculation is {options.speculation}, which needs a draft_model; or say ngram.")
     given = [key for key in OF_A_DRAFT if getattr(options, key) is not None]

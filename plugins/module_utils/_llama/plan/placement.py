@@ -2,15 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The placement of an instance: CPUs to compute on, CPUs for all other threads, and nodes for its memory."""
+"""The placement of an instance: how its threads are pinned, CPUs for all others, and how its memory lies."""
 
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._host.host import ROLES
-from ..._kernel.hugepages import nodes_of
 from ..._notation import cpulist
 from . import pins as pinning
+from . import seats
 from .names import rpc_unit_of
 from .pins import CPUSET, GOMP, NUMA, STRICT
 from .service import Placement, Rpc
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from .draft import Drafting
     from .memory import FreeMemory
     from .options import Options
+    from .service import Need
 
     class Capabilities(Protocol):
         """What a plan must know of the binary."""
@@ -41,39 +41,12 @@ if TYPE_CHECKING:
         def openmp(self) -> bool:
             """Whether it was built with OpenMP."""
 
+        def works(self, flag: str) -> bool:
+            """Return whether it has a flag."""
+
 
 #: From this number of tokens on, the server distributes a batch to threads without regard to nodes.
 STEALING = 8
-
-
-def cpus_and_nodes(options: Options, host: Host, remarks: list[str]) -> tuple[list[int], tuple[int, ...]]:
-    """Return the CPUs to compute on and the nodes for memory; each follows from the other when it is not set."""
-    top = host.topology
-    nodes = nodes_of(host.fs, options.nodes, "nodes") if options.nodes else ()
-    if options.cpus:
-        busy = sorted({cpu for word in options.cpus.split(",") for cpu in _free_cpus(host, word.strip())})
-    else:
-        near = {cpu for node in top.nodes if node.id in nodes or not nodes for cpu in node.cpus}
-        busy = [cpu for cpu in top.online if cpu in near and cpu not in host.plan.housekeeping]
-    if not busy:
-        raise BadRequest(
-            "All CPUs to compute on are housekeeping. Name other cpus or nodes, or give cpus as numbers to use these "
-            "CPUs nevertheless."
-        )
-    own = [node for node in top.nodes if set(node.cpus) & set(busy)]
-    far = [node.id for node in own if nodes and node.id not in nodes]
-    if far:
-        remarks.append(f"CPUs on nodes {cpulist.render(far)} read all memory from nodes {cpulist.render(nodes)}.")
-    kept = set(busy) & set(host.plan.housekeeping)
-    if kept:
-        remarks.append(f"CPUs {cpulist.render(kept)} compute, and are housekeeping too: interrupts will disturb them.")
-    return busy, nodes or tuple([node.id for node in own if node.bytes] or [node.id for node in own])
-
-
-def _free_cpus(host: Host, word: str) -> set[int]:
-    """Return the CPUs that a word names; without the housekeeping CPUs unless it is a role or numbers."""
-    named = set(host.cpus(word))
-    return named if word in ROLES or word[:1].isdigit() else named.difference(host.plan.housekeeping)
 
 
 def policy_of(options: Options, top: Topology, nodes: Sequence[int]) -> str:
@@ -89,7 +62,6 @@ def place(
     options: Options,
     host: Host,
     server: Capabilities,
-    busy: Sequence[int],
     nodes: Sequence[int],
     policy: str,
     speculation: Drafting,
@@ -99,6 +71,7 @@ def place(
 ) -> Placement:
     """Place all threads, and write the numbers of threads and the pins into the wants."""
     top = host.topology
+    busy = speculation.busy
     isolated = sorted(free.isolated.intersection(busy))
     cores = pinning.first_of_each_core(top, busy)
     distribute = policy == "distribute"
@@ -200,7 +173,7 @@ def _group_of(host: Host, cpus: Sequence[int]) -> str | None:
     return next((group.name for group in host.plan.groups if set(cpus) <= set(group.cpus)), None)
 
 
-def rpc(options: Options, host: Host, server: Capabilities, speculation: Drafting, free: FreeMemory) -> Rpc:
+def rpc(options: Options, host: Host, server: Capabilities, speculation: Drafting, need: Need, free: FreeMemory) -> Rpc:
     """Return the server that drafts on a CCD of its own. It has no authentication, so it listens on loopback only."""
     top = host.topology
     cpus = speculation.cpus
@@ -211,10 +184,10 @@ def rpc(options: Options, host: Host, server: Capabilities, speculation: Draftin
     # ggml-rpc-server has no options for CPU masks.
     pinned = pinning.method(False, server.openmp, True, number, 0, sorted(free.isolated.intersection(cpus)))
     pins = cores[:number]
-    nodes = [node.id for node in top.nodes if set(node.cpus) & set(cpus)]
     policy = "local" if len(top.nodes) == 1 else "bind"
-    result = Placement(pins if pinned == GOMP else cpus, cpus, nodes, policy, pinned)
+    result = Placement(pins if pinned == GOMP else cpus, cpus, seats.near_nodes(host, cpus), policy, pinned)
     result.group = options.draft_l3_group or _group_of(host, result.cpus)
     if pinned == GOMP:
         result.environment["GOMP_CPU_AFFINITY"] = " ".join(str(cpu) for cpu in pins)
-    return Rpc(rpc_unit_of(options.name), result, ["-H", "127.0.0.1", "-p", str(options.rpc_port), "-t", str(number)])
+    arguments = ["-H", "127.0.0.1", "-p", str(options.rpc_port), "-t", str(number)]
+    return Rpc(rpc_unit_of(options.name), result, arguments, need)

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._models import pair
-from . import memory
+from ..._models.tensor_types import IK_TYPES
+from . import memory, seats
 from . import placement as placing
 from .draft import drafting
-from .names import key_path
-from .options import LOOPBACK
+from .names import key_path, staged_paths
+from .need import need
+from .options import ENGINES, LOOPBACK
 from .service import Service
 
 TYPE_CHECKING = False
@@ -27,49 +29,68 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._models.model import Model
     from .draft import Drafting
-    from .memory import FreeMemory, Need
+    from .memory import FreeMemory
     from .options import Options
     from .placement import Capabilities
-    from .service import Placement
+    from .service import Need, Placement
 
 
 #: glibc's tunables for huge pages, and the percentage of the weights that verify expects in them.
 TUNABLES = {"thp": ("glibc.malloc.hugetlb=1", "thp", 80), "pool": ("glibc.malloc.hugetlb=2", "hugetlb", 95)}
 #: Options that are wants of the same name.
-SAME = ("alias", "host", "port", "context", "slots", "batch", "ubatch", "flash_attention", "cache_type_k")
+SAME = ("alias", "host", "port", "context", "slots", "batch", "ubatch", "flash_attention", "cache_type_k", "projector")
 
 
 def plan_service(
-    options: Options, host: Host, server: Capabilities, model: Model, draft: Model | None, free: FreeMemory
+    options: Options,
+    host: Host,
+    server: Capabilities,
+    model: Model,
+    draft: Model | None,
+    free: FreeMemory,
+    projector: Model | None = None,
 ) -> Service:
     """Return the planned instance. Raises BadRequest when it is impossible on this host."""
     if options.engine not in (None, server.engine):
         raise BadRequest(f"{options.binary} is {server.engine}, but engine is {options.engine}. Change one of them.")
+    given = [one for one in (model, draft, projector) if one]
+    _refuse_foreign_types(options, server, given)
     remarks = _check_models(options, model, draft)
-    busy, nodes = placing.cpus_and_nodes(options, host, remarks)
+    speculation = drafting(options, host, seats.busy_cpus(options, host), model, draft if options.drafts else None)
+    if not speculation.busy:
+        raise BadRequest("draft_placement own_ccd leaves no CPU to the model. Give the instance more CPUs.")
+    nodes = seats.memory_nodes(options, host, speculation.busy)
     policy = placing.policy_of(options, host.topology, nodes)
-    speculation = drafting(options, host, busy, nodes, model, draft if options.drafts else None)
-    remarks += speculation.remarks
+    remarks += [*seats.remarks(options, host, speculation.busy, nodes), *speculation.remarks]
     drafts = draft if speculation.draft_max else None
-    rpc = None
-    if speculation.apart:
-        busy = [cpu for cpu in busy if cpu not in speculation.cpus]
-        if not busy:
-            raise BadRequest("draft_placement own_ccd leaves no CPU to the model. Give the instance more CPUs.")
-        rpc = placing.rpc(options, host, server, speculation, free)
-    wants = _wants(options, model, drafts, speculation)
-    placement = placing.place(options, host, server, busy, nodes, policy, speculation, wants, free, remarks)
-    need, unknown = memory.need(options, model, drafts)
+    whole, own, unknown = need(options, server, model, drafts, speculation.apart, projector)
     remarks += unknown
-    read = [one for one in (model, drafts) if one]
+    rpc = placing.rpc(options, host, server, speculation, own, free) if own else None
+    wants = _wants(options, model, drafts, speculation)
+    placement = placing.place(options, host, server, nodes, policy, speculation, wants, free, remarks)
     # The weights of a draft in a process of its own are sent there and lie in its memory.
-    staged = ([model] if rpc else read) if options.hugepages == "hugetlbfs" else []
-    memory.refuse_what_does_not_fit(options, need, nodes, policy, free, staged)
+    computed = [one for one in (model, drafts if not rpc else None) if one]
+    staged = computed if options.hugepages == "hugetlbfs" else []
+    if rpc:
+        memory.refuse_too_little(rpc.need, rpc.placement, free, "The process of the draft")
+        free.take(rpc.need.total, rpc.placement.nodes)
+    memory.refuse_what_does_not_fit(options, whole, placement, free, staged)
     _memory_wants(options, wants, placement, staged, free, remarks)
     _environment(options, placement)
-    huge = _huge(options, need, staged)
-    expect = placement.expect(huge)
-    return Service(options, placement, need, wants, rpc, read, staged, expect, list(dict.fromkeys(remarks)))
+    expect = placement.expect(_huge(options, whole, staged))
+    read = [one for one in (model, drafts, projector) if one]
+    return Service(options, placement, whole, wants, rpc, read, staged, expect, list(dict.fromkeys(remarks)))
+
+
+def _refuse_foreign_types(options: Options, server: Capabilities, models: Sequence[Model]) -> None:
+    """Refuse weights that only the other engine reads; the server would say so after the one before was stopped."""
+    for model in models:
+        foreign = [name for name in model.unknown_types if name in IK_TYPES.values()]
+        if foreign and server.engine == ENGINES[0]:
+            raise BadRequest(
+                f"{model.path} has tensors of types that only ik_llama.cpp reads ({', '.join(foreign)}), and "
+                f"{options.binary} is {server.engine}. Take a build of ik_llama.cpp, or another file of this model."
+            )
 
 
 def _check_models(options: Options, model: Model, draft: Model | None) -> list[str]:
@@ -111,6 +132,9 @@ def _wants(options: Options, model: Model, draft: Model | None, speculation: Dra
         wants["draft_p_min"] = speculation.p_min
         if speculation.apart:
             wants["rpc"] = f"127.0.0.1:{options.rpc_port}"
+    if not options.completes:
+        wants["task"] = options.task
+    wants.update(prompt_cache=options.prompt_cache_mib, checkpoints=options.checkpoints_kept)
     if speculation.ngram:
         for key in ("ngram_lookup", "ngram_max", "ngram_min_hits"):
             wants[key] = getattr(options, key)
@@ -144,7 +168,7 @@ def _memory_wants(
         )
     if staged:
         for key, model in zip(("model", "draft_model"), staged):
-            wants[key] = memory.staged_paths(options, model)[0]
+            wants[key] = staged_paths(options, model)[0]
     if staged or placement.policy == "distribute":
         wants["repack"] = False
         remarks.append(

@@ -10,8 +10,6 @@ together share one reading but not the computing, so that a host with few cores 
 
 from __future__ import annotations
 
-from ..._models.gguf import TENSOR_TYPES
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +69,7 @@ class Work:
     @classmethod
     def of(cls, model: Model, used: int | None = None) -> Work:
         """Return the work of a model; ``used`` experts for each token, None for as many as it says itself."""
-        tensors = [tensor for part in model.parts for tensor in part.tensors]
+        tensors = model.tensors
         # A token looks up one row of the embedding, unless the same tensor is the output too.
         if any(tensor.name == "output.weight" for tensor in tensors):
             tensors = [tensor for tensor in tensors if tensor.name != "token_embd.weight"]
@@ -113,12 +111,11 @@ class Start:
 
 
 def _bytes(tensors: Sequence[Tensor]) -> float:
-    return float(sum(tensor.bytes or 0 for tensor in tensors))
+    return float(sum(tensor.bytes for tensor in tensors))
 
 
 def _elements(tensors: Sequence[Tensor]) -> float:
-    blocks = {name: block / size for name, block, size in TENSOR_TYPES.values()}
-    return sum((tensor.bytes or 0) * blocks.get(tensor.type, 0) for tensor in tensors)
+    return float(sum(tensor.elements for tensor in tensors))
 
 
 def peak(top: Topology) -> float | None:

@@ -17,8 +17,7 @@ from ..._notation import cpulist
 from ..._notation.gguf_parts import parts_of
 from ..._notation.systemd import command, quote
 from ..plan import settings
-from ..plan.memory import staging_folder
-from ..plan.names import key_path
+from ..plan.names import key_path, staging_folder
 from ..plan.options import LOOPBACK
 from ..plan.pins import GOMP, STRICT
 from . import timing, walls
@@ -141,12 +140,14 @@ def plan_section(service: Service, url: str, programs: Mapping[str, list[int]], 
         "name": service.name,
         "url": url,
         "key_file": service.options.api_key_file,
+        "task": service.options.task,
         "speculation": service.wants.get("speculation", []),
         "expect": service.expect,
         "rpc": {"unit": rpc.unit, "expect": rpc.expect} if rpc else None,
         "files": service.files,
         "programs": dict(programs),
         "keys": keys,
+        "mapped": service.mapped,
     }
     return f"{SECTION}{json.dumps(plan, sort_keys=True)}\n"
 
@@ -178,7 +179,8 @@ def _before(service: Service) -> list[list[str]]:
     if service.wants["load"] != "mmap":
         return []
     policy = placement.policy if placement.policy in ("bind", "interleave") else "local"
-    return [_llama("place", path, "--policy", policy, "--nodes", nodes) for path in files]
+    whole = [path for path in service.mapped if parts_of(path)[0] == path]
+    return [_llama("place", path, "--policy", policy, "--nodes", nodes) for path in whole]
 
 
 def _move_http_threads(placement: Placement) -> list[str]:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
 #: systemd passes over sections whose names begin with X-.
 SECTION = "[X-Sovereign-Epyc]\nPlan="
-KEYS = frozenset(("name", "url", "key_file", "speculation", "expect", "rpc", "files", "programs", "keys"))
+KEYS = frozenset(
+    ("name", "url", "key_file", "task", "speculation", "expect", "rpc", "files", "mapped", "programs", "keys")
+)
 
 
 def plan_of(text: str) -> dict[str, Any] | None:

@@ -23,7 +23,7 @@ from ..plan.names import unit_of
 from ..plan.options import Options
 from . import check, timing, walls
 from .files import rpc_binary, unit_files
-from .installed import installed_units
+from .installed import installed_units, plan_of
 from .instance import Instance, Plans, restarts
 from .planned import held_by, plan_beside
 from .refusals import (
@@ -66,6 +66,8 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
     names = [one.name for one in options]
     installed = installed_units(root)
     gone = [name for name in installed if purge and name not in names]
+    others = [plan_of(text) for name, text in installed.items() if name not in names and not purge]
+    staying = [plan for plan in others if plan]
     running = _running([*gone, *names])
     held = [one for name in running for one in held_by(host, unit_of(name))]
     services: list[Service] = []
@@ -74,7 +76,7 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
     for one in options:
         with _named(one.name):
             server = servers[one.binary]
-            service = plan_beside(host, one, server, held, services)
+            service = plan_beside(host, one, server, held, services, staying)
             refuse_taken_port(one, [name for name in running if name in gone or name == one.name])
             arguments = server_arguments.arguments(service.wants, server)
             files = _files(service, server, arguments)

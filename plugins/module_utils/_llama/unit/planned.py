@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plans an instance beside others: those that run and end before it starts, and those that start before it."""
+"""Plans an instance beside others: those that end before it starts, those that start before it, and those that stay."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from ..._models import model as gguf_model
 from ..._notation import cpulist
 from ..plan import memory as memory_plan
 from ..plan import plan
+from .refusals import refuse_one_file_in_two_places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
     from ..._host.host import Host
     from ..binary.capabilities import Capabilities
@@ -30,17 +32,29 @@ if TYPE_CHECKING:
 
 
 def plan_beside(
-    host: Host, options: Options, server: Capabilities, held: Sequence[Held], before: Sequence[Service]
+    host: Host,
+    options: Options,
+    server: Capabilities,
+    held: Sequence[Held],
+    before: Sequence[Service],
+    staying: Sequence[Mapping[str, Any]] = (),
 ) -> Service:
-    """Plan an instance in what the host has left: ``held`` is free before it starts, ``before`` are planned already."""
+    """Plan an instance in what the host has left: ``held`` is free before it starts, ``before`` are planned already.
+
+    ``staying`` are the plans of units that are on the host and are not asked for.
+    """
     model = gguf_model.read(options.model)
     draft = gguf_model.read(options.draft_model) if options.drafts else None
+    projector = gguf_model.read(options.projector) if options.projector else None
     free = memory_plan.read_free_memory(host, options, [one for one in (model, draft) if one])
     for memory, pages in held:
         free.release(memory, pages)
     for other in before:
         _reserve(free, other)
-    service = plan.plan_service(options, host, server, model, draft, free)
+    service = plan.plan_service(options, host, server, model, draft, free, projector)
+    others = [(other.name, other.expect, other.mapped) for other in before]
+    for seat in [*others, *((other["name"], other["expect"], other["mapped"]) for other in staying)]:
+        refuse_one_file_in_two_places((service.name, service.expect, service.mapped), seat)
     for other in before:
         shared = set(service.placement.busy_cpus) & set(other.placement.busy_cpus)
         if shared:
@@ -71,6 +85,8 @@ def _reserve(free: FreeMemory, service: Service) -> None:
     """Count as taken what an instance will hold that starts before this one, evenly on its nodes."""
     nodes, need, kb = service.placement.nodes, service.need, free.default_kb
     memory, huge = need.total, 0
+    if service.rpc:
+        free.take(service.rpc.need.total, service.rpc.placement.nodes)
     if service.options.hugepages == "pool":
         memory, huge = 0, need.total
     elif service.staged:
@@ -78,5 +94,4 @@ def _reserve(free: FreeMemory, service: Service) -> None:
         memory = need.total - need.weights
         huge = sum(os.path.getsize(source) for source, path in service.staged.items() if not os.path.exists(path))
         kb = free.hugetlbfs_kb or kb
-    pages = memory_plan.pages_for(huge // len(nodes), kb)
-    free.release(dict.fromkeys(nodes, -memory // len(nodes)), {(node, kb): -pages for node in nodes})
+    free.take(memory, nodes, memory_plan.pages_for(huge // len(nodes), kb), kb)

@@ -19,11 +19,15 @@ from .reach import bar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
+    from typing import Any
 
     from ..binary.capabilities import Capabilities
     from ..binary.sandbox import Walls
     from ..plan.options import Options
+
+    #: The name of an instance, what is expected of its placement, and the files that it maps.
+    Seat = tuple[str, Mapping[str, Any], Sequence[str]]
 
 #: How long opening files may take, of which a network may have some.
 SECONDS = 60
@@ -48,6 +52,38 @@ def refuse_what_two_have(options: Sequence[Options]) -> None:
             other = owners.setdefault(port, one.name)
             if other != one.name:
                 raise BadRequest(f"Instances {other} and {one.name} both have port {port}. Give each one of its own.")
+
+
+def refuse_one_file_in_two_places(one: Seat, other: Seat) -> None:
+    """Raise BadRequest where two instances map a file and want its pages on different nodes.
+
+    The page cache holds a page once, where it was read first, and a page in use does not move.
+    """
+    places = [(expect["nodes"], expect["interleaved"]) for dummy, expect, more in (one, other)]
+    if places[0] == places[1]:
+        return
+    files = [{_identity(path) for path in paths} - {None} for dummy, more, paths in (one, other)]
+    if files[0] & files[1]:
+        path = next(path for path in one[2] if _identity(path) in files[1])
+        words = [f"{name} wants it {_placed(expect)}" for name, expect, dummy in (other, one)]
+        raise BadRequest(
+            f"{path} is mapped by {other[0]} too, and what is in the page cache can be in one place only: "
+            f"{' and '.join(words)}, so that one of them would read it from afar. Give each a copy in its own memory "
+            "with hugepages thp, pool or hugetlbfs, or with lock; or give both the same nodes."
+        )
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return which file it is, whatever links lead there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _placed(expect: Mapping[str, Any]) -> str:
+    return f"{'interleaved ' if expect['interleaved'] else ''}on nodes {expect['nodes']}"
 
 
 def refuse_unknown_user(options: Options) -> None:

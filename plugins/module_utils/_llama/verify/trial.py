@@ -52,7 +52,15 @@ REQUEST = {
     "stream": True,
     "timings_per_token": True,
 }
+#: What a server is asked that does not go on with texts, by its task; each text gives one row of the answer.
+TEXTS = 16
+QUESTIONS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "embedding": ("/v1/embeddings", {"input": [PHRASE] * TEXTS}, "data"),
+    "rerank": ("/v1/rerank", {"query": PHRASE, "documents": [PHRASE] * TEXTS}, "results"),
+}
 LONGEST_LINE = 1 << 20
+#: Vectors have thousands of numbers, and there are some for each text.
+LONGEST_ANSWER = 64 << 20
 DRAFTS = "llamacpp:spec_decode_num_drafts_total"
 DRAFTED = "llamacpp:spec_decode_num_draft_tokens_total"
 ACCEPTED = "llamacpp:spec_decode_num_accepted_tokens_total"
@@ -88,10 +96,13 @@ class Trial:
         return (self.accepted or 0) / self.drafted if self.drafted else None
 
 
-def run(url: str, key: str | None, clock: Any = time) -> Trial:
-    """Ask for some tokens, between two readings of the counters."""
+def run(url: str, key: str | None, clock: Any = time, task: str = "completion") -> Trial:
+    """Ask for some tokens, between two readings of the counters; of another task, for some vectors or comparisons."""
     trial = Trial()
     end = clock.monotonic() + LIMIT
+    if task in QUESTIONS:
+        _ask_for_rows(trial, url, end, key, clock, task)
+        return trial
     before = _metrics(url, LIMIT, key)
     trial.speculative = _speculative(url, end - clock.monotonic(), key)
     trial.others = round(sum(before.get(name, 0) for name in server_http.IN_WORK))
@@ -130,6 +141,43 @@ def _count(trial: Trial, before: Numbers, after: Numbers, timings: Numbers) -> N
         trial.drafts = None
         trial.drafted = round(timings["draft_n"])
         trial.accepted = round(timings.get("draft_n_accepted", 0))
+
+
+def _ask_for_rows(trial: Trial, url: str, end: float, key: str | None, clock: Any, task: str) -> None:
+    """Have some texts turned into vectors, or compared with another one. Their tokens are read and none is made."""
+    path, body, rows = QUESTIONS[task]
+    begun = clock.monotonic()
+    try:
+        answer = _answer(url, path, body, end, key, clock)
+    except TuningError as error:
+        trial.reason = str(error)
+        return
+    seconds = clock.monotonic() - begun
+    found = answer.get(rows) if isinstance(answer, dict) else None
+    if not isinstance(found, list) or len(found) != TEXTS:
+        trial.reason = f"{path} was asked about {TEXTS} texts, and its answer is not about them."
+        return
+    trial.whole = True
+    trial.tokens = round(_numbers(answer.get("usage")).get("total_tokens", TEXTS))
+    trial.rate = trial.tokens / seconds if seconds else None
+
+
+def _answer(url: str, path: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any) -> Any:
+    connection, base = server_http.connect(url, end - clock.monotonic())
+    headers = {"Content-Type": "application/json", **server_http.authorization(key)}
+    try:
+        connection.request("POST", f"{base}{path}", json.dumps(body), headers)
+        response = connection.getresponse()
+        text = response.read(LONGEST_ANSWER).decode("utf-8", "replace")
+    except socket.timeout:
+        raise TuningError(f"{path} does not answer in {LIMIT:.0f} s.") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise TuningError(f"{path} broke off ({error or type(error).__name__}).") from None
+    finally:
+        connection.close()
+    if response.status != 200:
+        raise TuningError(f"{path} answers {response.status}{_told(_parsed(text))}.")
+    return _parsed(text)
 
 
 def _metrics(url: str, timeout: float, key: str | None) -> Numbers:

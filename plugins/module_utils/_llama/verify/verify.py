@@ -118,7 +118,7 @@ def _key(name: str, plan: Plan) -> str | None:
 def _tried(name: str, plan: Plan, clock: Any) -> Trial:
     try:
         key = _key(name, plan)
-        return trials.run(plan["url"], key, clock)
+        return trials.run(plan["url"], key, clock, plan["task"])
     except TuningError as error:
         return _failed(str(error))
 

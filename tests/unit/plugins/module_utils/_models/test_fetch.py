@@ -279,6 +279,26 @@ def test_progress_is_told_in_a_file_and_removed(fetch: Fetcher, monkeypatch: pyt
     assert told and told[0].startswith("1 MiB of 3.0 MiB (33 %), ") and not file.exists()
 
 
+def test_the_progress_of_a_proof_is_told_too(fetch: Fetcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that came by other ways is read whole, once."""
+    told: list[str] = []
+    file = fetch.folder / "progress"
+    real = Progress.__call__
+
+    def heard(self: Progress, have: int, total: int | None) -> None:
+        real(self, have, total)
+        told.append(file.read_text() if file.exists() else "")
+
+    monkeypatch.setattr(progress, "INTERVAL", 0)
+    monkeypatch.setattr(Progress, "__call__", heard)
+    fetch.path.parent.mkdir()
+    fetch.path.write_bytes(ONE)
+    fetch(check=True, progress=str(file), url=None)
+    assert told == []
+    fetch(progress=str(file), url=None)
+    assert told[0].startswith("1 MiB of 3.0 MiB (33 %), ") and not file.exists()
+
+
 def test_the_line_of_progress(tmp_path: Path) -> None:
     times = iter([0.0, 1.0, 2.0, 11.0])
     file = tmp_path / "progress"

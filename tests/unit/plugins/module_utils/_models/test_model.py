@@ -76,10 +76,20 @@ def test_the_digest_is_of_the_tokens_and_their_order(path: Path) -> None:
     assert read(path, gguf(model(None))).vocabulary is None
 
 
-def test_a_type_that_is_not_known_leaves_the_size_of_the_data(path: Path) -> None:
-    found = read(path, gguf(model(), [tensor("a", (32,), 0, 0), tensor("b", (32,), 139, 128)], 512)).to_dict()
-    assert (found["tensor_bytes"], found["expert_bytes"]) == (512, None)
-    assert found["tensor_types"] == {"F32": 128, "type 139": 0}
+def test_tensors_of_types_that_are_not_known_reach_to_the_next(path: Path) -> None:
+    """The last one to the end of the file, in whatever order they are listed."""
+    listed = [
+        tensor("blk.0.ffn_up_exps.weight", (32, 4), 139, 128),
+        tensor("a", (32,), 0, 0),
+        tensor("b", (32,), 0, 256),
+        tensor("c", (64,), 250, 384),
+    ]
+    model_read = read(path, gguf(model(), listed, 512))
+    found = model_read.to_dict()
+    assert (found["tensor_bytes"], found["expert_bytes"]) == (512, 128)
+    assert found["tensor_types"] == {"IQ4_K": 128, "F32": 256, "type 250": 128}
+    assert model_read.unknown_types == ["IQ4_K", "type 250"]
+    assert [one.elements for one in model_read.tensors] == [128, 32, 32, 64]
 
 
 def test_an_alignment_of_its_own(path: Path) -> None:
@@ -161,8 +171,9 @@ def test_a_damaged_file_is_read_or_refused_and_nothing_else(at: int, value: byte
             gguf([text(b"a") + struct.pack("<IIQ", 9, 9, 1) + bytes(90)]),
             "the array a has elements of the unknown type 9",
         ),
-        (gguf([text(b"a") + struct.pack("<IIQ", 9, 8, 2**40) + bytes(90)]), "end within a. Get it again"),
-        (gguf([text(b"a") + struct.pack("<IIQ", 9, 12, 2**61) + bytes(90)]), "end within a. Get it again"),
+        (gguf([text(b"a") + struct.pack("<IIQ", 9, 8, 2**20) + bytes(90)]), "end within a. Get it again"),
+        (gguf([text(b"a") + struct.pack("<IIQ", 9, 12, 2**20) + bytes(90)]), "end within a. Get it again"),
+        (gguf([text(b"a") + struct.pack("<IIQ", 9, 12, 2**61) + bytes(90)]), f"a would have {2**61} elements"),
         (gguf([struct.pack("<Q", 2**63) + bytes(90)]), f"the name of value 0 would be {2**63} bytes long"),
         (gguf([*model(), *model()]), "it names the value general.architecture twice"),
         (gguf(model(), [tensor("a", (8,) * 5, 0, 0)]), "the tensor a has 5 dimensions"),

@@ -28,6 +28,7 @@ REFUSED = {
     **{(name, "pinned"): "bind threads to CPUs" for name in SERVERS if not server(name).pins_work},
     ("b9093", "cascade"): "one kind of speculation at a time",
     ("ik-llama-cpp-python-0.1.5", "cascade"): "one kind of speculation at a time",
+    ("ik-llama-cpp-python-0.1.5", "rerank"): "No build of ik_llama.cpp is known to have task rerank; say embedding",
 }
 
 

@@ -74,7 +74,6 @@ def test_a_secret_under_its_short_name() -> None:
         ["--top-k", "20", "--jinja"],
         ["--override-kv", "tokenizer.ggml.add_bos_token=bool:false"],
         ["--ssl-key-file", "/etc/key", "--ssl-cert-file", "/etc/cert"],
-        ["--mmproj", "/srv/m.gguf"],
         ["--cors-credentials"],
         ["--device", "none"],
     ],

@@ -139,6 +139,32 @@ def test_the_cpu_counts_only_for_a_native_build(builder: Builder, native: object
     assert builder.build(cmake_options={"GGML_NATIVE": native}).key == before
 
 
+#: What one kernel says of a 9754, and a later one: the kernel's own findings and workarounds stand among the flags.
+FLAGS = (
+    "fpu sse sse2 rep_good nopl pni pclmulqdq ssse3 fma movbe aes avx f16c abm sse4a bmi1 avx2 bmi2 avx512f gfni vaes"
+)
+LATER = "cpuid extd_apicid tsc_known_freq ibrs_enhanced overflow_recov succor debug_swap ibpb_exit_to_user srso_user"
+
+
+def test_what_the_kernel_adds_to_the_flags_does_not_count(builder: Builder) -> None:
+    """An update of the kernel compiles nothing anew: compilers ask the CPU itself."""
+    keys = set()
+    for flags in (FLAGS, f"{FLAGS} {LATER}", FLAGS.replace("rep_good nopl ", "")):
+        builder.host.put("/proc/cpuinfo", CPUINFO.replace("fpu avx2 avx512f", flags))
+        keys.add(builder.build().key)
+    assert len(keys) == 1
+
+
+@pytest.mark.parametrize(
+    "flag",
+    ["sse4_2", "ssse3", "pni", "avx512_bf16", "avx_vnni", "amx_tile", "f16c", "fma", "bmi2", "abm", "sha_ni", "vaes"],
+)
+def test_an_instruction_that_a_compiler_uses_counts(builder: Builder, flag: str) -> None:
+    before = builder.build().key
+    builder.host.put("/proc/cpuinfo", CPUINFO.replace("avx512f", f"avx512f {flag}"))
+    assert builder.build().key != before
+
+
 def test_the_order_of_flags_does_not_count(builder: Builder) -> None:
     before = builder.build().key
     builder.host.put("/proc/cpuinfo", CPUINFO.replace("fpu avx2 avx512f", "avx512f fpu avx2"))

@@ -12,8 +12,9 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import host
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import memory
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory, Need
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Need, Placement
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
 
@@ -22,52 +23,6 @@ GIB = 1 << 30
 
 def options(**more: Any) -> Options:
     return Options.parse({"name": "chat", "binary": "/opt/llama-server", "model": "/srv/m.gguf", "port": 8080, **more})
-
-
-def header(path: Path, more: list[bytes] | None = None, **numbers: int) -> gguf_model.Model:
-    path.write_bytes(ggufs.gguf(ggufs.model(more=more, **numbers), [ggufs.tensor("a", (32,), 0, 0)], 128))
-    return gguf_model.read(str(path))
-
-
-# The need
-
-
-@pytest.mark.parametrize(
-    ("types", "size"),
-    [(("f16", "f16"), 327680), (("f32", "f16"), 491520), (("q8_0", "q8_0"), 174080), (("q4_0", "q4_0"), 92160)],
-)
-def test_the_cache_of_llama_3_70b(tmp_path: Path, types: tuple[str, str], size: int) -> None:
-    assert memory.kv_bytes(ggufs.written(tmp_path / "m.gguf", 144), *types) == size
-
-
-def test_heads_of_their_own_width_and_number(tmp_path: Path) -> None:
-    shape = {"block_count": 3, "embedding_length": 1024}
-    keys = {"attention.head_count": 8, "attention.key_length": 192, "attention.value_length": 64}
-    path = tmp_path / "m.gguf"
-    assert memory.kv_bytes(header(path, **shape, **keys), "f16", "f16") == 3 * 8 * 256 * 2
-    # A layer without attention has no cache.
-    lists = [ggufs.entry("llama.attention.head_count_kv", "AI", [4, 0, 2])]
-    assert memory.kv_bytes(header(path, lists, **shape, **keys), "f16", "f16") == 6 * 256 * 2
-
-
-def test_a_header_that_does_not_say_its_shape(tmp_path: Path) -> None:
-    model = header(tmp_path / "m.gguf")
-    need, remarks = memory.need(options(), model, None)
-    assert need.kv_cache == 0 and "does not state its layers and heads" in remarks[0]
-
-
-def test_what_an_instance_needs(tmp_path: Path) -> None:
-    large = ggufs.written(tmp_path / "l.gguf", 40 * GIB)
-    small = ggufs.written(tmp_path / "s.gguf", GIB)
-    alone, nothing = memory.need(options(context=16384), large, None)
-    both, dummy = memory.need(options(context=16384), large, small)
-    assert nothing == []
-    assert alone.weights == pytest.approx(40 * GIB, abs=4096) and alone.kv_cache == 5 * GIB
-    assert both.weights == pytest.approx(41 * GIB, abs=4096) and both.kv_cache == 10 * GIB
-    assert 0 < alone.compute < both.compute < 3 * GIB
-    without, dummy = memory.need(options(context=16384, flash_attention="off"), large, None)
-    assert without.compute == alone.compute + 4 * 512 * 16384 * 64
-    assert alone.to_dict()["total"] == alone.total == alone.weights + alone.kv_cache + alone.compute
 
 
 # What there is
@@ -114,7 +69,7 @@ def test_the_pages_of_a_mount(tmp_path: Path, mounts: str, kb: int | None) -> No
 
 # Whether it fits
 
-NEED = Need(40 * GIB, 5 * GIB, GIB)
+NEED = Need(40 * GIB, 2 * GIB, GIB, 2 * GIB, GIB)
 #: An instance whose weights are those of the tiny file that is staged.
 TINY = Need(10 << 20, 5 * GIB, GIB)
 
@@ -122,8 +77,8 @@ TINY = Need(10 << 20, 5 * GIB, GIB)
 def checked(
     nodes: list[int], policy: str, free: FreeMemory, models: list[gguf_model.Model] | None = None, **more: Any
 ) -> None:
-    need = TINY if models else NEED
-    memory.refuse_what_does_not_fit(options(**more), need, nodes, policy, free, models or [])
+    place = Placement((), (), nodes, policy, "strict")
+    memory.refuse_what_does_not_fit(options(**more), TINY if models else NEED, place, free, models or [])
 
 
 @pytest.mark.parametrize(
@@ -141,8 +96,15 @@ def test_memory_of_the_nodes(policy: str, available: list[int], fits: bool) -> N
     if fits:
         checked([0, 1], policy, free)
         return
-    with pytest.raises(BadRequest, match=r"needs 46 GiB \(40 GiB weights, 5 GiB KV cache, 1 GiB compute buffers\)"):
+    with pytest.raises(BadRequest) as caught:
         checked([0, 1], policy, free)
+    assert "The instance needs 46 GiB (40 GiB weights, 2 GiB KV cache, 1 GiB compute buffers, 2 GiB prompt " in str(
+        caught.value
+    )
+    assert str(caught.value).endswith(
+        "Take a smaller context or model, a quantized KV cache, a smaller prompt_cache, fewer checkpoints, or more "
+        "nodes."
+    )
 
 
 def test_pages_of_a_pool() -> None:

@@ -13,10 +13,12 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory
-from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import (
     GB,
     OLD,
+    Able,
     Models,
     machine,
     models_in,
@@ -93,6 +95,43 @@ def test_without_a_role_the_draft_has_the_fullest_ccd(models: Models) -> None:
     assert found.rpc.placement.group is None
 
 
+ELSEWHERE = {
+    "cpus": "1-3,36-39",
+    "speculation": "draft",
+    "draft_placement": "own_ccd",
+    "draft_max": 4,
+    "rpc_port": 50052,
+}
+
+
+def test_a_draft_on_another_socket_takes_its_memory_along(models: Models) -> None:
+    """The memory of the model follows the CPUs that are left to it."""
+    host = Host(machine("two 7543").fs)
+    found = planned(host, models, **ELSEWHERE)
+    assert found.rpc is not None
+    assert cpulist.render(found.placement.busy_cpus) == "1-3" and cpulist.render(found.rpc.placement.cpus) == "36-39"
+    assert (found.placement.nodes, found.placement.policy) == ((0,), "bind")
+    assert (found.rpc.placement.nodes, found.rpc.placement.policy) == ((1,), "bind")
+    assert found.need.weights == models.large.parts[0].data and found.rpc.need.weights == models.small.parts[0].data
+    assert found.mapped == [models.large.path] and list(found.files) == [models.large.path, models.small.path]
+    shared = planned(host, models, **{**ELSEWHERE, "draft_placement": "shared", "rpc_port": None})
+    assert shared.placement.nodes == (0, 1) and shared.mapped == [models.large.path, models.small.path]
+
+
+def test_the_process_of_a_draft_must_fit_on_its_nodes(models: Models) -> None:
+    host = Host(machine("two 7543").fs)
+    full = FreeMemory({0: 200 * GB, 1: GB})
+    words = refused(host, models, free=full, **ELSEWHERE)
+    assert words.startswith("The process of the draft needs ") and "nodes 1 have" in words
+    assert "prompt_cache" not in words
+    beside = {**ELSEWHERE, "cpus": "1-3,8-11"}
+    need = planned(host, models, **beside)
+    assert need.rpc is not None and need.rpc.placement.nodes == need.placement.nodes == (0,)
+    just = need.need.total + need.rpc.need.total
+    planned(host, models, free=FreeMemory({0: just}), **beside)
+    assert "The instance needs" in refused(host, models, free=FreeMemory({0: just - 4096}), **beside)
+
+
 def test_groups(host: Host, models: Models) -> None:
     raw = {"speculation": "draft", "draft_placement": "own_ccd", "rpc_port": 50052}
     found = planned(host, models, **raw, l3_group="big", draft_l3_group="little")
@@ -138,10 +177,58 @@ def test_a_draft_is_staged_too_unless_it_is_sent_away(host: Host, models: Models
 
 def test_too_little_memory(host: Host, models: Models) -> None:
     free = FreeMemory(dict.fromkeys(range(4), 5 * GB))
-    assert "The instance needs 42." in refused(host, models, free=free)
+    assert "The instance needs 50." in refused(host, models, free=free)
+    assert "The instance needs 42." in refused(host, models, free=free, prompt_cache="0MiB")
     assert "pages of 2 MiB on nodes 0-3, and 0 are free" in refused(host, models, free=free, hugepages="pool")
     never = FreeMemory(dict.fromkeys(range(4), 200 * GB), thp="never")
     assert "switched off (never)" in refused(host, models, free=never, hugepages="thp")
+
+
+# What it is made of, and what it is for
+
+
+def test_weights_that_only_the_other_engine_reads(host: Host, tmp_path: Path, models: Models) -> None:
+    """They count by their place in the file: as nothing, a token would take no time, and no draft would gain."""
+    foreign = models._replace(large=ggufs.written(tmp_path / "ik.gguf", 42 * GB, kind=139))
+    words = refused(host, foreign)
+    assert words.startswith(f"{foreign.large.path} has tensors of types that only ik_llama.cpp reads (IQ4_K), and ")
+    found, known = (planned(host, one, Able(engine="ik_llama.cpp"), speculation="draft") for one in (foreign, models))
+    assert found.wants["draft_max"] == known.wants["draft_max"] == 6
+    assert any("types that are not known here (IQ4_K)" in remark for remark in found.remarks)
+
+
+@pytest.mark.parametrize("speculation", ["ngram", "draft", "cascade"])
+def test_a_server_that_sees_pictures_does_not_guess(
+    host: Host, tmp_path: Path, models: Models, speculation: str
+) -> None:
+    projector = ggufs.written(tmp_path / "projector.gguf", GB)
+    found = planned(host, models, projector=projector, speculation=speculation)
+    assert found.wants["speculation"] == [] and found.wants["projector"] == projector.path
+    assert not any(key.startswith(("draft", "ngram")) for key in found.wants)
+    assert any(f"speculation {speculation} is left out" in remark for remark in found.remarks)
+    assert projector.path in found.files and projector.path not in found.mapped
+    quiet = planned(host, models, projector=projector, speculation="none")
+    assert quiet.remarks == [] and quiet.need.weights > planned(host, models).need.weights
+
+
+@pytest.mark.parametrize("task", ["embedding", "rerank"])
+def test_a_server_that_does_not_go_on_with_texts(host: Host, models: Models, task: str) -> None:
+    found = planned(host, models, task=task)
+    assert (found.wants["task"], found.wants["speculation"], found.remarks) == (task, [], [])
+    assert (found.wants["prompt_cache"], found.wants["checkpoints"]) == (0, 0)
+    assert "ngram_max" not in found.wants
+    assert "which guesses no tokens" in refused(host, models, task=task, speculation="draft")
+    assert "projector has no effect" in refused(host, models, projector=models.small, task=task)
+    assert "task" not in planned(host, models).wants
+
+
+def test_what_is_kept_of_earlier_requests_is_told_to_the_server(host: Host, models: Models) -> None:
+    wants = planned(host, models).wants
+    assert (wants["prompt_cache"], wants["checkpoints"]) == (8192, 32)
+    wants = planned(host, models, prompt_cache="512MiB", checkpoints=0).wants
+    assert (wants["prompt_cache"], wants["checkpoints"]) == (512, 0)
+    assert "is no whole number of MiB" in refused(host, models, prompt_cache="1KiB")
+    assert "is no amount of memory" in refused(host, models, prompt_cache="much")
 
 
 # What else the server is told

@@ -18,9 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import Need
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Placement, Rpc, Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Need, Placement, Rpc, Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import gguf
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
@@ -132,7 +131,8 @@ def service(folder: Path = Path("/srv"), rpc: bool = False, load: str = "mmap", 
     seat.http_cpus = (0,)
     seat.environment = {"GOMP_CPU_AFFINITY": "1 2 3"}
     model = gguf_model.Model([gguf.Part(f"{folder}/m.gguf")])
-    other = Rpc("llama-chat-rpc.service", Placement([4], [4], [1], "bind", "gomp"), ["-p", "50052"]) if rpc else None
+    seat_of_draft = Placement([4], [4], [1], "bind", "gomp")
+    other = Rpc("llama-chat-rpc.service", seat_of_draft, ["-p", "50052"], Need(1, 2, 3)) if rpc else None
     parsed = Options.parse(raw)
     staged = [model] if parsed.hugepages == "hugetlbfs" else []
     return Service(parsed, seat, Need(1, 2, 3), {"load": load}, other, [model], staged, {}, [])
@@ -216,6 +216,7 @@ def test_a_model_in_many_files_is_brought_to_its_nodes_once(hugepages: str, verb
     one = service(hugepages=hugepages)
     one.files = {part: [1, 1] for part in [*parts, "/srv/draft.gguf"]}
     one.staged = {part: f"/dev/hugepages/llama-chat/{part[5:]}" for part in parts} if hugepages == "hugetlbfs" else {}
+    one.mapped = [] if one.staged else list(one.files)
     text = unit_texts.unit_files(one, [])["/etc/systemd/system/llama-chat.service"]
     said = [line.split()[2:4] for line in lines(text, "ExecStartPre")]
     assert said == [[verb, parts[0]], *([] if one.staged else [[verb, "/srv/draft.gguf"]])]

@@ -51,6 +51,7 @@ def test_a_plan_comes_back_as_it_was(name: str, text: str) -> None:
         "name": "chat",
         "url": "http://[::1]:8080",
         "key_file": "/etc/100%.keys",
+        "task": "completion",
         "speculation": ["ngram-simple"],
         "expect": one.expect,
         "rpc": {
@@ -66,6 +67,7 @@ def test_a_plan_comes_back_as_it_was(name: str, text: str) -> None:
         "files": one.files,
         "programs": {"/opt/llama-server": [1, 2]},
         "keys": 3,
+        "mapped": one.mapped,
     }
     assert installed.plan_of(files["/etc/systemd/system/llama-chat-rpc.service"]) is None
 

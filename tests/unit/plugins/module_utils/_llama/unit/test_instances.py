@@ -21,9 +21,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import sandbox
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory, Need
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Placement, Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Need, Placement, Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import instances, refusals
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import planned as planning
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.instance import Instance

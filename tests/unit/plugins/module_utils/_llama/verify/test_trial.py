@@ -76,6 +76,53 @@ def server(llama: Llama) -> Iterator[Server]:
         llama.hangs.set()
 
 
+def rows(count: int, name: str, **more: Any) -> bytes:
+    return json.dumps({name: [{"index": number} for number in range(count)], **more}).encode()
+
+
+@pytest.mark.parametrize(
+    ("task", "path", "name", "texts"),
+    [("embedding", "/v1/embeddings", "data", "input"), ("rerank", "/v1/rerank", "results", "documents")],
+)
+def test_a_server_of_another_task_is_asked_for_what_it_does(task: str, path: str, name: str, texts: str) -> None:
+    """It may not go on with texts at all, as one whose model only compares them."""
+    asked = {}
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        asked.update(json.loads(request.rfile.read(int(request.headers["Content-Length"]))))
+        say(request, 200, rows(trials.TEXTS, name, usage={"prompt_tokens": 700, "total_tokens": 720}))
+
+    with serving(answer) as server:
+        trial = trials.run(server.url, "key", task=task)
+    assert [(method, where) for method, where, dummy in server.requests] == [("POST", path)]
+    assert server.requests[0][2]["Authorization"] == "Bearer key"
+    assert len(asked[texts]) == trials.TEXTS
+    assert (trial.tokens, trial.whole, trial.reason) == (720, True, "") and trial.rate
+    assert counts(trial) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (501, b'{"error":{"message":"This server does not support embeddings."}}', "answers 501: This server does not"),
+        (200, rows(3, "data"), "was asked about 16 texts, and its answer is not about them."),
+        (200, b"[]", "is not about them."),
+        (200, b"no JSON", "is not about them."),
+    ],
+)
+def test_a_server_that_does_not_do_it(status: int, body: bytes, words: str) -> None:
+    with serving(lambda request: say(request, status, body)) as server:
+        trial = trials.run(server.url, None, task="embedding")
+    assert trial.tokens == 0 and trial.rate is None
+    assert trial.reason.startswith("/v1/embeddings ") and words in trial.reason
+
+
+def test_a_server_that_ends_meanwhile() -> None:
+    with serving(lambda request: request.connection.close()) as server:
+        assert "/v1/rerank broke off (" in trials.run(server.url, None, task="rerank").reason
+    assert "/v1/rerank broke off (" in trials.run(server.url, None, task="rerank").reason
+
+
 def counts(trial: trials.Trial) -> tuple[Any, ...]:
     return trial.drafts, trial.drafted, trial.accepted
 

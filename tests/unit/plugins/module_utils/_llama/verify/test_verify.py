@@ -41,7 +41,7 @@ def plan(**changes: Any) -> dict[str, Any]:
     kinds = ["ngram-simple", "draft"]
     url = "http://127.0.0.1:1"
     one = {"name": "chat", "url": url, "key_file": None, "speculation": kinds, "expect": EXPECT, "rpc": None}
-    return {**one, "files": {}, "programs": {}, "keys": None, **changes}
+    return {**one, "task": "completion", "files": {}, "mapped": [], "programs": {}, "keys": None, **changes}
 
 
 # Speculation and speed
@@ -135,6 +135,7 @@ class Instances:
         self.health: tuple[int, bytes] = (200, b'{"status":"ok"}')
         self.url = ""
         self.keys: list[object] = []
+        self.task = ""
         self.trial = trial()
         self.service.thread(100, "0-3", 0)
         self.service.thread(101, "4", 4)
@@ -153,9 +154,10 @@ class Instances:
     def show(self, names: list[str]) -> dict[str, dict[str, str]]:
         return {name: {"ActiveState": self.states[name]} for name in names if name in self.states}
 
-    def run(self, url: str, key: object, clock: object) -> Trial:
+    def run(self, url: str, key: object, clock: object, task: str) -> Trial:
         """Stand for the request: meanwhile two threads compute."""
         self.keys.append((url, key))
+        self.task = task
         self.service.sleep(2)
         self.service.thread(101, "4", 4, worked=0.5)
         self.service.thread(102, "5", 5, worked=0.4)
@@ -203,6 +205,13 @@ def test_an_instance_as_it_shall_be(here: Instances) -> None:
             "locality": {"0": 0.5, "1": 0.5},
         }
     }
+
+
+def test_an_instance_that_makes_no_tokens_is_asked_for_what_it_does(here: Instances) -> None:
+    here.planned(task="embedding", speculation=[])
+    here.trial = trial(drafts=None, drafted=None, accepted=None)
+    assert verdicts(here.check()[0]) == {**RIGHT, "speculation/chat": "unasked"}
+    assert here.task == "embedding"
 
 
 def test_weights_that_are_not_mapped_lie_in_anonymous_memory(here: Instances) -> None:

@@ -1,0 +1,21 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The controller's half of the module llama_build: a build of an hour, and how far it is."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import InBackground
+
+FOLDER = "/opt/llama"
+
+
+class ActionModule(InBackground):
+    def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Print the last line of the newest log, which is of this build: no two run at a time in a folder."""
+        folder = shlex.quote(str(arguments.get("folder") or FOLDER))
+        return arguments, f'log=$(ls -t {folder}/*.log 2>/dev/null | head -n 1); test "$log" && tail -n 1 "$log"'

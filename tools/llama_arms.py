@@ -144,7 +144,7 @@ def planned(arm: Arm, binary: Path, model: Path, port: int, hugetlbfs: Path) -> 
     """A server as the engine plans it. Raises TuningError when this host cannot have it."""
     asked = {"name": arm.name.replace("_", "-"), "binary": str(binary), "model": str(model), "port": port}
     options = Options.parse({**asked, **NOTHING_KEPT, "hugetlbfs": str(hugetlbfs), **arm.options})
-    server = probe.capabilities(str(binary))
+    server = probe.capabilities(str(binary), None)
     host = Host(KernelFS(read_only=True), arm.intent)
     header = gguf_model.read(str(model))
     free = memory.read_free_memory(host, options, [header])
@@ -209,7 +209,7 @@ def huge_pages(binary: Path, model: Path, folder: Path) -> Iterator[None]:
     """Reserve what the arms with huge pages need, and mount a hugetlbfs; all of it ends with the block."""
     asked = {"name": "pool", "binary": str(binary), "model": str(model), "port": 1024}
     options = Options.parse({**asked, **NOTHING_KEPT})
-    whole = need.need(options, probe.capabilities(str(binary)), gguf_model.read(str(model)))[0]
+    whole = need.need(options, probe.capabilities(str(binary), None), gguf_model.read(str(model)))[0]
     kb = memory.LARGEST_POOL
     pages = memory.pages_for(whole.total, kb) + memory.pages_for(model.stat().st_size, kb)
     mount = folder / HUGETLBFS

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 from functools import cache
@@ -46,7 +47,7 @@ def machine_args(shape: Shape, ssdt: str) -> list[str]:
         f"{_cpu_type()},level=16,xlevel=0x80000021,family={shape.family},model={shape.model},"
         f"stepping={shape.stepping},model-id={shape.model_name}"
     )
-    per_socket = shape.l3_domains * shape.cores_per_l3
+    per_socket = shape.l3_domains * shape.cores_per_l3 * shape.threads
     # Sockets with empty dies are filled CPU by CPU; all others come up with the machine.
     initial = per_socket if shape.empty_dies else shape.cpus
     args = ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
@@ -55,7 +56,7 @@ def machine_args(shape: Shape, ssdt: str) -> list[str]:
     args += [
         "-smp",
         f"{initial},maxcpus={shape.possible_cpus},sockets={shape.sockets},dies={shape.dies},"
-        f"cores={shape.cores_per_l3},threads=1",
+        f"cores={shape.cores_per_l3},threads={shape.threads}",
     ]
     args += _numa_args(shape)
     if shape.empty_dies:
@@ -88,8 +89,8 @@ def _hotplug_args(shape: Shape) -> list[str]:
     args = []
     for socket in range(1, shape.sockets):
         for die in range(shape.l3_domains):
-            for core in range(shape.cores_per_l3):
-                place = f"socket-id={socket},die-id={die},core-id={core},thread-id=0"
+            for core, thread in itertools.product(range(shape.cores_per_l3), range(shape.threads)):
+                place = f"socket-id={socket},die-id={die},core-id={core},thread-id={thread}"
                 args += ["-device", f"{_cpu_type()}-x86_64-cpu,{place}"]
     return args
 

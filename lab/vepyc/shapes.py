@@ -27,6 +27,7 @@ class Shape:
     pstates_mhz: tuple[int, int, int]  # P0 is the base frequency, as on every EPYC
     port: int  # default ssh port on the loopback address; fixed, so that an inventory can name it
     sockets: int = 1
+    threads: int = 1  # of a core
     empty_dies: int = 0  # per socket, never populated: they make the L3 ids of the next socket start later
     smba: bool = True  # slow-memory bandwidth allocation and configurable bandwidth events, Zen 4 and later
     mba_bits: int = 11  # the largest MB value is two to the power of this
@@ -34,7 +35,7 @@ class Shape:
     @property
     def cpus(self) -> int:
         """CPUs that are present."""
-        return self.sockets * self.l3_domains * self.cores_per_l3
+        return self.sockets * self.l3_domains * self.cores_per_l3 * self.threads
 
     @property
     def dies(self) -> int:
@@ -44,7 +45,7 @@ class Shape:
     @property
     def possible_cpus(self) -> int:
         """CPUs that QEMU reserves ids for."""
-        return self.sockets * self.dies * self.cores_per_l3
+        return self.sockets * self.dies * self.cores_per_l3 * self.threads
 
     @property
     def l3_ids(self) -> tuple[int, ...]:
@@ -67,6 +68,21 @@ _ALL = (
         memory_mib=2560,
         pstates_mhz=(2250, 1900, 1500),
         port=29700,
+    ),
+    Shape(
+        name="smt",  # the same with half the cores and two threads on each
+        model_name="AMD EPYC 9754 128-Core Processor",
+        family=25,
+        model=160,
+        stepping=2,
+        l3_domains=4,
+        cores_per_l3=2,
+        l3_mib=16,
+        nodes=4,
+        memory_mib=2560,
+        pstates_mhz=(2250, 1900, 1500),
+        port=29701,
+        threads=2,
     ),
     Shape(
         name="epyc9754",

@@ -16,7 +16,10 @@ description:
     Says nothing of other plays.
   - Folds hosts with equal drift, says of each setting whether it is wrong now, at the next boot, or waits for a reboot,
     which role and variables asked for it, and which command repairs it. Compares with the report before.
-  - What could not be read is unknown, never fine, and so is a task that check mode had to leave out.
+  - What could not be read is unknown, never fine, and so are a task that check mode had to leave out, and a result that
+    this plugin cannot read.
+  - Texts of hosts are shown with escapes for what a terminal or a page would obey, such as colours and marks that turn
+    the direction of writing. In JSON they are as they came.
   - Results of tasks with C(no_log) are named and not shown.
 options:
   terminal:
@@ -62,7 +65,8 @@ options:
   exit_code:
     description:
       - Whether to set the exit code of C(ansible-playbook). It is V(0) when all is as configured, V(2) on drift, and
-        V(1) where a host failed or could not be reached, where no host was checked, or a file could not be written.
+        V(1) where a host failed or could not be reached, where no host was checked, or the report could not be made or
+        written.
       - Ends the run when the report is made, so name this plugin last in C(callbacks_enabled).
     type: bool
     default: true
@@ -96,19 +100,19 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
     _report_markdown,
     _report_metrics,
     _report_text,
+    _shape,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MODULE = "epyc_drift"
 FORMATS: dict[str, Callable[[_report.Document], str]] = {
     "html": _report_html.render,
     "markdown": _report_markdown.render,
     "junit": _report_junit.render,
     "metrics": _report_metrics.render,
     # Last, because it is also the report that the next run compares with.
-    "json": lambda document: json.dumps(document, indent=1, ensure_ascii=False) + "\n",
+    "json": lambda document: json.dumps(document, indent=1) + "\n",
 }
 
 
@@ -131,10 +135,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
     def v2_playbook_on_play_start(self, play: Any) -> None:
         # A play that finds no host starts no task, and its report has to say so.
         tasks = [task for entry in play.get_tasks() for task in (entry if isinstance(entry, list) else [entry])]
-        self.active = self.active or MODULE in map(_module, tasks)
+        self.active = self.active or _observe.DRIFT_MODULE in map(_module, tasks)
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
-        self.active = self.active or _module(task) == MODULE
+        self.active = self.active or _module(task) == _observe.DRIFT_MODULE
 
     def v2_runner_on_ok(self, result: Any) -> None:
         self._take(result)
@@ -157,13 +161,25 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         if self._take_drift(result) or not self.check or isinstance(result.task, Handler):
             return
         role, task = _task(result.task)
-        seen = _observe.of_check(task, role, str(result.task.action), result.result, skipped)
-        self.gathering.add(result.host.get_name(), *seen)
+        self._add(result, lambda: _observe.of_check(task, role, str(result.task.action), result.result, skipped))
 
     def _take_drift(self, result: Any) -> bool:
-        seen = _observe.of_drift(result.result) if _module(result.task) == MODULE else None
-        if seen:
-            self.gathering.add(result.host.get_name(), *seen)
+        if _module(result.task) != _observe.DRIFT_MODULE:
+            return False
+        return self._add(result, lambda: _observe.of_drift(result.result))
+
+    def _add(self, result: Any, see: Callable[[], _observe.Seen | None]) -> bool:
+        """Add what a result tells, and return whether it tells anything."""
+        name = result.host.get_name()
+        try:
+            seen = see()
+            if seen is not None:
+                self.gathering.add(name, *seen)
+        except Exception as error:
+            # Ansible would warn, go on without the result, and the host would look as if all were fine.
+            role, task = _task(result.task)
+            seen = _observe.unreadable(task, role, str(result.task.action), error)
+            self.gathering.add(name, *seen)
         return seen is not None
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
@@ -183,6 +199,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             code = _report.exit_code(document)
         except TuningError as error:
             self._display.error(str(error), wrap_text=False)
+            code = 1
+        except Exception as error:
+            # Ansible would warn, and end with 0 as if all were fine.
+            self._display.error(
+                f"The drift report could not be made ({type(error).__name__}: {error}). This is a fault of the "
+                "collection: please report it. Nothing is known of the hosts.",
+                wrap_text=False,
+            )
             code = 1
         if code and self.get_option("exit_code"):
             raise SystemExit(code)
@@ -215,6 +239,12 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
                 f"{path} is a report of version {document.get('version')}, and this plugin reads version "
                 f"{_report.VERSION}. Move it away to start anew."
             )
+        try:
+            _shape.report(document)
+        except _shape.Malformed as error:
+            raise TuningError(
+                f"{path} cannot be compared with: {error}. Somebody changed it. Move it away to start anew."
+            ) from None
         return document
 
     def _write(self, document: _report.Document) -> None:

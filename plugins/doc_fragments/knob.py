@@ -26,8 +26,10 @@ options:
       - V(present) makes the settings.
       - V(original) puts back everything that this module ever changed on the host, as it was before the first change,
         and drops what was stored for the boot service. The other options have no effect then.
+      - V(unasked) says that the request of this O(label) is not made any more. What it wanted, and no other stored one
+        wants, is put back, and it is dropped.
     type: str
-    choices: [present, original]
+    choices: [present, unasked, original]
     default: present
   persistent:
     description:
@@ -40,4 +42,10 @@ options:
       - The name under which a persistent request is stored. A later one of the same module with the same label replaces
         it. Without it, the short name of the knob.
     type: str
+  undo_unasked:
+    description:
+      - Whether a persistent request that replaces another one puts back what that one wanted and this one does not
+        want. With V(false), such settings stay as they are until the next boot, boot parameters for good.
+    type: bool
+    default: true
 """

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ._errors import TuningError
@@ -15,6 +17,7 @@ from ._io.store import Store
 from ._knobs import desired
 from ._knobs.converge import converge
 from ._knobs.ledger import Ledger, Original
+from ._knobs.unasked import unasked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,9 +28,10 @@ if TYPE_CHECKING:
 
 #: The options that every module of a knob has; documented in the fragment sovereign.epyc.knob.
 COMMON = dict(
-    state=dict(type="str", choices=["present", "original"], default="present"),
+    state=dict(type="str", choices=["present", "unasked", "original"], default="present"),
     persistent=dict(type="bool", default=False),
     label=dict(type="str"),
+    undo_unasked=dict(type="bool", default=True),
     intent=dict(type="dict"),
 )
 
@@ -41,17 +45,20 @@ def run_knob(
     """
 
     def knobs_of(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
+        request = f"{name}/{params['label'] or name}"
         if params["state"] == "original":
             labels = [request for request in desired.stored(ledger.store)[1] if request.split("/")[0] == name]
             originals = [Original(knob, ledger) for knob in reversed(build(host, {}))]
             return [*originals, desired.Desired(ledger.store, dict.fromkeys(labels))]
+        if params["state"] == "unasked":
+            return [*unasked(build, host, ledger, request, None), desired.Desired(ledger.store, {request: None})]
         options = {key: params[key] for key in spec if params[key] is not None}
         knobs = list(build(host, options))
         if params["persistent"]:
-            requests = {f"{name}/{params['label'] or name}": options}
-            if params["intent"]:
-                requests["intent"] = params["intent"]
-            knobs.append(desired.Desired(ledger.store, requests))
+            if params["undo_unasked"]:
+                knobs = [*unasked(build, host, ledger, request, options), *knobs]
+            stored = {request: options, **({"intent": params["intent"]} if params["intent"] else {})}
+            knobs.append(desired.Desired(ledger.store, stored))
         return knobs
 
     run_plain({**COMMON, **spec}, knobs_of, **rules)
@@ -63,14 +70,24 @@ def run_plain(
     """Run a module that converges the knobs that ``knobs_of`` makes from its parameters, and exit."""
 
     def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
-        fs = KernelFS(read_only=check)
-        ledger = Ledger(store, fs)
-        knobs = knobs_of(params, Host(fs, params.get("intent")), ledger)
-        outcome = converge(knobs, ledger, check=check)
+        host, ledger = host_and_ledger(store, check, params.get("intent"))
+        host.stored = bool(params.get("persistent"))
+        # Under the lock from the first look on: what is stored now may be undone by the run that this one waits for.
+        with nullcontext() if check else ledger.lock():
+            knobs = knobs_of(params, host, ledger)
+            outcome = converge(knobs, ledger, check=check)
         facts = {key: value for knob in knobs for key, value in knob.facts().items()}
         return dict(changed=bool(outcome.changes), diff=outcome.diff(), remarks=outcome.remarks, **facts)
 
     run_writer(spec, write, **rules)
+
+
+def host_and_ledger(
+    store: Store, check: bool, intent: Mapping[str, Any] | None = None, without_originals: bool = False
+) -> tuple[Host, Ledger]:
+    """Return this host, which a check cannot write to, and its ledger."""
+    fs = KernelFS(read_only=check)
+    return Host(fs, intent), Ledger(store, fs, without_originals)
 
 
 def run_writer(
@@ -91,10 +108,12 @@ def run_writer(
 
 
 def run_reader(spec: dict[str, Any], read: Callable[[dict[str, Any], KernelFS], dict[str, Any]]) -> None:
-    """Run a module that only reads, and exit with what ``read`` returns."""
+    """Run a module that only reads, and exit with what ``read`` returns; its remarks also become warnings."""
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     try:
         result = read(module.params, KernelFS(read_only=True))
     except TuningError as error:
         module.fail_json(msg=str(error), **error.details)
+    for remark in result.get("remarks", ()):
+        module.warn(remark)
     module.exit_json(changed=False, **result)

@@ -10,24 +10,28 @@ Exit codes: 0 when all is as configured, 2 when a check found drift or something
 from __future__ import annotations
 
 import sys
+import time
 
 from ._drift import metrics
 from ._drift import survey as surveys
-from ._errors import TuningError
+from ._drift.words import line
+from ._errors import TuningError, Unsupported
 from ._host import plan_text
 from ._host.host import Host
 from ._io import textfile as textfiles
 from ._io.kernelfs import KernelFS
 from ._io.store import Store
-from ._knobs.catalogue import KNOBS, all_originals, in_order
+from ._knobs.catalogue import KNOBS, in_order
 from ._knobs.converge import converge
 from ._knobs.desired import stored
 from ._knobs.irq import events
 from ._knobs.ledger import Ledger
+from ._knobs.undo import AGAIN, undo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from ._drift.verdict import Verdict
     from ._knobs.knob import Change
@@ -42,10 +46,17 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
   show      list the stored requests, and the originals that restore would put back
   llama     what the units of llama.cpp servers call; alone, it lists its commands
 
+apply --retry tries again, three times, where something failed that may be there later.
+restore --without-originals takes back what bears our mark where the record of originals is lost, and says what it
+cannot know.
 --textfile makes check also write its findings as Prometheus metrics, for the textfile collector of node_exporter.
 """
 #: The option that has a value.
 TEXTFILE = "--textfile"
+#: What the boot service says to apply; how often it tries again, and the seconds before that.
+RETRY, RETRIES, PAUSE = "--retry", 3, 5.0
+#: The way out where both files of the ledger are lost.
+WITHOUT_ORIGINALS = "--without-originals"
 #: systemd reads this at the beginning of a line as the priority "error".
 ERROR = "<3>"
 
@@ -57,12 +68,19 @@ def main(arguments: Sequence[str]) -> int:
         from ._llama.hooks import cli
 
         return cli.main(arguments[1:])
+    if list(arguments) == ["--help"]:
+        _say(USAGE.rstrip())
+        return 0
     words = [word for word in arguments if word != "--json"]
     as_json = len(words) < len(arguments)
     commands = {"plan": plan, "check": check, "apply": apply, "watch": watch, "restore": restore, "show": show}
     try:
         if len(words) == 3 and words[:2] == ["check", TEXTFILE]:
             return check_to_textfile(as_json, words[2])
+        if words == ["apply", RETRY]:
+            return apply(as_json, retry=True)
+        if words == ["restore", WITHOUT_ORIGINALS]:
+            return restore(as_json, without_originals=True)
         if len(words) != 1 or words[0] not in commands:
             sys.stderr.write(USAGE)
             return 1
@@ -104,62 +122,110 @@ def _show(verdicts: Sequence[Verdict], as_json: bool) -> int:
         _say_json({"settings": [verdict.to_dict() for verdict in verdicts]})
     else:
         for verdict in wrong:
-            reason = f"; {verdict.reason}" if verdict.reason else ""
-            _say(
-                f"{verdict.address}: now {verdict.live}, at boot {verdict.persistent}: wanted {_text(verdict.wanted)}, "
-                f"found {_text(verdict.found)}{reason}"
-            )
+            _say(line(verdict))
         _say(f"{len(verdicts)} settings checked, {len(wrong)} not as configured")
     return 2 if wrong else 0
 
 
-def apply(as_json: bool) -> int:
-    """Apply every stored request."""
-    done, failures = _apply()
-    _report(done, failures, as_json)
-    return 1 if failures else 0
+def apply(as_json: bool, retry: bool = False) -> int:
+    """Apply every stored request; with ``retry`` again where one failed, as what it needs may come late at boot."""
+    work = Application()
+    work.run()
+    for dummy in range(RETRIES if retry else 0):
+        if not work.failures:
+            break
+        time.sleep(PAUSE)
+        work.run()
+    for sentence in work.unsupported:
+        sys.stderr.write(f"{sentence}\n")
+    _report(work.changes, work.failures, as_json)
+    return 1 if work.failures else 0
 
 
 def watch(as_json: bool) -> int:
-    """Apply the stored requests for interrupts whenever new ones may have come, and report only what is new."""
+    """Apply the stored requests for interrupts whenever new ones may have come, and report only what is new.
+
+    Threads of units that a stored group names are moved into it when they have come, too.
+    """
     reported: list[str] = []
-    for dummy in events.moments():
-        done, failures = _apply(only="irq")
-        if done or failures != reported:
-            _report(done, failures, as_json)
+    for interrupts in events.moments(_names_units):
+        work = Application(only="irq" if interrupts else "", follow=True)
+        work.run()
+        if work.changes or work.failures != reported:
+            _report(work.changes, work.failures, as_json)
             sys.stdout.flush()
-        reported = failures
+        reported = work.failures
     return 0
 
 
-def _apply(only: str | None = None) -> tuple[list[Change], list[str]]:
-    """Apply the stored requests, or those of one knob. When one fails, the others are still applied."""
-    fs, store = KernelFS(), Store()
-    intent, requests = stored(store)
-    host, ledger = Host(fs, intent), Ledger(store, fs)
-    done: list[Change] = []
-    failures: list[str] = []
-    for name, label, options in in_order(requests):
-        if only not in (None, name):
-            continue
+def _names_units() -> bool:
+    """Return whether a stored request names units whose threads are to be followed."""
+    try:
+        requests = stored(Store(read_only=True))[1]
+    except TuningError:
+        return False  # The next look says so.
+    return any(name.startswith("resctrl/") and "tasks_of" in str(options) for name, options in requests.items())
+
+
+class Application:
+    """Runs over the stored requests, or those of one knob. When one fails, the others are still applied."""
+
+    def __init__(self, only: str | None = None, follow: bool = False) -> None:
+        self.only = only
+        self.follow = follow
+        self.changes: list[Change] = []
+        #: Of the last run: what failed, and what the hardware or the kernel of this host cannot have.
+        self.failures: list[str] = []
+        self.unsupported: list[str] = []
+
+    def run(self) -> None:
+        """Apply what is stored now; read under the lock, so that none is applied that an undo has just forgotten."""
+        fs, store = KernelFS(), Store()
+        ledger = Ledger(store, fs)
+        self.failures, self.unsupported = [], []
+        with ledger.lock():
+            intent, requests = stored(store)
+            host = Host(fs, intent, stored=True)
+            if self.only == "irq":
+                events.keep_to_housekeeping(host)
+            for name, label, options in in_order(requests):
+                if self.only in (None, name):
+                    self._apply(f"{name}/{label}", options, host, ledger)
+                elif self.follow and name == "resctrl":
+                    self._apply(f"{name}/{label}", options, host, ledger, followers=True)
+
+    def _apply(
+        self, request: str, options: Mapping[str, Any], host: Host, ledger: Ledger, followers: bool = False
+    ) -> None:
+        name = request.partition("/")[0]
         try:
             if name not in KNOBS:
                 raise TuningError(f"This version of the collection has no knob {name}.")
-            outcome = converge(KNOBS[name].build(host, options), ledger)
+            row = KNOBS[name]
+            knobs = row.load().followers(host, options) if followers else row.build(host, options)
+            self.changes += converge(knobs, ledger).changes
+        except Unsupported as error:
+            self.unsupported.append(f"{request}: {error}")
         except TuningError as error:
-            failures.append(f"{name}/{label}: {error}")
-            continue
-        done += outcome.changes
-    return done, failures
+            self.failures.append(f"{request}: {error}")
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # Only a file that was edited holds such options: those of a module are checked before they are stored.
+            self.failures.append(
+                f"{request}: the stored options {dict(options)} cannot be used ({type(error).__name__}: {error}). Run "
+                "site.yml again, which stores them anew."
+            )
 
 
-def restore(as_json: bool) -> int:
+def restore(as_json: bool, without_originals: bool = False) -> int:
     """Put everything back, and forget what was stored."""
     fs, store = KernelFS(), Store()
-    host, ledger = Host(fs), Ledger(store, fs)
-    outcome = converge(all_originals(host, ledger), ledger)
-    _report(outcome.changes, outcome.remarks, as_json)
-    return 1 if outcome.remarks else 0
+    done = undo(Host(fs), Ledger(store, fs, without_originals))
+    for remark in done.remarks:
+        sys.stderr.write(f"{remark}\n")
+    _report(done.changes, done.left, as_json, "were not put back")
+    if done.left:
+        sys.stderr.write(f"{AGAIN}\n")
+    return 1 if done.left else 0
 
 
 def show(as_json: bool) -> int:
@@ -178,7 +244,7 @@ def show(as_json: bool) -> int:
     return 0
 
 
-def _report(changes: Sequence[Change], failures: Sequence[str], as_json: bool) -> None:
+def _report(changes: Sequence[Change], failures: Sequence[str], as_json: bool, failed: str = "requests failed") -> None:
     if as_json:
         rows = [{"address": c.address, "before": c.before, "after": c.after} for c in changes]
         _say_json({"changes": rows, "failures": list(failures)})
@@ -187,7 +253,7 @@ def _report(changes: Sequence[Change], failures: Sequence[str], as_json: bool) -
         _say(f"{change.address}: {_text(change.before)} -> {_text(change.after)}")
     for failure in failures:
         sys.stderr.write(f"{ERROR}{failure}\n")
-    _say(f"{len(changes)} settings changed, {len(failures)} requests failed")
+    _say(f"{len(changes)} settings changed, {len(failures)} {failed}")
 
 
 def _say(text: str) -> None:

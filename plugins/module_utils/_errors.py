@@ -21,8 +21,21 @@ class TuningError(Exception):
         self.details = details
 
 
+class Damaged(TuningError):
+    """A file of ours holds what we cannot have written."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path} is damaged: {reason}.", file=path)
+        self.path = path
+        self.reason = reason
+
+
 class BadRequest(TuningError):
     """This host cannot do what was requested; raised before anything is written."""
+
+
+class Unsupported(BadRequest):
+    """The hardware or the kernel of this host has no such thing, whatever is requested of it."""
 
 
 class Absent(TuningError):

@@ -67,6 +67,8 @@ options:
         description:
           - Whether the hardware may go above V(base) while power and temperature allow it.
           - Where the kernel has only one switch for the whole machine, CPUs cannot differ.
+          - Where it has none, as with C(amd-pstate) in active mode on older kernels, V(true) is met when the driver
+            shows a frequency above the base, because the hardware then boosts anyway, and V(false) is refused.
           - With C(acpi-cpufreq) the kernel's files do not show the state of a policy reliably, so the register is read
             where the kernel module msr is loaded. Kernels older than 6.7 or so need it to let CPUs differ, because they
             show nothing else that could prove it.

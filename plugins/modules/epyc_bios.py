@@ -27,6 +27,12 @@ options:
   smt:
     description: Whether cores should have two threads. Off by the BIOS or by the kernel is the same here.
     type: bool
+  kernel_smt:
+    description:
+      - What a later task of the same run has the kernel make of SMT, as O(sovereign.epyc.sysfs_settings#module:smt).
+      - Where that is what O(smt) expects, SMT is V(pending) and not V(wrong).
+    type: str
+    choices: ["on", "off"]
   boost:
     description: Whether cores should be allowed to run faster than their base frequency.
     type: bool
@@ -78,7 +84,7 @@ settings:
       description: Its name for people.
       type: str
     verdict:
-      description: V(ok), V(wrong), V(unknown) or V(unasked).
+      description: V(ok), V(wrong), V(unknown), V(unasked), or V(pending) with O(kernel_smt).
       type: str
     expected:
       description: What is expected, such as C(NPS4), C(off) or C(power).
@@ -121,7 +127,8 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         expected["nps"] = f"NPS{params['nps']}"
     if params["determinism"] is not None:
         expected["determinism"] = params["determinism"]
-    items = bios.check(fs, topology.discover(fs), expected)
+    soon = {} if params["kernel_smt"] is None else {"smt": params["kernel_smt"]}
+    items = bios.check(fs, topology.discover(fs), expected, soon)
     return {
         "clean": all(item.clean for item in items),
         "settings": [item.to_dict() for item in items],
@@ -135,6 +142,7 @@ def main() -> None:
         nps=dict(type="int", choices=[0, 1, 2, 4]),
         l3_as_numa=dict(type="bool"),
         smt=dict(type="bool"),
+        kernel_smt=dict(type="str", choices=["on", "off"]),
         boost=dict(type="bool"),
         cppc=dict(type="bool"),
         preferred_cores=dict(type="bool"),

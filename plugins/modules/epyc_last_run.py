@@ -38,7 +38,8 @@ options:
     default: []
   remember:
     description:
-      - Remember the host as it is, because a run with all layers has come to its end.
+      - Remember the host as it is, because a run with all layers has come to its end. If the boot service has failed,
+        it is run again, to prove that the next boot will not fail.
       - Without it, nothing is changed.
     type: bool
     default: false
@@ -133,7 +134,8 @@ def run(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     inputs = params["inputs"]
     if params["remember"]:
         found = last_run.state(Host(fs), store, inputs)
-        changed = last_run.remember(store, found, params["intent"], check)
+        proven = not check and last_run.prove_boot_service()
+        changed = last_run.remember(store, found, params["intent"], check) or proven
         return dict(changed=changed, holds=True, reason="", inputs=inputs)
     try:
         told = last_run.look(fs, store, inputs, params["packages"]).to_dict()

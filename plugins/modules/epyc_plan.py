@@ -14,6 +14,8 @@ description:
   - Plans from an intent that names no CPU and no mask, so that one intent fits every SKU.
   - Returns both as facts and as a page for people.
   - Fails with the reason when the intent does not fit the host. What the host lacks is named in the plan instead.
+  - CPUs that are offline are in no role, but they count as there, so that CCDs keep their numbers and roles stay where
+    they are. A remark says which CPUs a role is without.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
@@ -27,7 +29,10 @@ options:
         type: int
         default: 1
       per:
-        description: The place that they are counted in. CPU 0 is always among them.
+        description:
+          - The place that they are counted in. CPU 0 is always among them.
+          - Where the BIOS makes each L3 domain a NUMA node, V(node) means a core of each L3 domain, and a remark says
+            how much that is.
         type: str
         choices: [node, socket, host]
         default: node
@@ -101,8 +106,22 @@ ansible_facts:
         plan:
           description:
             - The CPUs of each role, and C(resctrl) with the options for M(sovereign.epyc.resctrl_schemata).
-            - C(cannot) maps a layer to the reason that it cannot be had on this host.
+            - C(cannot) maps a layer to the reason that it cannot be had on this host. V(prefetch) is in it also
+              where registers can only be read, which may hold what is asked of them already.
           type: dict
+remarks:
+  description:
+    - What a person should know of the plan, also as warnings. That a role is without CPUs that are offline, that an
+      amount was rounded, or that housekeeping takes a core of each L3 domain where the BIOS makes nodes of those.
+  returned: always
+  type: list
+  elements: str
+stored:
+  description: The requests that are stored on the host for its boot service, as C(KNOB/LABEL).
+  returned: always
+  type: list
+  elements: str
+  sample: [resctrl/resctrl, sysfs/numa]
 text:
   description: The plan as a page, with a map of the L3 domains.
   returned: always
@@ -112,6 +131,9 @@ text:
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan as planner
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan_text, topology
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,9 +170,11 @@ SPEC = dict(
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the plan of this host as the module's result."""
     top = topology.discover(fs)
-    plan = planner.plan(planner.Intent.parse(params), top)
+    plan = planner.plan(Intent.parse(params), top)
     return {
         "ansible_facts": {"epyc": planner.facts(params, plan, top)},
+        "remarks": plan.remarks,
+        "stored": sorted(stored(Store(fs.root, read_only=True))[1]),
         "text": plan_text.render(plan, top),
     }
 

@@ -14,9 +14,20 @@ description:
     boot service.
   - Settings of an earlier boot need no restoring; the reboot did that. Boot parameters are put back in the
     configuration, and are in force again after the next reboot.
-  - What cannot be reached now, as a setting of an offline CPU, stays remembered and is named in RV(remarks).
+  - Each layer is put back whole or not at all, whatever becomes of the others. What cannot be reached now, as a setting
+    of an offline CPU, stays remembered. The module fails then, when all else is put back, and names what is left.
+    Running it again goes on with that.
+  - A host on which nothing is left to put back keeps no file of the record.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
+options:
+  without_originals:
+    description:
+      - Go on where both files of the record of originals are damaged or gone, which is refused otherwise. What bears
+        our mark is taken back, such as groups of resctrl and boot parameters in our file; RV(remarks) names the rest.
+      - Damaged files are kept beside, with C(.damaged) at the end of their names.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -33,21 +44,41 @@ diff:
     before: {"resctrl:mount": "no options"}
     after: {"resctrl:mount": null}
 remarks:
-  description: What could not be put back, with the reason.
+  description: What meant nothing any more and was forgotten, and what cannot be known.
   returned: always
+  type: list
+  elements: str
+left:
+  description: What could not be put back, with the reason.
+  returned: failure
   type: list
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_plain
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import all_originals
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import host_and_ledger, run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Unrestored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+
+
+def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+    """Restore, and return the module's result; raise Unrestored, with that result, when something is left."""
+    host, ledger = host_and_ledger(store, check, without_originals=params["without_originals"])
+    done = undo(host, ledger, check)
+    result = dict(changed=bool(done.changes), diff=done.diff(), remarks=done.remarks)
+    if done.left:
+        raise Unrestored(done.sentence(), left=done.left, **result)
+    return result
 
 
 def main() -> None:
-    run_plain(
-        {},
-        lambda params, host, ledger: all_originals(host, ledger),
-    )
+    run_writer(dict(without_originals=dict(type="bool", default=False)), write)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ version_added: 0.1.0
 description:
   - Judges by what the kernel shows now. Everything that is stored on the host is surveyed as by
     M(sovereign.epyc.epyc_drift), and summed up in one item per layer of settings.
-  - Adds what no single setting shows. Does the kernel have the expected nodes and threads, did it isolate the
-    CPUs that its parameters name, did the boot service succeed, are the threads of a service where they should be?
+  - Adds what no single setting shows. Does the kernel have the expected nodes and threads, are the CPUs of the
+    plan online, did it isolate the CPUs that its parameters name, did the boot service succeed, are the threads of a
+    service where they should be?
   - Every instance of M(sovereign.epyc.llama_server) is asked for 64 tokens, and watched meanwhile. Does it serve, does
     it speculate, are its threads and its memory where they were planned? How fast it is, is reported and not judged.
   - What could not be read is V(unknown) with the reason, never fine.
@@ -73,7 +74,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 clean:
-  description: Whether no item is wrong and none unknown.
+  description: Whether no item is wrong, unknown or unsupported.
   returned: always
   type: bool
 checklist:
@@ -92,7 +93,9 @@ checklist:
       description: Its name for people.
       type: str
     verdict:
-      description: V(ok), V(wrong), V(unknown), V(unasked), or V(pending) with O(allow_pending_reboot).
+      description: >-
+        V(ok), V(wrong), V(unknown), V(unsupported) where this host cannot have what is asked, V(unasked), or V(pending)
+        with O(allow_pending_reboot).
       type: str
     expected:
       description: What is expected, where that is one value.
@@ -104,7 +107,7 @@ checklist:
       description: What was found, and if it is not as configured, what to do.
       type: str
 complaints:
-  description: A line for each item that is wrong or unknown.
+  description: A line for each item that is wrong, unknown or unsupported.
   returned: always
   type: list
   elements: str
@@ -138,7 +141,9 @@ services:
       type: dict
       sample: {"0": 0.5, "1": 0.5}
 pending_reboot:
-  description: The boot parameters that are configured and wait for a reboot, as sentences.
+  description: >-
+    The boot parameters that are configured and wait for a reboot, and those that M(sovereign.epyc.epyc_restore) put
+    back and the running kernel still has, as sentences.
   returned: always
   type: list
   elements: str
@@ -175,7 +180,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the checklist as the module's result."""
     store = Store(read_only=True)
     intent, requests = stored(store)
-    host = Host(fs, intent)
+    host = Host(fs, intent, stored=True)
     verdicts = survey(host, store, requests)
     bios = {} if params["nps"] is None else {"nps": f"NPS{params['nps']}"}
     if params["smt"] is not None:
@@ -195,7 +200,10 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         "complaints": checklist_items.complaints(items),
         "text": checklist_items.render(items),
         "services": services,
-        "pending_reboot": [checklist.sentence(verdict) for verdict in verdicts if waits(verdict)],
+        "pending_reboot": [
+            *(checklist.sentence(verdict) for verdict in verdicts if waits(verdict)),
+            *checklist.taken_back(fs, verdicts),
+        ],
         "boot_id": fs.read("/proc/sys/kernel/random/boot_id"),
         "boot_service": next(item.found for item in items if item.name == "boot_service"),
     }

@@ -15,14 +15,20 @@ description:
   - After a change each named parameter is there exactly once, with the value asked for, even when other files set it. A
     remark says whose value was overridden.
   - On Debian and Ubuntu all of it is one file, C(/etc/default/grub.d/95-sovereign-epyc.cfg), which takes the named
-    parameters out of C(GRUB_CMDLINE_LINUX) and C(GRUB_CMDLINE_LINUX_DEFAULT) as other files set them, and adds its own.
-    No other file is edited. The module then runs C(update-grub) and reads C(/boot/grub/grub.cfg) back. It fails, and
-    puts everything back, when that does not carry the parameters, naming the file that stands in the way.
+    parameters out of C(GRUB_CMDLINE_LINUX) and C(GRUB_CMDLINE_LINUX_DEFAULT) as other files set them, and adds its own
+    to the latter. No other file is edited. The module then runs C(update-grub) and reads C(/boot/grub/grub.cfg) back.
+    It fails, and puts everything back, when that does not carry the parameters, naming the file that stands in the way.
+  - The entries for recovery in the menu of GRUB get none of them, so they are the way out of a parameter that a host
+    does not boot with. A parameter that other files give to all entries, and that this module takes over, is missing
+    there; a remark says so.
+  - What GRUB reads is on the disk for good when the module ends, by freezing and thawing the file system of C(/boot)
+    for a moment, because GRUB does not read the journal of a file system. A remark says where that was not possible.
   - On the RHEL family it uses C(grubby) for all boot entries. That part was written after recorded output of grubby and
     was not run on such a host yet.
   - Hosts that boot by systemd-boot, ostree or proxmox-boot-tool are refused with the place where they keep parameters.
-  - With O(state=original) the parameters are as before. On Debian and Ubuntu the file is removed and C(grub.cfg) made
-    anew, which gives back every byte.
+  - With O(state=original) the parameters are as the other files say by then, also where these were edited since. On
+    Debian and Ubuntu the file is removed and C(grub.cfg) made anew. Lines that somebody else put into the file go with
+    it, and are named in a remark.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
@@ -39,8 +45,9 @@ options:
         C(hugepages) are one setting, because they mean something only together. Naming one of them means having no
         others than those named.
       - CPU lists of C(isolcpus), C(nohz_full), C(rcu_nocbs), C(irqaffinity) and C(kthread_cpus) must be online, and the
-        first two must leave CPU 0. Huge pages must exist in the size asked for and leave memory to boot with. A line
-        that the kernel would cut off (2047 characters) is refused.
+        first two must leave CPU 0. They may be written in all ways that the kernel knows, as V(all), V(8-N) up to the
+        last CPU, and V(1-15:1/2) for every other one. Huge pages must exist in the size asked for and leave memory to
+        boot with. A line that the kernel would cut off (2047 characters) is refused.
       - Not with the parameters that the boot loader writes itself, such as C(root) and C(ro).
     type: list
     elements: str

@@ -13,11 +13,16 @@ description:
   - Plans all instances for this host, writes their units, enables and starts them, and waits until they answer.
   - The binary is asked for its options, and whether it accepts the planned arguments. Its version decides nothing.
   - Whatever can be refused is refused before a unit is touched, such as a truncated model, a draft with another
-    vocabulary, a port that is taken, too little memory for all of them, or a binary that was built for another CPU.
+    vocabulary, a port that is taken, too little memory for all of them, a binary that was built for another CPU, a file
+    that its user cannot read, or keys that would leave it open.
+  - What has to be tried for that runs behind the walls of the unit, as its user, and only for an instance that will be
+    started.
   - Memory is counted as the server takes it, with layers that keep a window, a state or compressed keys, and with all
     that it may keep of earlier requests.
   - When a new unit does not start, the previous one is put back and runs.
-  - An instance is restarted when its unit changed, and only then. Drop-ins that somebody put beside it are removed.
+  - An instance is restarted when its unit, its binary, its model or its keys changed, and only then. How it is stopped,
+    and how it is started the next time, changes without a restart. Drop-ins that somebody put beside it are removed;
+    say O(instances[].unit_settings) instead.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
@@ -76,7 +81,11 @@ options:
         type: int
         required: true
       api_key_file:
-        description: A file with keys, a line each, one of which a client has to send. systemd hands it to the server.
+        description:
+          - A file with keys, a line each, one of which a client has to send. systemd hands it to the server, whose user
+            need not be able to read it. Lines that begin with C(#) are comments, for builds that know them.
+          - A file without a key is refused, because the server would be open. When the file changes, the server is
+            restarted, because it reads its keys only once.
         type: path
       context:
         description: How many tokens all slots together can hold.
@@ -217,12 +226,24 @@ options:
         description: The system user of the server. Without it, systemd makes one for the time that it runs.
         type: str
       extra_arguments:
-        description: More arguments for the server. It is asked whether it takes them.
+        description: More arguments for the server. It is asked whether it takes them. What an option says, and secrets,
+          are refused.
         type: list
         elements: str
         default: []
       extra_environment:
-        description: More variables for its environment.
+        description: More variables for its environment. What an option says, and secrets, are refused.
+        type: dict
+        default: {}
+      unit_settings:
+        description:
+          - More settings for its unit, by their names in systemd, as a drop-in would have them, such as C(MemoryMax) or
+            C(StateDirectory). A list is a line for each of its words, and an empty text takes back what stands before.
+          - Settings that belong into the section C([Unit]), such as C(OnFailure), are put there, all others into
+            C([Service]).
+          - systemd itself reads the unit first, and what it does not understand is refused. So is what the plan or an
+            option says.
+          - The unit of O(instances[].draft_placement=own_ccd) does not have them.
         type: dict
         default: {}
       restart_seconds:
@@ -234,13 +255,13 @@ options:
         type: int
         default: 5
       restart_limit_seconds:
-        description: The time for O(instances[].restart_limit), in seconds.
+        description: The time for O(instances[].restart_limit), in seconds. Without it, as long as that many starts take
+          that fail at the end of O(instances[].start_timeout). In a shorter one, a large model would be read for ever.
         type: int
-        default: 300
       start_timeout:
-        description: How many seconds the server may take to load the model.
+        description: How many seconds the server may take to load the model. Without it, 300 and one for each 50 MB of
+          the model.
         type: int
-        default: 1800
       drain_timeout:
         description: How many seconds requests in progress may take to end before the server is stopped.
         type: int
@@ -302,6 +323,9 @@ EXAMPLES = r"""
         model: /srv/models/8B-Q4_K_M.gguf
         cpus: socket1
         port: 8082
+        unit_settings:
+          MemoryMax: 64G
+          OnFailure: notify@%n.service
     intent: "{{ epyc.intent }}"
 """
 

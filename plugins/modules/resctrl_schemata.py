@@ -100,7 +100,10 @@ options:
             type: str
             required: true
           cpus:
-            description: CPUs of the group to be monitored. Without them it monitors the threads put into it.
+            description:
+              - CPUs of the group to be monitored. Without them it monitors the threads put into it.
+              - When the CPUs of a group change, the kernel takes all CPUs from its monitor groups. This module gives
+                them back what is still the group's, also to those of others.
             type: str
   default:
     description:
@@ -123,6 +126,8 @@ options:
     description:
       - Whether groups that O(groups) does not name are removed.
       - V(own) removes those that this module made, V(all) all of them, V(none) none.
+      - Threads of a removed group are in the default group then. An undo makes the group again, with those of its
+        threads that still live.
     type: str
     choices: [none, own, all]
     default: none

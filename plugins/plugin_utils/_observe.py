@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     Seen = tuple[list[dict[str, Any]], dict[str, dict[str, int]]]
 
+#: Tells on the host itself what it finds there.
+LOOK = "sovereign-epyc check"
 HALF = "check mode shows only one of now and at boot; drift.yml shows both"
 HIDDEN = "the task has no_log"
 #: What outlives a boot, so that before and after are of the next one.
@@ -42,15 +44,26 @@ RUN = ("engine:", "llama:")
 RUNNING = "/active"
 #: Our module -> its layer. A task of it that would change nothing counts as one setting.
 MODULES = {**{row.module: row.name for row in KNOBS.values()}, "epyc_engine": BOOT}
-LAST_RUN = "epyc_last_run"
+LAST_RUN, DRIFT_MODULE = "epyc_last_run", "epyc_drift"
 #: With one of these keys a task was left out on purpose; without, check mode could not run it.
 ON_PURPOSE = ("skip_reason", "skipped_reason", "false_condition")
 
 
 def of_drift(result: Mapping[str, Any]) -> Seen | None:
-    """Return findings and coverage of a result of epyc_drift, None for one of another task."""
-    findings, coverage = result.get("findings"), result.get("coverage")
-    return (findings, coverage) if isinstance(findings, list) and isinstance(coverage, dict) else None
+    """Return findings and coverage of a result of epyc_drift as they are, None where it has none."""
+    return (result["findings"], result["coverage"]) if {"findings", "coverage"} <= result.keys() else None
+
+
+def unreadable(task: str, role: str, action: str, error: Exception) -> Seen:
+    """Return that a result could not be read: what its task is about is unknown, and never fine."""
+    module = action.rpartition(".")[2]
+    reason = (
+        f"the report cannot read what this task returned ({type(error).__name__}: {error}), so it is not known whether "
+        "the host is as configured. Look there, and report this as a fault of the collection"
+    )
+    findings, coverage = _one(task, role, MODULES.get(module, OTHER), UNKNOWN, reason)
+    findings[0]["repair"] = LOOK
+    return findings, {layer: {UNKNOWN: 1} for layer in LAYERS} if module == DRIFT_MODULE else coverage
 
 
 def of_check(task: str, role: str, action: str, result: Mapping[str, Any], skipped: bool = False) -> Seen:

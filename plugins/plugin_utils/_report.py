@@ -11,11 +11,16 @@ that a fleet with the same drift everywhere costs no more than a host.
 from __future__ import annotations
 
 import json
-import shlex
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import APPLY, LAYERS, ORDER, STATUSES
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import (
+    LAYERS,
+    ORDER,
+    OTHER,
+    STATUSES,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plain, _shape
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._hostnames import fold
 
 if TYPE_CHECKING:
@@ -23,9 +28,13 @@ if TYPE_CHECKING:
 
 VERSION = 1
 KIND = "sovereign.epyc.drift"
+#: A repair that begins with this is a playbook; any other is a command for the host.
+PLAYBOOKS = "sovereign.epyc."
 UNREACHABLE, FAILED, DRIFT, UNKNOWN, CLEAN = "unreachable", "failed", "drift", "unknown", "clean"
 #: What a host can be, in the order of the report: the most urgent first.
 STATES = (UNREACHABLE, FAILED, DRIFT, UNKNOWN, CLEAN)
+#: Of a layer on a host that could not be looked at, beside the statuses of settings.
+UNSEEN = "unseen"
 
 Document = dict[str, Any]
 
@@ -56,10 +65,12 @@ class Gathering:
         return self.hosts.setdefault(name, HostRow())
 
     def add(self, name: str, findings: Iterable[Mapping[str, Any]], coverage: Mapping[str, Mapping[str, int]]) -> None:
-        """Add what was found on a host to what is known of it."""
+        """Add what was found on a host to what is known of it. Raises Malformed for what is of another shape."""
+        findings = list(findings)
+        _shape.answer(findings, coverage)
         row = self.host(name)
         for finding in findings:
-            text = json.dumps(finding, sort_keys=True)
+            text = json.dumps({**finding, "reason": _one_line(finding["reason"])}, sort_keys=True)
             number = self._numbers.setdefault(text, len(self._texts))
             if number == len(self._texts):
                 self._texts.append(text)
@@ -76,7 +87,7 @@ class Gathering:
     def fail(self, name: str, state: str, task: str, message: str) -> None:
         """Note that a host could not be looked at; the first reason stands."""
         row = self.host(name)
-        row.error = row.error or (state, task, " ".join(message.split()))
+        row.error = row.error or (state, task, _one_line(message))
 
     def document(self, *, generated: str, previous: Document | None = None, inventory: Sequence[str] = ()) -> Document:
         """Return the report. ``inventory`` holds what the inventories are called on a command line."""
@@ -176,7 +187,7 @@ class Past:
         findings = {finding["id"]: finding for finding in document["findings"]} if document else {}
         for row in document["hosts"] if document else []:
             mine = [{**findings[number], "since": date} for number, date in zip(row["findings"], row["since"])]
-            self._known[row["name"]] = [_remembered(one) for one in mine] or row.get("last_known", [])
+            self._known[row["name"]] = [_remembered(one) for one in mine or row.get("last_known", [])]
         self._since = {
             (name, address): one["since"]
             for name, known in self._known.items()
@@ -212,12 +223,12 @@ def command(repair: str, hosts: Sequence[str], inventory: Sequence[str]) -> str:
     where = [word for name in inventory for word in ("-i", name)]
     if not repair:
         return ""
-    if repair == APPLY:
-        words = ["ansible", ",".join(hosts), *where, "--become", "-m", "ansible.builtin.command", "-a", repair]
-    else:
+    if repair.startswith(PLAYBOOKS):
         playbook, *options = repair.split()
         words = ["ansible-playbook", *where, playbook, "-l", ",".join(hosts), *options]
-    return shlex.join(words)
+    else:
+        words = ["ansible", ",".join(hosts), *where, "--become", "-m", "ansible.builtin.command", "-a", repair]
+    return " ".join(map(_plain.quoted, words))
 
 
 def exit_code(document: Document) -> int:
@@ -228,15 +239,18 @@ def exit_code(document: Document) -> int:
     return 2 if states[DRIFT] or states[UNKNOWN] else 0
 
 
-def cell(coverage: Mapping[str, Mapping[str, int]], layer: str) -> str:
+def cell(row: Document, layer: str) -> str:
     """Return the worst status of the settings of a layer on a host, an empty text where no request names it."""
-    counts = coverage.get(layer, {})
-    return next((status for status in reversed(STATUSES) if counts.get(status)), "")
+    counts = row["coverage"].get(layer, {})
+    status = next((status for status in reversed(STATUSES) if counts.get(status)), "")
+    # A run that failed on its way has not come to the other layers.
+    return status or (UNSEEN if "error" in row or not row["coverage"] else "")
 
 
 def _remembered(finding: Document) -> Document:
-    """Return what of a finding is worth remembering of a host."""
-    return {name: finding[name] for name in ("layer", "what", "where", "status", "addresses", "since")}
+    """Return what of a finding is worth remembering of a host; a layer that is no more is among the others."""
+    known = {name: finding[name] for name in (*_shape.KNOWN, "since")}
+    return {**known, "layer": known["layer"] if known["layer"] in LAYERS else OTHER}
 
 
 def _groups(rows: Sequence[Document]) -> list[Document]:
@@ -258,6 +272,10 @@ def _groups(rows: Sequence[Document]) -> list[Document]:
         }
         for key, names in sorted(groups.items(), key=lambda item: (item[0][0], -len(item[1]), natural(item[1][0])))
     ]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _sum(coverages: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, int]:

@@ -11,8 +11,16 @@ import hashlib
 from html import escape
 from typing import TYPE_CHECKING
 
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plain
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report_words as words
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import CLEAN, FAILED, STATES, UNREACHABLE, cell
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import (
+    CLEAN,
+    FAILED,
+    STATES,
+    UNREACHABLE,
+    UNSEEN,
+    cell,
+)
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_html_assets import SCRIPT, STYLE
 
 if TYPE_CHECKING:
@@ -21,13 +29,13 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import Document
 
 #: Each status has a shape of its own, so that it is recognised without its colour.
-SHAPES = {"ok": "\u25cf", "drift": "\u25b2", "unknown": "?", "unsupported": "\u25c7", "": "\u00b7"}
-LEGEND = {**words.STATUS_WORDS, "": "not asked for"}
+SHAPES = {"ok": "\u25cf", "drift": "\u25b2", "unknown": "?", "unsupported": "\u25c7", "": "\u00b7", UNSEEN: "\u25a1"}
+LEGEND = {**words.STATUS_WORDS, **words.OTHER_WORDS}
 
 
 def render(document: Document) -> str:
     """Return the page."""
-    return "\n".join(_page(document)) + "\n"
+    return "\n".join(_page(_plain.document(document))) + "\n"
 
 
 def _page(document: Document) -> Iterator[str]:
@@ -116,8 +124,8 @@ def _matrix(document: Document) -> Iterator[str]:
 
 
 def _row(row: Document, lines: str, layers: list[str]) -> str:
-    cells = {layer: cell(row["coverage"], layer) for layer in layers}
-    wrong = " ".join(layer for layer, status in cells.items() if status not in ("", "ok"))
+    cells = {layer: cell(row, layer) for layer in layers}
+    wrong = " ".join(layer for layer, status in cells.items() if status not in ("", UNSEEN, "ok"))
     marks = "".join(
         f'<td class="{status or "unasked"}" title="{LEGEND[status]}">{SHAPES[status]}</td>' for status in cells.values()
     )

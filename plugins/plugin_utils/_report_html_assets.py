@@ -19,7 +19,7 @@ h1 { margin: 0; font-size: 1.4rem; } h2 { margin: 2rem 0 .5rem; font-size: 1.1re
 p { margin: .4rem 0; } a { color: var(--link); }
 .headline { font-size: 1.2rem; font-weight: 600; } .faint { color: var(--faint); }
 .ok { color: var(--ok); } .drift, .failed, .unreachable { color: var(--drift); } .unknown { color: var(--unknown); }
-.unsupported { color: var(--unsupported); } .clean { color: var(--ok); } .unasked { color: var(--faint); }
+.unsupported { color: var(--unsupported); } .clean { color: var(--ok); } .unasked, .unseen { color: var(--faint); }
 form { display: flex; flex-wrap: wrap; gap: .5rem 1rem; align-items: center; margin: .5rem 0; }
 input, select { font: inherit; padding: .2rem .4rem; }
 table { border-collapse: collapse; width: 100%; }

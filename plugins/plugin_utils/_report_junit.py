@@ -9,28 +9,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plain
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report_words as words
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import cell
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import UNSEEN, cell
 
 if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import Document
 
-#: XML 1.0 has no way to write these, not even escaped.
-FORBIDDEN = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)], "\ufffd")
-
 
 def render(document: Document) -> str:
-    """Return the file. What is unknown is an error, what a host cannot have is a failure like drift."""
+    """Return the file. What is unknown is an error, what a host cannot have is a failure like drift.
+
+    XML 1.0 has no way to write control characters and the like, not even escaped; none of them is printable.
+    """
+    document = _plain.document(document)
     findings = {finding["id"]: finding for finding in document["findings"]}
     root = ElementTree.Element("testsuites", name="sovereign.epyc drift")
     for row in document["hosts"]:
-        suite = ElementTree.SubElement(root, "testsuite", name=_safe(row["name"]))
+        suite = ElementTree.SubElement(root, "testsuite", name=row["name"])
         if "error" in row or not row["coverage"]:
             case = _case(suite, row["name"], "reachable" if row["state"] == "unreachable" else "checked")
             error = row.get("error", {"task": "", "message": "No task reported on this host."})
             _note(case, "error", error["message"], error["task"])
         for layer in document["layers"]:
-            if not cell(row["coverage"], layer["name"]):
+            if cell(row, layer["name"]) in ("", UNSEEN):
                 continue
             case = _case(suite, row["name"], layer["title"])
             mine = [findings[number] for number in row["findings"] if findings[number]["layer"] == layer["name"]]
@@ -47,12 +49,12 @@ def render(document: Document) -> str:
 
 
 def _case(suite: ElementTree.Element, host: str, name: str) -> ElementTree.Element:
-    return ElementTree.SubElement(suite, "testcase", classname=_safe(host), name=_safe(name))
+    return ElementTree.SubElement(suite, "testcase", classname=host, name=name)
 
 
 def _note(case: ElementTree.Element, kind: str, message: str, text: str) -> None:
-    note = ElementTree.SubElement(case, kind, message=_safe(message))
-    note.text = _safe(text)
+    note = ElementTree.SubElement(case, kind, message=message)
+    note.text = text
 
 
 def _headline(findings: list[Document]) -> str:
@@ -62,7 +64,3 @@ def _headline(findings: list[Document]) -> str:
 def _body(findings: list[Document]) -> str:
     rows = [f"{words.title(one)}: {words.values(one)}; {words.verdicts(one)}; {words.repair(one)}" for one in findings]
     return "\n".join(rows)
-
-
-def _safe(text: str) -> str:
-    return text.translate(FORBIDDEN)

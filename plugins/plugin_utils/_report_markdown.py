@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plain
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report_words as words
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import CLEAN, FAILED, UNREACHABLE
 
@@ -22,7 +23,7 @@ SPECIAL = "\\`*_{}[]<>()#+!|~&"
 
 def render(document: Document) -> str:
     """Return the page, with a newline at its end."""
-    return "\n".join(_lines(document)) + "\n"
+    return "\n".join(_lines(_plain.document(document))) + "\n"
 
 
 def escaped(text: object) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import metrics
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plain
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import STATES
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 def render(document: Document) -> str:
     """Return the file."""
+    document = _plain.document(document)
     counts = document["summary"]["states"]
     rows = document["hosts"]
     findings = {finding["id"]: finding for finding in document["findings"]}

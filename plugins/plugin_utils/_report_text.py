@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import STATUSES
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plain
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report_words as words
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import CLEAN, FAILED, UNREACHABLE, cell
 
@@ -34,7 +35,7 @@ class _Painter:
 
 def render(document: Document, colour: bool = False) -> str:
     """Return the page, without a newline at its end."""
-    return "\n".join(_lines(document, _Painter(colour)))
+    return "\n".join(_lines(_plain.document(document), _Painter(colour)))
 
 
 def _lines(document: Document, paint: _Painter) -> Iterator[str]:
@@ -95,13 +96,13 @@ def _layers(document: Document) -> Iterator[str]:
     width = max(len(layer["title"]) for layer in document["layers"])
     unasked_for = []
     for layer in document["layers"]:
-        hosts = [cell(row["coverage"], layer["name"]) for row in document["hosts"]]
-        if not any(hosts):
+        hosts = [cell(row, layer["name"]) for row in document["hosts"]]
+        counts = [f"{hosts.count(status)} {words.STATUS_WORDS[status]}" for status in STATUSES if status in hosts]
+        if not counts:
             unasked_for.append(layer["title"])
             continue
-        counts = [f"{hosts.count(status)} {words.STATUS_WORDS[status]}" for status in STATUSES if status in hosts]
-        unasked = hosts.count("")
-        counts += [f"{unasked} not asked for"] if unasked else []
+        counts += [f"{hosts.count(other)} {word}" for other, word in words.OTHER_WORDS.items() if other in hosts]
         yield f"  {layer['title']:<{width}}  hosts: {', '.join(counts)}"
-    if unasked_for:
-        yield f"  Not asked for on any host: {', '.join(unasked_for)}."
+    seen = [bool(row["coverage"]) for row in document["hosts"]]
+    if unasked_for and any(seen):
+        yield f"  Not asked for on any host{'' if all(seen) else ' that was looked at'}: {', '.join(unasked_for)}."

@@ -9,14 +9,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import STATUSES
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import (
+    CHANGE_WHAT_IS_ASKED,
+    NOT_SUPPORTED,
+)
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._hostnames import fold
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import CLEAN, FAILED, STATES, UNKNOWN, UNREACHABLE
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import (
+    CLEAN,
+    FAILED,
+    STATES,
+    UNKNOWN,
+    UNREACHABLE,
+    UNSEEN,
+)
 
 if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import Document
 
 STATE_WORDS = {UNREACHABLE: "unreachable", FAILED: "failed", "drift": "with drift", UNKNOWN: "unknown", CLEAN: "clean"}
-STATUS_WORDS = {"ok": "ok", "unsupported": "not supported here", "unknown": "unknown", "drift": "drift"}
+STATUS_WORDS = {"ok": "ok", "unsupported": NOT_SUPPORTED, "unknown": "unknown", "drift": "drift"}
+#: Of a layer on a host that has no status.
+OTHER_WORDS = {"": "not asked for", UNSEEN: "not looked at"}
 
 
 def summary(document: Document) -> str:
@@ -54,7 +67,8 @@ def values(finding: Document) -> str:
     if finding["found"] != finding["wanted"]:
         parts.append(f"found {finding['found']}, wanted {finding['wanted']}")
     elif finding["wanted"]:
-        parts.append(f"is {finding['found']} as wanted")
+        found = "not there," if finding["found"] == "nothing" else finding["found"]
+        parts.append(f"is {found} as wanted")
     if finding["persistent"] == "drift" and finding["at_boot"] not in ("", finding["found"]):
         parts.append(f"{finding['at_boot']} after a boot")
     return ", ".join(parts)
@@ -78,7 +92,7 @@ def repair(finding: Document) -> str:
     if finding["command"]:
         return str(finding["command"])
     if finding["status"] == "unsupported":
-        return "No command gives a host what it cannot have: change what the inventory asks for."
+        return CHANGE_WHAT_IS_ASKED
     return "Run the play without --check."
 
 

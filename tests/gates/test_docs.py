@@ -137,3 +137,11 @@ def test_the_site_builds(run: Callable[..., str]) -> None:
     assert run("git", "status", "--porcelain", "build") == ""
     for page in ("index.html", "recipe-settings.html", "reference/plan_role.html", "reference/hugepages_module.html"):
         assert (ROOT / "build/docs/html" / page).is_file()
+
+
+def test_each_fault_in_the_documents_has_its_test() -> None:
+    rows = re.findall(r"`(test_\w+)::(test_\w+)` \|$", (ROOT / "docs/faults.md").read_text(), re.MULTILINE)
+    missing = [
+        f"{file}::{name}" for file, name in rows if f"def {name}(" not in (ROOT / f"tests/lab/{file}.py").read_text()
+    ]
+    assert (missing, len(rows) >= 20) == ([], True)

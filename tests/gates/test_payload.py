@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from .conftest import ROOT
 
-#: KiB of each module when the engine was one flat folder, and what it may have of that now. Two had dragged every knob
+#: KiB of each module when the engine was one flat folder, and what it may have of that now, with what was added since:
+#: the undo layer by layer, the ledger's second file, requests that are asked for no more. Two had dragged every knob
 #: along for the sake of a constant.
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
@@ -35,7 +36,7 @@ BEFORE = {
     "service_placement": 327.9,
     "sysfs_settings": 218.4,
 }
-SHARE = {**dict.fromkeys(BEFORE, 1.05), "llama_server": 0.8, "service_placement": 0.8}
+SHARE = {**dict.fromkeys(BEFORE, 1.2), "llama_server": 0.95, "service_placement": 0.8}
 
 
 def test_no_module_sends_much_more_than_before(run: Callable[..., str]) -> None:

@@ -182,7 +182,7 @@ def test_an_offline_policy_is_named_and_comes_back_later(guest, freq):
     freq({"cpus": "5-6", "governor": "performance"})
     guest.run("echo 0 >/sys/devices/system/cpu/cpu5/online")
     back = guest.module("cpufreq_per_ccd", state="original")
-    assert back["remarks"] == ["cpufreq:policy5/scaling_governor was not put back: the CPUs of policy5 are offline"]
+    assert back["remarks"] == ["cpufreq:policy5/scaling_governor was not put back: the CPUs of policy5 are offline."]
     assert read(guest, "policy6/scaling_governor") == ["schedutil"]
     guest.run("echo 1 >/sys/devices/system/cpu/cpu5/online")
     assert read(guest, "policy5/scaling_governor") == ["performance"]

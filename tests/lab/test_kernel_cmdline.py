@@ -14,14 +14,21 @@ DROP_IN = "/etc/default/grub.d/95-sovereign-epyc.cfg"
 FILES = "stat -c '%n %a %U' /etc/default/grub /boot/grub/grub.cfg; ls -A /etc/default/grub.d /etc/grub.d /boot/grub; "
 FILES += "sha256sum /etc/default/grub /boot/grub/grub.cfg"
 LINES = r"sed -n 's/^\t*linux\t*[^ ]* //p' /boot/grub/grub.cfg"
+# The image has no entries for recovery.
+RECOVERY = "GRUB_DISABLE_RECOVERY=false\n"
 INTENT = {"draft": {"l3_domains": 1}, "verify": {"l3_domains": 1}, "housekeeping": {"cores": 1, "per": "node"}}
 OURS = "isolcpus=managed_irq,5-7 nohz_full=1-3,5-7"
 FOREIGN = "root=/dev/vda1 ro nokaslr norandmaps mitigations=off nosoftlockup maxcpus=1 lsm=lockdown console=ttyS0"
 
 
 def lines(guest):
-    """The parameters of each entry of grub.cfg, which on this guest are all the same."""
+    """The parameters of each entry of grub.cfg, which on this guest are all the same but for those for recovery."""
     return sorted({line.strip() for line in guest.run(LINES).splitlines()})
+
+
+def rescue(parameters):
+    """What an entry for recovery has of these, which all entries have."""
+    return parameters.replace(" ro ", " ro single ")
 
 
 def refused(guest, *words, **asked):
@@ -96,32 +103,51 @@ def test_parameters_reach_the_kernel_and_go_back(boot):
     assert (again["changed"], again["reboot_required"], again["pending"]) == (False, False, [])
     assert again["running"] == again["configured"]
 
-    back = guest.module("kernel_cmdline", state="original")
-    assert (back["changed"], back["reboot_required"]) == (True, True)
+    back = guest.module("epyc_restore")
+    assert back["diff"]["after"].keys() == made["diff"]["after"].keys()
     assert guest.run(FILES) == before
-    assert guest.module("kernel_cmdline", state="original")["changed"] is False
+    waits = guest.module("epyc_verify", services=False)["pending_reboot"]
+    assert "cmdline:isolcpus was put back, which waits for a reboot" in waits
+
+    # Though nothing of ours is on the host any more, the reboot that ends the undo is made, and ends clean.
+    reboot = guest.play("playbooks/reboot.yml", "-e", "epyc_reboot_ok=true")
+    assert "is to be rebooted: cmdline:isolcpus was put back" in reboot["Say whether the host waits"]["msg"]
+    guest.machine.disconnect()
+    guest.carry_modules()
+    assert guest.run("cat /proc/cmdline").strip().partition(" ")[2] == f"{FOREIGN} quiet"
+    assert guest.module("epyc_verify", services=False)["pending_reboot"] == []
 
 
 def test_what_others_set_is_overridden_and_kept(host):
-    """Also a parameter that another variable of GRUB sets, or that is there twice. Put back, those hold again."""
-    text = 'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT nosmt foo=1 bar=\\"x nosmt y\\" foo=2"\n'
+    """Also a parameter that another variable of GRUB sets, or that is there twice. Put back, those hold again.
+
+    The entry for recovery never has ours: it is the way out of them. What was taken over is given back to what the
+    others say at the undo, which is not what they said before.
+    """
+    text = RECOVERY + 'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT nosmt foo=1 bar=\\"x nosmt y\\" foo=2"\n'
     with file(host, "/etc/default/grub.d/50-other.cfg", text):
         host.run("update-grub 2>&1")
-        before = host.run(FILES)
-        result = host.module("kernel_cmdline", parameters=["foo=3"], absent=["nosmt"])
-        assert result["diff"]["before"] == {"cmdline:foo": "foo=1 foo=2", "cmdline:nosmt": ""}
+        assert len(lines(host)) == 2
+        result = host.module("kernel_cmdline", parameters=["foo=3", "both=1"], absent=["nosmt"])
+        assert result["diff"]["before"] == {"cmdline:foo": "foo=1 foo=2", "cmdline:both": None, "cmdline:nosmt": ""}
         assert [remark.split(", to")[0] for remark in result["remarks"]] == [
             "foo is also set by /etc/default/grub.d/50-other.cfg"
         ]
-        assert lines(host) == [f'{FOREIGN} foo=3 quiet bar="x nosmt y"']
+        assert lines(host) == [f'{FOREIGN} quiet bar="x nosmt y" foo=3 both=1', rescue(FOREIGN)]
+        later = text.replace("foo=1", "foo=7") + 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX both=2"\n'
+        host.machine.run("cat >/etc/default/grub.d/50-other.cfg", input=later)
         host.module("kernel_cmdline", state="original")
-        assert host.run(FILES) == before
+        assert lines(host) == [
+            f'{FOREIGN} both=2 quiet nosmt foo=7 bar="x nosmt y" foo=2',
+            rescue(f"{FOREIGN} both=2"),
+        ]
+        assert host.run(f"ls {DROP_IN}", check=False) == ""
 
 
 def test_a_later_file_that_says_otherwise_is_named(host):
     with file(host, "/etc/default/grub.d/99-later.cfg", 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX foo=9"\n'):
         host.run("update-grub 2>&1")
-        words = ["grub.d/99-later.cfg, which is read after", "'foo=3 foo=9'", "put back"]
+        words = ["grub.d/99-later.cfg, which is read after", "'foo=9 foo=3'", "put back"]
         refused(host, *words, parameters=["foo=3"])
         assert host.module("kernel_cmdline", parameters=["foo=9"])["changed"] is False
 
@@ -136,9 +162,12 @@ def test_a_grub_cfg_that_lost_it_is_made_anew(host):
     host.run("sed -i 's/ foo=3//' /boot/grub/grub.cfg")
     assert host.module("kernel_cmdline", parameters=["foo=3"], _ansible_check_mode=True)["changed"] is True
     assert host.module("kernel_cmdline", parameters=["foo=3"])["changed"] is True
-    assert lines(host) == [f"{FOREIGN} foo=3 quiet"]
+    assert lines(host) == [f"{FOREIGN} quiet foo=3"]
     assert host.module("kernel_cmdline", parameters=["foo=3"])["changed"] is False
-    host.module("kernel_cmdline", state="original")
+    # Moved away as a whole, it stands in the way of no undo.
+    host.run("mv /boot/grub/grub.cfg /run/grub.cfg")
+    assert not host.module("kernel_cmdline", state="original").get("failed")
+    assert lines(host) == [f"{FOREIGN} quiet"]
 
 
 @pytest.mark.parametrize(

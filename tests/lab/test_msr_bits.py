@@ -6,7 +6,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HOME as STORE
 
 STATE = (
     "import glob, os\n"
@@ -196,7 +200,7 @@ def test_a_cpu_that_leaves_between_reading_and_writing(guest, registers):
     assert guest.module("msr_bits", settings=[off("8-11", "l1_stream")])["changed"]
     guest.run("echo 0 >/sys/devices/system/cpu/cpu9/online")
     back = guest.module("msr_bits", state="original")
-    assert back["remarks"] == ["msr:0xc0000108[0]/cpu9 was not put back: CPU 9 is offline"]
+    assert back["remarks"] == ["msr:0xc0000108[0]/cpu9 was not put back: CPU 9 is offline."]
     guest.run("echo 1 >/sys/devices/system/cpu/cpu9/online")
 
 
@@ -212,3 +216,24 @@ def test_a_locked_down_kernel(boot):
     assert guest.python(STATE) == before
     fine = guest.module("msr_bits", settings=[{"cpus": "all", "prefetch_control": {"l1_stream": "enabled"}}])
     assert not fine.get("failed") and not fine["changed"] and not fine["tainted"], fine
+    assert guest.module("epyc_plan")["ansible_facts"]["epyc"]["plan"]["cannot"].keys() == {"prefetch"}
+
+    # site.yml says so before its first change, and leaves out nothing that was asked for.
+    everything = guest.everything()
+    site = guest.play("playbooks/site.yml", "-e", '{"prefetch_draft": {"l1_stream": "disabled"}}', succeeds=False)
+    assert (site.returncode, site.changed) == (2, {})
+    (refusal,) = [row for row in site.results if row["status"] == "failed"]
+    assert refusal["task"] == "Refuse prefetchers that nobody can switch here"
+    for words in ("/sys/kernel/security/lockdown", "Nothing was changed", "prefetch_draft"):
+        assert words in refusal["msg"]
+    assert guest.everything() == everything
+
+    # A host that was tuned before it was locked down: drift and verify say the same of it.
+    stored = {"intent": {}, "requests": {"msr/msr": {"settings": [off("all", "l1_stream")], "load_module": True}}}
+    guest.run(f"mkdir -p {STORE} && cat >{STORE}/desired.json <<'END'\n{json.dumps(stored)}\nEND")
+    (finding,) = [one for one in guest.module("epyc_drift")["findings"] if one["layer"] == "msr"]
+    (item,) = [one for one in guest.module("epyc_verify")["checklist"] if one["name"] == "msr"]
+    assert (finding["status"], item["verdict"]) == ("unsupported", "unsupported")
+    assert finding["reason"].rstrip(".") in item["sentence"]
+    assert "Run site.yml" not in item["sentence"]
+    assert finding["repair"] == ""

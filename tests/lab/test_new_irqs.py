@@ -73,6 +73,23 @@ def test_a_second_run_leaves_it_alone(host):
     assert host.run(f"systemctl show -P MainPID {SERVICE}") == before
 
 
+def test_threads_of_a_unit_that_starts_later(host):
+    """At boot every service comes after the partition; its threads are moved when it has come."""
+    unit, group = "later.service", "/sys/fs/resctrl/later"
+    asked = {"mount": True, "groups": [{"name": "later", "tasks_of": [unit]}], "persistent": True}
+    made = host.module("resctrl_schemata", **asked)
+    assert "later.service does not run now" in made["remarks"][0]
+    assert host.run(f"cat {group}/tasks") == ""
+    # The service looks for these only when it knows that some are stored, at its next event or start.
+    host.run(f"systemctl restart {SERVICE} && systemd-run --unit={unit} sleep 600")
+    thread = host.run(f"systemctl show -P MainPID {unit}")
+    try:
+        wait_for(lambda: host.run(f"cat {group}/tasks"), thread)
+    finally:
+        host.run(f"systemctl stop {unit}")
+    host.module("resctrl_schemata", state="original")
+
+
 def test_restore_takes_it_away(host):
     host.play("playbooks/restore.yml")
     assert places(host) == ANYWHERE

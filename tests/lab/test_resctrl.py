@@ -126,6 +126,25 @@ def test_monitors(guest, apply_thrice):
     assert guest.run("ls /sys/fs/resctrl/a/mon_groups").split() == ["all", "one"]
 
 
+def test_monitors_keep_their_cpus_when_those_of_the_group_change(guest, apply, apply_thrice):
+    """The kernel clears them all. Those of others too get back what is still the group's, and at an undo the rest."""
+    group = {"name": "a", "cpus": "1-3", "monitors": [{"name": "one", "cpus": "1"}]}
+    apply(groups=[group])
+    root = "/sys/fs/resctrl"
+    guest.run(f"mkdir {root}/a/mon_groups/theirs && echo 2-3 >{root}/a/mon_groups/theirs/cpus_list")
+    guest.run(f"mkdir {root}/mon_groups/base && echo 4,8 >{root}/mon_groups/base/cpus_list")
+    result = apply_thrice(groups=[{**group, "cpus": "1-2,4"}])
+    assert result["diff"]["after"] == {
+        "resctrl:a/cpus": "1-2,4",
+        "resctrl:a/mon/theirs/cpus": "2",
+        "resctrl:default/mon/base/cpus": "8",
+    }
+    assert guest.read("a", "mon_groups", "one", "cpus_list") == "1"
+    assert not guest.module("resctrl_schemata", state="original").get("failed")
+    assert guest.read("mon_groups", "base", "cpus_list") == "4,8"
+    guest.run(f"rmdir {root}/mon_groups/base")
+
+
 def test_all_threads_of_a_service(guest, apply, apply_thrice, service):
     before = threads(guest, service, 6)
     apply_thrice(groups=[{"name": "a", "tasks_of": [service]}])
@@ -193,8 +212,47 @@ def test_original_of_threads(guest, apply, service):
     assert guest.state() == before
 
 
+def test_original_of_purged_groups(guest, apply, service):
+    """A group of somebody else comes back with its monitors and its threads, and is still nobody's of ours."""
+    guest.run("mount -t resctrl resctrl /sys/fs/resctrl && mkdir /sys/fs/resctrl/foreign")
+    ids = sorted(threads(guest, service, 6))
+    guest.run("mkdir /sys/fs/resctrl/foreign/mon_groups/look && echo 12-15 >/sys/fs/resctrl/foreign/cpus_list")
+    guest.run(f"cd /sys/fs/resctrl/foreign; for id in {' '.join(ids)}; do echo $id >tasks; done")
+    guest.run(f"echo {ids[0]} >/sys/fs/resctrl/foreign/mon_groups/look/tasks")
+    before = guest.state()
+    apply(groups=[{"name": "new", "cpus": "1-3"}], purge="all")
+    guest.run("test ! -e /sys/fs/resctrl/foreign")
+    assert not guest.module("resctrl_schemata", state="original").get("failed")
+    assert guest.state() == before
+    assert set(guest.read("foreign", "tasks").split()) == set(ids)
+    assert guest.read("foreign", "mon_groups", "look", "tasks").split() == [ids[0]]
+    apply(groups=[{"name": "new", "cpus": "1-3"}], purge="own")
+    guest.run("test -d /sys/fs/resctrl/foreign")
+
+
 def test_plan_without_an_intent(guest):
     """No option has to be given; L3 amounts come only where they are asked for."""
     result = guest.module("epyc_plan")
     assert not result.get("failed"), result["msg"]
     assert result["ansible_facts"]["epyc"]["plan"]["resctrl"]["groups"] == []
+
+
+def test_an_l3_domain_that_goes_offline_moves_no_role(guest):
+    """The kernel shows nothing of it any more but the node of its CPUs. What is there keeps its CCD and its role."""
+    asked = {"draft": {"ccds": 1}}
+    before = guest.module("epyc_plan", **asked)["ansible_facts"]["epyc"]
+    guest.run("for cpu in 4 5 6 7; do echo 0 >/sys/devices/system/cpu/cpu$cpu/online; done")
+    after = guest.module("epyc_plan", **asked)["ansible_facts"]["epyc"]
+    assert before["topology"]["ccds"] == [[0, 1], [2, 3]]
+    assert after["topology"]["ccds"] == [[0], [2, 3]]
+    assert before["plan"]["cpus"] == {
+        "housekeeping": "0,4,8,12",
+        "draft": "1-3,5-7",
+        "verify": "9-11,13-15",
+        "idle": "",
+    }
+    assert after["plan"]["cpus"] == {"housekeeping": "0,8,12", "draft": "1-3", "verify": "9-11,13-15", "idle": ""}
+    assert [remark.partition(", which")[0] for remark in after["plan"]["remarks"]] == [
+        "draft is without CPU 5-7",
+        "housekeeping is without CPU 4",
+    ]

@@ -41,6 +41,22 @@ rm -f /etc/apt/sources.list.d/*
 echo 'deb [trusted=yes] file:/srv/repository ./' >/etc/apt/sources.list
 apt-get update
 """
+#: Notes the user and the rights of each run in a folder that is open to all, and does what it is asked.
+WRAPPED = r"""
+set -e
+install -d -m 1777 /run/told && install -m 666 /dev/null /run/told/log
+mkdir -p /opt/wrapped
+cat >/opt/wrapped/llama-server <<'END'
+#!/bin/sh
+{
+    id | tr '\n' ' '
+    sed -nE 's/^(NoNewPrivs|CapBnd):\t0*(.)/\1:\2/p' /proc/self/status | tr '\n' ' '
+    echo
+} >>/run/told/log
+exec /opt/built/bin/llama-server "$@"
+END
+chmod 755 /opt/wrapped/llama-server
+"""
 
 
 def test_a_check_of_a_bare_host_changes_nothing(host):
@@ -141,11 +157,56 @@ def test_a_request_in_work_ends_before_the_server(host):
 
 
 def test_keys(host):
-    host.run("install -d -m 700 /etc/llama && (umask 077; printf 'first-key\\nsecond-key\\n' >/etc/llama/keys)")
-    played = host.serve({**CHAT, "api_key_file": "/etc/llama/keys"})
+    """They are asked for, and a request in work ends before a server that is stopped; new ones are loaded."""
+    text = "# of the team\nfirst-key\nsecond-key\n"
+    host.run("install -d -m 700 /etc/llama && install -m 600 /dev/stdin /etc/llama/keys", text=text)
+    keyed = {**CHAT, "api_key_file": "/etc/llama/keys"}
+    played = host.serve(keyed)
     body = {"prompt": "a", "n_predict": 1}
     assert [host.ask(8080, "/completion", body, key)[0] for key in ("", "wrong", "second-key")] == [401, 401, 200]
     assert "first-key" not in played.output + host.run("cat /etc/systemd/system/llama-chat.service; ps -ef")
+    host.run("systemctl restart llama-chat.service")
+    told = host.run("journalctl --sync; journalctl --output=cat --unit=llama-chat.service")
+    assert "http://127.0.0.1:8080 is idle after" in told and "/metrics answers" not in told
+    host.run("echo third-key >/etc/llama/keys")
+    host.serve(keyed)
+    assert [host.ask(8080, "/completion", body, key)[0] for key in ("second-key", "third-key")] == [401, 200]
+    assert host.serve(keyed).changed == {}
+    host.run(": >/etc/llama/keys")
+    assert "/etc/llama/keys holds no key" in host.refuse(keyed)
+    assert host.ask(8080, "/completion", body, "third-key")[0] == 200
+
+
+def test_what_is_tried_runs_behind_walls_and_only_before_a_start(host):
+    """A server that says who runs it stands in for the real one."""
+    host.run(WRAPPED)
+    wrapped = {**CHAT, "binary": "/opt/wrapped/llama-server", "model": "/home/Ann/hub/m.gguf"}
+    wrapped["unit_settings"] = {"ReadWritePaths": "/run/told"}
+    host.run(
+        f"install -d -m 700 /home/Ann /home/Ann/blobs /home/Ann/hub && cp {host.model} /home/Ann/blobs/abc"
+    )
+    host.run("chmod 644 /home/Ann/blobs/abc && ln -s ../blobs/abc /home/Ann/hub/m.gguf")
+    assert "/home/Ann/hub cannot be entered by the user that systemd makes for it." in host.refuse(wrapped)
+    host.run("chmod 755 /home/Ann/hub /home/Ann/blobs; : >/run/told/log")
+    host.serve(wrapped)
+    told = host.run("cat /run/told/log").splitlines()
+    # One asks for help, one for the version, one takes the arguments, one computes a token, and one serves.
+    assert len(told) == 5 and all("uid=0" not in line and "NoNewPrivs:1 CapBnd:0" in line for line in told), told
+    assert host.serve({**wrapped, "drain_timeout": 7}).changed
+    assert len(host.run("cat /run/told/log").splitlines()) == 7, "help and version, and nothing was started"
+    before = host.pid("chat")
+    host.run("touch /opt/wrapped/llama-server")
+    host.serve({**wrapped, "drain_timeout": 7})
+    assert host.pid("chat") not in (0, before), "it was replaced"
+
+
+def test_settings_of_ones_own(host):
+    own = {"StateDirectory": "llama-chat", "MemoryMax": "2G", "BindReadOnlyPaths": ["/etc/llama:/mnt"]}
+    host.serve({**CHAT, "unit_settings": own})
+    assert host.run("systemctl show --property=MemoryMax --value llama-chat.service") == f"{2 << 30}\n"
+    assert "keys" in host.run(f"ls /proc/{host.pid('chat')}/root/mnt /var/lib/private/llama-chat")
+    said = host.refuse({**CHAT, "unit_settings": {**own, "MemoryMax": "2 buckets"}})
+    assert "unit_settings: systemd does not take them: 'MemoryMax=2 buckets'" in said
 
 
 def test_a_unit_that_does_not_come_up_leaves_the_one_before(host):

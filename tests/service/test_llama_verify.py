@@ -102,8 +102,12 @@ def test_a_key_is_read_on_the_host_and_told_to_nobody(host):
     assert KEY not in host.run("journalctl --no-pager")
     host.run(f"install -m 600 /dev/stdin {KEYS}", text="another\n")
     items, dummy = verify(host)
-    assert verdicts(items) == {**dict.fromkeys(RIGHT, "unknown"), "service/chat": "ok"}, "its health is no secret"
-    assert items["speed/chat"]["sentence"] == "Not known: /completion answers 401: Invalid API Key."
+    assert verdicts(items) == {**RIGHT, "service/chat": "wrong"}, "it still takes the key that it has loaded"
+    assert f"{KEYS} was replaced or removed since llama-chat.service was planned" in items["service/chat"]["sentence"]
+    before = host.pid("chat")
+    assert chat(host, api_key_file=KEYS) and host.pid("chat") not in (0, before)
+    assert host.ask(8080, "/slots", key="another")[0] == 200
+    assert verdicts(verify(host)[0]) == RIGHT
 
 
 def test_a_model_that_was_replaced_is_read_anew(host):

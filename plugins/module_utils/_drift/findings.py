@@ -12,7 +12,9 @@ from __future__ import annotations
 from .._io.paths import SERVICE
 from .._knobs.catalogue import KNOBS, row_of
 from .._knobs.knob import L3_DOMAIN
+from .._notation import cpulist
 from . import origin, words
+from .cpus import PLAN
 from .verdict import DRIFT, OK, UNKNOWN
 
 TYPE_CHECKING = False
@@ -32,7 +34,11 @@ BOOT, OTHER = "boot", "other"
 LAYERS = {**{row.name: row.title for row in KNOBS.values()}, BOOT: "boot service", OTHER: "other tasks"}
 ORDER = list(LAYERS)
 #: Prefixes of what is stored for the boot service.
-STORED = ("desired", "engine")
+STORED = ("desired", "engine", "ledger")
+#: The address of a ledger of which no whole file is left: no run can mend that.
+LOST = "ledger:lost"
+#: The layer that the CPUs of roles are reported in.
+SYSFS = "sysfs"
 SITE, REBOOT = "sovereign.epyc.site", "sovereign.epyc.reboot"
 APPLY = "sovereign-epyc apply"
 
@@ -85,6 +91,8 @@ def layer_of(address: str) -> str:
     prefix = address.partition(":")[0]
     if prefix in STORED:
         return BOOT
+    if prefix == PLAN:
+        return SYSFS  # Which CPUs are online is a setting of the kernel, though no request names it.
     return prefix if prefix in LAYERS else OTHER
 
 
@@ -97,6 +105,19 @@ def status(verdict: Verdict, boot: str = "") -> str:
     return OK if verdict.clean or (verdict.live == OK and boot and verdict.reason == boot) else DRIFT
 
 
+def lost_at_boot(verdicts: Iterable[Verdict], boot: str) -> int:
+    """Return how many settings only the boot service would make again, where ``boot`` is why it will not.
+
+    What is unknown counts too; what the host cannot have, or what outlives a boot by itself, does not.
+    """
+    return sum(bool(boot) and (one.reason == boot or _needs_service(one)) for one in verdicts)
+
+
+def _needs_service(verdict: Verdict) -> bool:
+    row, rest = row_of(verdict.address), verdict.address.partition(":")[2]
+    return verdict.supported and verdict.persistent == UNKNOWN and row is not None and not rest.startswith(row.lasting)
+
+
 def coverage(verdicts: Sequence[Verdict], boot: str = "") -> dict[str, dict[str, int]]:
     """Return by layer how many settings have which status; a layer that is not configured is not in it."""
     counts: dict[str, dict[str, int]] = {}
@@ -105,21 +126,21 @@ def coverage(verdicts: Sequence[Verdict], boot: str = "") -> dict[str, dict[str,
         row[status(verdict, boot)] += 1
     if counts.keys() - {BOOT}:
         row = counts.setdefault(BOOT, dict.fromkeys(STATUSES, 0))
-        row[DRIFT if boot else OK] += 1
+        row[DRIFT if lost_at_boot(verdicts, boot) else OK] += 1
     return {layer: counts[layer] for layer in LAYERS if layer in counts}
 
 
 def findings(verdicts: Iterable[Verdict], boot: str = "", host: Host | None = None) -> list[Finding]:
     """Group verdicts; ``boot`` is why nothing is applied at boot, and ``host`` knows CCDs and the roles of CPUs."""
     groups: dict[tuple[object, ...], list[Verdict]] = {}
-    lost = 0
+    verdicts = list(verdicts)
+    lost = lost_at_boot(verdicts, boot)
     for verdict in verdicts:
-        lost += bool(boot) and verdict.reason == boot
         if status(verdict, boot) != OK:
             groups.setdefault(_key(verdict), []).append(verdict)
     builder = _Builder(host)
     result = [builder.finding(members, boot) for members in groups.values()]
-    if boot:
+    if lost:
         result.append(_boot_finding(boot, lost))
     return sorted(result, key=lambda one: (ORDER.index(one.layer), words.natural(f"{one.what} {one.where}")))
 
@@ -137,9 +158,9 @@ def _key(verdict: Verdict) -> tuple[object, ...]:
 def _boot_finding(boot: str, lost: int) -> Finding:
     finding = Finding(BOOT, "boot service", DRIFT)
     finding.where = SERVICE
-    finding.wanted, finding.found, finding.at_boot = "enabled", "not enabled", "not enabled"
+    finding.wanted, finding.found, finding.at_boot = "runs at boot", "does not", "does not"
     finding.persistent = DRIFT
-    finding.reason = f"{lost} setting{'' if lost == 1 else 's'} will not be made again at boot"
+    finding.reason = f"{boot}. Without it, {lost} setting{'' if lost == 1 else 's'} will not be made again at boot"
     finding.role, finding.variables = "base", ["base_state"]
     finding.repair = f"{SITE} --tags base"
     finding.addresses = [f"boot:{SERVICE}"]
@@ -171,7 +192,7 @@ class _Builder:
         names = (origin.variable(one.request, one.address, one.wanted, self.role_of()) for one in members)
         finding.variables = [name for name in dict.fromkeys(names) if name]
         finding.addresses = [one.address for one in members]
-        finding.repair = _repair(finding)
+        finding.repair = _repair(finding, first)
         return finding
 
     def ccds(self) -> Mapping[int, int]:
@@ -205,8 +226,11 @@ def _together(members: Sequence[Verdict], name: str) -> str:
     return ", ".join(f"{words.describe(address)[2]}={text}" for address, text in texts.items())
 
 
-def _repair(finding: Finding) -> str:
-    if finding.status == UNSUPPORTED:
+def _repair(finding: Finding, first: Verdict) -> str:
+    if first.address.startswith(f"{PLAN}:"):
+        away = set(cpulist.parse(first.wanted or "")) - set(cpulist.parse(first.found or ""))
+        return f"chcpu --enable {cpulist.render(away)}"
+    if finding.status == UNSUPPORTED or LOST in finding.addresses:
         return ""
     if finding.layer in KNOBS and KNOBS[finding.layer].needs_reboot and finding.pending_reboot:
         return f"{REBOOT} -e epyc_reboot_ok=true"

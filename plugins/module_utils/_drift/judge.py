@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 from .._errors import BadRequest, TuningError
-from .._io.paths import ENABLED, SERVICE
+from .._io.paths import COMMAND, ENABLED, SERVICE
 from .._knobs.catalogue import KNOBS, in_order, row_of
 from .._knobs.desired import stored
-from .verdict import DRIFT, OK, Verdict, unknown
+from .verdict import DRIFT, OK, Verdict, has_place, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def survey(
 
     To ``remarks``, where it is given, is added what the knobs remark in a run that changes nothing.
     """
-    by_address: dict[str, Verdict] = {}
+    by_address: dict[tuple[str, str], Verdict] = {}
     boot = why_not_at_boot(host)
     kept = stored(store)[1]
     for name, label, options in in_order(requests):
@@ -38,7 +38,9 @@ def survey(
         if kept.get(request) != dict(options):
             reason = "the request is not stored on the host, or stored differently; set persistent"
         for verdict in _of_request(host, name, request, options, reason, remarks):
-            by_address[verdict.address] = verdict
+            # What is said of a whole request replaces nothing.
+            which = "" if has_place(verdict.address) else f"{request}: {verdict.reason}"
+            by_address[which, verdict.address] = verdict
     return list(by_address.values())
 
 
@@ -52,35 +54,40 @@ def why_not_at_boot(host: Host) -> str:
     """Return why nothing will be applied at the next boot, or an empty text."""
     if host.fs.find(ENABLED) is None:
         return f"{SERVICE} is not enabled; the role sovereign.epyc.base installs it"
+    line = (host.fs.find(COMMAND) or "").partition("\n")[0]
+    interpreter = line[2:].strip() if line.startswith("#!") else ""
+    if interpreter and host.fs.status(interpreter) is None:
+        return f"{COMMAND} needs {interpreter}, which is not on this host any more; run site.yml --tags base"
     return ""
 
 
 def _of_request(
     host: Host, name: str, request: str, options: Mapping[str, Any], boot: str, remarks: list[str] | None
 ) -> Iterable[Verdict]:
+    whole = f"{name}:"
     if name not in KNOBS:
-        return [unknown(request, f"{name}:", f"this version of the collection has no knob {name}")]
-    try:
-        knobs = KNOBS[name].build(host, options)
-    except TuningError as error:
-        return [_not_known(request, f"{name}:", error)]
+        return [unknown(request, whole, f"this version of the collection has no knob {name}")]
     verdicts: list[Verdict] = []
-    for knob in knobs:
-        try:
-            verdicts += _of_knob(knob, request, boot)
-            if remarks is not None:
-                remarks += knob.remarks()
-        except TuningError as error:
-            verdicts.append(_not_known(request, f"{name}:", error))
-            if isinstance(error, BadRequest):
-                break
+    try:
+        for knob in KNOBS[name].build(host, options):
+            try:
+                verdicts += _of_knob(knob, request, boot)
+                if remarks is not None:
+                    remarks += knob.remarks()
+            except BadRequest:
+                raise
+            except TuningError as error:
+                verdicts.append(unknown(request, whole, str(error)))
+    except BadRequest as error:
+        # A run makes all of a request or nothing of it, so this is told once, and instead of all else.
+        refused = unknown(request, whole, str(error))
+        refused.supported = False
+        return [refused]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # Only a file that was edited holds such options: those of a module are checked before they are stored.
+        reason = f"the stored options cannot be used ({type(error).__name__}: {error}); site.yml stores them anew"
+        return [unknown(request, whole, reason)]
     return verdicts
-
-
-def _not_known(request: str, address: str, error: TuningError) -> Verdict:
-    verdict = unknown(request, address, str(error))
-    verdict.supported = not isinstance(error, BadRequest)
-    return verdict
 
 
 def _of_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
@@ -96,12 +103,12 @@ def _of_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
             verdict.reason = gone
             continue
         verdict.found = live.get(address)
-        # The configured value may be compared more strictly, such as a boot parameter with every boot entry.
-        in_force = verdict.found == value if knob.lasting else knob.same(address, value, verdict.found)
-        verdict.live = OK if in_force else DRIFT
+        verdict.live = OK if knob.in_force(address, value, verdict.found) else DRIFT
         if knob.lasting:
             verdict.at_boot = configured.get(address)
             verdict.persistent = OK if knob.same(address, value, configured.get(address)) else DRIFT
+            if verdict.persistent == DRIFT and verdict.at_boot == value:
+                verdict.reason = knob.doubt(address, value)
             verdict.pending_reboot = verdict.persistent == OK and verdict.live == DRIFT
         else:
             verdict.at_boot = None if boot else value

@@ -10,7 +10,9 @@ from .._errors import TuningError
 from .._host.host import Host
 from .._io.store import Store
 from .._knobs.desired import INTENT, stored
+from .._knobs.ledger import Ledger
 from . import findings
+from .cpus import away
 from .judge import survey, why_not_at_boot
 from .verdict import DRIFT, OK, Verdict, unknown
 
@@ -58,13 +60,23 @@ def of_host(
     """Check requests under an intent; what is not given is taken from the store. ``remarks`` is as for judge.survey."""
     store = store or Store(read_only=True)
     stored_intent, stored_requests = stored(store)
-    host = Host(fs, stored_intent if intent is None else intent)
+    host = Host(fs, stored_intent if intent is None else intent, stored=True)
     verdicts = survey(host, store, stored_requests if requests is None else requests, remarks)
     if not verdicts:
         return Survey(host, [unknown("", "desired:", NOTHING)])
+    verdicts += _ledger(Ledger(store, fs))
     if intent is not None and not _same(intent, stored_intent):
         verdicts.append(_other_intent(intent, stored_intent))
-    return Survey(host, verdicts, why_not_at_boot(host))
+    return Survey(host, [*verdicts, *away(host)], why_not_at_boot(host))
+
+
+def _ledger(ledger: Ledger) -> list[Verdict]:
+    """Look at the originals too: else their damage would only show when they are needed."""
+    try:
+        flaw = ledger.flaw()
+    except TuningError as error:
+        return [unknown("", findings.LOST, str(error))]
+    return [unknown("", "ledger:copy", flaw)] if flaw else []
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -78,7 +90,7 @@ def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _asked(raw: Mapping[str, Any]) -> list[object]:
-    from .._host.plan import Intent
+    from .._host.intent import Intent
 
     intent = Intent.parse(raw)
     amounts = [place.l3 for place in (intent.draft, intent.verify)] + [intent.default_l3]

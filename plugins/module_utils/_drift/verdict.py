@@ -10,6 +10,9 @@
 from __future__ import annotations
 
 OK, DRIFT, UNKNOWN = "ok", "drift", "unknown"
+#: Of what the hardware, the kernel or the plan of a host does not allow, and what to do about it.
+NOT_SUPPORTED = "not supported here"
+CHANGE_WHAT_IS_ASKED = "No command gives a host what it cannot have: change what the inventory asks for."
 
 
 class Verdict:
@@ -50,6 +53,11 @@ class Verdict:
     def to_dict(self) -> dict[str, object]:
         """Return plain data."""
         return {name: getattr(self, name) for name in self.__slots__}
+
+
+def has_place(address: str) -> bool:
+    """Return whether an address is of one setting; that of a whole request or of all that is stored has no place."""
+    return bool(address.partition(":")[2])
 
 
 def unknown(request: str, address: str, reason: str) -> Verdict:

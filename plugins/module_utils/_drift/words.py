@@ -12,6 +12,7 @@ from __future__ import annotations
 from .._knobs.catalogue import row_of
 from .._knobs.knob import L3_DOMAIN
 from .._notation import cpulist
+from .verdict import DRIFT, NOT_SUPPORTED, UNKNOWN, has_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
     from typing import Union
 
     from .._knobs.knob import Words
+    from .verdict import Verdict
 
     Place = Union[int, str]
 
+#: Addresses of all that there is of a kind.
+ALL = {"desired:": "stored requests"}
 UNITS = {
     "sovereign-epyc.service": "boot service",
     "sovereign-epyc-watch.service": "watch service",
@@ -34,11 +38,31 @@ def describe(address: str) -> Words:
     """Return what a setting is, the unit of its place, and its place; for an unknown setting, its address."""
     prefix, dummy, rest = address.partition(":")
     if not rest:
-        return "all settings", "", None
+        return ALL.get(address, "all settings"), "", None
     row = row_of(address)
     if row:
         return row.describe(rest)
     return OTHERS[prefix](rest) if prefix in OTHERS else (address, "", None)
+
+
+def line(verdict: Verdict) -> str:
+    """Return what is wrong with a setting, or with all that is asked of a layer, in one line."""
+    subject = verdict.address if has_place(verdict.address) else _title(verdict.address)
+    if not verdict.supported:
+        return f"{subject}: {NOT_SUPPORTED}: {verdict.reason}"
+    if UNKNOWN in (verdict.live, verdict.persistent):
+        return f"{subject}: {UNKNOWN}: {verdict.reason}"
+    values = (verdict.wanted, verdict.found, verdict.at_boot)
+    wanted, found, at_boot = ("nothing" if text is None else text or "''" for text in values)
+    more = f"; {verdict.reason}" if verdict.reason else ""
+    if verdict.persistent == DRIFT and not more:
+        more = f", {at_boot} after a boot"
+    return f"{subject}: now {verdict.live}, at boot {verdict.persistent}: wanted {wanted}, found {found}{more}"
+
+
+def _title(address: str) -> str:
+    row = row_of(address)
+    return row.title if row else ALL.get(address, address.rstrip(":"))
 
 
 def value(address: str, text: str | None) -> str:
@@ -106,6 +130,14 @@ def _engine(rest: str) -> Words:
     return "engine on the host", "file", rest
 
 
+def _ledger(dummy_rest: str) -> Words:
+    return "record of what was there before", "", None
+
+
+def _plan(rest: str) -> Words:
+    return f"CPUs of the role {rest}", "", None
+
+
 def _prerequisites(rest: str) -> Words:
     if rest.startswith("/"):
         return "kernel modules to load at boot", "", rest
@@ -125,6 +157,8 @@ def _llama(rest: str) -> Words:
 OTHERS = {
     "desired": _desired,
     "engine": _engine,
+    "ledger": _ledger,
     "llama": _llama,
+    "plan": _plan,
     "prerequisites": _prerequisites,
 }

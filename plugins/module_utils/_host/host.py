@@ -29,9 +29,11 @@ CPU_GRAMMAR = (
 class Host:
     """One host under one intent; without an intent the plan is that of an empty one."""
 
-    def __init__(self, fs: KernelFS, intent: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, fs: KernelFS, intent: Mapping[str, Any] | None = None, stored: bool = False) -> None:
+        """``stored`` says that what is requested here is, or will be, stored: what comes later will be set then."""
         self.fs = fs
         self.intent = intent or {}
+        self.stored = stored
         self._topology: Topology | None = None
         self._plan: Plan | None = None
 
@@ -51,7 +53,8 @@ class Host:
         """The plan of the intent. Raises BadRequest when the intent does not fit."""
         if self._plan is None:
             # Imported here, as it is large and a request that names CPUs by number needs no plan.
-            from .plan import Intent, plan
+            from .intent import Intent
+            from .plan import plan
 
             self._plan = plan(Intent.parse(self.intent), self.topology)
         return self._plan
@@ -94,6 +97,8 @@ class Host:
                 if int(number) not in members_of:
                     there = cpulist.render(n for n in members_of if n is not None)
                     raise BadRequest(f"There is no {word} on this host, only {there}.")
+                if not members_of[int(number)]:
+                    raise BadRequest(f"All CPUs of {word} are offline.")
                 return members_of[int(number)]
         try:
             return cpulist.parse(word)

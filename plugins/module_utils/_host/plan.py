@@ -10,8 +10,9 @@ The intent names roles and amounts, never of CPU numbers or masks, so that one i
 from __future__ import annotations
 
 from .._errors import BadRequest
+from .._kernel.lockdown import READ_ONLY
 from .._notation import cpulist
-from .._notation.masks import Amount, allocate, ways_in
+from .._notation.masks import allocate, ways_in
 from .._notation.sizes import size_text
 
 TYPE_CHECKING = False
@@ -19,93 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from .topology import L3Domain, Topology
+    from .._notation.masks import Amount
+    from .intent import Intent, Placement
+    from .layout import L3Domain
+    from .topology import Topology
 
-PER = ("node", "socket", "host")
-UNITS = ("ccds", "l3_domains")
-
-
-class Placement:
-    """What one role asks for: a number of CCDs or L3 domains (None is "the rest") and an L3 amount in each domain."""
-
-    __slots__ = ("count", "l3", "unit")
-
-    def __init__(self, unit: str, count: int | None, l3: Amount | None) -> None:
-        self.unit = unit
-        self.count = count
-        self.l3 = l3
-
-
-class Intent:
-    """What the operator wants of the host.
-
-    ``housekeeping_cores`` cores per ``housekeeping_per`` are left to the operating system. ``draft`` and ``verify`` are
-    placements; ``default_l3`` is what the default resctrl group keeps where a role has a share, None for all the rest.
-    """
-
-    __slots__ = ("default_l3", "draft", "housekeeping_cores", "housekeeping_per", "verify")
-
-    def __init__(
-        self,
-        housekeeping_cores: int = 1,
-        housekeeping_per: str = "node",
-        draft: Placement | None = None,
-        verify: Placement | None = None,
-        default_l3: Amount | None = None,
-    ) -> None:
-        self.housekeeping_cores = housekeeping_cores
-        self.housekeeping_per = housekeeping_per
-        self.draft = draft or Placement("ccds", 0, None)
-        self.verify = verify or Placement("ccds", None, None)
-        self.default_l3 = default_l3
-
-    @classmethod
-    def parse(cls, raw: Mapping[str, Any]) -> Intent:
-        """Read the dictionaries of an inventory. Raises BadRequest, naming the key, for what makes no sense."""
-        housekeeping = _table(raw, "housekeeping", ("cores", "per"))
-        cores = _whole(housekeeping.get("cores", 1), "housekeeping.cores")
-        per = housekeeping.get("per", "node")
-        if per not in PER:
-            raise BadRequest(f"housekeeping.per is '{per}'; say one of {', '.join(PER)}.")
-        default = _table(raw, "default", ("l3",))
-        return cls(
-            cores, per, _placement(raw, "draft", 0), _placement(raw, "verify", None), _amount(default, "default")
-        )
-
-
-def _table(raw: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[str, Any]:
-    table = raw.get(name) or {}
-    if not isinstance(table, dict):
-        raise BadRequest(f"{name} must be a dictionary of {', '.join(keys)}, not '{table}'.")
-    unknown = sorted(set(table) - set(keys))
-    if unknown:
-        raise BadRequest(f"{name} has no '{unknown[0]}'; it takes {', '.join(keys)}.")
-    return {key: value for key, value in table.items() if value is not None}
-
-
-def _whole(value: object, name: str) -> int:
-    if isinstance(value, bool) or not str(value).isdecimal():
-        raise BadRequest(f"{name} must be a whole number from 0 up, not '{value}'.")
-    return int(str(value))
-
-
-def _amount(table: Mapping[str, Any], name: str) -> Amount | None:
-    if "l3" not in table:
-        return None
-    amount = Amount.parse(table["l3"])
-    if amount.kind == "mask":
-        raise BadRequest(f"{name}.l3 is '{amount.text}': say ways, bytes or a share; the plan chooses the masks.")
-    return amount
-
-
-def _placement(raw: Mapping[str, Any], name: str, default: int | None) -> Placement:
-    table = _table(raw, name, (*UNITS, "l3"))
-    given = [unit for unit in UNITS if unit in table]
-    if len(given) > 1:
-        raise BadRequest(f"{name} has both ccds and l3_domains; give one of them.")
-    if not given:
-        return Placement("ccds", default, _amount(table, name))
-    return Placement(given[0], _whole(table[given[0]], f"{name}.{given[0]}"), _amount(table, name))
+#: A socket is divided into at most so many nodes (NPS4), unless each L3 domain is a node.
+MOST_NODES = 4
 
 
 class Group:
@@ -132,7 +53,10 @@ class Group:
 
 
 class Plan:
-    """The result: CPUs per role, resctrl groups, remarks, and the reason for each layer that is impossible here."""
+    """The result: CPUs per role, resctrl groups, remarks, and the reason for each layer that is impossible here.
+
+    ``meant`` has what a role would have if none of its CPUs were offline, for roles of which some are.
+    """
 
     def __init__(self) -> None:
         self.housekeeping: tuple[int, ...] = ()
@@ -141,6 +65,7 @@ class Plan:
         self.idle: tuple[int, ...] = ()
         self.groups: list[Group] = []
         self.default = Group("default", (), (), None)
+        self.meant: dict[str, tuple[int, ...]] = {}
         self.remarks: list[str] = []
         self.cannot: dict[str, str] = {}
 
@@ -175,11 +100,14 @@ def plan(intent: Intent, top: Topology) -> Plan:
     """Return the plan. Raises BadRequest with the reason when the intent does not fit this host."""
     result = Plan()
     result.housekeeping = _housekeeping(intent, top)
+    # Places are chosen by what is present, so that a CPU that goes offline moves no role to other CPUs.
+    meant = _first_cores(intent, _places(intent.housekeeping_per, top), top.present_cores)
     if not result.housekeeping:
         result.remarks.append("No core is kept for the operating system: interrupts and daemons run among the threads.")
-    draft, rest = _take(intent.draft, "draft", top, top.l3, result.housekeeping)
-    verify, dummy = _take(intent.verify, "verify", top, rest, result.housekeeping)
+    result.remarks += _many_nodes(intent, result.housekeeping, top)
     kept = set(result.housekeeping)
+    draft, rest = _take(intent.draft, "draft", top, top.domains, (kept, meant))
+    verify, dummy = _take(intent.verify, "verify", top, rest, (kept, meant))
     result.draft = _cpus_of(draft, kept)
     if top.l3 or intent.verify.count == 0:
         result.verify = _cpus_of(verify, kept)
@@ -193,7 +121,16 @@ def plan(intent: Intent, top: Topology) -> Plan:
             )
         if placement.l3 and not domains:
             result.remarks.append(f"{role}.l3 is without effect, because {role} has no L3 domain.")
+        _note_offline(result, role, {cpu for domain in domains for cpu in domain.present} - meant, top)
+    _note_offline(result, "housekeeping", meant, top)
     _partition_l3(intent, top, draft, verify, result)
+    if top.registers_read_only:
+        result.cannot["prefetch"] = READ_ONLY + top.registers_read_only
+    elif top.prefetch_control is False:
+        result.cannot["prefetch"] = (
+            "This CPU has no register that switches prefetchers (CPUID 0x80000021 EAX bit 13 is 0). Zen 3 and later "
+            "have it."
+        )
     return result
 
 
@@ -202,34 +139,74 @@ def facts(asked: Mapping[str, Any], planned: Plan, top: Topology) -> dict[str, o
     return {"topology": top.to_dict(), "plan": planned.to_dict(), "intent": asked}
 
 
+def _note_offline(result: Plan, role: str, cpus: set[int], top: Topology) -> None:
+    """Remark which of the CPUs that a role would have are offline."""
+    offline = tuple(sorted(cpus.intersection(top.offline)))
+    if offline:
+        result.meant[role] = tuple(sorted(cpus))
+        first = offline[0]
+        result.remarks.append(
+            f"{role} is without CPU {cpulist.render(offline)}, which is offline. Bring each back with 'echo 1 "
+            f">/sys/devices/system/cpu/cpu{first}/online', unless somebody took it away for a reason."
+        )
+
+
 def _housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:
     """The first cores of each node, socket or host: CPU 0 is always among them, and it can never be isolated."""
-    places = {
-        "node": [(f"node {node.id}", node.cpus) for node in top.nodes],
-        "socket": [(f"socket {number}", cpus) for number, cpus in top.sockets.items()],
-        "host": [("the host", top.online)],
-    }[intent.housekeeping_per]
-    kept: list[int] = []
-    for name, cpus in places:
-        members = set(cpus)
-        cores = [core for core in top.cores if members.intersection(core)]
+    places = _places(intent.housekeeping_per, top)
+    for name, cpus in places.items():
+        cores = [core for core in top.present_cores if cpus.intersection(core)]
         if cores and intent.housekeeping_cores >= len(cores):
             raise BadRequest(
                 f"housekeeping takes {intent.housekeeping_cores} cores of {name}, which has only {len(cores)}: none "
                 "would be left to work."
             )
-        for core in cores[: intent.housekeeping_cores]:
-            kept += core
-    return tuple(sorted(kept))
+    return tuple(sorted(_first_cores(intent, places, top.cores)))
+
+
+def _many_nodes(intent: Intent, kept: Sequence[int], top: Topology) -> list[str]:
+    """Remark that nodes are L3 domains here, so that a core of each is far more than one of each part of a socket."""
+    nodes = [node for node in top.nodes if node.cpus]
+    if intent.housekeeping_per != "node" or not kept or len(nodes) <= MOST_NODES * len(top.sockets):
+        return []
+    cores = sum(1 for core in top.cores if set(kept).intersection(core))
+    share = round(100 * cores / len(top.cores))
+    return [
+        f"housekeeping takes {cores} of {len(top.cores)} cores, {share} percent, because the BIOS makes each L3 domain "
+        f"a NUMA node (ACPI SRAT L3 cache as NUMA domain), of which there are {len(nodes)}. 'cores: 4, per: socket' in "
+        "plan_housekeeping keeps as many as with four nodes in a socket."
+    ]
+
+
+def _places(per: str, top: Topology) -> dict[str, set[int]]:
+    """Return the CPUs of each place that has housekeeping, offline ones too, by its name."""
+    places = {
+        "node": {f"node {node.id}": set(node.cpus) for node in top.nodes},
+        "socket": {f"socket {number}": set(cpus) for number, cpus in top.sockets.items()},
+        "host": {"the host": set(top.online)},
+    }[per]
+    for domain in top.domains:
+        name = {"node": f"node {domain.node}", "socket": f"socket {domain.socket}", "host": "the host"}[per]
+        places.setdefault(name, set()).update(domain.present)
+    return places
+
+
+def _first_cores(intent: Intent, places: Mapping[str, set[int]], cores: Sequence[tuple[int, ...]]) -> set[int]:
+    kept: set[int] = set()
+    for cpus in places.values():
+        for core in [core for core in cores if cpus.intersection(core)][: intent.housekeeping_cores]:
+            kept.update(core)
+    return kept
 
 
 def _take(
-    placement: Placement, role: str, top: Topology, free: Sequence[L3Domain], housekeeping: Sequence[int]
+    placement: Placement, role: str, top: Topology, free: Sequence[L3Domain], housekeeping: tuple[set[int], set[int]]
 ) -> tuple[list[L3Domain], list[L3Domain]]:
     """Return the domains that a role gets, and those that are left.
 
     The domains with the fewest housekeeping cores come first, so that a draft on one CCD has the whole of it where
-    the host has such a CCD.
+    the host has such a CCD. ``housekeeping`` is where it is, and where it would be if nothing were offline. What is
+    offline as a whole cannot be had.
     """
     if placement.count is None:
         return list(free), []
@@ -241,25 +218,30 @@ def _take(
         )
     pool = set(free)
     units = [[d] for d in free] if placement.unit == "l3_domains" else [c for c in top.ccds if pool.issuperset(c)]
+    units = [unit for unit in units if any(domain.cpus for domain in unit)]
     if placement.count > len(units):
         raise BadRequest(
             f"{role} asks for {placement.count} {placement.unit}, but only {len(units)} of {_total(placement, top)} "
             "are left on this host."
         )
-    busy = set(housekeeping)
-    units.sort(key=lambda unit: _rank([cpu for domain in unit for cpu in domain.cpus], busy))
+    kept, meant = housekeeping
+    units.sort(key=lambda unit: _rank(unit, kept, meant))
     taken = [domain for unit in units[: placement.count] for domain in unit]
     return taken, [domain for domain in free if domain not in taken]
 
 
-def _rank(cpus: Sequence[int], busy: set[int]) -> tuple[bool, int, int]:
+def _rank(unit: Sequence[L3Domain], kept: set[int], meant: set[int]) -> tuple[bool, int, int]:
     """Order units: those with no CPU left to work come last, then by housekeeping CPUs, then by number."""
-    kept = busy.intersection(cpus)
-    return len(kept) == len(cpus), len(kept), min(cpus)
+    present = [cpu for domain in unit for cpu in domain.present]
+    return (
+        kept.issuperset(cpu for domain in unit for cpu in domain.cpus),
+        len(meant.intersection(present)),
+        min(present),
+    )
 
 
 def _total(placement: Placement, top: Topology) -> int:
-    return len(top.ccds) if placement.unit == "ccds" else len(top.l3)
+    return len(top.ccds) if placement.unit == "ccds" else len(top.domains)
 
 
 def _cpus_of(domains: Sequence[L3Domain], without: set[int]) -> tuple[int, ...]:
@@ -273,9 +255,10 @@ def _partition_l3(
 
     Where a group has no CPU it gets the default group's ways, so that its threads do no harm there.
     """
+    roles = (("draft", intent.draft.l3, draft), ("verify", intent.verify.l3, verify))
     asked = [
-        Group(role, getattr(result, role), domains, amount)
-        for role, amount, domains in (("draft", intent.draft.l3, draft), ("verify", intent.verify.l3, verify))
+        Group(role, getattr(result, role), [domain for domain in domains if domain.cpus], amount)
+        for role, amount, domains in roles
         if amount and domains
     ]
     if intent.default_l3 and not asked:

@@ -13,8 +13,9 @@ from .topology import describe_l3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .layout import L3Domain
     from .plan import Plan
-    from .topology import L3Domain, Topology
+    from .topology import Topology
 
 ROLES = ("housekeeping", "draft", "verify", "idle")
 
@@ -56,14 +57,14 @@ def _map(plan: Plan, top: Topology) -> list[str]:
         way = size_text(top.l3[0].bytes // ways_in(full))
         names = ", ".join([*(f"{group.name[0]} {group.name}" for group in plan.groups), ". default"])
         legend = f"L3 ways of {way} ({names})"
-    width = max(len(cpulist.render(domain.cpus)) for domain in top.l3)
+    width = max(len(cpulist.render(domain.present)) for domain in top.domains)
     ways_width = max(full.bit_length(), len(legend)) if full and show_ways else 0
     head = f"{'node':>4} {'CCD':>4} {'L3':>4}  {'CPUs':<{width}}  " + (f"{legend:<{ways_width}}  " if show_ways else "")
     rows = [head + "who"]
-    for domain in top.l3:
+    for domain in top.domains:
         number = "-" if domain.id is None else domain.id
         node = "-" if domain.node is None else domain.node
-        row = f"{node:>4} {domain.ccd:>4} {number:>4}  {cpulist.render(domain.cpus):<{width}}  "
+        row = f"{node:>4} {domain.ccd:>4} {number:>4}  {cpulist.render(domain.present):<{width}}  "
         if full and show_ways:
             row += f"{_ways(plan, domain, full):<{ways_width}}  "
         rows.append(row + _who(plan, domain))
@@ -86,4 +87,7 @@ def _who(plan: Plan, domain: L3Domain) -> str:
         cpus = [cpu for cpu in domain.cpus if plan.role_of(cpu) == role]
         if cpus:
             parts.append(f"{role} {cpulist.render(cpus)}")
+    offline = set(domain.present) - set(domain.cpus)
+    if offline:
+        parts.append(f"offline {cpulist.render(offline)}")
     return ", ".join(parts)

@@ -11,10 +11,12 @@ Source: Documentation/ABI/testing/sysfs-devices-system-cpu and Documentation/adm
 
 from __future__ import annotations
 
-from .._kernel import cpuid, resctrl
+from .._kernel import cpuid, lockdown, resctrl
 from .._kernel.hugepages import NODES
 from .._notation import cpulist
 from .._notation.sizes import UNITS, size_text
+from . import ccds, layout
+from .layout import L3Domain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,34 +26,9 @@ if TYPE_CHECKING:
 
 CPUS = "/sys/devices/system/cpu"
 
-#: L3 domains (CCX) on one CCD by CPU family and model range, where the kernel gives no die_id.
-#: Source: the tuning guides that SUSE wrote with AMD for EPYC 9004 and 9005, and AMD's model list in LIKWID.
-CCX_PER_CCD = (
-    (23, 0x00, 0x2F, 2, "Zen"),
-    (23, 0x30, 0xFF, 2, "Zen 2"),
-    (25, 0x00, 0x0F, 1, "Zen 3"),
-    (25, 0x10, 0x1F, 1, "Zen 4"),
-    (25, 0xA0, 0xAF, 2, "Zen 4c"),
-    (26, 0x00, 0x1F, 1, "Zen 5"),
-)
-
-
-class L3Domain:
-    """CPUs that share one L3 cache; ``id`` is the kernel's, the one that resctrl uses, None where it gives none."""
-
-    __slots__ = ("bytes", "ccd", "cpus", "id", "node", "socket")
-
-    def __init__(self, domain_id: int | None, size: int, cpus: tuple[int, ...]) -> None:
-        self.id = domain_id
-        self.bytes = size
-        self.cpus = cpus
-        self.socket: int | None = None
-        self.node: int | None = None
-        self.ccd = 0
-
 
 class Node:
-    """A NUMA node; ``hugepages`` maps a page size in kB to (pages, free pages)."""
+    """A NUMA node, with its online CPUs; ``hugepages`` maps a page size in kB to (pages, free pages)."""
 
     __slots__ = ("bytes", "cpus", "hugepages", "id")
 
@@ -63,7 +40,11 @@ class Node:
 
 
 class Topology:
-    """All that the planner and the knobs know about a host."""
+    """All that the planner and the knobs know about a host.
+
+    ``cores``, ``sockets``, ``nodes`` and ``l3`` are what is online. ``present_cores``, ``domains`` and ``ccds`` have
+    what is offline too, so that a CCD keeps its number.
+    """
 
     def __init__(self) -> None:
         self.vendor = ""
@@ -78,14 +59,18 @@ class Topology:
         self.offline: tuple[int, ...] = ()
         self.smt = ""
         self.cores: tuple[tuple[int, ...], ...] = ()
+        self.present_cores: tuple[tuple[int, ...], ...] = ()
         self.sockets: dict[int, tuple[int, ...]] = {}
         self.nodes: list[Node] = []
         self.l3: list[L3Domain] = []
+        self.domains: list[L3Domain] = []
         self.ccds: list[list[L3Domain]] = []
         self.ccd_source = ""
         self.cpufreq_driver: str | None = None
         self.resctrl: resctrl.Abilities | None = None
         self.prefetch_control: bool | None = None
+        #: Why nobody can write registers here, an empty text where root can.
+        self.registers_read_only = ""
         self.missing: list[str] = []
 
     @property
@@ -129,7 +114,7 @@ class Topology:
                 }
                 for domain in self.l3
             ],
-            "ccds": [[domain.id for domain in ccd] for ccd in self.ccds],
+            "ccds": [[domain.id for domain in ccd if domain.cpus] for ccd in self.ccds],
             "ccd_source": self.ccd_source,
             "cpufreq_driver": self.cpufreq_driver,
             "resctrl": self.resctrl.to_dict() if self.resctrl else None,
@@ -146,6 +131,7 @@ def discover(fs: KernelFS) -> Topology:
     _sockets(fs, top)
     _nodes(fs, top)
     _l3(fs, top)
+    _present(fs, top)
     _group_ccds(fs, top)
     _abilities(fs, top)
     return top
@@ -259,32 +245,48 @@ def _l3_index(fs: KernelFS, cpu: int) -> str | None:
     return None
 
 
+def _present(fs: KernelFS, top: Topology) -> None:
+    """Find out where the offline CPUs are, so that nothing is numbered or grouped anew because one went away."""
+    top.domains, top.present_cores = list(top.l3), top.cores
+    if not top.offline:
+        return
+    threads = 2 if top.smt in ("on", "off", "forceoff") else max(len(core) for core in top.cores)
+    here = layout.infer(
+        tuple(sorted({*top.online, *top.offline})),
+        [(domain.id, domain.cpus) for domain in top.l3],
+        top.cores,
+        threads,
+        first_only=top.smt in ("off", "forceoff"),
+    )
+    if here is None:
+        return
+    top.present_cores = tuple(here.cores)
+    top.domains = layout.with_offline(top.l3, here.domains, len(top.sockets))
+    for domain in top.domains:
+        if domain.node is None:
+            nodes = (_node_of(fs, cpu) for cpu in domain.present)
+            domain.node = next((number for number in nodes if number is not None), None)
+
+
+def _node_of(fs: KernelFS, cpu: int) -> int | None:
+    """Return the node of a CPU, which a link in its folder tells while it is offline too."""
+    names = [name for name in fs.names(f"{CPUS}/cpu{cpu}") if name.startswith("node") and name[4:].isdecimal()]
+    return int(names[0][4:]) if names else None
+
+
 def _group_ccds(fs: KernelFS, top: Topology) -> None:
     """Put the L3 domains on their CCDs: by die_id, else by the table of families, else one each."""
     dies = {domain: (domain.socket, _number(fs, domain.cpus[0], "topology/die_id")) for domain in top.l3}
     # One die id for a whole socket says nothing: kernels that do not know the CCD answer 0 everywhere.
     if len(set(dies.values())) > len(top.sockets):
         top.ccd_source = "the kernel's die_id"
-        for key in sorted(set(dies.values()), key=str):
-            top.ccds.append([domain for domain in top.l3 if dies[domain] == key])
-        top.ccds.sort(key=lambda ccd: ccd[0].cpus[0])
+        top.ccds = ccds.by_die(top.domains, dies)
     else:
-        per_ccd, top.ccd_source = _ccx_per_ccd(top)
-        for socket in top.sockets:
-            members = [domain for domain in top.l3 if domain.socket == socket]
-            top.ccds += [members[at : at + per_ccd] for at in range(0, len(members), per_ccd)]
+        family = top.family if top.is_amd else None
+        top.ccds, top.ccd_source = ccds.by_family(top.domains, family, top.model_number)
     for number, ccd in enumerate(top.ccds):
         for domain in ccd:
             domain.ccd = number
-
-
-def _ccx_per_ccd(top: Topology) -> tuple[int, str]:
-    for family, low, high, per_ccd, name in CCX_PER_CCD:
-        if top.is_amd and top.family == family and low <= top.model_number <= high:
-            if any(sum(d.socket == s for d in top.l3) % per_ccd for s in top.sockets):
-                return 1, f"one per L3 domain: {name} has {per_ccd} on a CCD, but a socket here has an odd number"
-            return per_ccd, f"family {family} model {top.model_number} ({name}) has {per_ccd} L3 domain(s) on a CCD"
-    return 1, "one per L3 domain: the kernel gives no die_id and the family is not in our table"
 
 
 def _abilities(fs: KernelFS, top: Topology) -> None:
@@ -305,6 +307,7 @@ def _abilities(fs: KernelFS, top: Topology) -> None:
         top.missing.append("PrefetchCtl: /dev/cpu/0/cpuid cannot be read (as root, after modprobe cpuid, it can)")
     else:
         top.prefetch_control = bool(prefetch[0] >> 13 & 1)
+    top.registers_read_only = lockdown.why_read_only(fs)
 
 
 def describe_l3(domains: Sequence[L3Domain]) -> str:

@@ -144,12 +144,17 @@ class Download:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        """Lock the part, so that no two runs write into it."""
+        """Lock the part, so that no two runs write into it.
+
+        The folder may belong to somebody else: a link is refused, and so is a file with another name beside this one.
+        """
         try:
             self._fd = os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise TuningError(f"{self.part} cannot be written: {os.strerror(error.errno or 0)}.") from None
         try:
+            if os.fstat(self._fd).st_nlink > 1:
+                raise TuningError(f"{self.part} is another file's second name, so it is not written. Remove it.")
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 other = not os.path.samestat(os.fstat(self._fd), os.stat(self.part))

@@ -195,7 +195,7 @@ class KernelFS:
                 code = ctypes.get_errno()
                 raise OSError(code, os.strerror(code))
 
-    def lock(self, path: str) -> AbstractContextManager[None]:
+    def lock(self, path: str) -> AbstractContextManager[int]:
         """Hold an exclusive flock on a file or directory, the way the kernel documents for resctrl."""
         return hold(self._real(path), path)
 
@@ -216,8 +216,8 @@ def _opened(path: str, real: str, flags: int) -> Iterator[int]:
 
 
 @contextmanager
-def hold(real: str, path: str, seconds: float = 30.0) -> Iterator[None]:
-    """Hold an exclusive flock, waiting up to ``seconds`` for it; messages call it ``path``."""
+def hold(real: str, path: str, seconds: float = 30.0) -> Iterator[int]:
+    """Hold an exclusive flock, waiting up to ``seconds`` for it; messages call it ``path``. Yields the descriptor."""
     import fcntl
     import time
 
@@ -236,7 +236,7 @@ def hold(real: str, path: str, seconds: float = 30.0) -> Iterator[None]:
                         f"'fuser -v {path}' names it."
                     ) from None
                 time.sleep(0.1)
-        yield
+        yield fd
     finally:
         os.close(fd)
 

@@ -13,3 +13,5 @@ ENGINE = "/usr/lib/sovereign-epyc"
 #: Where administrators and programs such as ours put units.
 UNIT_FOLDER = "/etc/systemd/system"
 ENABLED = f"{UNIT_FOLDER}/multi-user.target.wants/{SERVICE}"
+#: Boot parameters that an undo took back and the running kernel still has, one a line.
+WAITS = "/run/sovereign-epyc/waits-for-reboot"

@@ -4,15 +4,16 @@
 
 """Small JSON files that survive a crash: the ledger of originals and the requests that the boot service applies.
 
-Hold the lock to change one.
+Each file has the number of its format and is held against its shape when it is read, so that all who read one get what
+they expect, or the error that names the file. Hold the lock to change one.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
-from .._errors import TuningError
+from .._errors import Absent, Damaged, TuningError
 from . import textfile
 from .kernelfs import hold
 
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 HOME = "/var/lib/sovereign-epyc"
+#: The file with the requests that the boot service applies.
+REQUESTS = "desired.json"
+#: The format of all files. A file without a number was written before there was one, in the same format.
+FORMAT = 1
+#: In a shape, the key of a table with any keys.
+ANY = "*"
 
 
 class Store:
@@ -30,42 +37,131 @@ class Store:
     def __init__(self, root: str = "/", read_only: bool = False) -> None:
         self.folder = HOME if root == "/" else os.path.join(root, HOME.lstrip("/"))
         self.read_only = read_only
+        self._held = 0
 
-    def load(self, name: str) -> dict[str, Any]:
-        """Return what a file holds; nothing where there is none. Raises TuningError for a damaged one."""
+    def path(self, name: str) -> str:
+        """Return where a file is."""
+        return os.path.join(self.folder, name)
+
+    def has(self, name: str) -> bool:
+        """Return whether a file is there."""
+        return os.path.lexists(self.path(name))
+
+    def load(self, name: str, shape: Any = dict) -> dict[str, Any]:
+        """Return what a file holds; nothing where there is none. Raises Damaged for one that is not of the shape.
+
+        A shape is a type, a tuple of types, a table of shapes by key, all of which may be missing, or one for ANY key.
+        """
         import json
 
-        path = os.path.join(self.folder, name)
+        path = self.path(name)
         try:
             with open(path, encoding="utf-8") as file:
                 data: dict[str, Any] = json.load(file)
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
-            raise TuningError(
-                f"{path} cannot be read: {error}. Nothing was changed. Move it away to start anew."
-            ) from None
+        except OSError as error:
+            raise TuningError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from None
+        except (ValueError, RecursionError) as error:
+            raise Damaged(path, f"it is no JSON: {error}") from None
+        found = data.pop("format", FORMAT) if isinstance(data, dict) else FORMAT
+        if found != FORMAT:
+            raise Damaged(path, f"its format is {found!r}, and this version of the collection knows {FORMAT} only")
+        wrong = _misfit(data, shape, "")
+        if wrong:
+            raise Damaged(path, f"it holds something else than it should at {wrong}")
         return data
+
+    def load_cache(self, name: str, shape: Any = dict) -> dict[str, Any]:
+        """Return what a file holds that only spares work; nothing for a damaged one, which the next save replaces."""
+        try:
+            return self.load(name, shape)
+        except Damaged:
+            return {}
 
     def save(self, name: str, data: dict[str, Any]) -> None:
         """Replace a file, on the disk when this returns."""
         import json
 
-        path = os.path.join(self.folder, name)
+        path = self.path(name)
         if self.read_only:
             raise TuningError(f"A check tried to write {path}. This is a fault of the collection: please report it.")
         self._make_folder()
-        textfile.replace(path, json.dumps(data, indent=1, sort_keys=True) + "\n", 0o600)
+        textfile.replace(path, json.dumps({"format": FORMAT, **data}, indent=1, sort_keys=True) + "\n", 0o600)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, and the folder when it was the last one; hold the lock."""
+        textfile.remove(self.path(name))
+        with suppress(OSError):
+            os.rmdir(self.folder)
+
+    def rename(self, name: str, new: str) -> None:
+        """Give a file another name."""
+        os.rename(self.path(name), self.path(new))
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the lock that every run of this collection takes to change this host."""
-        self._make_folder()
-        with hold(self.folder, self.folder):
-            yield
+        """Hold the lock that every run of this collection takes to change this host; whoever has it may take it again.
 
-    def _make_folder(self) -> None:
+        A run that takes the last file away takes the folder, too: who waited meanwhile locks the next one.
+        """
+        if self._held:
+            self._held += 1
+            try:
+                yield
+            finally:
+                self._held -= 1
+            return
+        with ExitStack() as stack:
+            made = self._hold_folder(stack)
+            self._held = 1
+            try:
+                yield
+            finally:
+                self._held = 0
+                if made:
+                    with suppress(OSError):  # It is not empty.
+                        os.rmdir(self.folder)
+
+    def _hold_folder(self, stack: ExitStack) -> bool:
+        """Lock the folder that is there once nobody else has it; return whether it was missing."""
+        made = False
+        while True:
+            made |= self._make_folder()
+            with suppress(Absent):
+                descriptor = stack.enter_context(hold(self.folder, self.folder))
+                if _is_at(descriptor, self.folder):
+                    return made
+                stack.close()
+
+    def _make_folder(self) -> bool:
+        """Make the folder; return whether it was missing."""
         try:
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            os.makedirs(self.folder, mode=0o700)
+        except FileExistsError:
+            return False
         except OSError as error:
             raise TuningError(f"{self.folder} cannot be made: {os.strerror(error.errno or 0)}.") from None
+        return True
+
+
+def _is_at(descriptor: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _misfit(data: Any, shape: Any, where: str) -> str:
+    """Return the first place that is not of its shape, an empty text where all is."""
+    if not isinstance(shape, dict):
+        fits = isinstance(data, shape) and not (isinstance(data, bool) and shape is int)
+        return "" if fits else where or "its top"
+    if not isinstance(data, dict):
+        return where or "its top"
+    for key, value in data.items():
+        inner = shape.get(key, shape.get(ANY))
+        wrong = _misfit(value, inner, f"{where}/{key}") if inner is not None else f"{where}/{key}"
+        if wrong:
+            return wrong
+    return ""

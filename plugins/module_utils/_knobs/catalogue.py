@@ -9,9 +9,6 @@ Check, undo, boot service, checklist and drift report use this table. docs/add-a
 
 from __future__ import annotations
 
-from .desired import Desired, stored
-from .ledger import Original
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +16,6 @@ if TYPE_CHECKING:
 
     from .._host.host import Host
     from .knob import Knob, Words
-    from .ledger import Ledger
 
     #: The role of a CPU in the plan.
     RoleOf = Callable[[int], Optional[str]]
@@ -236,18 +232,12 @@ def row_of(address: str) -> Row | None:
 
 
 def in_order(requests: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Mapping[str, Any]]]:
-    """Return requests by "KNOB/LABEL" as (knob, label, options), in the order to apply them."""
+    """Return requests by "KNOB/LABEL" as (knob, label, options), in the order to apply them.
+
+    Within a knob, one that switches SMT comes first, whatever its label: the others are about the CPUs that are left.
+    """
     names = list(KNOBS)
     rows = [(key.partition("/")[0], key.partition("/")[2], options) for key, options in requests.items()]
-    return sorted(rows, key=lambda row: (names.index(row[0]) if row[0] in KNOBS else len(names), row[1]))
-
-
-def all_originals(host: Host, ledger: Ledger) -> list[Knob]:
-    """Return knobs that want back everything that the ledger remembers, and nothing stored for the next boot.
-
-    SMT comes first here too, so that all CPUs are there; the others go in the opposite order, because a later one may
-    have changed what an earlier one had made, as msr can with the boost of cpufreq.
-    """
-    order = ["sysfs", *(name for name in reversed(KNOBS) if name != "sysfs")]
-    originals = [Original(knob, ledger) for name in order for knob in reversed(KNOBS[name].build(host, {}))]
-    return [*originals, Desired(ledger.store, dict.fromkeys(["intent", *stored(ledger.store)[1]]))]
+    return sorted(
+        rows, key=lambda row: (names.index(row[0]) if row[0] in KNOBS else len(names), "smt" not in row[2], row[1])
+    )

@@ -57,6 +57,8 @@ def converge(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -> Outc
     remarks: list[str] = []
     done: list[tuple[Knob, list[Change]]] = []
     with nullcontext() if check else ledger.lock():
+        if any(knob.recorded for knob in knobs) and ledger.flaw() and not check:
+            ledger.begin()
         try:
             for knob in knobs:
                 with nullcontext() if check else knob.lock():
@@ -65,6 +67,8 @@ def converge(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -> Outc
                     if todo and not check:
                         if knob.remembered:
                             ledger.remember(knob, todo)
+                        if knob.recorded:
+                            ledger.begin()
                         done.append((knob, todo))
                         knob.write(todo)
                         _prove(knob, wanted)

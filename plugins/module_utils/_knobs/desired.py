@@ -10,6 +10,8 @@ under the name of its knob and a label, so that a later request with the same la
 
 from __future__ import annotations
 
+from .._errors import Damaged, TuningError
+from .._io.store import ANY, REQUESTS
 from .knob import Knob
 
 TYPE_CHECKING = False
@@ -20,13 +22,19 @@ if TYPE_CHECKING:
     from .._io.store import Store
     from .knob import Change, Settings
 
-FILE = "desired.json"
+SHAPE = {"intent": dict, "requests": {ANY: dict}}
 INTENT = "desired:intent"
 
 
 def stored(store: Store) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the stored intent, and the stored options by "KNOB/LABEL"."""
-    data = store.load(FILE)
+    try:
+        data = store.load(REQUESTS, SHAPE)
+    except Damaged as error:
+        raise TuningError(
+            f"{error} It holds what the boot service applies. Nothing was changed. Move it away, and run site.yml, "
+            "which stores it anew."
+        ) from None
     return data.get("intent", {}), data.get("requests", {})
 
 
@@ -65,7 +73,10 @@ class Desired(Knob):
                 requests.pop(change.address[len("desired:") :], None)
             else:
                 requests[change.address[len("desired:") :]] = value
-        self.store.save(FILE, {"intent": intent, "requests": requests})
+        if intent or requests:
+            self.store.save(REQUESTS, {"intent": intent, "requests": requests})
+        else:
+            self.store.remove(REQUESTS)
 
 
 def _text(value: object) -> str | None:

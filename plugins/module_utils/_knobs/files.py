@@ -30,7 +30,7 @@ LINK = "link to "
 class Files(Knob):
     """Files to have, by path. They have no originals in the ledger, but a run that fails puts back what was there."""
 
-    remembered = False
+    remembered = recorded = False
     #: Paths of the executable ones.
     programs: tuple[str, ...] = ()
 
@@ -80,9 +80,8 @@ class Files(Knob):
             digest, *odd = value.split(" ")
             if odd:
                 mode, owner = int(odd[0], 8), int(odd[1])
-            textfile.replace(path, self._texts[digest], mode)
-            os.chown(path, owner, -1)
-            os.chmod(path, mode)
+            textfile.replace(path, self._texts[digest], mode, inherit=False)
+            os.chown(path, owner, -1, follow_symlinks=False)
         except OSError as error:
             raise TuningError(f"{path} cannot be written: {os.strerror(error.errno or 0)}.") from None
 

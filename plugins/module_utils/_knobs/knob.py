@@ -43,12 +43,16 @@ class Knob:
     """The protocol. A knob of its own overrides wanted, read and write; the rest has defaults that suit most.
 
     ``prefix`` begins its addresses. ``lasting`` says that a setting outlives a reboot, as a boot parameter does; the
-    ledger keeps the original of such a one for longer. ``remembered`` is False for what has no original to go back to.
+    ledger keeps the original of such a one for longer. ``in_hardware`` says that it outlives a kernel that starts the
+    next one (kexec), as a register does. ``remembered`` is False for what has no original to go back to,
+    and ``recorded`` where a lost ledger is no hindrance: for files of ours, which nothing was before.
     """
 
     prefix = ""
     lasting = False
+    in_hardware = False
     remembered = True
+    recorded = True
 
     def wanted(self) -> Settings:
         """Return the mapping to have. Raises BadRequest before anything is written when this host cannot have it."""
@@ -70,6 +74,17 @@ class Knob:
         """Return whether two values mean the same; for values that the kernel rounds."""
         return wanted == found
 
+    def in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
+        """Return whether a value that live returned means the same as the wanted one.
+
+        For a knob whose ``same`` looks at more than two values, such as at every boot entry.
+        """
+        return self.same(address, wanted, live)
+
+    def doubt(self, address: str, wanted: str | None) -> str:
+        """Return why a setting that reads as wanted is not the same all the same; an empty text where it is."""
+        return ""
+
     def owns(self, address: str) -> bool:
         """Return whether an address is this knob's."""
         return address.startswith(f"{self.prefix}:")
@@ -86,6 +101,28 @@ class Knob:
         """Return the originals that cannot be put back now, each with the reason."""
         reasons = {address: self.gone(address) for address in originals}
         return {address: reason for address, reason in reasons.items() if reason}
+
+    def along(self, changes: Sequence[Change]) -> Settings:
+        """Return settings of other knobs, with their present values, that the kernel loses when these changes are made.
+
+        The ledger remembers them too: by the turn of those knobs it would be too late.
+        """
+        return {}
+
+    def void(self, originals: Settings) -> dict[str, str]:
+        """Return the originals that mean nothing any more, each with a sentence: what held them is another one now."""
+        return {}
+
+    def marked(self) -> Iterable[str]:
+        """Return addresses that show by themselves that we made them, for an undo whose originals are lost."""
+        return ()
+
+    def given_back(self, originals: Settings) -> Settings:
+        """Return what an undo makes of originals: these, unless the host itself tells better what is not ours.
+
+        It may add settings of ours that the ledger does not know.
+        """
+        return originals
 
     @contextmanager
     def lock(self) -> Iterator[None]:

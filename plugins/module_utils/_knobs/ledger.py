@@ -5,31 +5,46 @@
 """The ledger: what every address held before this collection first wrote to it.
 
 Settings of the running kernel are gone with a reboot, and so are their originals: they are kept under the id of the
-boot they belong to. Originals of lasting settings, such as boot parameters, are kept until they are put back.
+boot they belong to. Originals of lasting settings, such as boot parameters, are kept until they are put back. Those of
+the hardware, such as registers, are gone with a reboot too, but not where one kernel started the next one (kexec).
+
+Nobody else knows the originals, so the ledger is kept in two files, of which one is enough.
 """
 
 from __future__ import annotations
 
+from .._errors import Damaged, TuningError
+from .._io.store import ANY, REQUESTS
 from .knob import Knob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from .._io.kernelfs import KernelFS
     from .._io.store import Store
     from .knob import Change, Settings
 
-FILE = "ledger.json"
+FILES = ("ledger.json", "ledger.copy.json")
+_ORIGINALS = {ANY: (str, type(None))}
+RUNNING, HARDWARE, LASTING = "running", "hardware", "lasting"
+_OF_A_BOOT = {"boot_id": str, "originals": _ORIGINALS}
+SHAPE = {RUNNING: _OF_A_BOOT, HARDWARE: _OF_A_BOOT, LASTING: _ORIGINALS}
+#: What the kernel shows of the boot loader, shifted by four bits, where kexec was it.
+#: Source: Documentation/arch/x86/boot.rst (type_of_loader) and arch/x86/kernel/kexec-bzimage64.c of the Linux kernel.
+BOOT_LOADER, KEXEC = "/proc/sys/kernel/bootloader_type", 0xD
 
 
 class Ledger:
     """The ledger of one host."""
 
-    def __init__(self, store: Store, fs: KernelFS) -> None:
+    def __init__(self, store: Store, fs: KernelFS, without_originals: bool = False) -> None:
+        """``without_originals`` goes on where they are lost: none is known then, and damaged files are set aside."""
         self.store = store
         self.fs = fs
+        self.without_originals = without_originals
+        self._begun = False
 
     def lock(self) -> AbstractContextManager[None]:
         """Hold the lock of the store."""
@@ -37,10 +52,10 @@ class Ledger:
 
     def originals(self) -> Settings:
         """Return the original of every address that was touched and not put back."""
-        data = self.store.load(FILE)
-        running = data.get("running", {})
-        mine: Settings = dict(running.get("originals", {})) if running.get("boot_id") == self._boot_id() else {}
-        mine.update(data.get("lasting", {}))
+        data = self._current()
+        mine: Settings = {}
+        for originals in (data[RUNNING]["originals"], data[HARDWARE]["originals"], data[LASTING]):
+            mine.update(originals)
         return mine
 
     def remember(self, knob: Knob, changes: Sequence[Change]) -> None:
@@ -52,32 +67,112 @@ class Ledger:
         new: Settings = {}
         for change in changes:
             if change.address not in known:
-                parent = knob.parent(change.address)
-                holder_is_new = parent is not None and {**known, **new}.get(parent, "") is None
-                new[change.address] = None if holder_is_new else change.before
-        if new:
-            self._save(new, knob.lasting)
+                holder = knob.parent(change.address)
+                # A monitor that somebody made in a group of ours goes with the group, so every holder counts.
+                while holder is not None and {**known, **new}.get(holder, "") is not None:
+                    holder = knob.parent(holder)
+                new[change.address] = change.before if holder is None else None
+        along = {address: value for address, value in knob.along(changes).items() if address not in known}
+        if new or along:
+            data = self._current()
+            mine = data[LASTING] if knob.lasting else data[HARDWARE if knob.in_hardware else RUNNING]["originals"]
+            mine.update(new)
+            data[RUNNING]["originals"].update(along)
+            self._save(data)
 
     def forget(self, addresses: Iterable[str]) -> None:
         """Drop originals that were put back."""
         data = self._current()
         for address in addresses:
-            data["running"]["originals"].pop(address, None)
-            data["lasting"].pop(address, None)
-        self.store.save(FILE, data)
+            for originals in (data[RUNNING]["originals"], data[HARDWARE]["originals"], data[LASTING]):
+                originals.pop(address, None)
+        self._save(data)
 
-    def _save(self, new: Settings, lasting: bool) -> None:
-        data = self._current()
-        (data["lasting"] if lasting else data["running"]["originals"]).update(new)
-        self.store.save(FILE, data)
+    # The two files
+
+    def begin(self) -> None:
+        """Have both files there and whole before anything is stored or written: from then on, missing ones are lost.
+
+        Raises TuningError where they are lost already.
+        """
+        if self._begun:
+            return
+        whole, reasons = self._read()
+        if reasons and not whole:
+            current = self._current()
+            for name in filter(self.store.has, FILES):
+                self.store.rename(name, f"{name}.damaged")
+            self._save(current)
+        elif len(whole) < len(FILES):
+            self._save(self._current())
+
+    def end(self) -> None:
+        """Remove both files when no original is left."""
+        if not self.originals():
+            for name in FILES:
+                self.store.remove(name)
+
+    def flaw(self) -> str:
+        """Return what is wrong with the first file though the other has all, an empty text where nothing is.
+
+        Raises TuningError where both are lost.
+        """
+        self._load()
+        whole, reasons = self._read()
+        if not reasons or not whole:
+            return ""
+        return f"{' '.join(reasons)} {self.store.path(FILES[1])} has the same, and the next run of site.yml mends it."
+
+    def is_lost(self) -> bool:
+        """Return whether originals were kept here, and no file has them any more."""
+        whole, reasons = self._read()
+        return bool(reasons) and not whole
+
+    def _read(self) -> tuple[list[dict[str, dict]], list[str]]:  # type: ignore[type-arg]
+        """Return what each whole file holds, and what is wrong with the others."""
+        whole, reasons = [], []
+        for name in FILES:
+            try:
+                if self.store.has(name):
+                    whole.append(self.store.load(name, SHAPE))
+            except Damaged as error:
+                reasons.append(str(error))
+        # One without the copy was written before there was one.
+        if not self.store.has(FILES[0]) and (whole or reasons or self.store.has(REQUESTS)):
+            reasons.append(f"{self.store.path(FILES[0])} is gone.")
+        return whole, reasons
+
+    def _load(self) -> dict[str, dict]:  # type: ignore[type-arg]
+        whole, reasons = self._read()
+        if reasons and not whole and not self.without_originals:
+            raise TuningError(
+                f"{' '.join(reasons)} It is the record of what this host's settings were before this collection "
+                f"changed them, and there is no whole copy. Nothing was changed now. Put {FILES[0]} or {FILES[1]} back "
+                "from a backup. Where there is none, 'sovereign-epyc restore --without-originals' takes back what can "
+                "be told without it."
+            )
+        return whole[0] if whole else {}
+
+    def _save(self, data: dict[str, dict]) -> None:  # type: ignore[type-arg]
+        for name in FILES:
+            self.store.save(name, data)
+        self._begun = True
 
     def _current(self) -> dict[str, dict]:  # type: ignore[type-arg]
-        """Return the file's content, without originals of an earlier boot."""
-        data = self.store.load(FILE)
-        running = data.get("running", {})
-        if running.get("boot_id") != self._boot_id():
-            running = {"boot_id": self._boot_id(), "originals": {}}
-        return {"running": running, "lasting": data.get("lasting", {})}
+        """Return what is remembered, without originals of an earlier boot."""
+        data = self._load()
+        boot_id = self._boot_id()
+        current: dict[str, dict] = {LASTING: dict(data.get(LASTING, {}))}  # type: ignore[type-arg]
+        for name in (RUNNING, HARDWARE):
+            kept = data.get(name, {})
+            holds = kept.get("boot_id") == boot_id or (name == HARDWARE and self._by_kexec())
+            current[name] = {"boot_id": boot_id, "originals": dict(kept.get("originals", {})) if holds else {}}
+        return current
+
+    def _by_kexec(self) -> bool:
+        """Return whether another kernel started this one, so that no firmware has reset the registers in between."""
+        text = self.fs.find(BOOT_LOADER) or ""
+        return text.isdecimal() and int(text) >> 4 == KEXEC
 
     def _boot_id(self) -> str:
         return self.fs.read("/proc/sys/kernel/random/boot_id")
@@ -88,31 +183,55 @@ class Original(Knob):
 
     remembered = False
 
-    def __init__(self, inner: Knob, ledger: Ledger) -> None:
+    def __init__(
+        self, inner: Knob, ledger: Ledger, lost: bool = False, only: Collection[str] | None = None, note: str = ""
+    ) -> None:
+        """With ``lost`` originals, what bears our mark goes. ``only`` limits it to addresses, ``note`` is a remark."""
         self.inner = inner
         self.prefix = inner.prefix
         self.lasting = inner.lasting
         self.ledger = ledger
-        self._remarks: list[str] = []
-        self._reached: Settings = {}
+        self.lost = lost
+        self.only = only
+        self.note = note
+        #: Sentences on originals that cannot be put back now, and on those that mean nothing any more.
+        self.unreached: list[str] = []
+        self.forgotten: list[str] = []
+        #: What the knob remarked when it wrote, such as what of others was in its way.
+        self.told: list[str] = []
+        self._done: list[str] = []
         self.read = inner.read  # type: ignore[method-assign]
-        self.write = inner.write  # type: ignore[method-assign]
         self.same = inner.same  # type: ignore[method-assign]
         self.lock = inner.lock  # type: ignore[method-assign]
         self.facts = inner.facts  # type: ignore[method-assign]
 
     def wanted(self) -> Settings:
-        """Return the originals, without those that cannot be reached now; they stay in the ledger."""
-        originals = {a: value for a, value in self.ledger.originals().items() if self.inner.owns(a)}
-        kept = self.inner.kept(originals)
-        self._remarks = [f"{address} was not put back: {reason}" for address, reason in kept.items()]
-        self._reached = {address: value for address, value in originals.items() if address not in kept}
-        return dict(self._reached)
+        """Return the originals, without those that cannot be reached now, which stay in the ledger."""
+        originals = {a: value for a, value in self.ledger.originals().items() if self._is_mine(a)}
+        if self.lost:
+            originals = dict.fromkeys(self.inner.marked())
+        void = self.inner.void(originals)
+        kept = self.inner.kept({a: value for a, value in originals.items() if a not in void})
+        self.unreached = [f"{address} was not put back: {reason.rstrip('.')}." for address, reason in kept.items()]
+        self.forgotten = list(dict.fromkeys(void.values()))
+        self._done = [address for address in originals if address not in kept]
+        reached = {address: originals[address] for address in self._done if address not in void}
+        wanted = self.inner.given_back(reached)
+        return {address: value for address, value in wanted.items() if self._is_mine(address)}
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Put back, and keep what the knob has to say of it."""
+        self.inner.write(changes)
+        self.told = self.inner.remarks()
+
+    def _is_mine(self, address: str) -> bool:
+        return self.inner.owns(address) and (self.only is None or address in self.only)
 
     def remarks(self) -> list[str]:
-        """Return what could not be put back, with the reason."""
-        return self._remarks
+        """Return what could not be put back, with the reason, and what the knob remarked."""
+        return [*([self.note] if self.note else []), *self.unreached, *self.forgotten, *self.told]
 
     def settled(self) -> None:
         """Forget what was put back; a knob after this one may have taken away what made it reachable."""
-        self.ledger.forget(self._reached)
+        if self._done:
+            self.ledger.forget(self._done)

@@ -60,6 +60,7 @@ SETTINGS = {
     ),
 }
 SMT = "sysfs:smt/control"
+IRQS = "/proc/irq"
 UNBOUND, WRITEBACK = "sysfs:workqueue/cpumask", "sysfs:writeback/cpumask"
 #: What the kernel says of SMT where there are no threads to switch, or none that this kernel can switch.
 NO_SMT = ("notsupported", "notimplemented")
@@ -204,6 +205,18 @@ class Smt(Files):
         if forced and (self._switched or not met):  # Once switched, only an undo asks.
             return "SMT was forced off, which the kernel keeps until it boots again"
         return super().gone(address)
+
+    def along(self, changes: Sequence[Change]) -> Settings:
+        """An interrupt whose CPUs all go is sent anywhere by the kernel, and has forgotten them when they come back."""
+        if all(change.after == "on" for change in changes):
+            return {}
+        going = {cpu for core in self.host.topology.cores for cpu in sorted(core)[1:]}
+        lost: Settings = {}
+        for number in filter(str.isdecimal, self.fs.names(IRQS)):
+            cpus = self.fs.find(f"{IRQS}/{number}/smp_affinity_list") or ""
+            if cpus and going.issuperset(cpulist.parse(cpus)):
+                lost[f"irq:{number}/affinity"] = cpus
+        return lost
 
     def write(self, changes: Sequence[Change]) -> None:
         """Switch SMT, and have the topology read again."""

@@ -78,15 +78,15 @@ class WithUnits(Knob):
         stale |= any(change.before == OLD for change in active.values())
 
         stop = [name for name, change in active.items() if change.after in STOPPED]
-        _systemctl("stop", [name for name in stop if active[name].before not in STOPPED])
+        systemctl("stop", [name for name in stop if active[name].before not in STOPPED])
         # One that failed, also by being stopped, would be listed after it is gone.
         shown = show(stop) if stop else {}
-        _systemctl("reset-failed", [name for name in stop if shown[name].get("ActiveState") == "failed"])
+        systemctl("reset-failed", [name for name in stop if shown[name].get("ActiveState") == "failed"])
         off = [name for name, change in enabled.items() if change.before == "enabled"]
-        _systemctl("disable", off, "--no-reload")
+        systemctl("disable", off, "--no-reload")
         super().write(files)
         on = [name for name, change in enabled.items() if change.after == "enabled"]
-        _systemctl("enable", on)  # This has systemd read all files anew, too.
+        systemctl("enable", on)  # This has systemd read all files anew, too.
         if (stale or off) and not on:
             command.run(["systemctl", "daemon-reload"])
         start = [name for name in active if name not in stop]
@@ -94,9 +94,9 @@ class WithUnits(Knob):
         # How often a unit may start is meant for those that die, not for changes: systemd shall count anew. It refuses
         # that for a unit that it has not loaded, which has no count.
         with suppress(TuningError):
-            _systemctl("reset-failed", [*(name for name in start if active[name].before == "failed"), *again])
-        _systemctl("restart", start)
-        _systemctl("try-restart", again)
+            systemctl("reset-failed", [*(name for name in start if active[name].before == "failed"), *again])
+        systemctl("restart", start)
+        systemctl("try-restart", again)
 
     def _enablement(self, unit: dict[str, str]) -> str | None:
         """Return systemd's word, unless it is of a link that is gone: it looks only when it reads all files anew."""
@@ -134,7 +134,7 @@ def _activity(unit: dict[str, str]) -> str | None:
     return OLD if word == "active" and unit.get("NeedDaemonReload") == "yes" else word or None
 
 
-def _systemctl(verb: str, names: Sequence[str], *options: str) -> None:
+def systemctl(verb: str, names: Sequence[str], *options: str) -> None:
     """Have systemctl do something; not with its option --quiet, which keeps it from saying why a job failed."""
     if not names:
         return

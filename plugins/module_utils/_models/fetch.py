@@ -17,6 +17,7 @@ from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.checksum import ALGORITHM, digest_in, digest_of, mismatch, mismatch_on_server
 from .._io.download import Download, check_space, check_url, head
+from .._io.store import ANY
 from .._notation.sizes import about, bytes_of, whole
 from . import gguf
 from .progress import Progress
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 #: The file in the store: what is known of complete files, and of parts of interrupted downloads.
 KNOWN = "model_files.json"
+SHAPE = {"files": {ANY: dict}, "parts": {ANY: dict}}
 MODE = 0o644
 
 
@@ -76,13 +78,13 @@ class ModelFile:
 
     def known_digest(self) -> str | None:
         """Return the remembered digest of the file; None when there is none or the file has changed since."""
-        known = self.store.load(KNOWN).get("files", {}).get(self.path, {})
+        known = self.store.load_cache(KNOWN, SHAPE).get("files", {}).get(self.path, {})
         return known.get("sha256") if known and known.get("stamp") == _stamp(self.path) else None
 
     def remember(self, **rows: Mapping[str, object] | None) -> None:
         """Store what is known of the complete file (``files``) or of the part (``parts``); None removes the entry."""
         with self.store.lock():
-            data = self.store.load(KNOWN)
+            data = self.store.load_cache(KNOWN, SHAPE)
             for table, row in rows.items():
                 data.setdefault(table, {}).pop(self.path, None)
                 if row is not None:
@@ -186,7 +188,7 @@ class Present(ModelFile):
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
         except OSError as error:
             raise TuningError(f"{os.path.dirname(self.path)} cannot be made: {error.strerror}.") from None
-        known = self.store.load(KNOWN).get("parts", {}).get(self.path)
+        known = self.store.load_cache(KNOWN, SHAPE).get("parts", {}).get(self.path)
         download = Download(str(self.url), self.part, known, self.timeout)
         download.check_space = self._check_space
         download.keep = lambda facts: self.remember(parts=facts)
@@ -234,9 +236,8 @@ class Present(ModelFile):
     def _put_in_place(self) -> None:
         """Give the part its owner and mode, by default those of the old file, and then rename it."""
         old = self.found
-        if old:
-            os.chown(self.part, old.st_uid, old.st_gid)
-        os.chmod(self.part, self.mode if self.mode is not None else old.st_mode & 0o7777 if old else MODE)
+        owner = (old.st_uid, old.st_gid) if old else (-1, -1)
+        textfile.give(self.part, *owner, self.mode if self.mode is not None else old.st_mode & 0o7777 if old else MODE)
         os.rename(self.part, self.path)
         textfile.flush_folder(self.path)
 
@@ -255,11 +256,7 @@ class Present(ModelFile):
             self.differs("/mode", f"{stat.S_IMODE(old.st_mode):04o}" if old else None, f"{self.mode:04o}")
         if self.check or not any(self.options.get(what) for what in ("owner", "group", "mode")):
             return
-        try:
-            os.chown(self.path, -1 if user is None else user, -1 if group is None else group)
-            os.chmod(self.path, stat.S_IMODE(os.stat(self.path).st_mode) if self.mode is None else self.mode)
-        except OSError as error:
-            raise TuningError(f"{self.path} cannot be given owner or mode: {error.strerror}.") from None
+        textfile.give(self.path, -1 if user is None else user, -1 if group is None else group, self.mode)
 
     def _number(self, option: str, table: str, function: str, field: str) -> int | None:
         name = self.options.get(option)

@@ -5,7 +5,7 @@
 """Sets of CPUs in the kernel's two notations, lists as ``0-3,8`` and hexadecimal masks as ``1,000000ff``.
 
 Source: Documentation/admin-guide/cputopology.rst and kernel-parameters.rst (cpu lists) of the Linux kernel; for masks
-lib/bitmap-str.c (bitmap_parse) and lib/vsprintf.c (bitmap_string).
+lib/bitmap-str.c (bitmap_parse, bitmap_parselist) and lib/vsprintf.c (bitmap_string).
 """
 
 from __future__ import annotations
@@ -37,6 +37,28 @@ def parse(text: str) -> tuple[int, ...]:
         if high > LARGEST_CPU:
             raise ValueError(f"'{item}' goes beyond CPU {LARGEST_CPU}")
         cpus.update(range(low, high + 1))
+    return tuple(sorted(cpus))
+
+
+def parse_bitmap(text: str, last: int) -> tuple[int, ...]:
+    """Return the CPU numbers of a list in a boot parameter, which may hold more than lists elsewhere do.
+
+    That is ``all``, ``N`` for the last CPU, and ranges of which only some are meant: ``1-15:1/2`` is the first CPU of
+    every two. Raises ValueError with a sentence for anything the kernel would not take.
+    """
+    cpus: set[int] = set()
+    for item in text.replace("\n", "").split(","):
+        span, colon, pattern = item.strip().replace("N", str(last)).partition(":")
+        span = f"0-{last}" if span.lower() == "all" else span
+        members = parse(span)
+        if colon:
+            used, slash, size = pattern.partition("/")
+            if not (used.isdecimal() and slash and size.isdecimal() and "-" in span):
+                raise ValueError(f"'{item}' is no range with a pattern such as 0-15:1/2")
+            if int(used) > int(size) or int(size) == 0:
+                raise ValueError(f"'{item}' must use at most all {size} CPUs of each group, and a group has some")
+            members = tuple(cpu for place, cpu in enumerate(members) if place % int(size) < int(used))
+        cpus.update(members)
     return tuple(sorted(cpus))
 
 

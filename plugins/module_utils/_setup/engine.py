@@ -12,9 +12,11 @@ from __future__ import annotations
 import os
 import pkgutil
 import shutil
+import sys
 
 from .. import _cli
-from .._io import textfile
+from .._errors import TuningError
+from .._io import command, textfile
 from .._io.paths import COMMAND, ENGINE
 from .._knobs.files import Files
 
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 PACKAGE = f"{ENGINE}/sovereign_epyc"
 #: Packages and modules that are not installed on the host: what needs Ansible, and what only installs.
 NOT_INSTALLED = ("_ansible", "_knobs.files", "_knobs.units", "_llama.builder", "_llama.unit", "_llama.verify", "_setup")
-LAUNCHER = f"""#!/usr/bin/python3
+#: What most hosts have, and what stays there when a minor version of Python is replaced.
+PYTHON = "/usr/bin/python3"
+LAUNCHER = f"""#!{{python}}
 # Installed by sovereign.epyc: do not change it here.
 
 import sys
@@ -63,6 +67,12 @@ class EngineFiles(Files):
         modules = self._modules()
         if not modules:
             shutil.rmtree(textfile.under(self.root, ENGINE), ignore_errors=True)
+        elif any(change.address.startswith((f"engine:{ENGINE}", f"engine:{COMMAND}")) for change in changes):
+            # As systemd will start it: by the interpreter in its first line.
+            try:
+                command.run([textfile.under(self.root, COMMAND), "--help"])
+            except TuningError as error:
+                raise TuningError(f"{COMMAND}, which {interpreter()} is to run, does not start: {error}") from None
         # What is left of a package without sources is the bytecode that Python keeps.
         top, packages = textfile.under(self.root, PACKAGE), {os.path.dirname(name) for name in modules}
         for folder, inside, dummy in os.walk(top):
@@ -77,10 +87,16 @@ class EngineFiles(Files):
         return sorted(os.path.relpath(path, top) for path in paths if path.endswith(".py"))
 
 
+def interpreter() -> str:
+    """Return the Python for the command: that which runs this, by the name that lasts longest."""
+    same = os.path.exists(PYTHON) and os.path.samefile(PYTHON, sys.executable)
+    return PYTHON if same else sys.executable
+
+
 def _sources() -> dict[str, str]:
     """Return path -> text of all that a host needs, from wherever this package was loaded."""
     root = __import__(__package__.rpartition(".")[0], fromlist=[""])
-    texts = {f"{PACKAGE}/__init__.py": "", COMMAND: LAUNCHER}
+    texts = {f"{PACKAGE}/__init__.py": "", COMMAND: LAUNCHER.format(python=interpreter())}
     texts.update((f"{PACKAGE}/{path}", text) for path, text in _modules_below(list(root.__path__)))
     # _cli is imported so that Ansible sends it, with all that it needs.
     if f"{PACKAGE}/{_cli.__name__.rpartition('.')[2]}.py" not in texts:

@@ -38,14 +38,19 @@ SERVICES = {
 Description=Apply the stored EPYC settings
 # An entry in fstab may mount resctrl, and comes first.
 After=local-fs.target systemd-modules-load.service sys-fs-resctrl.mount
-# A model service says After={BOOT}; this line is for those that do not, and start late.
-Before=graphical.target
+# A model service says After={BOOT}. These are for those that do not: no container and no job is to start while CPUs go
+# and come. Nothing that this service may restart can stand here: each would wait for the other.
+Before=graphical.target containerd.service crio.service docker.service podman.service podman-restart.service
+Before=k3s.service k3s-agent.service kubelet.service rke2-agent.service rke2-server.service
+Before=libvirtd.service nomad.service pbs.service slurmd.service virtqemud.service
 ConditionPathExists=/var/lib/sovereign-epyc/desired.json
 
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart={COMMAND} apply
+# A kernel module may load late; a host whose kernel hangs in a write shall still start its other services.
+ExecStart={COMMAND} apply --retry
+TimeoutStartSec=15min
 
 [Install]
 WantedBy={STARTED_BY[BOOT]}
@@ -141,6 +146,7 @@ class Engine(WithUnits, EngineFiles):
             wanted.update({state("engine", name, "enabled"): "enabled" for name in STARTED_BY if name in self.units})
             wanted.update({state("engine", name, "active"): "active" for name in (WATCH, TIMER) if name in self.units})
             return wanted
+        self._refuse_users()
         wanted.update(dict.fromkeys(f"engine:{UNIT_FOLDER}/{name}" for name in self.units))
         wanted.update(dict.fromkeys(state("engine", name, "enabled") for name in STARTED_BY))
         wanted.update(dict.fromkeys(state("engine", name, "active") for name in self.units))
@@ -148,6 +154,19 @@ class Engine(WithUnits, EngineFiles):
             # Otherwise the metrics of a host that is no longer checked would stay.
             wanted[f"engine:{self.metrics}"] = None
         return wanted
+
+    def _refuse_users(self) -> None:
+        """Refuse to take the command away from units of others: their next start would fail."""
+        folder = textfiles.under(self.root, UNIT_FOLDER)
+        there = os.listdir(folder) if os.path.isdir(folder) else []
+        names = sorted(name for name in there if name.endswith(".service") and name not in self.units)
+        users = [name for name in names if COMMAND in (textfiles.read(os.path.join(folder, name)) or "")]
+        if users:
+            raise BadRequest(
+                f"{', '.join(users)} call{'s' if len(users) == 1 else ''} {COMMAND} at every start, which would fail "
+                "without it. Nothing was changed. Remove these instances first: restore.yml does it with "
+                "-e epyc_restore_instances=true, the module llama_server with an empty list and purge."
+            )
 
     def outdated(self, files: Sequence[Change]) -> list[str]:
         """Return units that may still run with these files as they were before."""

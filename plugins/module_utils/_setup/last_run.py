@@ -24,8 +24,10 @@ from .._drift import survey as surveys
 from .._drift.judge import waits
 from .._drift.verdict import DRIFT, OK
 from .._host import plan
+from .._host.intent import Intent
 from .._io import textfile
-from .._io.paths import COMMAND, ENGINE, UNIT_FOLDER
+from .._io.paths import COMMAND, ENGINE, SERVICE, UNIT_FOLDER
+from .._io.store import ANY
 from .._knobs import desired
 from .._knobs import units as systemd_units
 from .._knobs.boot.knob import PREFIX
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 FILE = "last_run.json"
 INPUTS, BOOTED, INTENT = "inputs", "booted", "intent"
+SHAPE = {INTENT: dict, ANY: str}
 NEVER = "site.yml has never completed here with all layers"
 #: What is remembered, and the reason where it differs.
 DIFFERS = {
@@ -59,6 +62,7 @@ DRIFTED = "a setting is not as configured, or could not be read"
 MISSING = "packages are not installed, or only a package manager can tell"
 UNLOADED = "kernel modules that are loaded at every boot are not loaded now"
 IDLE = "services of the collection do not run, or run as before their files changed"
+FAILED = "the last run of the boot service failed"
 #: The names of our units begin with this.
 UNITS = "sovereign-epyc"
 
@@ -95,8 +99,9 @@ class Look:
         }
         if self.intent:
             top = self.survey.host.topology
-            planned = plan.plan(plan.Intent.parse(self.intent), top)
+            planned = plan.plan(Intent.parse(self.intent), top)
             told["ansible_facts"] = {"epyc": plan.facts(self.intent, planned, top)}
+            told["remarks"] = list(dict.fromkeys([*planned.remarks, *self.remarks]))
         return told
 
     def _coverage(self, survey: surveys.Survey) -> dict[str, dict[str, int]]:
@@ -140,7 +145,7 @@ def _shape(top: Topology) -> dict[str, object]:
 def remember(store: Store, found: Mapping[str, str], intent: Mapping[str, Any], check: bool) -> bool:
     """Store this as what the last run left, with its intent, unless this is a check; return whether it is new."""
     kept = {**found, INTENT: dict(intent)}
-    changed = store.load(FILE) != kept
+    changed = store.load_cache(FILE, SHAPE) != kept
     if changed and not check:
         with store.lock():
             store.save(FILE, kept)
@@ -149,7 +154,7 @@ def remember(store: Store, found: Mapping[str, str], intent: Mapping[str, Any], 
 
 def look(fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]) -> Look:
     """Look whether site.yml has something to do; the cheapest reason for it comes first."""
-    kept = store.load(FILE)
+    kept = store.load_cache(FILE, SHAPE)
     if not kept:
         return Look(NEVER)
     if kept.get(INPUTS) != inputs:
@@ -181,8 +186,21 @@ def _lack(fs: KernelFS, packages: Sequence[str]) -> str:
     # Those that run all the time; the others come and go.
     ours = (name for name in fs.names(UNIT_FOLDER) if name.startswith(UNITS))
     units = sorted(name for name in ours if name.endswith((".timer", "-watch.service")))
-    shown = systemd_units.show(units) if units else {}
+    shown = systemd_units.show([*units, SERVICE])
+    if shown.get(SERVICE, {}).get("ActiveState") == "failed":
+        return FAILED
     return "" if all(_runs(shown.get(name, {})) for name in units) else IDLE
+
+
+def prove_boot_service() -> bool:
+    """Run the boot service again if it has failed, now that all is set; return whether it had.
+
+    Else the host would count as degraded until it boots. Raises TuningError where it fails again: so would the boot.
+    """
+    if systemd_units.show([SERVICE]).get(SERVICE, {}).get("ActiveState") != "failed":
+        return False
+    systemd_units.systemctl("restart", [SERVICE])
+    return True
 
 
 def _runs(unit: Mapping[str, str]) -> bool:

@@ -13,7 +13,7 @@ Documentation/arch/x86/amd_hsmp.rst of the Linux kernel; the attribute names fro
 from __future__ import annotations
 
 from .._notation import cmdline
-from .items import OK, UNASKED, UNKNOWN, WRONG, Item
+from .items import OK, PENDING, UNASKED, UNKNOWN, WRONG, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,10 +59,18 @@ class Setting:
         self.names = names
 
 
-def check(fs: KernelFS, top: Topology, expected: Mapping[str, str]) -> list[Item]:
-    """Return an item for each setting of SETTINGS; ``expected`` holds the requested values."""
-    vendor = vendor_of(fs)
-    return [_judge(name, setting.see(fs, top), expected.get(name), vendor) for name, setting in SETTINGS.items()]
+def check(
+    fs: KernelFS, top: Topology, expected: Mapping[str, str], soon: Mapping[str, str] | None = None
+) -> list[Item]:
+    """Return an item for each setting of SETTINGS; ``expected`` holds the requested values.
+
+    ``soon`` holds what the kernel is told later in the same run, in place of the BIOS.
+    """
+    vendor, later = vendor_of(fs), soon or {}
+    return [
+        _judge(name, setting.see(fs, top), expected.get(name), vendor, later.get(name))
+        for name, setting in SETTINGS.items()
+    ]
 
 
 def vendor_of(fs: KernelFS) -> str:
@@ -71,7 +79,7 @@ def vendor_of(fs: KernelFS) -> str:
     return next((name for word, name in VENDORS.items() if word.lower() in text.lower()), "")
 
 
-def _judge(name: str, seen: Seen, expected: str | None, vendor: str) -> Item:
+def _judge(name: str, seen: Seen, expected: str | None, vendor: str, soon: str | None) -> Item:
     setting, (found, how) = SETTINGS[name], seen
     if expected is None:
         sentence = f"It is {found} ({how})." if found else f"Unknown: {how}. {_place(setting, vendor)}"
@@ -81,6 +89,9 @@ def _judge(name: str, seen: Seen, expected: str | None, vendor: str) -> Item:
         return Item(name, setting.title, UNKNOWN, sentence + _place(setting, vendor), expected, None)
     if found == expected:
         return Item(name, setting.title, OK, f"It is {found} ({how}).", expected, found)
+    if soon == expected:
+        sentence = f"It is {found} ({how}). Later in this run the kernel makes it {soon}, as it should be."
+        return Item(name, setting.title, PENDING, sentence, expected, found)
     sentence = f"It is {found} ({how}) and should be {expected}. {_cost(setting, found)} {_place(setting, vendor)}"
     return Item(name, setting.title, WRONG, sentence, expected, found)
 

@@ -9,15 +9,18 @@ It uses the verdicts of _drift/judge.py, so it judges what the kernel shows now,
 
 from __future__ import annotations
 
+from .._drift.cpus import away
 from .._drift.judge import waits
+from .._drift.verdict import CHANGE_WHAT_IS_ASKED, DRIFT, has_place
 from .._errors import BadRequest, TuningError
+from .._io.paths import WAITS
 from .._knobs.boot.knob import PREFIX as CMDLINE
 from .._knobs.boot.request import ISOLCPUS_FLAGS
 from .._knobs.catalogue import KNOBS
 from .._notation import cpulist
 from . import bios as bios_settings
 from . import boot_service, unit_threads
-from .items import OK, PENDING, UNASKED, UNKNOWN, WRONG, Item
+from .items import OK, PENDING, UNASKED, UNKNOWN, UNSUPPORTED, WRONG, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 NAMED = 3
 REPAIR = "Run site.yml again, or 'sovereign-epyc apply' on the host."
 REBOOT = "Run reboot.yml."
+AGAIN = "Mend that, and look again."
 #: Boot parameter -> the file in which the kernel shows the CPUs that it is in force for.
 ISOLATION = {"isolcpus": "/sys/devices/system/cpu/isolated", "nohz_full": "/sys/devices/system/cpu/nohz_full"}
 
@@ -62,8 +66,9 @@ class Checklist:
         """Return all items, in the order of the recipe."""
         items = [item for item in bios_settings.check(host.fs, host.topology, self.bios) if item.name in ("nps", "smt")]
         items += [self._layer(name, [v for v in verdicts if v.request.split("/")[0] == name]) for name in KNOBS]
+        items += [Item("cpus", "CPUs of the plan", WRONG, verdict.reason) for verdict in away(host)]
         items.append(_isolation(host.fs, verdicts))
-        items.append(_service(host.fs))
+        items.append(_service(host.fs, bool(verdicts)))
         items += [unit_threads.check(host, unit, cpus) for unit, cpus in self.units.items()]
         return items
 
@@ -75,26 +80,31 @@ class Checklist:
                     name, title, WRONG, "Nothing is stored for it on this host, but it is required. Run site.yml."
                 )
             return Item(name, title, UNASKED, "Nothing is stored for it on this host.")
-        waiting = [verdict for verdict in verdicts if waits(verdict)]
-        bad = [verdict for verdict in verdicts if not verdict.clean and not waits(verdict)]
-        sentences = []
-        if bad:
-            sentences += [_named([sentence(verdict) for verdict in bad]), REPAIR]
-        if waiting:
-            sentences += [_named([sentence(verdict) for verdict in waiting]), REBOOT]
-        if not sentences:
-            number = len(verdicts)
-            return Item(name, title, OK, f"{_count(number)} in force, and kept over a boot.")
-        if all(UNKNOWN in (verdict.live, verdict.persistent) for verdict in [*bad, *waiting]):
-            return Item(name, title, UNKNOWN, " ".join(sentences))
-        allowed = self.allow_pending_reboot and not bad
-        return Item(name, title, PENDING if allowed else WRONG, " ".join(sentences))
+        told = [
+            (word, f"{_named([sentence(verdict) for verdict in members])} {advice}")
+            for word, advice, members in (
+                (WRONG, REPAIR, [v for v in verdicts if _differs(v) and not waits(v)]),
+                (UNSUPPORTED, CHANGE_WHAT_IS_ASKED, [v for v in verdicts if not v.supported]),
+                (UNKNOWN, AGAIN, [v for v in verdicts if v.supported and not v.clean and not _differs(v)]),
+                (PENDING if self.allow_pending_reboot else WRONG, REBOOT, [v for v in verdicts if waits(v)]),
+            )
+            if members
+        ]
+        if not told:
+            return Item(name, title, OK, f"{_count(len(verdicts))} in force, and kept over a boot.")
+        worst = min((word for word, dummy in told), key=(WRONG, UNSUPPORTED, UNKNOWN, PENDING).index)
+        return Item(name, title, worst, " ".join(text for dummy, text in told))
 
 
 def sentence(verdict: Verdict) -> str:
-    """Return what is wrong with one setting, without a full stop at the end."""
+    """Return what is wrong with one setting, or with all of a layer, without a full stop at the end."""
+    reason = verdict.reason.rstrip(".")
+    if not verdict.supported:
+        return f"Not supported here: {reason}"
+    if not has_place(verdict.address):
+        return f"Unknown: {reason}"
     if UNKNOWN in (verdict.live, verdict.persistent):
-        return f"{verdict.address} is unknown: {verdict.reason.rstrip('.')}"
+        return f"{verdict.address} is unknown: {reason}"
     wanted, found = _text(verdict.wanted), _text(verdict.found)
     if waits(verdict):
         return f"{verdict.address} is {found} and should be {wanted}, which waits for a reboot"
@@ -103,6 +113,10 @@ def sentence(verdict: Verdict) -> str:
         return f"{verdict.address} is {found} as configured, but will not be after a boot: {reason}"
     reason = f" ({verdict.reason})" if verdict.reason else ""
     return f"{verdict.address} is {found} and should be {wanted}{reason}"
+
+
+def _differs(verdict: Verdict) -> bool:
+    return DRIFT in (verdict.live, verdict.persistent)
 
 
 def _named(sentences: Sequence[str]) -> str:
@@ -128,7 +142,8 @@ def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
         flags = [word for word in words if word in ISOLCPUS_FLAGS]
         if not words[0] or (parameter == "isolcpus" and flags and "domain" not in flags):
             continue
-        asked = set(cpulist.parse(",".join(word for word in words if word not in flags)))
+        last = cpulist.parse(fs.read("/sys/devices/system/cpu/present"))[-1]
+        asked = set(cpulist.parse_bitmap(",".join(word for word in words if word not in flags), last))
         found = fs.find(path)
         if found is None:
             bad.append(f"There is no {path}, so {parameter} is without effect: this kernel was built without it.")
@@ -143,11 +158,20 @@ def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
     return Item(name, title, UNASKED, "No parameter of this boot takes CPUs from the scheduler or its tick.")
 
 
-def _service(fs: KernelFS) -> Item:
+def taken_back(fs: KernelFS, verdicts: Sequence[Verdict]) -> list[str]:
+    """Return in sentences which boot parameters an undo took back and the running kernel still has."""
+    asked = {verdict.address for verdict in verdicts}
+    names = (fs.find(WAITS) or "").split()
+    return [f"{CMDLINE}{name} was put back, which waits for a reboot" for name in names if CMDLINE + name not in asked]
+
+
+def _service(fs: KernelFS, needed: bool) -> Item:
     name, title = "boot_service", "boot service"
     try:
         word, sentence = boot_service.state(fs)
     except TuningError as error:
         return Item(name, title, UNKNOWN, str(error))
+    if word == boot_service.MISSING and not needed:
+        return Item(name, title, UNASKED, "Nothing is stored on this host that it would apply.", found=word)
     verdicts = {boot_service.DONE: OK, boot_service.IDLE: OK, boot_service.STARTING: UNKNOWN}
     return Item(name, title, verdicts.get(word, WRONG), sentence, found=word)

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 OK, WRONG, UNKNOWN = "ok", "wrong", "unknown"
+#: Asked for, and this host cannot have it.
+UNSUPPORTED = "unsupported"
 #: Not configured, so there is nothing to judge.
 UNASKED = "unasked"
-#: Configured and waiting for a reboot, which the operator allowed.
+#: Configured and waiting for a reboot, which the operator allowed; or for a later task of the same run.
 PENDING = "pending"
 CLEAN = (OK, UNASKED, PENDING)
 
@@ -55,16 +57,17 @@ class Item:
 def render(items: Sequence[Item]) -> str:
     """Return the page: a row per item, and a line that counts; without a newline at its end."""
     width = max((len(item.title) for item in items), default=0)
-    rows = [f"{_mark(item):<8} {item.title:<{width}}  {item.sentence}" for item in items]
+    marks = max([8, *(len(_mark(item)) for item in items)])
+    rows = [f"{_mark(item):<{marks}} {item.title:<{width}}  {item.sentence}" for item in items]
     counts = [f"{sum(item.verdict == verdict for item in items)} {verdict}" for verdict in (OK, WRONG, UNKNOWN)]
-    for verdict in (PENDING, UNASKED):
+    for verdict in (UNSUPPORTED, PENDING, UNASKED):
         number = sum(item.verdict == verdict for item in items)
         counts += [f"{number} {verdict}"] if number else []
     return "\n".join([*rows, f"{len(items)} items: {', '.join(counts)}"])
 
 
 def complaints(items: Sequence[Item]) -> list[str]:
-    """Return a line for each item that is wrong or unknown."""
+    """Return a line for each item that is wrong, unknown or cannot be had."""
     return [f"{item.title}: {item.sentence}" for item in items if not item.clean]
 
 

@@ -21,7 +21,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import knob as boot_knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cmdline
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
@@ -45,28 +45,41 @@ class Boot:
 
     def __init__(self, tree: hosts.Host) -> None:
         self.tree = tree
-        self.grub = grub.Grub(str(tree.root), self)
+        self.calls: list[str] = []
+        self.unsettled: str | None = None
+        self.grub = grub.Grub(str(tree.root), self, self.settle)
         self.ignores = ""
+        self.same_for_recovery = False
         self.fails = False
+        self.kernels = 1
         self([grub.UPDATE])
 
     def __call__(self, command: Sequence[str]) -> str:
         if command[0] != grub.UPDATE:
             return host_command.run(command)
+        self.calls.append("update-grub")
         if self.fails:
             self.tree.put(f"{grub.RESULT}.new", "half of it")
             raise TuningError("'update-grub' failed with exit code 1. It says: no space left on device")
-        line = self.grub._collect(with_ours=True)
-        if self.ignores:
-            line = " ".join(word for word in cmdline.split(line) if not word.startswith(self.ignores))
+        in_both, ordinary = self.grub._collect(with_ours=True)
+        rescue = f"{in_both} {ordinary}" if self.same_for_recovery else in_both
+        words = cmdline.split(f"{in_both} {ordinary}")
+        line = " ".join(word for word in words if not self.ignores or not word.startswith(self.ignores))
+        entries = self.kernels * (
+            f"menuentry 'Debian' $id 'gnulinux-simple-1' {{\n\tlinux\t/boot/vmlinuz root=/dev/vda1 ro {line}\n"
+            "}\nmenuentry 'rescue' $id 'gnulinux-6.12-recovery-1' {\n"
+            f"\tlinux\t/boot/vmlinuz root=/dev/vda1 ro single {rescue}\n}}\n"
+        )
         self.tree.put(
             grub.RESULT,
-            "### BEGIN /etc/grub.d/10_linux ###\n"
-            f"menuentry 'Debian' $id 'gnulinux-simple-1' {{\n\tlinux\t/boot/vmlinuz root=/dev/vda1 ro {line}\n"
-            "}\nmenuentry 'rescue' $id 'gnulinux-6.12-recovery-1' {\n\tlinux\t/boot/vmlinuz ro single\n}\n"
+            f"### BEGIN /etc/grub.d/10_linux ###\n{entries}"
             "### END /etc/grub.d/10_linux ###\n### BEGIN /etc/grub.d/40_custom ###\n\tlinux /other\n",
         )
         return ""
+
+    def settle(self, paths: Sequence[str]) -> str | None:
+        self.calls.append("settle " + " ".join(path.removeprefix(str(self.tree.root)) for path in paths))
+        return self.unsettled
 
 
 def knob(boot: Boot, *parameters: str, **more: Any) -> Knob:
@@ -78,8 +91,18 @@ def run(boot: Boot, one: Knob) -> Any:
     return converge([one], Ledger(Store(str(boot.tree.root)), boot.tree.fs))
 
 
+def undo(boot: Boot) -> Any:
+    ledger = Ledger(Store(str(boot.tree.root)), boot.tree.fs)
+    return converge([Original(knob(boot), ledger)], ledger)
+
+
 def line(boot: Boot) -> str:
     return " ".join(boot.grub.entries()[0])
+
+
+def rescue(boot: Boot) -> str:
+    (only,) = grub.linux_lines(boot.tree.fs.read(grub.RESULT), recovery=True)
+    return " ".join(only)
 
 
 def files(boot: Boot) -> dict[str, bytes]:

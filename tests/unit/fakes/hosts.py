@@ -57,6 +57,20 @@ class Host:
         for path in found:
             path.unlink()
 
+    def offline(self, cpus: str) -> None:
+        """Take CPUs offline, as the kernel shows it: no topology and no cache of theirs, and no list has them."""
+        folder = "/sys/devices/system/cpu"
+        gone = set(cpulist.parse(cpus))
+        for cpu in gone:
+            for name in ("topology", "cache"):
+                shutil.rmtree(self.root / f"{folder[1:]}/cpu{cpu}/{name}")
+        lists = [self.root / f"{folder[1:]}/online", *self.root.glob("sys/devices/system/node/node*/cpulist")]
+        lists += [path for path in self.root.glob(f"{folder[1:]}/cpu*/*/**/*_list")]
+        for path in lists:
+            path.write_text(cpulist.render(set(cpulist.parse(path.read_text())) - gone) + "\n")
+        threads = {path.read_text() for path in self.root.glob(f"{folder[1:]}/cpu*/topology/thread_siblings_list")}
+        self.put(f"{folder}/smt/active", int(any(len(cpulist.parse(text)) > 1 for text in threads)))
+
     def cpuid(self, leaf: int, subleaf: int, eax: int, ebx: int = 0, edx: int = 0) -> None:
         """Put an answer where the cpuid driver would."""
         self.put("/dev/cpu/0/cpuid", "answers come from TreeFS")
@@ -125,6 +139,8 @@ def build(
         core = cpu % cores
         socket, domain = core // per_socket, core // cores_per_l3
         folder = f"{cpu_folder}/cpu{cpu}"
+        # A link on a real host, which stays while the CPU is offline.
+        os.makedirs(f"{root}{folder}/node{core // per_node}")
         host.put(f"{folder}/topology/physical_package_id", socket)
         host.put(f"{folder}/topology/die_id", 0)
         host.put(f"{folder}/topology/package_cpus_list", packages[socket])

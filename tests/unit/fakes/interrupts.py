@@ -7,13 +7,17 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, Refused
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq import irqbalance
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
+#: Where Debian's irqbalance has its variables.
+FILE = "/etc/default/irqbalance"
 #: number -> actions, and whether it may be moved
 IRQS = {
     0: ("timer", False),
@@ -75,3 +79,45 @@ def with_interrupts(root: Path) -> hosts.Host:
 
 def ledger(tree: hosts.Host) -> Ledger:
     return Ledger(Store(str(tree.root)), tree.fs)
+
+
+class Systemd:
+    """Plays systemctl for one unit, and starts it with its file's variables."""
+
+    def __init__(self, tree: hosts.Host, active: bool = True, enabled: str = "enabled") -> None:
+        self.tree = tree
+        self.active = active
+        self.enabled = enabled
+        self.calls: list[str] = []
+        tree.put(irqbalance.PROGRAM, "")
+        self._start()
+
+    def _start(self) -> None:
+        path = self.tree.root / FILE.lstrip("/")
+        rows = [row for row in (path.read_text() if path.exists() else "").split("\n") if "=" in row and row[0] != "#"]
+        self.tree.put("/proc/77/comm", "irqbalance")
+        self.tree.put("/proc/77/environ", "\0".join(["LANG=C", *rows]))
+
+    def __call__(self, command: Sequence[str]) -> str:
+        words = [word for word in command[1:] if not word.startswith("--") and word != irqbalance.UNIT]
+        assert words, command
+        if words != ["show"]:
+            self.calls += words
+        if words in (["enable"], ["disable"], ["mask"]):
+            self.enabled = {"mask": "masked"}.get(words[0], f"{words[0]}d")
+        if words in (["start"], ["stop"]):
+            self.active = words == ["start"]
+        if self.active and words in (["start"], ["try-restart"]):
+            self._start()
+        files = [] if self.enabled == "masked" else ["/usr/lib/irqbalance/defaults.env", FILE]
+        rows = [f"EnvironmentFiles={file} (ignore_errors=yes)" for file in files]
+        return "\n".join(
+            [
+                f"MainPID={77 if self.active else 0}",
+                *rows,
+                f"LoadState={'loaded' if files else 'masked'}",
+                f"UnitFileState={self.enabled}",
+                f"ActiveState={'active' if self.active else 'inactive'}",
+                "",
+            ]
+        )

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import COMMAND, UNIT_FOLDER
 
 
 class Systemd:
@@ -26,6 +26,7 @@ class Systemd:
         self.calls: list[str] = []
         self.refuses = self.journal = ""
         self.breaks: set[str] = set()
+        self.no_interpreter = False
 
     def file(self, name: str) -> Path:
         return self.root / f"{UNIT_FOLDER}/{name}".lstrip("/")
@@ -48,6 +49,11 @@ class Systemd:
     def run(self, command: Sequence[str]) -> str:
         if command[0] == "journalctl":
             return self.journal
+        if command[0].endswith(COMMAND):
+            self.calls.append(" ".join(["sovereign-epyc", *command[1:]]))
+            if self.no_interpreter:
+                raise TuningError(f"{command[0]} cannot be started: No such file or directory.")
+            return ""
         assert command[0] == "systemctl"
         words = [word for word in command[1:] if not word.startswith("-")]
         verb, names = words[0], words[1:]

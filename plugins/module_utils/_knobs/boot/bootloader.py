@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+import os
+
 from ..._errors import BadRequest
+from .dropin import DROP_IN
 from .grub import MAIN, RESULT, UPDATE, Grub
 from .grubby import Grubby
 
@@ -32,8 +35,12 @@ def find(fs: KernelFS) -> Grub | Grubby:
     if "systemd-boot" in loader:
         raise BadRequest(f"This host was booted by systemd-boot, which reads /etc/kernel/cmdline. {INSTEAD}")
     if fs.status(UPDATE) is not None and fs.status(MAIN) is not None:
-        if fs.status(RESULT) is None:
-            raise BadRequest(f"There is no {RESULT}, so GRUB does not boot this host: a container, or another loader.")
+        # With our file, GRUB has booted this host before: update-grub makes the other one anew, and undo can go on.
+        if fs.status(RESULT) is None and (fs.status(DROP_IN) is None or fs.status(os.path.dirname(RESULT)) is None):
+            raise BadRequest(
+                f"There is no {RESULT}, so GRUB does not boot this host: a container, or another boot loader. If it "
+                "is a host that GRUB boots, mount /boot and run update-grub."
+            )
         return Grub(fs.root)
     if fs.status("/usr/sbin/grubby") is not None or fs.status("/sbin/grubby") is not None:
         return Grubby()

@@ -6,31 +6,28 @@
 
 grub-mkconfig reads /etc/default/grub and then /etc/default/grub.d/*.cfg as shell, in order of name. Ours comes late. It
 removes the parameters that it owns from what was set before it, so that each is there exactly once, and adds its own.
-Nothing else is changed, and without the drop-in everything is as it was.
-Source: util/grub-mkconfig.in and util/grub.d/10_linux.in of GRUB.
+Nothing else is changed, and without the drop-in everything is as the other files say.
+
+An ordinary entry gets GRUB_CMDLINE_LINUX and then GRUB_CMDLINE_LINUX_DEFAULT, the entry for recovery the first alone.
+Ours go into the second: the entry for recovery is the way out of a parameter that the host does not boot with.
+Source: util/grub-mkconfig.in and util/grub.d/10_linux.in of GRUB, and Debian's changes to the latter, which sets
+GRUB_CMDLINE_LINUX_RECOVERY itself, so that nothing can be given back to that entry alone.
 """
 
 from __future__ import annotations
 
 from ..._errors import NotApplied, TuningError
-from ..._io import command, textfile
+from ..._io import command, freeze, textfile
 from ..._notation import cmdline
+from .dropin import DROP_IN, FOLDER, lost_lines, owned_by, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 MAIN = "/etc/default/grub"
-FOLDER = "/etc/default/grub.d"
-DROP_IN = f"{FOLDER}/95-sovereign-epyc.cfg"
 RESULT = "/boot/grub/grub.cfg"
 UPDATE = "/usr/sbin/update-grub"
-OWNS = "# owns: "
-HEAD = """\
-# Written by the module kernel_cmdline of sovereign.epyc, which replaces it whole: do not change it here.
-# Takes the parameters named below out of what other files set, so that each is there exactly once, and adds its own.
-# Without this file and after update-grub, everything is as it was.
-"""
 #: Sources the files that grub-mkconfig sources, in its order, except one; what the files print is ignored.
 COLLECT = """\
 set -e
@@ -42,7 +39,7 @@ leave_out=$2
     if [ -e "$file" ] && [ "$file" != "$leave_out" ]; then . "$file"; fi
   done
 } >&2
-printf '%s %s' "$GRUB_CMDLINE_LINUX" "$GRUB_CMDLINE_LINUX_DEFAULT"
+printf '%s\\0%s' "$GRUB_CMDLINE_LINUX" "$GRUB_CMDLINE_LINUX_DEFAULT"
 """
 
 
@@ -50,31 +47,58 @@ class Grub:
     """The parameters that grub-mkconfig will write, those that it has written, and our drop-in."""
 
     name = "GRUB with update-grub"
+    remake = "run update-grub, or have the next run do it"
     quotes = True
 
-    def __init__(self, root: str = "/", run: Callable[[Sequence[str]], str] = command.run) -> None:
+    def __init__(
+        self,
+        root: str = "/",
+        run: Callable[[Sequence[str]], str] = command.run,
+        settle: Callable[[Sequence[str]], str | None] = freeze.settle,
+    ) -> None:
         self.root = root
         self.run = run
+        self.settle = settle
 
     def configured(self) -> dict[str, str]:
         """Return the settings that the present files make."""
-        return cmdline.settings(cmdline.split(self._collect(with_ours=True)))
+        return _settings(*self._collect(with_ours=True))
 
     def entries(self) -> list[list[str]]:
         """Return the words of each kernel entry of grub.cfg, except those for recovery."""
-        return linux_lines(textfile.read(textfile.under(self.root, RESULT)) or "")
+        return linux_lines(self._result())
+
+    def doubt(self) -> str:
+        """Return why our file is not what this version writes, an empty text where it is."""
+        text = textfile.read(self._drop_in)
+        if text is None or text == text_of(owned_by(text)):
+            return ""
+        return f"{DROP_IN} was changed by hand, or is of another version; the next run writes it anew"
+
+    def given_back(self, originals: Mapping[str, str | None]) -> dict[str, str | None]:
+        """Return what an undo makes of parameters, by name: what the other files say now, whatever they said once.
+
+        These are the ones that the ledger knows, and those that our file owns, which needs no ledger for its undo.
+        """
+        others = self._others()
+        known = {cmdline.canonical(name) for name in originals}
+        names = [name for name in owned_by(textfile.read(self._drop_in) or "") if cmdline.canonical(name) not in known]
+        return {name: others.get(cmdline.canonical(name)) for name in [*originals, *names]}
 
     def change(self, wanted: Mapping[str, str | None]) -> list[str]:
         """Make settings, by name; all or nothing. Return remarks."""
         before = textfile.read(self._drop_in)
-        foreign = cmdline.settings(cmdline.split(self._collect(with_ours=False)))
         owned = {cmdline.canonical(name): (name, text) for name, text in owned_by(before or "").items()}
         owned.update({cmdline.canonical(name): (name, text) for name, text in wanted.items()})
-        # What other files set already is left out, so that putting an original back leaves no drop-in.
-        ours = {name: text for key, (name, text) in owned.items() if foreign.get(key) != text}
+        # What other files set already is left out, so that what is given back to them leaves no drop-in.
+        in_both, ordinary = self._collect(with_ours=False)
+        others = _settings(in_both, ordinary)
+        ours = {name: text for key, (name, text) in owned.items() if others.get(key) != text}
+        set_here = [name for name in wanted if ours.get(name) is not None]
+        remarks = [*self._overwritten(before), *self._overridden(set_here, others, _settings(in_both))]
         unfinished = textfile.under(self.root, f"{RESULT}.new")
         clean = textfile.read(unfinished) is None
-        self._write(drop_in(ours) if ours else None)
+        self._write(text_of(ours))
         try:
             self.run([UPDATE])
             self._prove(wanted)
@@ -84,17 +108,61 @@ class Grub:
             if clean:
                 textfile.remove(unfinished)  # grub-mkconfig leaves it behind when one of its scripts fails.
             raise
+        return [*remarks, *self._in_recovery(ours), *self._not_for_good()]
+
+    def _overwritten(self, before: str | None) -> list[str]:
+        """Say what of our file and of grub.cfg is replaced though it was not ours, or is made anew."""
+        lost = lost_lines(before) if before is not None else []
+        gone = not self._result()
         return [
-            f"{name} is also set by {self._who_sets(name)}, to '{foreign[cmdline.canonical(name)]}'. {DROP_IN} takes "
-            "that out for as long as it is there."
-            for name, text in wanted.items()
-            if text is not None and name in ours and cmdline.canonical(name) in foreign
+            *(
+                [
+                    f"{DROP_IN} held lines that are not ours, and are gone now: {lost}. Put yours into another file of "
+                    f"{FOLDER}."
+                ]
+                if lost
+                else []
+            ),
+            *([f"There was no {RESULT}, so update-grub made it from nothing."] if gone else []),
         ]
+
+    def _overridden(self, names: Sequence[str], others: Mapping[str, str], in_both: Mapping[str, str]) -> list[str]:
+        """Say whose settings ours replace, and that the entry for recovery loses them too where it had them."""
+        keys = {name: cmdline.canonical(name) for name in names}
+        return [
+            f"{name} is also set by {self._who_sets(name)}, to '{others[key]}'. {DROP_IN} takes that out for as long "
+            f"as it is there{', also of the entry for recovery' if key in in_both else ''}."
+            for name, key in keys.items()
+            if key in others
+        ]
+
+    def _in_recovery(self, ours: Mapping[str, str | None]) -> list[str]:
+        """Say which parameters of ours the entry for recovery has, which it has from somebody else's script."""
+        lines = [_settings(" ".join(words)) for words in linux_lines(self._result(), recovery=True)]
+        names = [
+            name
+            for name, text in ours.items()
+            if text is not None and any(line.get(cmdline.canonical(name)) == text for line in lines)
+        ]
+        return [
+            f"The entry for recovery in {RESULT} has {name} too, so it is no way out of it. Look for a script in "
+            "/etc/grub.d that uses GRUB_CMDLINE_LINUX_DEFAULT there."
+            for name in names
+        ]
+
+    def _not_for_good(self) -> list[str]:
+        why = self.settle([textfile.under(self.root, RESULT)])
+        return [freeze.waits(RESULT, why)] if why else []
 
     def _prove(self, wanted: Mapping[str, str | None]) -> None:
         """Compare the files and grub.cfg with what was written, and name the file that prevents it."""
         configured = self.configured()
-        lines = [cmdline.settings(words) for words in self.entries()]
+        lines = [_settings(" ".join(words)) for words in self.entries()]
+        if not lines:
+            raise NotApplied(
+                f"update-grub succeeded, but {RESULT} has no entry of a Linux kernel. See that /boot is mounted and "
+                "holds a kernel, and that /etc/grub.d/10_linux may be executed."
+            )
         for name, text in wanted.items():
             key = cmdline.canonical(name)
             if configured.get(key) != text:
@@ -102,11 +170,11 @@ class Grub:
                     f"cmdline:{name}: wanted {_shown(text)}, and {self._who_sets(name, after=DROP_IN)}, which is read "
                     f"after {DROP_IN}, makes it {_shown(configured.get(key))}. Take it out there."
                 )
-            if not lines or any(line.get(key) != text for line in lines):
-                found = _shown(next((line.get(key) for line in lines if line.get(key) != text), None))
+            if any(line.get(key) != text for line in lines):
+                found = _shown(next(line.get(key) for line in lines if line.get(key) != text))
                 raise NotApplied(
                     f"cmdline:{name}: update-grub succeeded, but {RESULT} does not have it: wanted {_shown(text)}, "
-                    f"found {found}. Look for a script in /etc/grub.d that does not use GRUB_CMDLINE_LINUX."
+                    f"found {found}. Look for a script in /etc/grub.d that does not use GRUB_CMDLINE_LINUX_DEFAULT."
                 )
 
     def _who_sets(self, name: str, after: str = "") -> str:
@@ -128,9 +196,19 @@ class Grub:
         ]
         return " and ".join(found) or "another file"
 
-    def _collect(self, with_ours: bool) -> str:
+    def _collect(self, with_ours: bool) -> tuple[str, str]:
+        """Return what the files set for all entries, and what for those that are not for recovery."""
         root = "" if self.root == "/" else self.root
-        return self.run(["sh", "-c", COLLECT, "sh", root, "" if with_ours else root + DROP_IN])
+        printed = self.run(["sh", "-c", COLLECT, "sh", root, "" if with_ours else root + DROP_IN])
+        in_both, dummy, ordinary = printed.partition("\0")
+        return in_both, ordinary
+
+    def _others(self) -> dict[str, str]:
+        """Return the settings that the files without ours make."""
+        return _settings(*self._collect(with_ours=False))
+
+    def _result(self) -> str:
+        return textfile.read(textfile.under(self.root, RESULT)) or ""
 
     @property
     def _drop_in(self) -> str:
@@ -143,65 +221,23 @@ class Grub:
             textfile.replace(self._drop_in, text)
 
 
-def owned_by(text: str) -> dict[str, str | None]:
-    """Return the settings that a drop-in of ours owns."""
-    row = next((row for row in text.splitlines() if row.startswith(OWNS)), None)
-    if row is None:
-        return {}
-    # Imported here because it imports re, and an undo without changes needs neither.
-    import json
-
-    try:
-        owned: dict[str, str | None] = json.loads(row[len(OWNS) :])
-    except ValueError:
-        raise TuningError(
-            f"{DROP_IN} was changed by hand and cannot be read any more. Remove it, run update-grub and try again."
-        ) from None
-    return owned
-
-
-def drop_in(owned: Mapping[str, str | None]) -> str:
-    """Return the text of the drop-in that owns these settings; None is one to remove."""
-    import json
-
-    words = [word for name, text in owned.items() if text is not None for word in cmdline.words_of(name, text)]
-    names = "|".join(pattern(member) for name in owned for member in cmdline.members(cmdline.canonical(name)))
-    letter = '([^"[:space:]]|"[^"]*")'
-    mine = f'({names})(={letter}*)?|"({names})(=[^"]*)?"'
-    rows = [
-        HEAD + OWNS + json.dumps(dict(owned)),
-        "sovereign_epyc_others() {",
-        "  printf '%s ' \"$1\" | sed -E \\",
-        f"    -e ':a' -e 's/^(({letter}*[[:space:]])*)({mine})[[:space:]]/\\1/' -e 'ta' -e 's/ $//'",
-        "}",
-        'GRUB_CMDLINE_LINUX="$(sovereign_epyc_others "$GRUB_CMDLINE_LINUX")"',
-        'GRUB_CMDLINE_LINUX_DEFAULT="$(sovereign_epyc_others "$GRUB_CMDLINE_LINUX_DEFAULT")"',
-    ]
-    if any("'" in word for word in words):
-        raise TuningError(f"A parameter with an apostrophe cannot be put into {DROP_IN}. Nothing was changed.")
-    if words:
-        rows.append('GRUB_CMDLINE_LINUX="${GRUB_CMDLINE_LINUX:+$GRUB_CMDLINE_LINUX }"' + f"'{' '.join(words)}'")
-    return "\n".join([*rows, "unset -f sovereign_epyc_others", ""])
-
-
-def pattern(name: str) -> str:
-    """Return a regular expression for every spelling of a name."""
-    return "".join("[-_]" if c in "-_" else "[.]" if c == "." else c for c in name)
-
-
-def linux_lines(text: str) -> list[list[str]]:
-    """Return the parameters of each Linux entry that 10_linux made, without the kernel's path and without recovery."""
+def linux_lines(text: str, recovery: bool = False) -> list[list[str]]:
+    """Return the parameters, without the kernel's path, of the ordinary entries that 10_linux made, or for recovery."""
     lines = []
-    inside = recovery = False
+    inside = for_recovery = False
     for row in text.splitlines():
         words = cmdline.split(row)
         if row.startswith(("### BEGIN ", "### END ")):
             inside = row.startswith("### BEGIN ") and "10_linux" in row
         elif words and words[0] == "menuentry":
-            recovery = "-recovery-" in row
-        elif inside and not recovery and len(words) > 1 and words[0] in ("linux", "linux16", "linuxefi"):
+            for_recovery = "-recovery-" in row
+        elif inside and for_recovery == recovery and len(words) > 1 and words[0] in ("linux", "linux16", "linuxefi"):
             lines.append(words[2:])
     return lines
+
+
+def _settings(*lines: str) -> dict[str, str]:
+    return cmdline.settings(cmdline.split(" ".join(lines)))
 
 
 def _shown(text: str | None) -> str:

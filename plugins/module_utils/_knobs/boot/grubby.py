@@ -11,21 +11,31 @@ from __future__ import annotations
 
 from ..._errors import BadRequest, NotApplied
 from ..._io import command as host_command
+from ..._io import freeze
 from ..._notation import cmdline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+#: What grubby writes: an entry for each kernel, or the configuration, and the variables of GRUB.
+WRITES = ("/boot/loader/entries", "/boot/grub2/grub.cfg", "/boot/grub2/grubenv")
+
 
 class Grubby:
     """The parameters of all boot entries, through grubby."""
 
     name = "grubby"
+    remake = "see what 'grubby --info=ALL' shows"
     quotes = False
 
-    def __init__(self, run: Callable[[Sequence[str]], str] = host_command.run) -> None:
+    def __init__(
+        self,
+        run: Callable[[Sequence[str]], str] = host_command.run,
+        settle: Callable[[Sequence[str]], str | None] = freeze.settle,
+    ) -> None:
         self.run = run
+        self.settle = settle
 
     def configured(self) -> dict[str, str]:
         """Return the settings of the entry that boots next."""
@@ -36,8 +46,16 @@ class Grubby:
         """Return the words of each entry, those for rescue too: grubby changes all of them."""
         return arguments(self.run(["grubby", "--info=ALL"]))
 
+    def doubt(self) -> str:
+        """Return an empty text: no file here is ours alone."""
+        return ""
+
+    def given_back(self, originals: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        """Return what an undo makes of parameters: the originals, because nothing tells ours from those of others."""
+        return originals
+
     def change(self, wanted: Mapping[str, str | None]) -> list[str]:
-        """Make settings, by name, in all entries."""
+        """Make settings, by name, in all entries. Return remarks."""
         for command in commands(wanted, self.configured()):
             self.run(command)
         lines = [cmdline.settings(words) for words in self.entries()]
@@ -47,7 +65,8 @@ class Grubby:
                     f"cmdline:{name}: grubby succeeded, but not every boot entry has it. See what 'grubby "
                     "--info=ALL' shows."
                 )
-        return []
+        why = self.settle(WRITES)
+        return [freeze.waits(WRITES[0], why)] if why else []
 
 
 def commands(wanted: Mapping[str, str | None], found: Mapping[str, str]) -> list[list[str]]:

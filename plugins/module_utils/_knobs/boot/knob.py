@@ -10,10 +10,11 @@ take effect at one.
 
 from __future__ import annotations
 
-from ..._errors import BadRequest
+from ..._errors import BadRequest, TuningError
 from ..._notation import cmdline
 from ..knob import Knob
 from . import bootloader
+from .dropin import DROP_IN
 from .request import Request
 
 TYPE_CHECKING = False
@@ -65,6 +66,7 @@ class CommandLine(Knob):
         self._loader: Loader | None = None
         self._remarks: list[str] = []
         self._entries: list[dict[str, str]] = []
+        self._doubt = ""
         self._seen: Settings = {}
         self._wanted: Settings | None = None
 
@@ -94,6 +96,7 @@ class CommandLine(Knob):
             return {}
         configured = self.loader.configured()
         self._entries = [cmdline.settings(words) for words in self.loader.entries()]
+        self._doubt = self.loader.doubt()
         self._seen = {address: configured.get(_key(address)) for address in addresses}
         return dict(self._seen)
 
@@ -104,8 +107,34 @@ class CommandLine(Knob):
 
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Compare; every boot entry must have a setting too, not just the files that entries are made from."""
+        return wanted == found and not self.doubt(address, wanted)
+
+    def doubt(self, address: str, wanted: str | None) -> str:
+        """Return why the next boot may be another one than the files say."""
         carried = [entry.get(_key(address)) == wanted for entry in self._entries]
-        return wanted == found and bool(carried) and all(carried)
+        return self._doubt if all(carried) and carried else f"not every boot entry has it; {self.loader.remake}"
+
+    def gone(self, address: str) -> str | None:
+        """Return why boot parameters cannot be reached: another boot loader now, or a file of ours that is damaged."""
+        try:
+            self.loader.doubt()
+        except TuningError as error:
+            return str(error)
+        return None
+
+    def given_back(self, originals: Settings) -> Settings:
+        """Return what others set now, where that is known beside ours, and not what they set once."""
+        if not originals and self.fs.status(DROP_IN) is None:
+            return {}
+        names = {_name(address): text for address, text in originals.items()}
+        try:
+            return {PREFIX + name: text for name, text in self.loader.given_back(names).items()}
+        except TuningError:
+            return originals
+
+    def in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
+        """Compare what runs; boot entries are about the next boot."""
+        return wanted == live
 
     def write(self, changes: Sequence[Change]) -> None:
         """Make all of them at once."""

@@ -99,15 +99,17 @@ class Request:
                 self.remarks.append(ISOLATED)
 
     def _check_list(self, name: str, text: str, leave_first: bool) -> None:
+        top = self.host.topology
         try:
-            cpus = cpulist.parse(text)
+            cpus = cpulist.parse_bitmap(text, max((*top.online, *top.offline)))
         except ValueError as error:
             raise BadRequest(
                 f"{name}: {error}. Say CPU numbers, or roles and places in braces, such as {name}={{draft,verify}}."
             ) from None
         if not cpus:
             raise BadRequest(f"{name} names no CPU. Say {name}={{draft,verify}} or the like.")
-        self.host.cpus(text)  # Refuses what is offline or not there.
+        if "all" not in text.lower():
+            self.host.cpus(cpulist.render(cpus))  # Refuses what is offline or not there.
         if leave_first and 0 in cpus:
             raise BadRequest(
                 f"{name}={text} takes CPU 0 away from the system, which boots on it and keeps time there. Leave it out."

@@ -154,13 +154,16 @@ class CpuFreq(Knob):
         return wanted == found
 
     def gone(self, address: str) -> str | None:
-        """A policy sleeps while all its CPUs are offline, and vanishes with its driver."""
-        policy, dummy = split(address)
+        """A policy sleeps while all its CPUs are offline, and vanishes with its driver; nothing may tell its boost."""
+        policy, file = split(address)
         if not policy:
             return None
         if not self.fs.is_dir(f"{HOME}/{policy}"):
             return f"there is no {policy} any more; the cpufreq driver was changed or unloaded"
-        return None if cpufreq_policy.cpus_of(self.fs, policy) else f"the CPUs of {policy} are offline"
+        cpus = cpufreq_policy.cpus_of(self.fs, policy)
+        if not cpus:
+            return f"the CPUs of {policy} are offline"
+        return (cpufreq_policy.why_boost_is_unseen(self.fs, policy, cpus) if file == BOOST else "") or None
 
     def remarks(self) -> list[str]:
         """Return what a person should know though nothing failed."""
@@ -226,7 +229,14 @@ class CpuFreq(Knob):
         online = [name for name in others if cpufreq_policy.cpus_of(self.fs, name)]
         everyone = [*policies, *(cpufreq_policy.read(self.fs, name) for name in online)]
         machine = self.fs.find(cpufreq_policy.GLOBAL_BOOST)
-        wanted = rules.plan_boost(everyone, asked, machine)
+        # A check loads no kernel module; a run has it, where the role prerequisites came before.
+        reasons = (cpufreq_policy.why_boost_is_unseen(self.fs, policy.name, policy.cpus) for policy in policies)
+        unseen = next(filter(None, reasons), "") if self.fs.read_only else ""
+        wanted = rules.plan_boost(everyone, asked, machine, bool(unseen))
+        if unseen and wanted.keys() != {BOOST}:
+            self._remarks.append(
+                f"What boost the CPUs have is not known yet: {unseen}. The role prerequisites loads it."
+            )
         return {MACHINE_BOOST if name == BOOST else f"cpufreq:{name}/{BOOST}": text for name, text in wanted.items()}
 
     # Files

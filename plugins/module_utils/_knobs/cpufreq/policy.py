@@ -101,6 +101,19 @@ def boost_of(fs: KernelFS, policy: str, cpus: tuple[int, ...]) -> str | None:
     return find(fs, policy, BOOST)
 
 
+def why_boost_is_unseen(fs: KernelFS, policy: str, cpus: tuple[int, ...]) -> str:
+    """Return why nothing tells the boost that a policy has of its own; an empty text where it has none, or it is told.
+
+    Before its file ``boost`` there was only ``cpb``, which does not tell.
+    """
+    if find(fs, policy, "cpb") is None or boost_of(fs, policy, cpus) is not None:
+        return ""
+    device = f"/dev/cpu/{cpus[0]}/msr" if cpus else ""
+    if not device or fs.status(device) is None:
+        return "the kernel module msr is not loaded (modprobe msr), through which boost is read on this kernel"
+    return f"{device} cannot be read, through which boost is seen on this kernel"
+
+
 def read(fs: KernelFS, name: str) -> Policy:
     """Read one policy."""
     policy = Policy(name, cpus_of(fs, name))

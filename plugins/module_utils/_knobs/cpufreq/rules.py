@@ -184,10 +184,13 @@ def _plan_preference(policy: Policy, governor: str | None, ask: Mapping[str, Any
         files[EPP] = epp
 
 
-def plan_boost(policies: Sequence[Policy], asked: Mapping[str, bool], machine: str | None) -> dict[str, str]:
+def plan_boost(
+    policies: Sequence[Policy], asked: Mapping[str, bool], machine: str | None, unseen: bool = False
+) -> dict[str, str]:
     """Return the wanted boost switches: by policy name, and as ``boost`` that of the whole machine.
 
-    ``policies`` are all of the host, ``machine`` is what the global switch shows, None where there is none.
+    ``policies`` are all of the host, ``machine`` is what the global switch shows, None where there is none. With
+    ``unseen``, what boost a policy has need not be known.
     """
     if not asked:
         return {}
@@ -198,15 +201,8 @@ def plan_boost(policies: Sequence[Policy], asked: Mapping[str, bool], machine: s
     whole = {BOOST: text[next(iter(values))]} if uniform and machine is not None else {}
     driver = mine[0].driver
     if machine is None and not any(policy.own_boost for policy in mine):
-        near = (
-            "set max to base instead"
-            if driver in (ACTIVE, PASSIVE)
-            else "switch boost in the BIOS, or by msr_bits (hwcr)"
-        )
-        raise BadRequest(
-            f"{mine[0]}: {driver} shows no boost switch here: this CPU or BIOS has no boost, or the kernel is too old. "
-            f"The nearest is to {near}."
-        )
+        _check_without_switch(mine, asked)
+        return {}
     if not all(policy.own_boost for policy in mine):
         if whole or {text[value] for value in values} == {machine}:
             return whole or {BOOST: text[next(iter(values))]}
@@ -218,14 +214,40 @@ def plan_boost(policies: Sequence[Policy], asked: Mapping[str, bool], machine: s
     if any(policy.boost is None for policy in mine):
         if whole:
             return whole
-        raise BadRequest(
-            f"{mine[0]}: this kernel takes boost per policy (cpb), but shows only the switch of the whole machine, so "
-            "nothing would prove it. Load the kernel module msr ('modprobe msr'), through which the register is read, "
-            "or ask the same of all CPUs."
-        )
+        if not unseen:
+            raise BadRequest(_unproven(mine[0]))
     wanted = {name: text[value] for name, value in asked.items()}
     if machine == "0" and True in values and not whole:
         # Boost of one policy needs the global switch, which switches all: the others get back what they had.
         whole = {BOOST: "1"}
         wanted.update({policy.name: "0" for policy in policies if policy.name not in asked and policy.boost == "0"})
     return {**whole, **wanted}
+
+
+def _unproven(policy: Policy) -> str:
+    return (
+        f"{policy}: this kernel takes boost per policy (cpb), but shows only the switch of the whole machine, so "
+        "nothing would prove it. Load the kernel module msr ('modprobe msr'), through which the register is read, or "
+        "ask the same of all CPUs."
+    )
+
+
+def _check_without_switch(mine: Sequence[Policy], asked: Mapping[str, bool]) -> None:
+    """Refuse what a driver without any boost switch does not do already.
+
+    amd-pstate of such a kernel always lets the hardware boost, and its highest frequency tells whether it can.
+    """
+    for policy in mine:
+        amd_pstate = policy.driver in (ACTIVE, PASSIVE)
+        if asked[policy.name] and amd_pstate and policy.base and policy.highest > policy.base:
+            continue
+        if asked[policy.name] and amd_pstate and policy.base:
+            raise BadRequest(
+                f"{policy}: boost cannot be had. {policy.driver} shows no frequency above the base of "
+                f"{show(policy.base)}, so boost is switched off in the BIOS (Core Performance Boost)."
+            )
+        near = "set max to base instead" if amd_pstate else "switch boost in the BIOS, or by msr_bits (hwcr)"
+        raise BadRequest(
+            f"{policy}: {policy.driver} shows no boost switch here: this CPU or BIOS has no boost, or the kernel is "
+            f"too old. The nearest is to {near}."
+        )

@@ -13,16 +13,25 @@ Sources: lib/kobject_uevent.c and net/core/rtnetlink.c of the Linux kernel, rtne
 from __future__ import annotations
 
 import errno
+import os
+from contextlib import suppress
+
+from ..._errors import TuningError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator
 
+    from ..._host.host import Host
+
 #: Seconds between an event and the look: a driver requests its last interrupts a little later than its first.
 SETTLED = 1.0
 #: Seconds between two looks without an event.
 PERIOD = 300.0
+
+#: Seconds between two looks for threads of units, whose starts no event of the kernel tells.
+SHORT = 15.0
 
 NETLINK_KOBJECT_UEVENT = 15
 KERNEL_GROUP = 1
@@ -31,8 +40,11 @@ RTM_NEWLINK = 16
 IFF_UP = 1
 
 
-def moments() -> Iterator[None]:
-    """Yield at once, and again whenever it is time for a look; never end."""
+def moments(follows: Callable[[], bool]) -> Iterator[bool]:
+    """Yield at once, and again whenever it is time for a look; never end.
+
+    A look is for new interrupts, then True is yielded, or between two of those for what ``follows`` says is awaited.
+    """
     import select
     import socket
     import time
@@ -44,13 +56,28 @@ def moments() -> Iterator[None]:
     due = time.monotonic()
     while True:
         if time.monotonic() >= due:
-            yield
+            yield True
             due = time.monotonic() + PERIOD
-        ready = select.select(listeners, [], [], max(0.0, due - time.monotonic()))[0]
+        wait = max(0.0, due - time.monotonic())
+        if wait > SHORT and follows():
+            wait = SHORT
+        ready = select.select(listeners, [], [], wait)[0]
+        if not ready and time.monotonic() < due:
+            yield False
         for listener in ready:
             if heard(listener, listeners[listener]):
                 # Events that follow do not put the look off: they lead to another one.
                 due = min(due, time.monotonic() + SETTLED)
+
+
+def keep_to_housekeeping(host: Host) -> None:
+    """Run this process on the CPUs that the plan keeps for the system, so that a look disturbs no thread that computes.
+
+    A look reads a few files for each interrupt, and hosts have thousands. Where there is no plan, it runs anywhere.
+    """
+    with suppress(TuningError, OSError):
+        if host.plan.housekeeping:
+            os.sched_setaffinity(0, host.plan.housekeeping)
 
 
 def heard(listener: socket.socket, tells: Callable[[bytes], bool]) -> bool:

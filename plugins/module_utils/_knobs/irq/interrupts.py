@@ -50,9 +50,10 @@ def requested(fs: KernelFS) -> list[Irq]:
     return irqs
 
 
-def movable(fs: KernelFS, number: int) -> bool | None:
+def movable(fs: KernelFS, number: int, by_mode: bool | None = None) -> bool | None:
     """Return whether the kernel lets a user move an interrupt; None where it has vanished.
 
+    ``by_mode`` is what ``modes_tell`` said, for a caller that asks about many.
     The mode of the file tells, since Linux 6.12. Older kernels let anybody try and ask whether the interrupt may be
     moved before they read the text, so a text that names no CPUs gets a true answer and can have no effect: EINVAL for
     one that may be moved.
@@ -63,8 +64,10 @@ def movable(fs: KernelFS, number: int) -> bool | None:
         return None
     if not status.st_mode & 0o222:
         return False
+    if by_mode is None:
+        by_mode = modes_tell(fs)
     try:
-        return modes_tell(fs) or fs.refusal(path, "?\n") not in NOT_MOVABLE
+        return by_mode or fs.refusal(path, "?\n") not in NOT_MOVABLE
     except Absent:
         return None
 

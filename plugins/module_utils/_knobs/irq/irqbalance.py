@@ -72,6 +72,8 @@ class Irqbalance(Knob):
         if self.mode == "stop":
             return {SERVICE: STOPPED}
         if self.mode == "ban":
+            if self._property("LoadState") == "masked" and not self.running:
+                return {}  # Nothing can start it, and such a unit names no file to tell it anything.
             if self.spread and self.running:
                 raise BadRequest(
                     "irqbalance runs here and spreads interrupts over the CPUs that it may use by itself, so spread "
@@ -119,6 +121,10 @@ class Irqbalance(Knob):
         if address == BANNED:
             return _cpus(wanted) == _cpus(found) == _cpus(self._told(found))
         return wanted == found
+
+    def in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
+        """Compare CPUs too; ``live`` is what it was told already."""
+        return _cpus(wanted) == _cpus(live) if address == BANNED else self.same(address, wanted, live)
 
     def write(self, changes: Sequence[Change]) -> None:
         """Change one line of its file and restart it when it runs; or change the service, in at most two calls."""

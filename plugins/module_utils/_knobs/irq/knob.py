@@ -87,7 +87,8 @@ class IrqAffinity(Knob):
         cpus = self.balance.cpus()
         which = self.options.get("which", ["all"])
         matched, self._unmet = interrupts.select(self.fs, interrupts.requested(self.fs), which)
-        may_move = {irq.number: interrupts.movable(self.fs, irq.number) for irq in matched}
+        by_mode = interrupts.modes_tell(self.fs)
+        may_move = {irq.number: interrupts.movable(self.fs, irq.number, by_mode) for irq in matched}
         self._managed = [irq for irq in matched if may_move[irq.number] is False]
         self._irqs = [irq for irq in matched if may_move[irq.number]]
         if self.options.get("spread"):
@@ -107,11 +108,11 @@ class IrqAffinity(Knob):
 
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Compare CPUs. A running irqbalance that was told the CPUs may choose among them."""
-        if address in self._left:
+        if address in self._left or wanted == found:
             return True
         if wanted is None or found is None:
             # An interrupt that vanished needs no place.
-            return wanted == found or address != DEFAULT
+            return address != DEFAULT
         if address == DEFAULT:
             return cpulist.from_mask(wanted) == cpulist.from_mask(found)
         have, want = cpulist.parse(found), cpulist.parse(wanted)
@@ -153,8 +154,9 @@ class IrqAffinity(Knob):
                 f"Every interrupt that was named is the kernel's own to place: {interrupts.named(self._managed)}. Only "
                 "the boot parameter isolcpus=managed_irq keeps those off CPUs."
             )
-        pending = self._pending()
-        if self._wrote and pending:
+        # Two files for each interrupt, which a look that changed nothing need not read.
+        pending = self._pending() if self._wrote else []
+        if pending:
             remarks.append(
                 f"Still at their old place, which is usual until the next interrupt comes: {interrupts.named(pending)}."
                 " One that stays there though it comes found no free vector on the CPUs that were asked for."

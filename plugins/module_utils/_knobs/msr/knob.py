@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import errno
 
-from ..._errors import Absent, BadRequest, Refused
+from ..._errors import Absent, BadRequest, Refused, Unsupported
+from ..._kernel import lockdown
 from ..._notation.cpulist import render
 from ..converge import differences
 from ..knob import Knob
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..knob import Change, Settings, Words
 
-LOCKDOWN = "/sys/kernel/security/lockdown"
-ALLOW_WRITES = "/sys/module/msr/parameters/allow_writes"
 TAINTED = "/proc/sys/kernel/tainted"
 #: TAINT_CPU_OUT_OF_SPEC.
 TAINT_BIT = 2
@@ -54,15 +53,17 @@ def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
 
 def describe(rest: str) -> Words:
     """Return what a bit is, or which kernel module, for people."""
-    if "/cpu" not in rest:
-        return f"kernel module {rest.rpartition('/')[2]}", "", None
-    register, bit, cpu = split(f"msr:{rest}")
+    name = f"msr:{rest}"
+    if name.startswith(MODULE):
+        return f"kernel module {name[len(MODULE) :]}", "", None
+    register, bit, cpu = split(name)
     return TITLES.get((register, bit), f"bit {bit} of register {register:#x}"), "CPU", cpu
 
 
 def shown(rest: str, text: str) -> str:
     """Return what a bit with a name switches off."""
-    named = "/cpu" in rest and split(f"msr:{rest}")[:2] in TITLES
+    name = f"msr:{rest}"
+    named = not name.startswith(MODULE) and split(name)[:2] in TITLES
     return {"0": "enabled", "1": "disabled"}.get(text, text) if named else text
 
 
@@ -87,6 +88,7 @@ class Msr(Knob):
     """The bits."""
 
     prefix = "msr"
+    in_hardware = True
 
     def __init__(self, host: Host, settings: Sequence[Mapping[str, Any]], load: bool, allow_undocumented: bool) -> None:
         self.host = host
@@ -232,31 +234,20 @@ class Msr(Knob):
                 f"{missing} not loaded, so {'it is unknown which' if there else 'no'} registers can be reached. Set "
                 "load_module, or name them in a file in /etc/modules-load.d."
             )
+        self._refuse_locked(
+            f" {missing} not loaded, so it cannot be seen whether they hold what is asked already; 'modprobe -a "
+            f"{' '.join(names)}' loads what shows it."
+        )
         if not self.fs.read_only:
             raise BadRequest(f"{missing} loaded, yet /dev/cpu/{first_cpu(self.fs)} has no device of that name.")
         self._remarks.append(f"{missing} not loaded: what the registers hold is not known yet.")
         return False
 
-    def _refuse_locked(self) -> None:
+    def _refuse_locked(self, more: str = "") -> None:
         """Say before the first write what the kernel would answer to it with a bare EPERM."""
-        reason = self._lock()
+        reason = lockdown.why_read_only(self.fs)
         if reason:
-            raise BadRequest(f"Registers of this host can be read but not written: {reason}")
-
-    def _lock(self) -> str:
-        mode = self.fs.find(LOCKDOWN) or ""
-        if "[integrity]" in mode or "[confidentiality]" in mode:
-            return (
-                f"the kernel is locked down, as {LOCKDOWN} shows ({mode}); Secure Boot does that on most "
-                "distributions. Switch the prefetchers and boost in the BIOS, which has the same switches for the "
-                "whole machine; or boot without Secure Boot and without lockdown= on the kernel's command line."
-            )
-        if self.fs.find(ALLOW_WRITES) == "off":
-            return (
-                f"{ALLOW_WRITES} is off. Somebody set msr.allow_writes=off; write 'on' into that file, or remove the "
-                "boot parameter or the line in /etc/modprobe.d that sets it."
-            )
-        return ""
+            raise Unsupported(f"{lockdown.READ_ONLY}{reason}{more}")
 
     def _why(self, error: Refused, cpu: int) -> str:
         if error.errno == errno.EIO:
@@ -265,7 +256,9 @@ class Msr(Knob):
                 "that are reserved."
             )
         if error.errno in (errno.EPERM, errno.EACCES):
-            reason = self._lock() or "this needs root with CAP_SYS_RAWIO, which containers usually lack."
+            reason = (
+                lockdown.why_read_only(self.fs) or "this needs root with CAP_SYS_RAWIO, which containers usually lack."
+            )
             return f"{error} {_capital(reason)}"
         return str(error)
 

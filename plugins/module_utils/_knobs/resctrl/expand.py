@@ -11,7 +11,7 @@ domains that are not there, more groups than classes of service, more ways than 
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._kernel.resctrl import STEPS_PER_GBPS, address, split
+from ..._kernel.resctrl import HOME, STEPS_PER_GBPS, address, split
 from ..._notation import cpulist
 from ..._notation.masks import allocate, overlaps, parse_mask, ways_in
 from .request import L3_OPTIONS
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from .request import GroupRequest, Request
 
 PRESENT = "present"
-#: The value of a tasks_of address when no thread is anywhere else.
-ALL_THREADS = "all"
+#: The largest bandwidth limit, in the kernel's steps, of kernels that do not ask CPUID; they refuse the 4096 of Zen 5.
+#: Source: MAX_MBA_BW_AMD, which the change "x86/resctrl: Remove hard-coded memory bandwidth limit" took out in 6.9.
+BUILT_IN = 2048
 
 
 class Expansion:
@@ -54,7 +55,6 @@ class Expansion:
             if group.mode:
                 wanted[address(group.name, "mode")] = group.mode
         for group in [*self.groups, self.request.default]:
-            wanted.update({address(group.name, "tasks_of", unit): ALL_THREADS for unit in group.tasks_of})
             for name, cpus in group.monitors.items():
                 wanted[address(group.name, "mon", name)] = PRESENT
                 if cpus is not None:
@@ -62,6 +62,8 @@ class Expansion:
             wanted.update(self._throttle(group))
         for resource in self._l3_resources():
             wanted.update(self._l3(resource))
+        for name, value in self._shrunk_monitors().items():
+            wanted.setdefault(name, value)
         self._remark_overlaps({**self.found, **wanted})
         return wanted
 
@@ -88,9 +90,38 @@ class Expansion:
                     )
                 if cpu in holder:
                     raise BadRequest(
-                        f"{what}: CPU {cpu} belongs to the group {holder[cpu]}, whose CPUs this task does not give. "
-                        f"Give the cpus of {holder[cpu]} too, or remove that group."
+                        f"{what}: CPU {cpu} belongs to the group {holder[cpu]}, whose CPUs are not given here. "
+                        f"{self._way_out(holder[cpu])}"
                     )
+
+    def _way_out(self, holder: str) -> str:
+        """Return what to do about a group that holds CPUs which another one is to have."""
+        if holder in self.request.named():
+            return f"Give the cpus of {holder} too."
+        return (
+            f"Have the program that made {holder} leave that CPU out, or stop it and remove the group with 'rmdir "
+            f"{self.able.mount_point or HOME}/{holder}'. With purge set to all (cat_purge of the role cat), every "
+            "group that is not asked for is removed."
+        )
+
+    def _shrunk_monitors(self) -> Settings:
+        """Return the CPUs of monitors that their groups lose: a monitor has only CPUs of its group.
+
+        They are settings of this run too, so that undo gives them back, whosever they are.
+        """
+        given = {group.name: set(group.cpus) for group in self.groups if group.cpus is not None}
+        taken: set[int] = set().union(*given.values())
+        shrunk: Settings = {}
+        for name, value in self.found.items():
+            group, kind, key = split(name)
+            if kind != "mon" or not key.endswith("/cpus") or group in self.gone:
+                continue
+            before = cpulist.parse(value or "")
+            # The others are not named with CPUs, so that nobody takes any from them; the default group is open to all.
+            left = [cpu for cpu in before if (cpu in given[group] if group in given else cpu not in taken)]
+            if len(left) < len(before):
+                shrunk[name] = cpulist.render(left)
+        return shrunk
 
     def _check_closids(self) -> None:
         after = (self.there | {"default"}) - self.gone | self.request.named()
@@ -179,11 +210,8 @@ class Expansion:
     # Bandwidth
 
     def _throttle(self, group: GroupRequest) -> Settings:
+        """Return the limits asked for. The kernel itself makes a new group without any."""
         wanted: Settings = {}
-        if group.name not in self.there | {"default"}:
-            offered = {name: limit for name, limit in self.able.throttle_max.items() if self._offered(name)}
-            for resource, limit in offered.items():
-                wanted.update({address(group.name, resource, str(domain)): str(limit) for domain in self._ids()})
         for resource, table in group.throttle.items():
             what = f"Group {group.name}: {resource.lower()}"
             if not self.top.is_amd:
@@ -195,7 +223,7 @@ class Expansion:
         return wanted
 
     def _limit(self, resource: str, steps: int, what: str) -> str:
-        largest = self.able.throttle_max.get(resource) or self._untouched(resource)
+        largest = self._largest(resource)
         if largest is None:
             if steps < 0:
                 if not self.able.mount_point:
@@ -213,10 +241,18 @@ class Expansion:
             )
         return str(largest if steps < 0 else steps)
 
+    def _largest(self, resource: str) -> int | None:
+        """Return the value that means no limit: what CPUID says, or less where this kernel takes no more."""
+        told = self.able.throttle_max.get(resource)
+        shown = [int(value or 0) for name, value in self.found.items() if split(name)[1] == resource]
+        if told and shown and told > BUILT_IN >= max(shown):
+            return BUILT_IN
+        return told or self._untouched(resource)
+
     def _untouched(self, resource: str) -> int | None:
         """The limit of a default group that nobody limited: the same power of two in every domain, and a large one.
 
-        2048, 256 GB/s, is the least that any generation has; 128 everywhere is somebody's limit of 16 GB/s.
+        2048, which is 256 GB/s, is the least that any generation has; 128 everywhere is somebody's limit of 16 GB/s.
         """
         values = {int(value or 0) for name, value in self.found.items() if split(name)[:2] == ("default", resource)}
         largest = values.pop() if len(values) == 1 else 0

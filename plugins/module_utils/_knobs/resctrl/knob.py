@@ -2,40 +2,38 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The knob of resctrl: masks, bandwidth limits, CPUs, modes, threads and monitor groups; the mount is one of its own.
+"""The knob of resctrl: masks, bandwidth limits, CPUs, modes and monitor groups; mount and threads are of their own.
 
 Addresses: per control group ``resctrl:NAME``, ``resctrl:NAME/L3/ID`` (also L3CODE, L3DATA, MB and
 SMBA), ``resctrl:NAME/cpus``, ``resctrl:NAME/mode``, ``resctrl:NAME/tasks_of/UNIT``; per monitor group
-``resctrl:NAME/mon/MONITOR`` and ``resctrl:NAME/mon/MONITOR/cpus``. The root group is called default.
+``resctrl:NAME/mon/MONITOR`` and ``resctrl:NAME/mon/MONITOR/cpus``. Of a group that is removed, ``resctrl:NAME/tasks``
+and ``resctrl:NAME/mon/MONITOR/tasks`` are its threads. The root group is called default.
 Source: Documentation/filesystems/resctrl.rst and fs/resctrl of the Linux kernel.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 from ..._errors import Absent, BadRequest, Refused
 from ..._kernel import resctrl
-from ..._kernel.cgroups import threads_of
 from ..._kernel.resctrl import address, split
+from ..._notation import cpulist
 from ..._notation.masks import parse_mask
 from ..knob import L3_DOMAIN, Change, Knob
-from .expand import ALL_THREADS, PRESENT, Expansion
+from . import recorded, way_back
+from .expand import PRESENT, Expansion
+from .groups import FOREIGN, LABEL, TASKS, Groups
 from .mount import MOUNT, ResctrlMount
 from .request import parse
+from .threads import Threads, why_not
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from ..._host.host import Host
     from ..knob import Settings, Words
     from .request import Request
-
-#: Marks a group as made by us; the attribute lives and dies with the group.
-LABEL = "sovereign_epyc"
-
 
 TITLES = {
     "L3": "L3 share",
@@ -51,7 +49,15 @@ TITLES = {
 def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the mount and the groups as knobs; with ``from_plan`` the groups are those of the host's plan."""
     mount = ResctrlMount(host, options.get("mount", False), options.get("mount_options"))
-    return [mount, Resctrl(host, lambda: _request(host, options), mount.options)]
+    how = (host, lambda: _request(host, options), mount.options)
+    return [mount, Resctrl(*how), Threads(*how)]
+
+
+def followers(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+    """Return the knob of threads alone where a request names units, which may start at any time."""
+    groups = [*(options.get("groups") or ()), options.get("default") or {}]
+    named = any(group.get("tasks_of") for group in groups)
+    return [Threads(host, lambda: _request(host, options), ())] if named else []
 
 
 def describe(rest: str) -> Words:
@@ -66,6 +72,8 @@ def describe(rest: str) -> Words:
         return f"threads of {key} in group {group}", "", None
     if kind == "mon":
         return f"monitor group {key} of group {group}", "", None
+    if kind == TASKS:
+        return f"threads of group {group}", "", None
     what = f"{TITLES.get(kind, kind)} of group {group}"
     return (what, L3_DOMAIN, int(key)) if key.isdecimal() else (what, "", None)
 
@@ -80,70 +88,50 @@ def _request(host: Host, options: Mapping[str, Any]) -> Request:
     return parse(groups, default, options.get("purge", "none"))
 
 
-class Resctrl(Knob):
-    """The groups below the mount."""
-
-    prefix = "resctrl"
+class Resctrl(Groups):
+    """The groups below the mount, but for the threads in them."""
 
     def __init__(self, host: Host, request: Callable[[], Request], mount_options: Sequence[str]) -> None:
-        """``request`` is called when the mapping is wanted: only then is resctrl mounted, with ``mount_options``."""
-        self.host = host
-        self.fs = host.fs
-        self.request = request
-        self.mount_options = mount_options
-        self.able = resctrl.Abilities()
-        self._remarks: list[str] = []
-        self._group_of_task: dict[int, str] = {}
-        self._removed: dict[str, tuple[set[int], str | None]] = {}
+        super().__init__(host, request, mount_options)
+        self._monitored: dict[str, dict[str, set[int]]] = {}
 
     # The protocol
 
     def owns(self, address: str) -> bool:
-        """All but the mount."""
-        return super().owns(address) and address != MOUNT
+        """All but the mount and the threads."""
+        return super().owns(address) and address != MOUNT and split(address)[1] != "tasks_of"
 
-    def parent(self, address: str) -> str | None:
-        """The group, or the monitor group, that holds a setting."""
-        group, kind, key = split(address)
-        if kind == "mon" and "/" in key:
-            return resctrl.address(group, "mon", key.partition("/")[0])
-        return resctrl.address(group) if kind else None
+    def kept(self, originals: Settings) -> dict[str, str]:
+        """Keep the masks of an L3 domain that is offline."""
+        found = self._read_all() if originals else {}
+        reasons = {name: way_back.offline(name, found) for name in originals}
+        return {name: reason for name, reason in reasons.items() if reason}
 
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Threads come and go: only whether all are in the group counts."""
-        if split(address)[1] == "tasks_of":
-            return (wanted == ALL_THREADS) == (found == ALL_THREADS)
-        return wanted == found
+    def void(self, originals: Settings) -> dict[str, str]:
+        """Return what ended with an earlier mount or with its group."""
+        return way_back.void(originals, self._read_all()) if originals else {}
 
-    def gone(self, address: str) -> str | None:
-        """A unit or process that does not run has no threads to ask about."""
-        dummy, kind, unit = split(address)
-        if kind == "tasks_of":
-            try:
-                threads_of(self.fs, unit)
-            except BadRequest as error:
-                return str(error)
-        return None
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold the flock on the mount point that the kernel's documentation asks of all who use resctrl."""
-        mount = resctrl.find_mount(self.fs)
-        if mount is None:
-            yield
-        else:
-            with self.fs.lock(mount[0]):
-                yield
+    def marked(self) -> list[str]:
+        """Return the groups that have our label."""
+        self._read_all()
+        names = self._groups()[1:] if self.able.mount_point else []
+        return [address(name) for name in names if self._is_ours(name)]
 
     def read(self, addresses: Iterable[str]) -> Settings:
         """Return the settings asked for; all None where resctrl is not mounted."""
         addresses = list(addresses)
         found = self._read_all()
-        for name in addresses:
-            group, kind, unit = split(name)
-            if kind == "tasks_of" and address(group) in found and not self.gone(name):
-                found[name] = self._threads_text(group, unit)
+        threads = [name for name in addresses if _are_tasks(name) and self.parent(name) in found]
+        found.update({name: self._tasks_text(name) for name in threads})
         return {name: found.get(name) for name in addresses}
+
+    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """A group is there or not, whoever made it; of threads that were in one, those that still live are."""
+        if not split(address)[1] or wanted is None or found is None:
+            return (wanted is None) == (found is None)
+        if _are_tasks(address):
+            return recorded.alive(self.fs, wanted) <= recorded.alive(self.fs, found)
+        return wanted == found
 
     def wanted(self) -> Settings:
         """Expand the request for this host, refusing what cannot be had here."""
@@ -151,12 +139,16 @@ class Resctrl(Knob):
         if self.able.mount_point is None:
             self.able.expect(tuple(self.mount_options))
         request = self.request()
-        expansion = Expansion(request, self.host.topology, self.able, found, self._gone(request, found))
+        gone = self._gone(request, found)
+        # Threads of these fall to the default group, so where they were is a setting of this run too.
+        holders = [name for name in found if split(name)[0] in gone and found[name] in (PRESENT, FOREIGN)]
+        found.update({f"{name}/{TASKS}": self._tasks_text(f"{name}/{TASKS}") for name in holders})
+        expansion = Expansion(request, self.host.topology, self.able, found, gone)
         wanted = expansion.wanted()
-        for name in wanted:
-            reason = self.gone(name)
+        for unit in (unit for group in request.every() for unit in group.tasks_of):
+            reason = why_not(self.host, unit)
             if reason:
-                raise BadRequest(reason)
+                raise BadRequest(reason)  # before the groups are made, which would be of no use
         self._remarks = expansion.remarks
         return wanted
 
@@ -167,111 +159,66 @@ class Resctrl(Knob):
             by_kind.setdefault(split(change.address)[1], []).append(change)
         for change in by_kind.get("", []):
             if change.after is None:
-                self._remove(split(change.address)[0])
+                self.fs.rmdir(self._path(split(change.address)[0]))
         modes = [change for change in by_kind.get("mode", []) if change.after]
         self._set_all("mode", [change for change in modes if change.after == "shareable"])
         for change in by_kind.get("", []):
             if change.after is not None:
-                self._make(split(change.address)[0])
+                self._make(split(change.address)[0], ours=change.after != FOREIGN)
         self._write_schemata(
             [change for kind, some in by_kind.items() if kind in resctrl.RESOURCES for change in some if change.after]
         )
         # The default group holds whatever CPUs the others do not; writing it smaller is refused, and never needed.
         cpus = [change for change in by_kind.get("cpus", []) if split(change.address)[0] != "default"]
-        self._set_all("cpus_list", [change for change in cpus if change.after is not None])
+        self._write_cpus([change for change in cpus if change.after is not None])
         self._set_all("mode", [change for change in modes if change.after != "shareable"])
+        # A monitor group takes threads of its own group only.
+        for change in by_kind.get(TASKS, []):
+            self._assign(self._path(split(change.address)[0]), recorded.alive(self.fs, change.after))
         self._write_monitors(by_kind.get("mon", []))
-        for change in by_kind.get("tasks_of", []):
-            self._move(change)
 
-    def remarks(self) -> list[str]:
-        """Return what was rounded, and where a share protects nothing."""
-        return self._remarks
-
-    # Reading
-
-    def _path(self, group: str, *more: str) -> str:
-        home = self.able.mount_point or resctrl.HOME
-        return "/".join((home, *(() if group == "default" else (group,)), *more))
-
-    def _groups(self) -> list[str]:
-        home = self._path("default")
-        return [
-            "default",
-            *(n for n in self.fs.names(home) if n not in resctrl.FIXED and self.fs.is_dir(f"{home}/{n}")),
-        ]
-
-    def _read_all(self) -> Settings:
-        """Return every group's settings, threads excepted; nothing where resctrl is not mounted."""
-        self.able = resctrl.abilities(self.fs, self.host.topology.flags)
-        found: Settings = {}
-        if self.able.mount_point is not None:
-            for name in self._groups():
-                found.update(self._read_group(name))
-        return found
-
-    def _read_group(self, name: str) -> Settings:
-        found: Settings = {address(name): PRESENT}
-        for resource, row in resctrl.parse_schemata(self.fs.find(self._path(name, "schemata")) or "").items():
-            found.update({address(name, resource, str(domain)): value for domain, value in row.items()})
-        found[address(name, "cpus")] = self.fs.find(self._path(name, "cpus_list"))
-        found[address(name, "mode")] = self.fs.find(self._path(name, "mode"))
-        for monitor in self.fs.names(self._path(name, "mon_groups")):
-            found[address(name, "mon", monitor)] = PRESENT
-            cpus = self.fs.find(self._path(name, "mon_groups", monitor, "cpus_list"))
-            found[address(name, "mon", monitor, "cpus")] = cpus
-        return found
-
-    def _threads_text(self, group: str, unit: str) -> str:
-        threads = threads_of(self.fs, unit)
-        inside = len(threads & self._tasks(group))
-        return ALL_THREADS if inside == len(threads) else f"{inside} of {len(threads)} threads"
-
-    def _tasks(self, group: str) -> set[int]:
-        return {int(line) for line in (self.fs.find(self._path(group, "tasks")) or "").split()}
+    def _tasks_text(self, name: str) -> str:
+        """Return the threads of a group or monitor group, by the address of these."""
+        group, kind, key = split(name)
+        more = ("mon_groups", key.partition("/")[0]) if kind == "mon" else ()
+        return recorded.text_of(self.fs, self._tasks(group, *more))
 
     def _gone(self, request: Request, found: Settings) -> set[str]:
         """Names of the groups to remove: those asked to be absent, and those that the purge covers."""
         gone = {group.name for group in request.groups if not group.present}
         for name in {split(name)[0] for name in found} - {"default"} - request.named():
-            ours = self.fs.read_label(self._path(name), LABEL) is not None
+            ours = found[address(name)] == PRESENT
             if request.purge == "all" or (request.purge == "own" and ours):
                 gone.add(name)
         return gone
 
     # Writing
 
-    def _tell(self, path: str, text: str) -> None:
-        """Write, and add the kernel's own words to a refusal."""
-        try:
-            self.fs.write(path, text)
-        except Refused as error:
-            raise Refused(f"{error} {self._kernel_says()}", error.errno, path) from None
+    def _write_cpus(self, changes: Iterable[Change]) -> None:
+        """Set the CPUs of groups. The kernel clears those of all monitors of such a group, which get them back.
 
-    def _kernel_says(self) -> str:
-        words = (self.fs.find(self._path("default", "info", "last_cmd_status")) or "").strip()
-        return f"The kernel says: {words}." if words and words != "ok" else "The kernel gives no reason."
-
-    def _set_all(self, file: str, changes: Iterable[Change]) -> None:
+        What they had is read before the first write, so that an undo of this run gives it back too.
+        """
         for change in changes:
-            self._tell(self._path(split(change.address)[0], file), f"{change.after}\n")
+            group = split(change.address)[0]
+            if group not in self._monitored:
+                there = self._monitors(group).items()
+                self._monitored[group] = {name: set(cpulist.parse(text or "")) for name, text in there}
+            self._set_all("cpus_list", [change])
+            for name, cpus in self._monitored[group].items():
+                left = cpus.intersection(cpulist.parse(change.after or ""))
+                path = self._path(group, "mon_groups", name)
+                if left and self.fs.is_dir(path):
+                    self._tell(f"{path}/cpus_list", f"{cpulist.render(left)}\n")
 
-    def _make(self, name: str) -> None:
+    def _make(self, name: str, ours: bool) -> None:
         path = self._path(name)
         try:
             self.fs.mkdir(path)
-        except Refused as error:
-            raise Refused(f"{error} {self._kernel_says()}", error.errno, path) from None
-        tasks, label = self._removed.pop(name, (set(), "made by sovereign.epyc"))
-        if label is not None:
-            self.fs.label(path, LABEL, label)
-        self._assign(name, tasks)
-
-    def _remove(self, name: str) -> None:
-        # Its threads fall to the default group; remembered with its owner, so that an undone removal is exact.
-        path = self._path(name)
-        self._removed[name] = (self._tasks(name), self.fs.read_label(path, LABEL))
-        self.fs.rmdir(path)
+        except (Absent, Refused) as error:
+            raise self._explained(error) from None
+        if ours:
+            self.fs.label(path, LABEL, "made by sovereign.epyc")
 
     def _write_schemata(self, changes: Sequence[Change]) -> None:
         """One write a group, which the kernel takes whole or not at all.
@@ -296,37 +243,21 @@ class Resctrl(Knob):
     def _write_monitors(self, changes: Iterable[Change]) -> None:
         for change in changes:
             group, dummy, rest = split(change.address)
-            name, cpus, dummy = rest.partition("/")
+            name, dummy, what = rest.partition("/")
             path = self._path(group, "mon_groups", name)
             if not self.fs.is_dir(self._path(group)):
                 continue  # Gone with the group that it belonged to.
-            if not cpus and change.after is None:
+            if not what and change.after is None:
                 self.fs.rmdir(path)
-            elif not cpus:
+            elif not what:
                 self.fs.mkdir(path)
+            elif what == TASKS:
+                self._assign(path, recorded.alive(self.fs, change.after))
             elif change.after is not None:
                 self._tell(f"{path}/cpus_list", f"{change.after}\n")
 
-    def _move(self, change: Change) -> None:
-        """Move every thread of a unit into the group; again until none is left, because threads start while we look."""
-        group, dummy, unit = split(change.address)
-        if change.after != ALL_THREADS:
-            # Only the run that moved them knows where they were; any other takes the group that threads are born in.
-            homes = {**dict.fromkeys(self._tasks(group), "default"), **self._group_of_task}
-            for task in () if self.gone(change.address) else threads_of(self.fs, unit) & homes.keys():
-                self._assign(homes[task], [task])
-            return
-        for name in self._groups():
-            self._group_of_task.update(dict.fromkeys(self._tasks(name), name))
-        for dummy_attempt in range(10):
-            left = threads_of(self.fs, unit) - self._tasks(group)
-            if not left:
-                return
-            self._assign(group, left)
 
-    def _assign(self, group: str, tasks: Iterable[int]) -> None:
-        for task in sorted(tasks):
-            try:
-                self._tell(self._path(group, "tasks"), f"{task}\n")
-            except Absent:
-                continue  # The thread has ended since it was listed.
+def _are_tasks(address: str) -> bool:
+    """Return whether an address is that of the threads that a group or a monitor group has."""
+    dummy, kind, key = split(address)
+    return kind == TASKS or (kind == "mon" and key.endswith(f"/{TASKS}"))

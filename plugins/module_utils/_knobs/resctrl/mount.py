@@ -9,9 +9,10 @@ Source: Documentation/filesystems/resctrl.rst and fs/resctrl/rdtgroup.c of the L
 
 from __future__ import annotations
 
-from ..._errors import BadRequest
+from ..._errors import BadRequest, Unsupported
 from ..._kernel import resctrl
 from ..knob import Knob
+from .way_back import void_mount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class ResctrlMount(Knob):
         """Refuse what this host or an existing mount does not allow."""
         top = self.host.topology
         if top.resctrl is None:
-            raise BadRequest(next(reason for reason in top.missing if reason.startswith("resctrl")))
+            raise Unsupported(next(reason for reason in top.missing if reason.startswith("resctrl")))
         if "mba_MBps" in self.options and top.is_amd:
             raise BadRequest(
                 "The mount option mba_mbps needs a linear bandwidth scale, which AMD does not have: the kernel "
@@ -73,6 +74,12 @@ class ResctrlMount(Knob):
                 "right, or leave mount_options out."
             )
         return {MOUNT: have}
+
+    def void(self, originals: Settings) -> dict[str, str]:
+        """A mount that is gone, or is another one now, is not ours to put back."""
+        found = self.read(originals)
+        reasons = {name: void_mount(original, found[name]) for name, original in originals.items()}
+        return {name: reason for name, reason in reasons.items() if reason}
 
     def write(self, changes: Sequence[Change]) -> None:
         """Mount, or unmount again when a run is undone."""

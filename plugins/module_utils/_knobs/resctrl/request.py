@@ -77,6 +77,10 @@ class Request:
         """Return the names of the groups that shall be there."""
         return {group.name for group in self.groups if group.present}
 
+    def every(self) -> list[GroupRequest]:
+        """Return the groups that shall be there, the default one too."""
+        return [*(group for group in self.groups if group.present), self.default]
+
 
 def parse(groups: Sequence[Mapping[str, Any]], default: Mapping[str, Any] | None, purge: str) -> Request:
     """Read module options. Raises BadRequest for what no host could satisfy."""
@@ -90,7 +94,7 @@ def parse(groups: Sequence[Mapping[str, Any]], default: Mapping[str, Any] | None
     present = [group for group in parsed if group.present]
     _refuse_shared({group.name: group.cpus or () for group in present}, "CPU", "groups")
     _refuse_shared({group.name: group.tasks_of for group in present}, "unit or process", "groups")
-    for group in [*present, request.default]:
+    for group in request.every():
         _refuse_shared({name: cpus or () for name, cpus in group.monitors.items()}, "CPU", "monitor groups")
     return request
 

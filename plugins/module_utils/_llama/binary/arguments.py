@@ -11,7 +11,7 @@ The table was read in the sources of August 2025 (with llama-cpp-python 0.3.16),
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from . import ik_llama
+from . import ik_llama, owned
 from .capabilities import IK, PINS_SINCE
 from .flags import SHORTEST_MOD, X, spelled
 from .wants import NGRAM, check, of_kinds, to_say
@@ -112,7 +112,14 @@ def arguments(wants: Mapping[str, Any], capabilities: Capabilities) -> list[str]
                 words += spelled(row, value, FLAGS, capabilities)
         else:
             words += spelled(want, _text(want, value), FLAGS, capabilities)
-    return [*words, *_speculation(kinds, capabilities), *wants.get("extra", [])]
+    extra = owned.checked(wants.get("extra", []), wants, FLAGS, capabilities)
+    return [*words, *_speculation(kinds, capabilities), *extra]
+
+
+def refuse_variables(variables: Mapping[str, str], wants: Mapping[str, Any], capabilities: Capabilities) -> None:
+    """Raise BadRequest for variables that say what an option does, as a flag of the user's own would be refused."""
+    table = ik_llama.FLAGS if capabilities.engine == IK else FLAGS
+    owned.refuse_variables(variables, wants, table, capabilities)
 
 
 def _text(want: str, value: Any) -> object:

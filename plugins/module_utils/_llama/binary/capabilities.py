@@ -30,6 +30,7 @@ BULLET = re.compile(r"^- ([\w+-]+)(?: \(default\))?:", re.MULTILINE)
 ALLOWED = re.compile(r"(?:allowed values: (?=\w)|types: (?=none, ))([\w-]+(?:, [\w-]+)*)")
 REMOVED = "has been removed"
 LIST = "comma-separated list"
+COMMENTS = "lines starting with a hash are treated as comments"
 
 #: Only ik_llama.cpp has this one, and any of its builds.
 ONLY_IK = "--smart-expert-reduction"
@@ -89,6 +90,8 @@ class Capabilities:
         self.options = options
         self.build = build
         self.openmp = openmp
+        #: The program and its own libraries: size and time of the last change of each. The caller finds them, too.
+        self.files: dict[str, list[int]] = {}
 
     @property
     def name(self) -> str:
@@ -106,6 +109,15 @@ class Capabilities:
         if self.engine != LLAMA or not self.works("--cpu-mask"):
             return False
         return (self.build or 0) >= PINS_SINCE or self.works(LATER_THAN_PINS)
+
+    @property
+    def knows_comments(self) -> bool:
+        """Return whether a line that begins with # is none of the keys in its key file; to older builds it is one."""
+        return COMMENTS in self.text("--api-key-file")
+
+    def text(self, flag: str) -> str:
+        """Return in one line what --help says of a flag; nothing where it is not there."""
+        return " ".join(self.options[flag].text.split()) if flag in self.options else ""
 
     def works(self, flag: str) -> bool:
         """Return whether a flag is there and not removed."""

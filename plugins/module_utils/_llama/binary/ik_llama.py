@@ -12,6 +12,7 @@ speculation within --spec-type and refuse the flags of before.
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from . import owned
 from .flags import SHORTEST_MOD, X, spelled
 from .wants import NGRAM, check, of_kinds, to_say
 
@@ -109,7 +110,8 @@ def arguments(wants: Mapping[str, Any], capabilities: Capabilities) -> list[str]
         else:
             words += spelled(want, value, FLAGS, capabilities)
     said = _stages(wants, kinds) if in_stages else _one_kind(kinds, capabilities)
-    return [*words, *said, *wants.get("extra", [])]
+    unshown = {want: ((flag,),) for want, (flag, dummy) in UNSHOWN.items()}
+    return [*words, *said, *owned.checked(wants.get("extra", []), wants, {**FLAGS, **unshown}, capabilities)]
 
 
 def _refuse(wants: Mapping[str, Any], capabilities: Capabilities) -> None:

@@ -7,6 +7,7 @@ this CPU can run it.
 
 None of it is guessed from a version. --help works on a binary that dies of an unknown instruction at the first token,
 and a server takes its arguments one after another, so that --version behind them ends it when all are accepted.
+Whatever is asked of it, it is asked behind the walls of its unit (sandbox.py).
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ import signal
 import time
 from contextlib import suppress
 
-from ..._errors import BadRequest, TuningError
-from ..._io.command import attempt, run
+from ..._errors import Absent, BadRequest
 from ..._models import blank
 from . import arguments as server_arguments
+from . import sandbox
 from .capabilities import parse
+from .log import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Sequence
 
     from .capabilities import Capabilities
+    from .sandbox import Running, Walls
 
 SECONDS = 60
 #: What the server looks up while it reads its arguments: a credential that only the unit has, and another process that
@@ -36,15 +38,20 @@ SECONDS = 60
 KEY_FILE, OTHER = "--api-key-file", "--rpc"
 DEVICE, LATER_DEVICE = ("--spec-draft-device", "--device-draft"), "RPC0"
 OPENMP = re.compile(r"\blib(?:g|i)?omp\d*\.so")
+#: Where ldd found a library, and those that belong to a server wherever they are; all others are the distribution's.
+LIBRARY = re.compile(r"=> (/\S.*) \(0x")
+OWN = re.compile(r"lib(?:llama|ggml|mtmd)")
+#: What a server loads by itself; a build with a library for each kind of CPU computes with one of them.
+BACKEND, CPU_BACKEND = re.compile(r"libggml-.*\.so"), re.compile(r"libggml-cpu.*\.so")
+SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 #: 132 is what a shell makes of the signal.
 ILLEGAL = (-signal.SIGILL, 128 + signal.SIGILL)
-#: The time and the level before a line of the log.
-STAMP = re.compile(r"^\d[\d.]* [A-Z] ")
 
 
-def capabilities(binary: str) -> Capabilities:
-    """Return what a binary can do. BadRequest when it is no server, or does not start."""
-    answers = {word: attempt([binary, word], SECONDS) for word in ("--help", "--version")}
+def capabilities(binary: str, walls: Walls) -> Capabilities:
+    """Return what a binary can do, and of which files it consists. BadRequest when it is no server, or cannot start."""
+    refuse_missing(binary)
+    answers = {word: sandbox.attempt(walls, [binary, word], SECONDS) for word in ("--help", "--version")}
     for word, done in answers.items():
         if done.code in ILLEGAL:
             raise _other_cpu(binary)
@@ -53,27 +60,49 @@ def capabilities(binary: str) -> Capabilities:
                 f"{binary} does not answer to {word}, exit code {done.code}: {sentence(done.out, done.err)}"
             )
     version = answers["--version"]
-    return parse(answers["--help"].out, version.err + version.out, binary, openmp(binary))
+    libraries = _ldd(binary, walls)
+    found = parse(answers["--help"].out, version.err + version.out, binary, bool(OPENMP.search(libraries)))
+    found.files = _identities(binary, libraries)
+    return found
 
 
-def openmp(binary: str) -> bool:
-    """Return whether its threads are those of OpenMP, which GOMP_CPU_AFFINITY binds; False where that is not known.
+def program_files(binary: str, walls: Walls) -> dict[str, list[int]]:
+    """Return the files that another program of llama.cpp consists of, as those of a server are told."""
+    refuse_missing(binary)
+    return _identities(binary, _ldd(binary, walls))
 
-    A build with a library for each kind of CPU loads one of them by itself, so those beside the binary count too.
+
+def refuse_missing(binary: str) -> None:
+    """Raise Absent when there is no such file, which a shell would say less clearly."""
+    if not os.path.isfile(binary):
+        raise Absent(f"there is no {binary}. Install it, or correct its path.")
+
+
+def _ldd(binary: str, walls: Walls) -> str:
+    """Return what ldd says of a binary and of the libraries beside it that compute. It says nothing of a static one.
+
+    ldd runs the loader that the program names, so that it is no safer than the program.
     """
+    return sandbox.attempt(walls, ["ldd", binary, *_beside(binary, CPU_BACKEND)], SECONDS).out
+
+
+def _beside(binary: str, pattern: re.Pattern[str]) -> list[str]:
     folder = os.path.dirname(os.path.realpath(binary))
-    with suppress(OSError):
-        beside = sorted(name for name in os.listdir(folder) if name.startswith("libggml-cpu") and ".so" in name)
-        for path in [binary, *(os.path.join(folder, name) for name in beside)]:
-            with suppress(TuningError):
-                if OPENMP.search(run(["ldd", path])):
-                    return True
-    return False
+    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if pattern.match(name)]
 
 
-def dry_run(binary: str, arguments: Sequence[str]) -> None:
+def _identities(binary: str, libraries: str) -> dict[str, list[int]]:
+    """Return by path the size and the time of the last change, in nanoseconds, of a program and its own libraries."""
+    linked = [os.path.realpath(path) for path in LIBRARY.findall(libraries)]
+    own = [path for path in linked if OWN.match(os.path.basename(path)) or not path.startswith(SYSTEM)]
+    paths = {os.path.realpath(path) for path in (binary, *own, *_beside(binary, BACKEND))}
+    found = {path: os.stat(path) for path in sorted(paths) if os.path.exists(path)}
+    return {path: [status.st_size, status.st_mtime_ns] for path, status in found.items()}
+
+
+def dry_run(binary: str, arguments: Sequence[str], walls: Walls) -> None:
     """Let the server read these arguments and end. BadRequest with its own words when it does not take them."""
-    done = attempt([binary, *without_the_unit(arguments), "--version"], SECONDS)
+    done = sandbox.attempt(walls, [binary, *without_the_unit(arguments), "--version"], SECONDS)
     if done.code in ILLEGAL:
         raise _other_cpu(binary)
     if done.code != 0:
@@ -81,17 +110,6 @@ def dry_run(binary: str, arguments: Sequence[str]) -> None:
             f"{binary} does not take its arguments, exit code {done.code}: {sentence(done.out, done.err)}",
             arguments=list(arguments),
         )
-
-
-def sentence(out: str, err: str) -> str:
-    """Return the line with which a server says why it stops, without the manual of the argument that follows."""
-    texts = (re.split(r"\n\s*usage:", f"\n{text}", maxsplit=1)[0] for text in (out, err))
-    lines = [STAMP.sub("", line.strip()) for text in texts for line in text.splitlines() if line.strip()]
-    for kind in ("^error", "error|invalid|failed|unknown", ""):
-        found = [line for line in lines if re.search(kind, line, re.IGNORECASE)]
-        if found:
-            return f"{found[-1].rstrip('.')}."
-    return "it says nothing."
 
 
 def without_the_unit(arguments: Sequence[str]) -> list[str]:
@@ -121,53 +139,41 @@ def _other_cpu(binary: str) -> BadRequest:
 # One real token
 
 
-def one_token(binary: str, capabilities: Capabilities) -> list[str]:
+def one_token(binary: str, capabilities: Capabilities, walls: Walls) -> list[str]:
     """Let the server compute a token with a model of nothing. BadRequest when this CPU cannot run it.
 
     What else goes wrong is no proof against the binary: it is returned as a remark.
     """
     # Imported here because most runs of the engine start no server.
     import socket
-    import subprocess
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    model, log = (os.memfd_create(name) for name in ("model", "log"))
-    try:
-        with open(model, "wb", closefd=False) as file:
+    with sandbox.room(walls) as folder:
+        model, log = (os.path.join(folder, name) for name in ("model", "log"))
+        with open(model, "wb") as file:
             file.write(blank.contents())
-        wants = {"model": f"/proc/self/fd/{model}", "host": "127.0.0.1", "port": port, "context": 256, "slots": 1}
+        # The server opens it anew by its descriptor, since it cannot enter the folder.
+        os.chmod(model, 0o644)
+        wants = {"model": "/proc/self/fd/0", "host": "127.0.0.1", "port": port, "context": 256, "slots": 1}
         arguments = server_arguments.arguments({**wants, "threads": 1, "threads_batch": 1}, capabilities)
-        # The engine runs on the host without Ansible too, so it has no run_command to call.
-        server = subprocess.Popen(  # pylint: disable=ansible-bad-function
-            [binary, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[model]
-        )
-        try:
+        with sandbox.running(walls, [binary, *arguments], SECONDS, model, log) as server:
             got = _wait_for_token(server, port)
-        finally:
-            if server.poll() is None:
-                server.kill()
-            code = server.wait()
-        if code in ILLEGAL:
+        if server.code in ILLEGAL:
             raise _other_cpu(binary)
         if got:
             return []
-        os.lseek(log, 0, os.SEEK_SET)
-        with open(log, encoding="utf-8", errors="replace", closefd=False) as file:
-            said = sentence("", file.read())
-        return [f"Whether {binary} runs on this CPU could not be tried: {said}"]
-    finally:
-        os.close(model)
-        os.close(log)
+        with open(log, encoding="utf-8", errors="replace") as said:
+            return [f"Whether {binary} runs on this CPU could not be tried: {sentence('', said.read())}"]
 
 
-def _wait_for_token(server: subprocess.Popen[bytes], port: int) -> bool:
+def _wait_for_token(server: Running, port: int) -> bool:
     """Ask until a token comes, the server ends, or the time is up."""
     import http.client
 
     end = time.monotonic() + SECONDS
-    while time.monotonic() < end and server.poll() is None:
+    while time.monotonic() < end and not server.ended():
         asked = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
         with suppress(OSError, http.client.HTTPException):
             asked.request(

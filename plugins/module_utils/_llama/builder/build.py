@@ -24,7 +24,7 @@ from ..._io.download import check_space
 from ..._io.kernelfs import KernelFS, hold
 from ..._notation import cpulist
 from ..._notation.sizes import bytes_of, whole
-from ..binary.probe import sentence
+from ..binary.log import sentence
 from .cmake import Cmake, is_on, rendered
 from .source import Archive, tree_in, unpack
 

@@ -110,20 +110,6 @@ def parse_metrics(text: str) -> dict[str, float]:
     return numbers
 
 
-def read_key(path: str) -> str:
-    """Return the first key of a file that holds one key per line, as the server reads it."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            keys = file.read().split()
-    except OSError as error:
-        raise TuningError(f"The key file {path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise TuningError(f"The key file {path} is not text; it must hold one key per line.") from None
-    if not keys:
-        raise TuningError(f"The key file {path} is empty; it must hold one key per line.")
-    return keys[0]
-
-
 def ask(url: str, path: str, timeout: float, key: str | None = None) -> Answer:
     """Send one GET request and return the answer."""
     connection, base = connect(url, timeout)

@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-import os
-
 from ..._errors import BadRequest
 from ..._kernel.hugepages import NODES, free_pages
 from ..._notation import cpulist
 from ..._notation.sizes import UNITS, about, pages_text, size_text
+from .names import staged_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,46 +20,13 @@ if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
     from ..._models.model import Model
     from .options import Options
-    from .service import Placement
+    from .service import Need, Placement
 
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 #: CPUs to which the kernel does not balance tasks: by boot parameter, and by cpuset partition.
 ISOLATED = ("/sys/devices/system/cpu/isolated", "/sys/fs/cgroup/cpuset.cpus.isolated")
 #: The largest page, in kB, that suits buffers of any size.
 LARGEST_POOL = 2048
-
-
-class Need:
-    """Bytes: weights with those of a draft, KV cache, compute buffers, and what is kept of earlier requests."""
-
-    __slots__ = ("checkpoints", "compute", "kv_cache", "prompt_cache", "weights")
-
-    def __init__(self, weights: int, kv_cache: int, compute: int, prompt_cache: int = 0, checkpoints: int = 0) -> None:
-        self.weights = weights
-        self.kv_cache = kv_cache
-        self.compute = compute
-        self.prompt_cache = prompt_cache
-        self.checkpoints = checkpoints
-
-    @property
-    def total(self) -> int:
-        """All of it."""
-        return self.weights + self.kv_cache + self.compute + self.prompt_cache + self.checkpoints
-
-    def in_words(self, held: int = 0) -> str:
-        """Return its parts for a sentence; ``held`` of the weights need no memory any more."""
-        parts = (
-            (self.weights - held, "weights"),
-            (self.kv_cache, "KV cache"),
-            (self.compute, "compute buffers"),
-            (self.prompt_cache, "prompt cache"),
-            (self.checkpoints, "checkpoints"),
-        )
-        return ", ".join(f"{about(size)} {name}" for size, name in parts if size or name == "weights")
-
-    def to_dict(self) -> dict[str, int]:
-        """Return plain data."""
-        return {**{key: getattr(self, key) for key in sorted(self.__slots__)}, "total": self.total}
 
 
 class FreeMemory:
@@ -145,16 +111,6 @@ def _hugetlbfs_kb(fs: KernelFS, path: str, default_kb: int) -> int | None:
         kb = int(size[:-1]) * units[size[-1]] if size[-1:] in units and size[:-1].isdecimal() else default_kb
         found = (point, kb if kind == "hugetlbfs" else 0)
     return found[1] or None if found else None
-
-
-def staging_folder(options: Options) -> str:
-    """Return the folder on the hugetlbfs in which the files of an instance are."""
-    return f"{options.hugetlbfs.rstrip('/')}/llama-{options.name}"
-
-
-def staged_paths(options: Options, model: Model) -> list[str]:
-    """Return where the files of a model are once they are staged; the first is the one to pass to a server."""
-    return [f"{staging_folder(options)}/{os.path.basename(part.path)}" for part in model.parts]
 
 
 # Whether it fits

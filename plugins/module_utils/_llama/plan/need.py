@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ..._notation.sizes import UNITS
 from .kv_cache import Sizes, cache_of
-from .memory import Need
+from .service import Need
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

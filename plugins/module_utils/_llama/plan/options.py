@@ -13,6 +13,7 @@ import re
 
 from ..._errors import BadRequest
 from ..._notation.sizes import UNITS, bytes_of
+from . import settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,10 +107,11 @@ FIELDS = {
     "user": Field("str"),
     "extra_arguments": Field("list", ()),
     "extra_environment": Field("dict", {}),
+    "unit_settings": Field("dict", {}),
     "restart_seconds": Field("int", 2, low=0),
     "restart_limit": Field("int", 5, low=1),
-    "restart_limit_seconds": Field("int", 300, low=1),
-    "start_timeout": Field("int", 1800, low=1),
+    "restart_limit_seconds": Field("int", low=1),
+    "start_timeout": Field("int", low=1),
     "drain_timeout": Field("int", 60, low=0),
     "stop_timeout": Field("int", 5, low=1),
 }
@@ -199,6 +201,8 @@ def _required() -> list[str]:
 
 def _read(key: str, field: Field, value: object) -> Any:
     """Return a value in its type, or refuse it."""
+    if key == "unit_settings":
+        return settings.read(value)
     if field.type == "bool":
         if not isinstance(value, bool):
             raise BadRequest(f"{key} is '{value}'; say true or false.")

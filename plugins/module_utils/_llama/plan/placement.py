@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._host.topology import Topology
     from .draft import Drafting
-    from .memory import FreeMemory, Need
+    from .memory import FreeMemory
     from .options import Options
+    from .service import Need
 
     class Capabilities(Protocol):
         """What a plan must know of the binary."""

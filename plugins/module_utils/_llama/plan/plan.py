@@ -16,7 +16,7 @@ from ..._models.tensor_types import IK_TYPES
 from . import memory, seats
 from . import placement as placing
 from .draft import drafting
-from .names import key_path
+from .names import key_path, staged_paths
 from .need import need
 from .options import ENGINES, LOOPBACK
 from .service import Service
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._models.model import Model
     from .draft import Drafting
-    from .memory import FreeMemory, Need
+    from .memory import FreeMemory
     from .options import Options
     from .placement import Capabilities
-    from .service import Placement
+    from .service import Need, Placement
 
 
 #: glibc's tunables for huge pages, and the percentage of the weights that verify expects in them.
@@ -168,7 +168,7 @@ def _memory_wants(
         )
     if staged:
         for key, model in zip(("model", "draft_model"), staged):
-            wants[key] = memory.staged_paths(options, model)[0]
+            wants[key] = staged_paths(options, model)[0]
     if staged or placement.policy == "distribute":
         wants["repack"] = False
         remarks.append(

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 from ..._notation import cpulist
-from . import memory
-from .names import unit_of
+from ..._notation.sizes import about
+from .names import staged_paths, unit_of
 from .pins import GOMP, STRICT
 
 TYPE_CHECKING = False
@@ -17,8 +17,40 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._models.model import Model
-    from .memory import Need
     from .options import Options
+
+
+class Need:
+    """Bytes: weights with those of a draft, KV cache, compute buffers, and what is kept of earlier requests."""
+
+    __slots__ = ("checkpoints", "compute", "kv_cache", "prompt_cache", "weights")
+
+    def __init__(self, weights: int, kv_cache: int, compute: int, prompt_cache: int = 0, checkpoints: int = 0) -> None:
+        self.weights = weights
+        self.kv_cache = kv_cache
+        self.compute = compute
+        self.prompt_cache = prompt_cache
+        self.checkpoints = checkpoints
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.kv_cache + self.compute + self.prompt_cache + self.checkpoints
+
+    def in_words(self, held: int = 0) -> str:
+        """Return its parts for a sentence; ``held`` of the weights need no memory any more."""
+        parts = (
+            (self.weights - held, "weights"),
+            (self.kv_cache, "KV cache"),
+            (self.compute, "compute buffers"),
+            (self.prompt_cache, "prompt cache"),
+            (self.checkpoints, "checkpoints"),
+        )
+        return ", ".join(f"{about(size)} {name}" for size, name in parts if size or name == "weights")
+
+    def to_dict(self) -> dict[str, int]:
+        """Return plain data."""
+        return {**{key: getattr(self, key) for key in sorted(self.__slots__)}, "total": self.total}
 
 
 class Placement:
@@ -124,9 +156,7 @@ class Service:
         self.wants = wants
         self.rpc = rpc
         self.files = {part.path: [part.size, part.changed] for one in read for part in one.parts}
-        self.staged = {
-            part.path: path for one in staged for part, path in zip(one.parts, memory.staged_paths(options, one))
-        }
+        self.staged = {part.path: path for one in staged for part, path in zip(one.parts, staged_paths(options, one))}
         # A draft in another process is sent there, and a projector is read into memory.
         aside = (wants.get("projector"), wants.get("draft_model") if rpc else None)
         mapped = [] if staged or wants.get("load") != "mmap" else [one for one in read if one.path not in aside]

@@ -4,98 +4,47 @@
 
 """The unit files of a planned instance, as systemd reads them. Nothing is written here.
 
-Source: systemd.service(5), systemd.exec(5), systemd.resource-control(5), and systemd.syntax(7) for quoting.
+Source: systemd.service(5), systemd.exec(5), systemd.resource-control(5).
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 
 from ..._io.paths import COMMAND, SERVICE, UNIT_FOLDER
 from ..._notation import cpulist
-from ..plan.memory import staging_folder
-from ..plan.names import key_path
+from ..._notation.gguf_parts import parts_of
+from ..._notation.systemd import command, quote
+from ..plan import settings
+from ..plan.names import key_path, staging_folder
 from ..plan.options import LOOPBACK
 from ..plan.pins import GOMP, STRICT
+from . import timing, walls
 from .installed import HEAD, SECTION
+from .walls import HARDENING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..plan.options import Options
     from ..plan.service import Placement, Rpc, Service
 
 RPC_SERVER = "ggml-rpc-server"
-#: Folders that the sandbox hides or makes anew; a file in one of them is shown to the service all the same.
-HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
-#: Words that mean the same without quotes.
-PLAIN = re.compile(r"[][A-Za-z0-9_./:,=@+-]+\Z")
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-#: What every one of our services is denied. It keeps the calls by which threads choose their CPUs, and no others of
-#: @resources; /proc/meminfo must be there, where glibc reads the size of huge pages.
-HARDENING = (
-    "NoNewPrivileges=yes",
-    "CapabilityBoundingSet=",
-    "AmbientCapabilities=",
-    "ProtectSystem=strict",
-    "ProtectHome=tmpfs",
-    "PrivateTmp=yes",
-    "PrivateDevices=yes",
-    "DevicePolicy=closed",
-    "PrivateUsers=yes",
-    "PrivateIPC=yes",
-    "ProtectClock=yes",
-    "ProtectControlGroups=yes",
-    "ProtectHostname=yes",
-    "ProtectKernelLogs=yes",
-    "ProtectKernelModules=yes",
-    "ProtectKernelTunables=yes",
-    "ProtectProc=invisible",
-    "RestrictAddressFamilies=AF_INET AF_INET6",
-    "RestrictNamespaces=yes",
-    "RestrictRealtime=yes",
-    "RestrictSUIDSGID=yes",
-    "RemoveIPC=yes",
-    "LockPersonality=yes",
-    "MemoryDenyWriteExecute=yes",
-    "KeyringMode=private",
-    "UMask=0077",
-    "SystemCallArchitectures=native",
-    "SystemCallFilter=@system-service",
-    "SystemCallFilter=~@privileged @resources",
-    "SystemCallFilter=sched_setaffinity",
-    "SystemCallErrorNumber=EPERM",
-)
 
 
-def quote(word: str, variables: bool = True) -> str:
-    """Return a word as systemd gives it back unchanged; ``variables`` where it would put those of a service in."""
-    if PLAIN.match(word):
-        return word
-    text = ""
-    for char in word:
-        if char in '\\"':
-            text += f"\\{char}"
-        elif ord(char) < 32 or ord(char) == 127:
-            text += f"\\x{ord(char):02x}"
-        elif char == "%" or (char == "$" and variables):
-            text += char * 2
-        else:
-            text += char
-    return f'"{text}"'
+def unit_files(
+    service: Service, arguments: Sequence[str], programs: Mapping[str, list[int]] | None = None, keys: int | None = None
+) -> dict[str, str]:
+    """Return path -> text of all units of an instance; ``arguments`` are those of its server.
 
-
-def command(program: str, words: Iterable[str]) -> str:
-    """Return a command line; systemd puts no variables into the name of the program."""
-    return " ".join([quote(program, variables=False), *map(quote, words)])
-
-
-def unit_files(service: Service, arguments: Sequence[str]) -> dict[str, str]:
-    """Return path -> text of all units of an instance; ``arguments`` are those of its server."""
-    files = {f"{UNIT_FOLDER}/{service.unit}": _main(service, arguments)}
+    ``programs`` are the files of its programs, each with size and time of the last change, ``keys`` is the time of the
+    last change of its file of keys, both in nanoseconds: what was replaced since changes the text of the unit.
+    """
+    plan = plan_section(service, url_of(service.options), programs or {}, keys)
+    files = {f"{UNIT_FOLDER}/{service.unit}": f"{_main(service, arguments)}\n{plan}"}
     if service.rpc:
         files[f"{UNIT_FOLDER}/{service.rpc.unit}"] = _rpc(service, service.rpc)
     return files
@@ -107,75 +56,84 @@ def url_of(options: Options) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{options.port}"
 
 
+def rpc_binary(options: Options) -> str:
+    """Return the program that drafts for an instance on a CCD of its own."""
+    return str(options.rpc_binary or os.path.join(os.path.dirname(options.binary), RPC_SERVER))
+
+
 def _main(service: Service, arguments: Sequence[str]) -> str:
     options, rpc = service.options, service.rpc
-    after = ["network.target", SERVICE, *([rpc.unit] if rpc else [])]
-    read = sorted({os.path.dirname(path) for path in service.files})
-    mounts = [*read, *([options.hugetlbfs] if service.staged else [])]
+    start_timeout = timing.start_timeout(service)
+    paths = [*service.files, *map(os.path.realpath, service.files)]
+    mounts = [*sorted({os.path.dirname(path) for path in paths}), *([options.hugetlbfs] if service.staged else [])]
     unit = [
         f"Description=llama-server {service.name}",
-        f"After={' '.join(after)}",
+        *_after(options.host, SERVICE, *([rpc.unit] if rpc else [])),
         *([f"Requires={rpc.unit}"] if rpc else []),
         f"RequiresMountsFor={' '.join(quote(path, variables=False) for path in mounts)}",
-        *_limits(options),
+        *_limits(service),
+        *settings.lines(options.unit_settings, of_unit=True),
     ]
     key = key_path(service.name)
     drain = [*_llama("drain", url_of(options), "--timeout", options.drain_timeout)]
     drain += ["--key-file", key] if options.api_key_file else []
     run = [
         "Type=exec",
-        *_user(options),
+        *walls.user(options),
         *([f"LoadCredential=api-key:{options.api_key_file.replace('%', '%%')}"] if options.api_key_file else []),
-        # What the plus sign precedes runs as root and outside of the sandbox.
+        # What a plus sign precedes runs as root and outside of the sandbox.
         *(f"ExecStartPre=+{command(COMMAND, words)}" for words in _before(service)),
         f"ExecStart={command(options.binary, arguments)}",
-        f"ExecStartPost={command(COMMAND, _llama('await', url_of(options), '--timeout', options.start_timeout))}",
+        f"ExecStartPost={command(COMMAND, _llama('await', url_of(options), '--timeout', start_timeout))}",
         *_move_http_threads(service.placement),
-        f"ExecStop=-{command(COMMAND, drain)}",
+        # Behind the walls, systemd 252 shows no credential to a command that stops.
+        f"ExecStop=-{'+' if options.api_key_file else ''}{command(COMMAND, drain)}",
         # A server ends at once when it is idle, and with a request in flight only at the second signal, which is
         # systemd's own after these two.
         "ExecStop=-/bin/kill -TERM $MAINPID",
         f"ExecStop=-/usr/bin/timeout {options.stop_timeout} /usr/bin/tail -s 0.1 --pid=${{MAINPID}} -f /dev/null",
         # Each step of the start may take as long as the slowest. The limit of the stop holds for draining too.
-        f"TimeoutStartSec={options.start_timeout + 30}",
+        f"TimeoutStartSec={start_timeout + timing.MARGIN}",
         f"TimeoutStopSec={options.drain_timeout + options.stop_timeout}",
         *_restart(options),
         *_placement(service.placement),
         *(["LimitMEMLOCK=infinity"] if service.wants["load"] == "mlock" else []),
-        *_network(options.host),
+        *walls.network(options.host),
         *HARDENING,
-        *_shown([*read, os.path.dirname(options.binary)]),
+        *walls.shown([*service.files, options.binary]),
+        *settings.lines(options.unit_settings, of_unit=False),
     ]
-    return f"{_text(unit, run, ['WantedBy=multi-user.target'])}\n{plan_section(service, url_of(options))}"
+    return _text(unit, run, ["WantedBy=multi-user.target"])
 
 
 def _rpc(service: Service, rpc: Rpc) -> str:
     options = service.options
-    binary = options.rpc_binary or os.path.join(os.path.dirname(options.binary), RPC_SERVER)
+    binary = rpc_binary(options)
     unit = [
         f"Description=Draft model of llama-server {service.name}",
-        f"After=network.target {SERVICE}",
+        *_after(LOOPBACK[0], SERVICE),
         f"PartOf={service.unit}",
-        *_limits(options),
+        *_limits(service),
     ]
     run = [
         "Type=exec",
-        *_user(options),
+        *walls.user(options),
         f"ExecStart={command(binary, rpc.arguments)}",
         f"TimeoutStopSec={options.stop_timeout}",
         *_restart(options),
         *_placement(rpc.placement),
-        *_network(LOOPBACK[0]),
+        *walls.network(LOOPBACK[0]),
         *HARDENING,
-        *_shown([os.path.dirname(binary)]),
+        *walls.shown([binary]),
     ]
     return _text(unit, run, [])
 
 
-def plan_section(service: Service, url: str) -> str:
+def plan_section(service: Service, url: str, programs: Mapping[str, list[int]], keys: int | None) -> str:
     """Return the end of a unit's text: in one line, what the running instance can be held against.
 
-    The files are in it so that a model which is replaced under its name changes the unit, and is read anew.
+    What it loads once is in it, so that a program, a model or keys that are replaced under their name change the unit,
+    and are loaded anew.
     """
     rpc = service.rpc
     plan = {
@@ -187,6 +145,8 @@ def plan_section(service: Service, url: str) -> str:
         "expect": service.expect,
         "rpc": {"unit": rpc.unit, "expect": rpc.expect} if rpc else None,
         "files": service.files,
+        "programs": dict(programs),
+        "keys": keys,
         "mapped": service.mapped,
     }
     return f"{SECTION}{json.dumps(plan, sort_keys=True)}\n"
@@ -206,14 +166,21 @@ def _before(service: Service) -> list[list[str]]:
     """Return what brings the files to their nodes before they are read."""
     placement = service.placement
     nodes = cpulist.render(placement.nodes)
+    # Of a model in several files the first one stands for all.
+    files = [path for path in service.files if parts_of(path)[0] == path]
     if service.staged:
         policy = "interleave" if placement.policy == "interleave" else "bind"
         folder = staging_folder(service.options)
-        return [_llama("stage", path, folder, "--nodes", nodes, "--policy", policy) for path in service.staged]
+        return [
+            _llama("stage", path, folder, "--nodes", nodes, "--policy", policy)
+            for path in files
+            if path in service.staged
+        ]
     if service.wants["load"] != "mmap":
         return []
     policy = placement.policy if placement.policy in ("bind", "interleave") else "local"
-    return [_llama("place", path, "--policy", policy, "--nodes", nodes) for path in service.mapped]
+    whole = [path for path in service.mapped if parts_of(path)[0] == path]
+    return [_llama("place", path, "--policy", policy, "--nodes", nodes) for path in whole]
 
 
 def _move_http_threads(placement: Placement) -> list[str]:
@@ -223,16 +190,19 @@ def _move_http_threads(placement: Placement) -> list[str]:
     return [f"ExecStartPost=-+{quote(COMMAND)} llama home $MAINPID --cpus {cpulist.render(placement.http_cpus)}"]
 
 
-def _limits(options: Options) -> list[str]:
-    return [f"StartLimitIntervalSec={options.restart_limit_seconds}", f"StartLimitBurst={options.restart_limit}"]
+def _after(host: str, *units: str) -> list[str]:
+    """Return what comes before; an address beside the loopback is there only when the network is online."""
+    if host in LOOPBACK:
+        return [f"After={' '.join(('network.target', *units))}"]
+    return ["Wants=network-online.target", f"After={' '.join(('network-online.target', *units))}"]
+
+
+def _limits(service: Service) -> list[str]:
+    return [f"StartLimitIntervalSec={timing.interval(service)}", f"StartLimitBurst={service.options.restart_limit}"]
 
 
 def _restart(options: Options) -> list[str]:
     return ["Restart=on-failure", f"RestartSec={options.restart_seconds}", "OOMPolicy=stop"]
-
-
-def _user(options: Options) -> list[str]:
-    return [f"User={options.user}"] if options.user else ["DynamicUser=yes"]
 
 
 def _placement(placement: Placement) -> list[str]:
@@ -241,15 +211,4 @@ def _placement(placement: Placement) -> list[str]:
         lines.append(f"CPUAffinity={cpulist.render(placement.affinity)}")
     if placement.policy in ("bind", "interleave"):
         lines += [f"NUMAPolicy={placement.policy}", f"NUMAMask={cpulist.render(placement.nodes)}"]
-    lines += [f"Environment={quote(f'{key}={value}', variables=False)}" for key, value in placement.environment.items()]
-    return lines
-
-
-def _network(host: str) -> list[str]:
-    return ["IPAddressDeny=any", "IPAddressAllow=localhost"] if host in LOOPBACK else []
-
-
-def _shown(folders: Iterable[str]) -> list[str]:
-    """Show folders that the sandbox hides, read-only."""
-    hidden = [folder for folder in dict.fromkeys(folders) if f"{folder}/".startswith(tuple(f"{h}/" for h in HIDDEN))]
-    return [f"BindReadOnlyPaths={quote(folder, variables=False)}" for folder in hidden]
+    return [*lines, *walls.environment(placement.environment)]

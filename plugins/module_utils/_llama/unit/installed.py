@@ -15,12 +15,15 @@ from ..plan.names import unit_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
 #: systemd passes over sections whose names begin with X-.
 SECTION = "[X-Sovereign-Epyc]\nPlan="
-KEYS = frozenset(("name", "url", "key_file", "task", "speculation", "expect", "rpc", "files", "mapped"))
+KEYS = frozenset(
+    ("name", "url", "key_file", "task", "speculation", "expect", "rpc", "files", "mapped", "programs", "keys")
+)
 
 
 def plan_of(text: str) -> dict[str, Any] | None:
@@ -31,6 +34,20 @@ def plan_of(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return plan if isinstance(plan, dict) and plan.keys() == KEYS else None
+
+
+def replaced(plan: Mapping[str, Any]) -> list[str]:
+    """Return the files of a plan that are not those any more which the running instance has loaded."""
+    keys = {plan["key_file"]: [None, plan["keys"]]} if plan["keys"] else {}
+    return [path for path, known in {**plan["programs"], **plan["files"], **keys}.items() if _differs(path, *known)]
+
+
+def _differs(path: str, size: int | None, changed: int) -> bool:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return True
+    return found.st_mtime_ns != changed or size not in (None, found.st_size)
 
 
 def installed_units(root: str = "/") -> dict[str, str]:

@@ -11,10 +11,11 @@ Addresses: ``llama:/FILE`` with the text of a unit file, and ``llama:UNIT/enable
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 
 from ..._io import textfile
-from ..._io.paths import UNIT_FOLDER
+from ..._io.paths import COMMAND, UNIT_FOLDER
 from ..._knobs.knob import Knob
 from ..._knobs.units import FOLDERS, WithUnits, state
 from ..plan.names import rpc_unit_of, unit_of
@@ -28,13 +29,19 @@ if TYPE_CHECKING:
 
 PREFIX = "llama"
 TARGET = "multi-user.target"
+#: Lines that do not concern a server that runs: they say how it is stopped, or how it is started the next time, and
+#: systemd follows them as soon as it has read them.
+LATER = re.compile(
+    rf"(?:Description|Documentation|After|Before|Wants|OnFailure|OnSuccess|Restart\w*|StartLimit\w+|TimeoutStartSec|"
+    rf"TimeoutStopSec|ExecStop|ExecStopPost|ExecStartPost={re.escape(COMMAND)} llama await .*)(?:=.*)?"
+)
 
 
 class UnitFiles(Knob):
     """The unit files of an instance, with their texts as values, so that a difference shows what changes."""
 
     prefix = PREFIX
-    remembered = False
+    remembered = recorded = False
     root = "/"
 
     def read(self, addresses: Iterable[str]) -> Settings:
@@ -83,8 +90,12 @@ class Instance(WithUnits, UnitFiles):
         return wanted
 
     def outdated(self, files: Sequence[Change]) -> list[str]:
-        """Return the units whose own file or drop-ins changed, those that others need first."""
-        changed = [change.address for change in files if change.after is not None or ".service.d/" in change.address]
+        """Return the units that run otherwise than their files and drop-ins say now, those that others need first."""
+        changed = [
+            change.address
+            for change in files
+            if ".service.d/" in change.address or (change.after is not None and restarts(change.before, change.after))
+        ]
         return [name for name in reversed(self.names) if any(name == _unit_of_file(address) for address in changed)]
 
     def remarks(self) -> list[str]:
@@ -101,6 +112,12 @@ class Instance(WithUnits, UnitFiles):
         return paths
 
 
+def restarts(before: str | None, after: str) -> bool:
+    """Return whether a unit whose text becomes another one must be started anew to run as it says."""
+    old, new = ([line for line in (text or "").splitlines() if not LATER.fullmatch(line)] for text in (before, after))
+    return old != new
+
+
 def _unit_of_file(address: str) -> str:
     """Return the unit that a file or a drop-in is of."""
     folder, dummy, file = address.rpartition("/")
@@ -110,7 +127,7 @@ def _unit_of_file(address: str) -> str:
 class Plans(Knob):
     """Changes nothing, and tells of all instances what was planned."""
 
-    remembered = False
+    remembered = recorded = False
 
     def __init__(self, services: Sequence[Service]) -> None:
         self.services = services

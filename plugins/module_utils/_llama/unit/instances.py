@@ -14,18 +14,25 @@ from contextlib import contextmanager
 
 from ..._errors import BadRequest, TuningError
 from ..._io import textfile
-from ..._io.paths import COMMAND
+from ..._io.paths import COMMAND, UNIT_FOLDER
 from ..._knobs.knob import Knob
 from ..._knobs.units import show
 from ..binary import arguments as server_arguments
 from ..binary import probe as server_probe
 from ..plan.names import unit_of
 from ..plan.options import Options
-from .files import unit_files
+from . import check, timing, walls
+from .files import rpc_binary, unit_files
 from .installed import installed_units, plan_of
-from .instance import Instance, Plans
+from .instance import Instance, Plans, restarts
 from .planned import held_by, plan_beside
-from .refusals import refuse_taken_port, refuse_what_two_have
+from .refusals import (
+    read_key_file,
+    refuse_taken_port,
+    refuse_unknown_user,
+    refuse_unreadable,
+    refuse_what_two_have,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,37 +51,71 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
     """
     options = []
     servers: dict[str, Capabilities] = {}
-    tried: dict[str, list[str]] = {}
     for raw in asked:
         with _named(raw.get("name")):
             one = Options.parse(raw)
+            refuse_unknown_user(one)
             options.append(one)
-            servers[one.binary] = servers.get(one.binary) or server_probe.capabilities(one.binary)
+            known = servers.get(one.binary)
+            servers[one.binary] = known or server_probe.capabilities(one.binary, walls.of_trial(one, []))
     refuse_what_two_have(options)
     if options and not host.fs.read_only and not os.path.exists(textfile.under(root, COMMAND)):
         raise BadRequest(
             f"There is no {COMMAND}, which their units call. Run the role base, or the module epyc_engine."
         )
     names = [one.name for one in options]
-    others = {name: text for name, text in installed_units(root).items() if name not in names}
-    gone = list(others) if purge else []
-    staying = [plan for plan in map(plan_of, others.values()) if plan and not purge]
+    installed = installed_units(root)
+    gone = [name for name in installed if purge and name not in names]
+    others = [plan_of(text) for name, text in installed.items() if name not in names and not purge]
+    staying = [plan for plan in others if plan]
     running = _running([*gone, *names])
     held = [one for name in running for one in held_by(host, unit_of(name))]
     services: list[Service] = []
     knobs: list[Knob] = [Instance(name, {}, root=root) for name in gone]
+    computed: dict[str, list[str]] = {}
     for one in options:
         with _named(one.name):
-            service = plan_beside(host, one, servers[one.binary], held, services, staying)
-            arguments = server_arguments.arguments(service.wants, servers[one.binary])
+            server = servers[one.binary]
+            service = plan_beside(host, one, server, held, services, staying)
             refuse_taken_port(one, [name for name in running if name in gone or name == one.name])
-            server_probe.dry_run(one.binary, arguments)
-            if one.binary not in tried:
-                tried[one.binary] = server_probe.one_token(one.binary, servers[one.binary])
-        service.remarks += tried[one.binary]
+            arguments = server_arguments.arguments(service.wants, server)
+            files = _files(service, server, arguments)
+            before, after = installed.get(one.name), files[f"{UNIT_FOLDER}/{service.unit}"]
+            if one.unit_settings and before != after:
+                check.refuse_settings(files)
+            if one.name not in running or restarts(before, after):
+                service.remarks += _tried(service, server, arguments, computed)
         services.append(service)
-        knobs.append(Instance(one.name, unit_files(service, arguments), service, root))
+        knobs.append(Instance(one.name, files, service, root))
     return [*knobs, Plans(services)]
+
+
+def _files(service: Service, server: Capabilities, arguments: Sequence[str]) -> dict[str, str]:
+    """Return the unit files of an instance; BadRequest for what of the user's own cannot be in them."""
+    options = service.options
+    server_arguments.refuse_variables(options.extra_environment, service.wants, server)
+    keys = read_key_file(options, server)
+    programs = dict(server.files)
+    if service.rpc:
+        programs.update(server_probe.program_files(rpc_binary(options), walls.of_trial(options, [rpc_binary(options)])))
+    service.remarks += timing.remarks(service)
+    return unit_files(service, arguments, programs, keys)
+
+
+def _tried(
+    service: Service, server: Capabilities, arguments: Sequence[str], computed: dict[str, list[str]]
+) -> list[str]:
+    """Try behind the walls of the unit what its start needs: its files, its arguments, and this CPU; return remarks.
+
+    BadRequest where one fails. Of each binary one token is enough, and what came of it is in ``computed``.
+    """
+    options = service.options
+    behind = walls.of_trial(options, service.files)
+    refuse_unreadable(options, list(service.files), service.staged, behind)
+    server_probe.dry_run(options.binary, arguments, behind)
+    if options.binary not in computed:
+        computed[options.binary] = server_probe.one_token(options.binary, server, behind)
+    return computed[options.binary]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from ..._models import model as gguf_model
 from ..._notation import cpulist
 from ..plan import memory as memory_plan
 from ..plan import plan
-from .refusals import refuse_one_file_in_two_places, refuse_unreadable
+from .refusals import refuse_one_file_in_two_places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,8 +52,6 @@ def plan_beside(
     for other in before:
         _reserve(free, other)
     service = plan.plan_service(options, host, server, model, draft, free, projector)
-    for path in service.files:
-        refuse_unreadable(options, path)
     others = [(other.name, other.expect, other.mapped) for other in before]
     for seat in [*others, *((other["name"], other["expect"], other["mapped"]) for other in staying)]:
         refuse_one_file_in_two_places((service.name, service.expect, service.mapped), seat)

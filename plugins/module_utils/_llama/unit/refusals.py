@@ -8,22 +8,35 @@ from __future__ import annotations
 
 import os
 import pwd
-import stat
 
 from ..._errors import BadRequest
 from ..._io import textfile
 from ..._io.paths import UNIT_FOLDER
+from ..binary import sandbox
+from ..hooks import keys
 from ..plan.names import unit_of
+from .reach import bar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
+    from ..binary.capabilities import Capabilities
+    from ..binary.sandbox import Walls
     from ..plan.options import Options
 
     #: The name of an instance, what is expected of its placement, and the files that it maps.
     Seat = tuple[str, Mapping[str, Any], Sequence[str]]
+
+#: How long opening files may take, of which a network may have some.
+SECONDS = 60
+#: By what cannot be done: what to do about it.
+WAYS = {
+    "entered": "Change its mode, as with 'chmod o+x', or name a user with the option user.",
+    "read": "Change its mode, as with 'chmod o+r', or name a user with the option user.",
+    "seen": "It lies in a folder that the unit does not have. Give the path that 'realpath' says, or move the file.",
+}
 
 
 def refuse_what_two_have(options: Sequence[Options]) -> None:
@@ -73,20 +86,47 @@ def _placed(expect: Mapping[str, Any]) -> str:
     return f"{'interleaved ' if expect['interleaved'] else ''}on nodes {expect['nodes']}"
 
 
-def refuse_unreadable(options: Options, path: str) -> None:
-    """Raise BadRequest where the server would not find out before it is started."""
+def refuse_unknown_user(options: Options) -> None:
+    if options.user:
+        _user(options.user)
+
+
+def refuse_unreadable(options: Options, paths: Sequence[str], staged: Collection[str], walls: Walls) -> None:
+    """Raise BadRequest where the server would find out only when it starts, after the one before was stopped.
+
+    The files are opened behind the walls of its unit, which is proof; why it fails, the modes on the way tell. Of a
+    file that is ``staged`` the unit reads a copy, which is not there yet and has the mode of the file.
+    """
     user = _user(options.user) if options.user else None
-    groups = os.getgrouplist(options.user, user.pw_gid) if user else []
-    for place, need, word in ((os.path.dirname(path), stat.S_IXOTH, "entered"), (path, stat.S_IROTH, "read")):
-        found = os.stat(place)
-        shift = 0
-        if user:
-            shift = 6 if found.st_uid == user.pw_uid else 3 if found.st_gid in groups else 0
-        if not found.st_mode >> shift & need:
-            who = f"user {options.user}" if user else "the user that systemd makes for it"
-            raise BadRequest(
-                f"{place} cannot be {word} by {who}. Change its mode, as with 'chmod o+rX', or name a user."
-            )
+    who = (user.pw_uid, os.getgrouplist(options.user, user.pw_gid)) if user else None
+    opened = [path for path in paths if path not in staged]
+    done = sandbox.attempt(walls, ["head", "--quiet", "--bytes=1", "--", *opened], SECONDS) if opened else None
+    words = done.err.strip() if done and done.code else ""
+    suspects = opened if words else []
+    for path in [*suspects, *staged]:
+        barred = bar(path, who, path in staged)
+        if barred:
+            name = f"user {options.user}" if user else "the user that systemd makes for it"
+            raise BadRequest(f"{barred[0]} cannot be {barred[1]} by {name}. {WAYS[barred[1]]}")
+    if words:
+        raise BadRequest(
+            f"The unit cannot read its model, though the modes of {' and '.join(opened[:2])} allow it: {words} Look at "
+            "lists of access (getfacl), at SELinux or AppArmor, and at unit_settings."
+        )
+
+
+def read_key_file(options: Options, server: Capabilities) -> int | None:
+    """Return when the file of keys changed, in nanoseconds; BadRequest when the server would not be closed by it."""
+    path = options.api_key_file
+    if not path:
+        return None
+    keys.read_keys(path)
+    if not server.knows_comments and keys.has_comments(path):
+        raise BadRequest(
+            f"The key file {path} has lines that begin with #, and {server.name} takes such a line for a key, which "
+            "anyone can guess. Take them out, or take a newer build."
+        )
+    return os.stat(path).st_mtime_ns
 
 
 def _user(name: str) -> pwd.struct_passwd:

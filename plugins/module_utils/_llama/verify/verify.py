@@ -9,6 +9,7 @@ The unit of an instance carries its plan; everything else is asked of the runnin
 
 from __future__ import annotations
 
+import os
 import time
 
 from ..._errors import TuningError
@@ -16,8 +17,9 @@ from ..._knobs.units import show
 from ..._verify.items import OK, UNASKED, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import Watch
 from ..hooks import http
-from ..plan.names import unit_of
-from ..unit.installed import installed_units, plan_of
+from ..hooks.keys import read_keys
+from ..plan.names import key_path, unit_of
+from ..unit.installed import installed_units, plan_of, replaced
 from . import trial as trials
 
 TYPE_CHECKING = False
@@ -65,10 +67,12 @@ def _instance(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item]
         proofs: dict[str, Mapping[str, Any] | str] = dict.fromkeys(units, trial.reason)
     else:
         watches = {one: _watch(host, unit, expect, clock) for one, (unit, expect) in units.items()}
-        trial = _tried(plan, clock)
+        trial = _tried(name, plan, clock)
         proofs = {one: _proof(watch, trial) for one, watch in watches.items()}
     places = [placement(one, proof) for one, proof in proofs.items()]
-    return [first, speculation(name, plan, trial), *places, speed(name, trial)], _facts(trial, proofs[name])
+    return [loaded(first, name, plan), speculation(name, plan, trial), *places, speed(name, trial)], _facts(
+        trial, proofs[name]
+    )
 
 
 def serving(name: str, plan: Plan) -> Item:
@@ -91,9 +95,29 @@ def serving(name: str, plan: Plan) -> Item:
     return _item("service", name, OK, f"{unit} is active and serves at {plan['url']}.", word)
 
 
-def _tried(plan: Plan, clock: Any) -> Trial:
+def loaded(item: Item, name: str, plan: Plan) -> Item:
+    """Return the item of a server that serves as wrong when a file that it was planned with is another one by now."""
+    other = replaced(plan) if item.verdict == OK else []
+    if not other:
+        return item
+    sentence = (
+        f"{other[0]} was replaced or removed since {unit_of(name)} was planned, which may still run with the old one."
+    )
+    sentence += f" {REPAIR}"
+    return _item("service", name, WRONG, sentence, item.found)
+
+
+def _key(name: str, plan: Plan) -> str | None:
+    """Return a key that the server has loaded: that of its credential, which may be another than in the file by now."""
+    if not plan["key_file"]:
+        return None
+    loaded = key_path(name)
+    return read_keys(loaded if os.path.exists(loaded) else plan["key_file"])[0]
+
+
+def _tried(name: str, plan: Plan, clock: Any) -> Trial:
     try:
-        key = http.read_key(plan["key_file"]) if plan["key_file"] else None
+        key = _key(name, plan)
         return trials.run(plan["url"], key, clock, plan["task"])
     except TuningError as error:
         return _failed(str(error))

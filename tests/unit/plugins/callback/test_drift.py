@@ -13,9 +13,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible import context
+
+from ansible_collections.sovereign.epyc.plugins.callback import drift
 
 ROOT = Path(__file__).parents[4]
 NOTHING = "- {name: Nothing, ansible.builtin.debug: {msg: nothing}}"
@@ -140,9 +144,78 @@ def test_all_formats_and_the_comparison(run: Run, tmp_path: Path) -> None:
     assert [one["what"] for one in second["gone"]] == ["Write"]
 
 
+#: Modules of the names that the plugin looks for, which answer what the play has them answer.
+STAND_IN = """\
+import json
+import sys
+print(json.dumps(json.load(open(sys.argv[1]))["answer"]))
+"""
+
+
+def stand_in(folder: Path, module: str) -> str:
+    (folder / "library").mkdir(exist_ok=True)
+    (folder / "library" / f"{module}.py").write_text(f"#!/usr/bin/python\n# WANT_JSON\n{STAND_IN}")
+    return f"- {{name: Look, {module}: {{answer: '{{{{ answers[inventory_hostname] }}}}'}}}}"
+
+
+def test_one_answer_that_cannot_be_read_is_told_of_its_host_and_ends_no_report(run: Run, tmp_path: Path) -> None:
+    answers = {
+        "bad": {"changed": False, "findings": [{"what": "x"}], "coverage": {}},
+        "good": {"changed": False, "findings": [], "coverage": {"msr": {"ok": 1}}},
+    }
+    tasks = stand_in(tmp_path, "epyc_drift")
+    code, output, report = run(tasks, "-e", json.dumps({"answers": answers}), hosts=("bad", "good"))
+    assert (code, [(row["name"], row["state"]) for row in report["hosts"]]) == (
+        2, [("bad", "unknown"), ("good", "clean")]
+    ), output  # fmt: skip
+    assert "the report cannot read what this task returned (Malformed: findings[0].addresses is None)" in output
+    assert "[1] ansible bad -i " in output and " -a 'sovereign-epyc check'" in output
+    assert "prefetchers      hosts: 1 ok, 1 unknown" in output, "it is not one that nobody asked"
+
+
+def test_a_check_that_cannot_be_read_is_told_of_its_host(run: Run, tmp_path: Path) -> None:
+    answers = {"one": {"changed": False, "holds": True, "coverage": [1]}}
+    tasks = stand_in(tmp_path, "epyc_last_run")
+    code, output, report = run(f"{tasks}\n{NOTHING}", "--check", "-e", json.dumps({"answers": answers}))
+    assert (code, report["hosts"][0]["state"]) == (2, "unknown"), output
+    assert "the report cannot read what this task returned" in output
+
+
+def test_a_report_that_cannot_be_made_is_no_clean_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(context, "CLIARGS", {"check": True})
+    monkeypatch.setattr(drift.CallbackModule, "get_option", lambda self, name: name in ("terminal", "exit_code"))
+    monkeypatch.setattr(drift._report_text, "render", lambda document, colour: {}["a bug"])
+    display = SimpleNamespace(error=lambda text, wrap_text: said.append(text), display=said.append, verbosity=0)
+    plugin = drift.CallbackModule(display=display)
+    with pytest.raises(SystemExit) as end:
+        plugin.v2_playbook_on_stats(SimpleNamespace(processed={}))
+    assert end.value.code == 1
+    assert said == [
+        "The drift report could not be made (KeyError: 'a bug'). This is a fault of the collection: please report it. "
+        "Nothing is known of the hosts."
+    ]
+
+
+def test_what_a_host_says_does_not_steer_the_terminal(run: Run, tmp_path: Path) -> None:
+    fail = '- {name: Fail, ansible.builtin.fail: {msg: "\\e[2J \\a so be it"}}'
+    page = tmp_path / "report.md"
+    code, output, dummy = run(fail, "--check", hosts=("web\u202ecod",), SOVEREIGN_EPYC_DRIFT_MARKDOWN=str(page))
+    assert code == 1
+    for text in (output, page.read_text(), (tmp_path / "report.json").read_text()):
+        assert {char for char in text if not char.isprintable()} == {"\n"}
+    assert "FAILED web\\u202ecod\n  Fail: " in output
+    assert "\\x1b[2J \\x07 so be it" in output
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
-    [("{", "cannot be read"), ("[]", "is no report"), ('{"kind": "sovereign.epyc.drift", "version": 9}', "version 9")],
+    [
+        ("{", "cannot be read"),
+        ("[]", "is no report"),
+        ('{"kind": "sovereign.epyc.drift", "version": 9}', "version 9"),
+        ('{"kind": "sovereign.epyc.drift", "version": 1}', "cannot be compared with: the report.generated is None"),
+    ],
 )
 def test_a_file_that_is_no_report_is_not_overwritten(run: Run, tmp_path: Path, content: str, complaint: str) -> None:
     (tmp_path / "other.json").write_text(content)

@@ -109,6 +109,14 @@ def test_a_reader_returns_facts(tree: hosts.Host, run: Run) -> None:
     assert found["changed"] is False
     assert found["ansible_facts"]["epyc"]["plan"]["cpus"]["draft"] == "1-3,5-7"
     assert found["ansible_facts"]["epyc"]["topology"]["sku"] == "9754"
+    assert (found["remarks"], found.get("warnings")) == ([], None)
+
+
+def test_what_a_reader_remarks_is_a_warning(tree: hosts.Host, run: Run) -> None:
+    tree.offline("5")
+    found = run(epyc_plan, draft={"ccds": 1})
+    assert [remark.partition(",")[0] for remark in found["remarks"]] == ["draft is without CPU 5"]
+    assert "draft is without CPU 5" in json.dumps(found["warnings"])
 
 
 def test_a_writer_returns_what_it_did(tree: hosts.Host, run: Run, tmp_path: Path) -> None:
@@ -139,12 +147,14 @@ def test_the_engine_is_installed_replaced_and_removed(
     package, command = tree.root / engine.PACKAGE.lstrip("/"), tree.root / engine.COMMAND.lstrip("/")
     command.parent.mkdir(parents=True)
     package.mkdir(parents=True)
-    monkeypatch.setattr(engine, "_sources", lambda: {f"{engine.PACKAGE}/_knob.py": "new", engine.COMMAND: "launch"})
+    monkeypatch.setattr(
+        engine, "_sources", lambda: {f"{engine.PACKAGE}/_knob.py": "new", engine.COMMAND: "#!/bin/sh\n"}
+    )
     monkeypatch.setattr(engine_units, "SERVICES", {})
     (package / "_of_an_older_version.py").write_text("")
     assert run(epyc_engine)["changed"] is True
     assert [path.name for path in package.iterdir()] == ["_knob.py"]
-    assert (command.read_text(), command.stat().st_mode & 0o777) == ("launch", 0o755)
+    assert (command.read_text(), command.stat().st_mode & 0o777) == ("#!/bin/sh\n", 0o755)
     assert run(epyc_engine)["changed"] is False
     (package / "_knob.py").write_text("edited")
     assert list(run(epyc_engine)["diff"]["after"]) == [f"engine:{engine.PACKAGE}/_knob.py"]
@@ -153,3 +163,64 @@ def test_the_engine_is_installed_replaced_and_removed(
     assert run(epyc_engine, state="absent")["changed"] is True
     assert not home.exists()
     assert not command.exists()
+
+
+@pytest.fixture
+def chosen(tree: hosts.Host, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+    """What the kernel shows of transparent huge pages: the word that was written is in brackets."""
+    path, real = "/sys/kernel/mm/transparent_hugepage/enabled", KernelFS.write
+
+    def write(fs: KernelFS, file: str, text: str) -> None:
+        if file == path:
+            tree.put(path, " ".join(f"[{one}]" if one == text else one for one in ("always", "madvise", "never")))
+        else:
+            real(fs, file, text)
+
+    tree.put(path, "[always] madvise never")
+    monkeypatch.setattr(KernelFS, "write", write)
+    return lambda: tree.fs.read(path)
+
+
+def test_what_a_request_asks_for_no_more_is_put_back(tree: hosts.Host, run: Run, chosen: Callable[[], str]) -> None:
+    run(sysfs_settings, thp="never", **ASKED)
+    assert "[never]" in chosen()
+    checked = run(sysfs_settings, check=True, **ASKED)
+    assert "[never]" in chosen()
+    done = run(sysfs_settings, **ASKED)
+    assert done["diff"] == checked["diff"]
+    assert done["diff"]["after"].pop("desired:sysfs/sysfs")
+    assert done["diff"]["after"] == {"sysfs:thp/enabled": "always"}
+    assert ("[always]" in chosen(), tree.fs.read(BALANCING)) == (True, "0")
+    assert run(sysfs_settings, **ASKED)["changed"] is False
+
+
+def test_what_another_request_still_asks_for_stays(tree: hosts.Host, run: Run, chosen: Callable[[], str]) -> None:
+    run(sysfs_settings, thp="never", label="one", **ASKED)
+    run(sysfs_settings, thp="never", persistent=True, label="two")
+    done = run(sysfs_settings, state="unasked", label="one")
+    assert done["diff"]["after"] == {"sysfs:numa_balancing": "1", "desired:sysfs/one": None}
+    assert "[never]" in chosen()
+    assert run(sysfs_settings, state="unasked", label="one")["changed"] is False
+
+
+def test_it_stays_where_that_is_asked_for(tree: hosts.Host, run: Run, chosen: Callable[[], str]) -> None:
+    run(sysfs_settings, thp="never", **ASKED)
+    assert run(sysfs_settings, undo_unasked=False, **ASKED)["diff"]["after"].keys() == {"desired:sysfs/sysfs"}
+    assert "[never]" in chosen()
+
+
+def test_what_was_asked_for_and_cannot_be_told_any_more_is_named(
+    tree: hosts.Host, run: Run, chosen: Callable[[], str]
+) -> None:
+    run(sysfs_settings, thp="never", **ASKED)
+    Store(str(tree.root)).save("desired.json", {"requests": {"sysfs/sysfs": {"thp": "sometimes"}}})
+    done = run(sysfs_settings, **ASKED)
+    (remark,) = done["remarks"]
+    assert remark.startswith("What sysfs/sysfs asked for until now cannot be told here any more")
+    assert "[never]" in chosen()
+
+
+def test_the_plan_tells_what_is_stored(tree: hosts.Host, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(epyc_plan)["stored"] == []
+    run(sysfs_settings, **ASKED)
+    assert run(epyc_plan)["stored"] == ["sysfs/sysfs"]

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,13 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import ENABLED
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, in_order
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 BALANCING = "/proc/sys/kernel/numa_balancing"
@@ -35,6 +41,7 @@ class Machine:
         self.tree.put(ENABLED, "")
         self.store = Store(str(root))
         self.capsys = capsys
+        Ledger(self.store, self.tree.fs).begin()
         self.ask(REQUESTS)
 
     def ask(self, requests: dict[str, Any]) -> None:
@@ -92,7 +99,13 @@ def test_a_check_names_the_reason_of_what_is_unknown(machine: Machine) -> None:
     machine.ask({"colour/colour": {}})
     code, page, _errors = machine.run("check")
     assert code == 2
-    assert "colour:: now unknown, at boot unknown: wanted nothing, found nothing; this version of the coll" in page
+    assert "colour: unknown: this version of the collection has no knob colour\n" in page
+    machine.ask({"msr/msr": {"settings": [{"cpus": "all", "dc_cfg": {"hardware_prefetch": "disabled"}}]}})
+    (line, counted) = machine.run("check")[1].splitlines()
+    assert line.startswith("prefetchers: not supported here: bit 13 of register 0xc0011022 (DC_CFG) is documented for")
+    assert counted == "1 settings checked, 1 not as configured"
+    machine.ask({})
+    assert machine.run("check")[1].startswith("stored requests: unknown: nothing is stored on this host: ")
 
 
 def test_a_check_writes_metrics_also_of_one_that_could_not_be_made(machine: Machine, tmp_path: Path) -> None:
@@ -102,7 +115,7 @@ def test_a_check_writes_metrics_also_of_one_that_could_not_be_made(machine: Mach
     (tmp_path / "var/lib/sovereign-epyc/desired.json").write_text("{")
     code, _page, errors = machine.run("check", "--textfile", str(file))
     assert (code, file.read_text().splitlines()[-1]) == (1, "sovereign_epyc_check_success 0")
-    assert "Move it away to start anew" in errors
+    assert "Move it away, and run site.yml" in errors
 
 
 def test_apply_show_and_restore(machine: Machine) -> None:
@@ -134,9 +147,99 @@ def test_a_request_that_fails_does_not_keep_the_others_from_being_made(machine: 
 def test_watch_makes_the_requests_for_interrupts_only_and_says_a_failure_once(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_cli.events, "moments", lambda: iter([None, None]))
+    pinned: list[tuple[int, ...]] = []
+    monkeypatch.setattr(_cli.events, "moments", lambda follows: iter([True, True]))
+    monkeypatch.setattr(_cli.events.os, "sched_setaffinity", lambda process, cpus: pinned.append((process, *cpus)))
     machine.ask({**REQUESTS, "irq/irq": {"cpus": "nowhere"}})
     code, page, errors = machine.run("watch")
     assert (code, page) == (0, "0 settings changed, 1 requests failed\n")
     assert errors.count("irq/irq: 'nowhere' names no CPUs") == 1
+    # Each look runs on the CPUs that the plan keeps for the system, however many interrupts there are.
+    assert pinned == [(0, 0, 4, 8, 12)] * 2
     assert machine.balancing() == "1"
+
+
+def test_what_was_edited_by_hand_fails_by_itself(machine: Machine) -> None:
+    """A traceback would keep all later layers from being set at boot."""
+    machine.ask({**REQUESTS, "hugepages/hugepages": {"pools": 5}, "cpufreq/cpufreq": {"settings": [None]}})
+    code, page, errors = machine.run("apply")
+    assert (code, page.splitlines()[-1]) == (1, "1 settings changed, 2 requests failed")
+    assert machine.balancing() == "0"
+    assert "hugepages/hugepages: the stored options {'pools': 5} cannot be used" in errors
+    assert "Traceback" not in errors
+
+
+def test_what_this_host_cannot_have_is_told_and_is_no_failure(machine: Machine) -> None:
+    """Else a kernel without resctrl, or a locked-down one, leaves the whole system degraded after every boot."""
+    machine.tree.put("/proc/filesystems", "nodev\tsysfs")
+    machine.ask({**REQUESTS, "resctrl/resctrl": {"mount": True}})
+    code, page, errors = machine.run("apply")
+    assert (code, page.splitlines()[-1]) == (0, "1 settings changed, 0 requests failed")
+    assert errors.startswith("resctrl/resctrl: resctrl is absent")
+
+
+def test_what_comes_late_at_boot_is_tried_again(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel module that is loaded after the service has begun."""
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            machine.tree.put(thp, "always [madvise] never")
+
+    thp = "/sys/kernel/mm/transparent_hugepage/enabled"
+    Path(machine.tree.root, thp.lstrip("/")).unlink(missing_ok=True)
+    machine.ask({**REQUESTS, "sysfs/a": {"thp": "madvise"}})
+    monkeypatch.setattr(_cli.time, "sleep", sleep)
+    assert machine.run("apply")[0] == 1
+    assert machine.run("apply", "--retry")[:2] == (0, "0 settings changed, 0 requests failed\n")
+    assert waits == [_cli.PAUSE] * 2
+    # What never comes does not hold up the boot for ever.
+    machine.ask({"colour/colour": {}})
+    assert machine.run("apply", "--retry")[0] == 1
+    assert len(waits) == 2 + _cli.RETRIES
+
+
+def test_requests_are_read_by_who_has_the_lock(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An undo that ran while this waited for the lock has forgotten them."""
+    lock = Store.lock
+
+    @contextmanager
+    def late(store: Store) -> Iterator[None]:
+        monkeypatch.setattr(Store, "lock", lock)
+        assert machine.run("restore")[0] == 0
+        with lock(store):
+            yield
+
+    monkeypatch.setattr(Store, "lock", late)
+    assert machine.run("apply")[:2] == (0, "0 settings changed, 0 requests failed\n")
+    assert machine.balancing() == "1"
+
+
+def test_smt_is_switched_before_all_that_is_about_cpus() -> None:
+    requests = {"sysfs/irq": {"workqueue_cpus": "0"}, "sysfs/numa": {"smt": "off"}, "irq/irq": {}}
+    assert [f"{name}/{label}" for name, label, dummy in in_order(requests)] == ["sysfs/numa", "sysfs/irq", "irq/irq"]
+
+
+def test_between_two_looks_only_threads_are_followed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Engine:
+        @staticmethod
+        def followers(host: Host, options: dict[str, Any]) -> list[Knob]:
+            asked.append(options)
+            return []
+
+    follows: list[bool] = []
+
+    def moments(names_units: Callable[[], bool]) -> Iterator[bool]:
+        follows.append(names_units())
+        yield False
+
+    group = {"groups": [{"name": "draft", "tasks_of": ["llama.service"]}]}
+    monkeypatch.setattr(KNOBS["resctrl"], "_load", lambda: Engine)
+    monkeypatch.setattr(_cli.events, "moments", moments)
+    for requests in ({**REQUESTS, "irq/irq": {"cpus": "nowhere"}}, {**REQUESTS, "resctrl/resctrl": group}):
+        machine.ask(requests)
+        assert machine.run("watch") == (0, "", "")
+    assert (follows, asked, machine.balancing()) == ([False, True], [group], "1")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import findings as drift_findings
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _observe
 
 SYSFS = "sovereign.epyc.sysfs_settings"
@@ -49,6 +50,23 @@ def test_a_change_of_what_is_stored() -> None:
     (one,), counts = _observe.of_check("Set it", "numa", SYSFS, result)
     assert (one["layer"], one["found"], one["wanted"]) == ("boot", "nothing", "stored")
     assert counts["boot"]["drift"] == 1
+
+
+def test_kernel_modules_that_registers_need_are_among_what_would_change() -> None:
+    after = {"msr:module/cpuid": "loaded", "msr:module/msr": "loaded"}
+    module = "sovereign.epyc.msr_bits"
+    findings, counts = _observe.of_check("Switch", "prefetch", module, change(dict.fromkeys(after), after))
+    assert [one["what"] for one in findings] == ["kernel module cpuid", "kernel module msr"]
+    assert counts["msr"]["drift"] == 2
+
+
+def test_what_cannot_be_read_is_unknown_in_the_layers_that_it_is_about() -> None:
+    (one,), counts = _observe.unreadable("Switch", "prefetch", "sovereign.epyc.msr_bits", ValueError("no number"))
+    assert (one["layer"], one["status"], one["repair"]) == ("msr", "unknown", "sovereign-epyc check")
+    assert "cannot read what this task returned (ValueError: no number)" in one["reason"]
+    assert counts == {"msr": {"ok": 0, "unsupported": 0, "unknown": 1, "drift": 0}}
+    dummy, counts = _observe.unreadable("Check", "", "sovereign.epyc.epyc_drift", ValueError("no number"))
+    assert counts == {layer: {"unknown": 1} for layer in drift_findings.LAYERS}, "it is about all of them"
 
 
 def test_a_service_is_of_the_next_boot_and_its_run_of_now() -> None:

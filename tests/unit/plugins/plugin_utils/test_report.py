@@ -6,8 +6,12 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report, _report_words
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plain, _report, _report_words, _shape
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import (
     BEFORE,
     NOW,
@@ -157,6 +161,83 @@ def test_the_command_names_inventory_and_hosts() -> None:
     assert _report.command("sovereign-epyc apply", ["b2"], []) == (
         "ansible b2 --become -m ansible.builtin.command -a 'sovereign-epyc apply'"
     )
+
+
+def test_a_name_that_turns_the_direction_of_writing_does_not_turn_the_command() -> None:
+    name = "web\u202egnp.1\n'\x07\U000e0001\u00a0"
+    command = _report.command("sovereign.epyc.site", [name], [])
+    assert command == ("ansible-playbook sovereign.epyc.site -l $'web\\u202egnp.1\\x0a\\'\\x07\\U000e0001\\u00a0'")
+    bash = ["env", "LC_ALL=C.UTF-8", "bash", "-c", f"printf %s {command.rpartition(' -l ')[2]}"]
+    assert subprocess.run(bash, stdout=subprocess.PIPE, check=True).stdout.decode() == name
+    byte = _plain.quoted(b"\xff".decode("utf-8", "surrogateescape"))
+    bash[-1] = f"printf %s {byte}"
+    assert subprocess.run(bash, stdout=subprocess.PIPE, check=True).stdout == b"\xff"
+
+
+FINDING, COVERAGE = answer("mask")[0][0], answer("mask")[1]
+
+
+@pytest.mark.parametrize(
+    ("findings", "coverage", "where"),
+    [
+        ([5], COVERAGE, "findings[0] is 5"),
+        ([{"what": "x"}], COVERAGE, "findings[0].addresses is None"),
+        ([FINDING, {**FINDING, "layer": "colour"}], COVERAGE, "findings[1].layer is 'colour'"),
+        ([{**FINDING, "status": "ok"}], COVERAGE, "findings[0].status is 'ok'"),
+        ([{**FINDING, "live": []}], COVERAGE, "findings[0].live is []"),
+        ([{**FINDING, "addresses": [1]}], COVERAGE, "findings[0].addresses is [1]"),
+        ([{**FINDING, "pending_reboot": "no"}], COVERAGE, "findings[0].pending_reboot is 'no'"),
+        ([{**FINDING, "since": "x"}], COVERAGE, "findings[0] has since"),
+        ([], [], "coverage is []"),
+        ([], {"colour": {}}, "coverage has 'colour'"),
+        ([], {"msr": 1}, "coverage.msr is 1"),
+        ([], {"msr": {"ok": "1"}}, "coverage.msr has 'ok': '1'"),
+        ([], {"msr": {"fine": 1}}, "coverage.msr has 'fine'"),
+        ([], {"msr": {"ok": -1}}, "coverage.msr has 'ok': -1"),
+    ],
+)
+def test_an_answer_of_another_shape_is_refused_and_leaves_nothing(findings: Any, coverage: Any, where: str) -> None:
+    gathering = gathered({"a": ("msr",)})
+    before = json.dumps(gathering.document(generated=NOW))
+    with pytest.raises(_shape.Malformed) as caught:
+        gathering.add("a", findings, coverage)
+    assert where in str(caught.value)
+    assert json.dumps(gathering.document(generated=NOW)) == before
+
+
+@pytest.mark.parametrize(
+    ("spoil", "where"),
+    [
+        ({"generated": 5}, "the report.generated is 5"),
+        ({"findings": None}, "findings is None"),
+        ({"findings": []}, "hosts[0].findings is not about"),
+        ({"findings": [{"id": 1}]}, "findings[0].layer is None"),
+        ({"hosts": [5]}, "hosts[0] is 5"),
+        ({"hosts": [{"name": "a", "findings": [1], "since": []}]}, "hosts[0].findings is not about"),
+        ({"hosts": [{"name": "a", "findings": [], "since": [], "last_known": [{}]}]}, "hosts[0].last_known[0].layer"),
+    ],
+)
+def test_a_report_that_somebody_changed_is_not_compared_with(spoil: dict[str, Any], where: str) -> None:
+    document = report({"a": ("mask",), "b": ("unreachable",)}, report({"b": ("msr",)}, generated=BEFORE))
+    _shape.report(document)
+    with pytest.raises(_shape.Malformed) as caught:
+        _shape.report({**document, **spoil})
+    assert where in str(caught.value)
+
+
+def test_a_layer_that_there_is_no_more_is_among_the_others() -> None:
+    first = report({"a": ("mask",)}, generated=BEFORE)
+    first["findings"][0]["layer"] = "colour"
+    _shape.report(first)
+    assert [one["layer"] for one in report({"a": ()}, first)["gone"]] == ["other"]
+    away = report({"a": ("unreachable",)}, first)
+    away["hosts"][0]["last_known"][0]["layer"] = "colour"
+    assert [one["layer"] for one in report({"a": ()}, away)["gone"]] == ["other"]
+
+
+def test_what_is_not_there_as_wanted_is_not_called_nothing() -> None:
+    finding = {**FINDING, "wanted": "nothing", "found": "nothing", "persistent": "drift", "at_boot": "1-3"}
+    assert _report_words.values(finding) == "is not there, as wanted, 1-3 after a boot"
 
 
 def test_counts_of_several_tasks_add_up() -> None:

@@ -191,6 +191,48 @@ def test_nothing_breaks_out() -> None:
         assert line.endswith("} 1")
 
 
+#: Colours, a bell, a new line, a byte that is no text, and what turns the direction of writing.
+OBEYED = "\x1b[31mred\x1b[0m \x07 \x9b2J\n\udcff \u202egnp.exe\u2066 \u200f \r\x08"
+
+
+@pytest.mark.parametrize("render", FORMATS)
+def test_nothing_is_obeyed(render: Callable[[_report.Document], str]) -> None:
+    gathering = gathered({"a": ("mask",)})
+    gathering.fail(f"failed{OBEYED}", "failed", OBEYED, OBEYED)
+    finding = json.loads(gathering._texts[gathering.hosts["a"].findings[0]])
+    texts = dict.fromkeys(("what", "where", "found", "wanted", "reason", "request", "role"), OBEYED)
+    gathering.add(f"b{OBEYED}", [{**finding, **texts, "variables": [OBEYED]}], {"resctrl": {"drift": 1}})
+    page = render(gathering.document(generated=NOW, inventory=[OBEYED]))
+    assert {char for char in page if not char.isprintable()} == {"\n"}
+    page.encode()
+    if render is not _report_metrics.render:
+        assert "gnp.exe" in page, "it is not left out"
+    if render is _report_text.render:
+        assert "\\x1b[31mred\\x1b[0m \\x07 \\x9b2J\\n\\udcff \\u202egnp.exe\\u2066 \\u200f \\r\\x08" in page
+
+
+def test_a_host_that_could_not_be_looked_at_is_not_one_that_nobody_asked() -> None:
+    gathering = gathered({"a": (), "b": ("mask",), "c": ("unreachable",), "d": ("failed",)})
+    gathering.host("silent")
+    document = gathering.document(generated=NOW)
+    lines = _report_text.render(document).splitlines()
+    assert "  L3 partition     hosts: 1 ok, 1 drift, 3 not looked at" in lines
+    assert lines[-2] == "  Not asked for on any host that was looked at: frequencies, interrupts, other tasks."
+    page = Texts(_report_html.render(document))
+    marks = [attributes.get("title") for tag, attributes in page.tags if tag == "td"]
+    assert marks.count("not looked at") == 3 * len(document["layers"])
+    nobody = _report_text.render(report({"c": ("unreachable",)}))
+    assert "asked for" not in nobody
+
+
+def test_a_run_that_failed_on_its_way_tells_of_the_layers_before() -> None:
+    gathering = gathered({"a": ("failed",)})
+    gathering.add("a", [], {"sysfs": {"ok": 2}})
+    lines = _report_text.render(gathering.document(generated=NOW)).splitlines()
+    assert "  kernel settings  hosts: 1 ok" in lines
+    assert not any(line.startswith("  prefetchers") for line in lines)
+
+
 def test_html_needs_nothing_from_elsewhere() -> None:
     page = Texts(_report_html.render(report(FLEET)))
     outside = [a for tag, a in page.tags for name in ("src", "href") if a.get(name) and not a[name].startswith("#")]  # type: ignore[union-attr]

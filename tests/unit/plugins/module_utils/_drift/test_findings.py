@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import findings
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import verdict
@@ -55,7 +57,7 @@ def test_a_boot_service_that_is_off_is_one_finding_and_hides_none() -> None:
     assert (one.what, one.live, one.persistent) == ("transparent huge pages", "drift", "drift")
     assert (boot.layer, boot.live, boot.persistent) == ("boot", "ok", "drift")
     assert (boot.reason, boot.repair) == (
-        "2 settings will not be made again at boot",
+        f"{OFF}. Without it, 2 settings will not be made again at boot",
         "sovereign.epyc.site --tags base",
     )
     assert findings.coverage([fine, bad, kernel], OFF) == {
@@ -63,6 +65,24 @@ def test_a_boot_service_that_is_off_is_one_finding_and_hides_none() -> None:
         "cmdline": {"ok": 1, "unsupported": 0, "unknown": 0, "drift": 0},
         "boot": {"ok": 0, "unsupported": 0, "unknown": 0, "drift": 1},
     }
+
+
+@pytest.mark.parametrize(
+    ("one", "lost"),
+    [
+        (verdict("cmdline/cmdline", "cmdline:quiet", "", ""), 0),
+        (verdict("cmdline/cmdline", "cmdline:", None, None, live="unknown", persistent="unknown"), 0),
+        (verdict("irq/irq", "irq:irqbalance/service", "x", None, live="unknown", persistent="unknown"), 0),
+        (verdict("msr/msr", "msr:", None, None, live="unknown", persistent="unknown", supported=False), 0),
+        (verdict("irq/irq", "irq:", None, None, live="unknown", persistent="unknown"), 1),
+        (verdict("irq/irq", "irq:41/affinity", "0", None, live="unknown", persistent="unknown"), 1),
+        (verdict("sysfs/numa", "sysfs:numa_balancing", "0", "0", persistent="drift", reason=OFF), 1),
+    ],
+)
+def test_a_boot_service_that_is_off_is_drift_only_where_something_needs_it(one: Verdict, lost: int) -> None:
+    found = [finding.reason for finding in findings.findings([one], OFF) if finding.what == "boot service"]
+    assert found == [f"{OFF}. Without it, 1 setting will not be made again at boot"] * lost
+    assert findings.coverage([one], OFF)["boot"]["drift"] == lost
 
 
 def test_unknown_and_unsupported_are_told_apart_and_neither_is_fine() -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import ENABLED
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import COMMAND, ENABLED
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import FILES, Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 INTENT = {"housekeeping": {"cores": 1, "per": "node"}, "draft": {"ccds": 1, "l3": "8MiB"}}
@@ -28,8 +29,16 @@ def tree(tmp_path: Path) -> hosts.Host:
     host.put("/sys/devices/virtual/workqueue/cpumask_isolated", "0")
     host.put("/sys/devices/system/cpu/possible", "0-15")
     host.put(ENABLED, "")
-    Store(str(tmp_path)).save("desired.json", {"intent": INTENT, "requests": WORK})
+    store(host).save("desired.json", {"intent": INTENT, "requests": WORK})
     return host
+
+
+def store(tree: hosts.Host) -> Store:
+    """The store of a host on which a run has begun."""
+    tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
+    kept = Store(str(tree.root))
+    Ledger(kept, tree.fs).begin()
+    return kept
 
 
 def survey(tree: hosts.Host, **given: Any) -> surveys.Survey:
@@ -64,6 +73,21 @@ def test_another_intent_is_drift_of_its_own(tree: hosts.Host) -> None:
     assert intent.repair == "sovereign.epyc.site"
 
 
+def test_a_plan_that_shrank_says_why(tree: hosts.Host) -> None:
+    """All settings are as planned, and the plan is not what was asked for."""
+    store = Store(str(tree.root))
+    intent = {**INTENT, "draft": {"ccds": 1}}
+    store.save("desired.json", {**store.load("desired.json"), "intent": intent})
+    assert survey(tree).clean
+    tree.offline("5-7")
+    found = survey(tree)
+    assert not found.clean
+    (one,) = [one for one in found.findings() if one.addresses == ["plan:draft"]]
+    assert (one.what, one.wanted, one.found, one.at_boot) == ("CPUs of the role draft", "1-3,5-7", "1-3", "1-3,5-7")
+    assert (one.layer, one.status, one.repair) == ("sysfs", "drift", "chcpu --enable 5-7"), "no run brings them back"
+    assert one.reason.startswith("draft is without CPU 5-7, which is offline. Bring each back with ")
+
+
 def test_an_intent_that_makes_no_sense_is_not_supported(tree: hosts.Host) -> None:
     found = survey(tree, intent={"housekeeping": {"cores": "many"}})
     assert [(one.layer, one.status) for one in found.findings()] == [("sysfs", "unsupported"), ("boot", "drift")]
@@ -73,7 +97,10 @@ def test_a_boot_service_that_is_off(tree: hosts.Host) -> None:
     tree.drop(ENABLED)
     (one,) = survey(tree).findings()
     assert (one.layer, one.persistent, one.where) == ("boot", "drift", "sovereign-epyc.service")
-    assert one.reason == "2 settings will not be made again at boot"
+    assert one.reason == (
+        "sovereign-epyc.service is not enabled; the role sovereign.epyc.base installs it. Without it, 2 settings will "
+        "not be made again at boot"
+    )
 
 
 def test_faults_of_real_knobs_are_named_in_the_words_of_the_trade(tmp_path: Path) -> None:
@@ -104,7 +131,7 @@ def test_faults_of_real_knobs_are_named_in_the_words_of_the_trade(tmp_path: Path
         "hugepages/hugepages": {"pools": [{"pages": 8}]},
         "resctrl/resctrl": {"groups": [{"name": "draft", "l3": {"0-1": "fff0", "2-3": "f"}}], "mount": True},
     }
-    Store(str(tmp_path)).save("desired.json", {"intent": INTENT, "requests": requests})
+    store(host).save("desired.json", {"intent": INTENT, "requests": requests})
     found = [
         (one.what, one.where, one.found, one.wanted, one.variables, one.live, one.persistent)
         for one in survey(host).findings()
@@ -114,3 +141,22 @@ def test_faults_of_real_knobs_are_named_in_the_words_of_the_trade(tmp_path: Path
         ("L3 share of group draft", "L3 domain 2 (CCD 1)", "ff", "f", ["plan_draft"], "drift", "ok"),
         ("prefetcher l1_stride", "CPU 5", "enabled", "disabled", ["prefetch_draft"], "drift", "ok"),
     ]
+
+
+@pytest.mark.parametrize(("which", "repair"), [([0], "sovereign.epyc.site"), ([0, 1], "")])
+def test_a_damaged_ledger_shows_before_it_is_needed(tree: hosts.Host, which: list[int], repair: str) -> None:
+    for turn in which:
+        (tree.root / "var/lib/sovereign-epyc" / FILES[turn]).write_text("[]")
+    (one,) = survey(tree).findings()
+    assert (one.layer, one.what, one.status, one.repair) == (
+        "boot", "record of what was there before", "unknown", repair
+    )  # fmt: skip
+    assert "ledger.json is damaged" in one.reason
+
+
+def test_a_command_without_its_python_will_not_run_at_boot(tree: hosts.Host) -> None:
+    tree.put(COMMAND, f"#!{tree.root}/bin/sh\n")
+    assert survey(tree).boot.startswith(f"{COMMAND} needs {tree.root}/bin/sh, which is not on this host any more")
+    tree.put(COMMAND, "#!/bin/sh\n")
+    tree.put("/bin/sh", "")
+    assert survey(tree).clean

@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words as drift_words
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import verdict
 
 
 @pytest.mark.parametrize(
@@ -28,6 +31,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words
         ("msr:0xc0010015[25]/cpu0", ("boost", "CPU", 0)),
         ("msr:0xc0011029[4]/cpu0", ("bit 4 of register 0xc0011029", "CPU", 0)),
         ("msr:module/msr", ("kernel module msr", "", None)),
+        ("msr:module/cpuid", ("kernel module cpuid", "", None)),
         ("irq:41/affinity", ("CPUs", "interrupt", 41)),
         ("irq:default", ("CPUs of interrupts to come", "", None)),
         ("irq:irqbalance/service", ("service irqbalance", "", None)),
@@ -49,6 +53,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words
         ("prerequisites:/etc/x.conf", ("kernel modules to load at boot", "", "/etc/x.conf")),
         ("desired:intent", ("stored intent", "", None)),
         ("resctrl:", ("all settings", "", None)),
+        ("desired:", ("stored requests", "", None)),
         ("strange:thing", ("strange:thing", "", None)),
     ],
 )
@@ -65,6 +70,7 @@ def test_what_an_address_is(address: str, words: tuple[object, ...]) -> None:
         ("cpufreq:policy0/scaling_setspeed", "<unsupported>", "<unsupported>"),
         ("msr:0xc0000108[1]/cpu16", "1", "disabled"),
         ("msr:0xc0011029[4]/cpu0", "1", "1"),
+        ("msr:module/cpuid", "loaded", "loaded"),
         ("cmdline:quiet", "", "a flag without a value"),
         ("irq:irqbalance/banned_cpus", "", "''"),
         ("desired:sysfs/numa", '{"thp": "never"}', "stored"),
@@ -76,6 +82,26 @@ def test_what_an_address_is(address: str, words: tuple[object, ...]) -> None:
 )
 def test_what_a_value_means(address: str, text: str | None, words: str) -> None:
     assert drift_words.value(address, text) == words
+
+
+@pytest.mark.parametrize(
+    ("address", "changes", "line"),
+    [
+        ("sysfs:thp/enabled", {}, "sysfs:thp/enabled: now drift, at boot ok: wanted never, found nothing"),
+        ("sysfs:thp/enabled", {"live": "unknown", "reason": "why"}, "sysfs:thp/enabled: unknown: why"),
+        (
+            "cmdline:quiet",
+            {"persistent": "drift", "at_boot": "", "wanted": None, "live": "ok"},
+            "cmdline:quiet: now ok, at boot drift: wanted nothing, found nothing, '' after a boot",
+        ),
+        ("msr:", {"live": "unknown", "supported": False, "reason": "why"}, "prefetchers: not supported here: why"),
+        ("msr:", {"live": "unknown", "reason": "why"}, "prefetchers: unknown: why"),
+        ("desired:", {"live": "unknown", "reason": "why"}, "stored requests: unknown: why"),
+        ("colour:", {"live": "unknown", "reason": "why"}, "colour: unknown: why"),
+    ],
+)
+def test_a_line_names_no_address_without_a_place(address: str, changes: dict[str, Any], line: str) -> None:
+    assert drift_words.line(verdict("x/x", address, **{"wanted": "never", "found": None, **changes})) == line
 
 
 def test_places() -> None:

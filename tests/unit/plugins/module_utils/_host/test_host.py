@@ -48,6 +48,14 @@ def test_what_names_no_cpus_is_refused(tmp_path: Path, text: str, words: str) ->
         Host(hosts.small(tmp_path).fs, INTENT).cpus(text)
 
 
+def test_a_place_that_is_offline_as_a_whole_is_refused_as_that(tmp_path: Path) -> None:
+    host = hosts.small(tmp_path)
+    host.offline("8-15")
+    with pytest.raises(BadRequest, match=r"All CPUs of ccd1 are offline\."):
+        Host(host.fs).cpus("ccd1")
+    assert Host(host.fs).cpus("ccd0") == tuple(range(8))
+
+
 def test_an_offline_cpu_is_refused(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     host.put("/sys/devices/system/cpu/online", "0-4,6-15")

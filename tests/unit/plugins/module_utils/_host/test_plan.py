@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import Intent, Plan, plan
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import L3Domain, Topology
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.layout import L3Domain
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import Plan, plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.masks import ways_in
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
@@ -193,13 +195,78 @@ def test_a_node_without_cpus_needs_no_housekeeping(tmp_path: Path) -> None:
     assert planned(host.topology()).housekeeping == (0, 4, 8, 12)
 
 
+# CPUs that are offline
+
+
 def test_offline_cpus_are_in_no_role(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
-    host.put("/sys/devices/system/cpu/online", "0-4,6-15")
-    host.put("/sys/devices/system/cpu/cpu4/cache/index3/shared_cpu_list", "4,6-7")
+    host.offline("5")
     result = planned(host.topology(), **RECIPE)
     assert result.draft == (1, 2, 3, 6, 7)
     assert 5 not in (*result.housekeeping, *result.verify, *result.idle)
+
+
+#: What is offline, and of which role it is; the first line of what the role draft has.
+SHRUNK = [
+    ("9754", "16-23", {"draft": (range(16, 32), range(24, 32))}),
+    ("9754", "31", {"draft": (range(16, 32), range(16, 31))}),
+    ("9754", "40-47", {"verify": None}),
+    ("9754", "32-39", {"verify": None, "housekeeping": None}),
+    ("9654", "16-23", {"verify": None}),
+    ("9655", "8-11", {"draft": ([*range(8, 16), *range(104, 112)], [*range(12, 16), *range(104, 112)])}),
+]
+
+
+@pytest.mark.parametrize(("name", "cpus", "roles"), SHRUNK)
+def test_a_role_without_some_of_its_cpus_stays_where_it_is_and_says_so(
+    tmp_path: Path, name: str, cpus: str, roles: dict[str, Any]
+) -> None:
+    host = hosts.shape(tmp_path, name)
+    before = planned(host.topology(), **RECIPE)
+    host.offline(cpus)
+    top = host.topology()
+    result = planned(top, **RECIPE)
+    every_cpu_has_one_role(result, top)
+    assert set(result.draft) == set(before.draft) & set(top.online)
+    assert set(result.verify) <= set(before.verify)
+    assert result.meant.keys() == roles.keys()
+    for role, expected in roles.items():
+        assert result.meant[role] == getattr(before, role)
+        assert [remark for remark in result.remarks if remark.startswith(f"{role} is without CPU ")]
+        if expected:
+            assert (before.draft, result.draft) == tuple(tuple(part) for part in expected)
+    assert set(result.default.masks) == {domain.id for domain in top.l3}
+
+
+def test_a_ccd_that_is_offline_as_a_whole_holds_no_draft(tmp_path: Path) -> None:
+    host = hosts.shape(tmp_path, "9654")
+    host.offline("8-15")
+    assert planned(host.topology(), **RECIPE).draft == tuple(range(16, 24))
+
+
+def test_a_node_of_which_only_the_housekeeping_is_online_is_no_reason_to_plan_nothing(tmp_path: Path) -> None:
+    host = hosts.small(tmp_path)
+    host.offline("5-7")
+    result = planned(host.topology(), **RECIPE)
+    assert (result.housekeeping, result.draft) == ((0, 4, 8, 12), (1, 2, 3))
+
+
+def test_the_remark_says_how_to_get_a_cpu_back(tmp_path: Path) -> None:
+    host = hosts.small(tmp_path)
+    host.offline("13-14")
+    assert planned(host.topology(), **RECIPE).remarks == [
+        "verify is without CPU 13-14, which is offline. Bring each back with 'echo 1 "
+        ">/sys/devices/system/cpu/cpu13/online', unless somebody took it away for a reason."
+    ]
+
+
+def test_siblings_that_smt_takes_away_are_missed_by_nobody(tmp_path: Path) -> None:
+    host = hosts.shape(tmp_path, "9754 SMT")
+    host.offline("128-255")
+    host.put("/sys/devices/system/cpu/smt/control", "off")
+    result = planned(host.topology(), **RECIPE)
+    assert result.draft == tuple(range(16, 32))
+    assert (result.meant, result.remarks) == ({}, [])
 
 
 def test_the_default_group_may_keep_less_than_is_left(small: Topology) -> None:
@@ -256,6 +323,32 @@ def test_bandwidth_without_l3_allocation_is_named(tmp_path: Path) -> None:
     assert planned(host.topology()).cannot == {}
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "words"),
+    [
+        (
+            "/sys/kernel/security/lockdown",
+            "none [integrity] confidentiality",
+            "can be read but not written: the kernel is",
+        ),
+        ("/sys/module/msr/parameters/allow_writes", "off", "can be read but not written: /sys/module/msr"),
+    ],
+)
+def test_registers_that_nobody_can_write(tmp_path: Path, file: str, text: str, words: str) -> None:
+    host = hosts.small(tmp_path)
+    assert "prefetch" not in planned(host.topology()).cannot
+    host.put(file, text)
+    assert words in planned(host.topology()).cannot["prefetch"]
+
+
+def test_a_cpu_whose_prefetchers_have_no_register(tmp_path: Path) -> None:
+    host = hosts.small(tmp_path)
+    host.cpuid(0x80000021, 0, 0)
+    assert "Zen 3 and later have it." in planned(host.topology()).cannot["prefetch"]
+    host.drop("/dev/cpu/0/cpuid")
+    assert "prefetch" not in planned(host.topology()).cannot, "nobody knows yet"
+
+
 def no_l3(root: Path) -> Topology:
     host = hosts.small(root)
     host.drop("/sys/devices/system/cpu/cpu*/cache/index3/level")
@@ -294,6 +387,28 @@ def test_without_l3_nothing_can_be_placed(tmp_path: Path) -> None:
 )
 def test_the_plan_remarks(small: Topology, raw: dict[str, Any], words: str) -> None:
     assert [words in remark for remark in planned(small, **raw).remarks] == [True]
+
+
+@pytest.mark.parametrize(
+    ("shape", "nodes", "said"),
+    [
+        (
+            "9754",
+            16,
+            "housekeeping takes 16 of 128 cores, 12 percent, because the BIOS makes each L3 domain a NUMA node",
+        ),
+        ("9354", 8, "housekeeping takes 8 of 32 cores, 25 percent, because"),
+        ("two 7543", 16, "housekeeping takes 16 of 64 cores, 25 percent, because"),
+        ("9754 SMT", 16, "housekeeping takes 16 of 128 cores, 12 percent, because"),
+        ("9754", 4, ""),
+        ("two 7543", 8, ""),
+    ],
+)
+def test_a_core_of_each_l3_domain_is_remarked(tmp_path: Path, shape: str, nodes: int, said: str) -> None:
+    top = hosts.shape(tmp_path, shape, nodes=nodes).topology()
+    remarks = planned(top).remarks
+    assert [remark.startswith(said) for remark in remarks] == ([True] if said else [])
+    assert planned(top, housekeeping={"cores": 4, "per": "socket"}).remarks == []
 
 
 # Refusals

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import Intent, plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan_text import render
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
@@ -71,6 +72,18 @@ def test_remarks_and_reasons_stand_below(tmp_path: Path) -> None:
     assert any(line.startswith("Note: No core is kept") for line in lines)
     assert any(line.startswith("Missing: a kernel of its own") for line in lines)
     assert [line.split(": ")[0] for line in lines if "resctrl is absent" in line] == ["Cannot do 'cat' here"]
+
+
+def test_a_domain_that_is_offline_keeps_its_row(tmp_path: Path) -> None:
+    host = hosts.small(tmp_path)
+    host.offline("4-7,9")
+    lines = page(host, draft={"ccds": 1})
+    head = lines.index("node  CCD   L3  CPUs   who")
+    assert lines[head + 1 : head + 4] == [
+        "   0    0    0  0-3    housekeeping 0, draft 1-3",
+        "   1    0    -  4-7    offline 4-7",
+        "   2    1    2  8-11   housekeeping 8, verify 10-11, offline 9",
+    ]
 
 
 def test_what_is_unknown_is_a_dash(tmp_path: Path) -> None:

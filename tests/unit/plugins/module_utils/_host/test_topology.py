@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 GENOA = {"model": "AMD EPYC 9654 96-Core Processor", "number": 17, "l3_per_socket": 12, "l3_mib": 32}
@@ -71,6 +72,86 @@ def test_offline_cpus_are_named(tmp_path: Path) -> None:
     assert top.offline == (5,)
     assert top.l3[1].cpus == (4, 6, 7)
     assert any("CPUs 5" in item for item in top.missing)
+
+
+def numbers(top: Topology) -> dict[tuple[int, ...], tuple[int, int | None, int | None]]:
+    """CCD, node and socket of each L3 domain, by its CPUs."""
+    return {domain.present: (domain.ccd, domain.node, domain.socket) for domain in top.domains}
+
+
+#: A domain in the middle, the first of a CCD, two of one CCD, a whole node, single CPUs here and there; with SMT off.
+OFFLINE = {
+    "9754": ["16-23", "40-47", "16-31", "32-63", "5,16-23,77", "9-15"],
+    "9754 SMT": ["16-23,144-151", "128-255", "128-255,16-23", "3,131,200"],
+    "9654": ["24-31", "8-15,40-47", "88-95"],
+    "two 7543": ["4-7", "32-35", "28-31,60-63"],
+    "9655": ["8-15,104-111", "96-191,8-15"],
+    "small": ["4-7", "12-15", "5,9-11"],
+}
+
+
+@pytest.mark.parametrize(("name", "cpus"), [(name, cpus) for name, rows in OFFLINE.items() for cpus in rows])
+def test_nothing_is_numbered_anew_when_cpus_go_offline(tmp_path: Path, name: str, cpus: str) -> None:
+    host = hosts.shape(tmp_path, name)
+    before = host.topology()
+    host.offline(cpus)
+    if cpus.startswith(("128-", "96-")):
+        host.put("/sys/devices/system/cpu/smt/control", "off")
+    top = host.topology()
+    cores = len(before.cores)
+    first = {tuple(cpu for cpu in present if cpu < cores): where for present, where in numbers(before).items()}
+    assert numbers(top) == (first if top.smt == "off" else numbers(before))
+    assert "odd number" not in top.ccd_source
+    assert [domain for domain in top.domains if domain.cpus] == sorted(top.l3, key=lambda domain: domain.present)
+    assert [[domain.cpus for domain in ccd] for ccd in top.ccds] == [
+        [tuple(cpu for cpu in domain.cpus if cpu in top.online) for domain in ccd] for ccd in before.ccds
+    ]
+
+
+def test_die_ids_are_of_no_use_offline_and_the_numbers_stay(tmp_path: Path) -> None:
+    host = hosts.build(tmp_path)
+    for cpu in range(128):
+        host.put(f"/sys/devices/system/cpu/cpu{cpu}/topology/die_id", cpu // 16)
+    before = numbers(host.topology())
+    host.offline("40-47,64-79")
+    top = host.topology()
+    assert top.ccd_source == "the kernel's die_id"
+    assert numbers(top) == before
+
+
+def test_siblings_that_are_numbered_one_after_the_other(tmp_path: Path) -> None:
+    """As a virtual machine numbers them."""
+    host = hosts.small(tmp_path)
+    host.put("/sys/devices/system/cpu/smt/control", "on")
+    for cpu in range(16):
+        host.put(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", f"{cpu & 14}-{cpu | 1}")
+    host.offline("4-7")
+    top = host.topology()
+    assert top.present_cores == tuple((cpu, cpu + 1) for cpu in range(0, 16, 2))
+    assert [domain.present for domain in top.domains] == [(0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11), (12, 13, 14, 15)]
+    assert [[domain.id for domain in ccd] for ccd in top.ccds] == [[0, None], [2, 3]]
+
+
+def test_half_of_every_domain_offline_is_no_domain_offline(tmp_path: Path) -> None:
+    """Ids that follow on one another leave no room for domains in between."""
+    host = hosts.small(tmp_path)
+    host.offline("2-3,6-7,10-11,14-15")
+    top = host.topology()
+    assert [domain.present for domain in top.domains] == [(0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11), (12, 13, 14, 15)]
+
+
+@pytest.mark.parametrize("how", ["an odd number of threads", "siblings that fit no numbering"])
+def test_numbers_that_tell_nothing_are_not_guessed_at(tmp_path: Path, how: str) -> None:
+    host = hosts.small(tmp_path, smt=how.startswith("siblings"))
+    if how.startswith("siblings"):
+        host.put("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0,7")
+    else:
+        host.put("/sys/devices/system/cpu/smt/control", "on")
+        host.put("/sys/devices/system/cpu/present", "0-16")
+    host.offline("4-7" if how.startswith("an") else "4-6,20-23")
+    top = host.topology()
+    assert top.domains == top.l3
+    assert any("they are offline" in item for item in top.missing)
 
 
 def test_l3_domains_without_ids(tmp_path: Path) -> None:

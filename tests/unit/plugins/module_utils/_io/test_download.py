@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -168,3 +169,16 @@ def test_pauses_grow(tmp_path: Path) -> None:
         with pytest.raises(TuningError):
             download.run()
     assert pauses == [2, 4, 8, 16]
+
+
+@pytest.mark.parametrize("trick", ["symlink", "link"])
+def test_a_part_that_is_a_way_to_another_file_is_not_written(fetch: Fetcher, tmp_path: Path, trick: str) -> None:
+    victim = tmp_path / "shadow"
+    victim.write_bytes(b"root:x")
+    fetch.part.parent.mkdir()
+    if trick == "symlink":
+        fetch.part.symlink_to(victim)
+    else:
+        os.link(victim, fetch.part)
+    assert str(fetch.part) in fetch.refused()
+    assert victim.read_bytes() == b"root:x" and not fetch.path.exists()

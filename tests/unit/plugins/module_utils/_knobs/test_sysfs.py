@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import owners, sysfs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import differences
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change, Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 CONTROL = f"{sysfs.CPUS}/smt/control"
@@ -296,3 +298,19 @@ def test_tuned_is_named_while_it_runs(machine: Machine) -> None:
     plain.wanted()
     assert "TuneD runs here too (process 812, profile throughput-performance)" in plain.remarks()[0]
     assert owners.tuned(KernelFS(str(machine.tree.root / "elsewhere")), "anything") == []
+
+
+def test_what_interrupts_lose_with_smt_is_remembered_before(tmp_path: Path) -> None:
+    """The kernel sends one anywhere whose CPUs all go, and its own layer comes too late to know."""
+    tree = hosts.small(tmp_path, smt=True)
+    tree.put("/sys/devices/system/cpu/smt/control", "on")
+    tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
+    for number, cpus in {7: "0-31", 8: "17", 9: "16-18", 10: "0,17"}.items():
+        tree.put(f"/proc/irq/{number}/smp_affinity_list", cpus)
+    ledger = Ledger(Store(str(tmp_path)), tree.fs)
+    smt = sysfs.build(Host(tree.fs), {"smt": "off"})[0]
+    ledger.remember(smt, [Change("sysfs:smt/control", "on", "off")])
+    assert ledger.originals() == {
+        "sysfs:smt/control": "on", "irq:8/affinity": "17", "irq:9/affinity": "16-18"
+    }  # fmt: skip
+    assert smt.along([Change("sysfs:smt/control", "off", "on")]) == {}

@@ -49,6 +49,42 @@ def test_refusals(text: str, words: str) -> None:
         cpulist.parse(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [
+        ("all", range(16)),
+        ("ALL:1/2", range(0, 16, 2)),
+        ("1-15:1/2", range(1, 16, 2)),
+        ("12-N", range(12, 16)),
+        ("N", [15]),
+        ("1-10:8/12,8-15", range(1, 16)),
+        ("0-15:0/3", []),
+        ("9-15:2/5", [9, 10, 14, 15]),
+        ("0-1,5", [0, 1, 5]),
+        ("", []),
+    ],
+)
+def test_lists_of_boot_parameters(text: str, cpus: list[int]) -> None:
+    assert cpulist.parse_bitmap(text, 15) == tuple(cpus)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1:1/2", "is no range with a pattern"),
+        ("1-15:1", "is no range with a pattern"),
+        ("1-15:a/2", "is no range with a pattern"),
+        ("1-15:1/0", "at most all 0 CPUs"),
+        ("1-15:3/2", "at most all 2 CPUs"),
+        ("allof", "no CPU number"),
+        ("N-3", "backwards"),
+    ],
+)
+def test_refused_lists_of_boot_parameters(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        cpulist.parse_bitmap(text, 15)
+
+
 def test_rendering_is_the_shortest_form() -> None:
     assert cpulist.render([3, 1, 2, 7, 9, 8]) == "1-3,7-9"
 

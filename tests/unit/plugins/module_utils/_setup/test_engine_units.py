@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 from collections.abc import Callable
 from importlib.util import resolve_name
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,13 +52,17 @@ def addresses(outcome: Outcome) -> list[str]:
     return sorted(outcome.diff()["after"])
 
 
+#: It is started as systemd will start it.
+PROOF = "sovereign-epyc --help"
+
+
 def test_it_is_installed_and_a_second_run_asks_once(systemd: Systemd) -> None:
     done = run(systemd)
     asked = f"show {BOOT} {WATCH}"
-    assert systemd.asked() == [asked, f"enable {BOOT} {WATCH}", f"restart {WATCH}", asked]
+    assert systemd.asked() == [asked, PROOF, f"enable {BOOT} {WATCH}", f"restart {WATCH}", asked]
     assert systemd.active == {WATCH: "active"}, "the boot service waits for the next boot"
     assert (systemd.state(BOOT), systemd.state(WATCH)) == ("enabled", "enabled")
-    assert f"ExecStart={engine.COMMAND} apply\n" in systemd.file(BOOT).read_text()
+    assert f"ExecStart={engine.COMMAND} apply --retry\n" in systemd.file(BOOT).read_text()
     assert not systemd.file(TIMER).exists()
     assert addresses(done) == [
         f"engine:{UNIT_FOLDER}/{WATCH}",
@@ -99,7 +105,7 @@ def test_what_keeps_an_older_engine_or_unit_is_restarted(systemd: Systemd, monke
     systemd.asked()
     version(monkeypatch, "two")
     assert addresses(run(systemd, textfile=TEXTFILE)) == [f"engine:{MODULE}"]
-    assert systemd.asked()[1:-1] == [f"reset-failed {WATCH}", f"try-restart {WATCH}"]
+    assert systemd.asked()[1:-1] == [PROOF, f"reset-failed {WATCH}", f"try-restart {WATCH}"]
     systemd.file(WATCH).write_text("edited")
     systemd.file(BOOT).write_text("edited")
     systemd.reload()
@@ -153,8 +159,8 @@ def test_a_masked_unit_is_replaced_and_nothing_is_written_through_its_link(
     systemd.file(WATCH).symlink_to(device)
     modes = set()
 
-    def replace(path: str, text: str, mode: int, real: Callable[..., None] = textfiles.replace) -> None:
-        real(path, text, mode)
+    def replace(path: str, *rest: Any, real: Callable[..., None] = textfiles.replace, **more: Any) -> None:
+        real(path, *rest, **more)
         modes.add(os.stat(path).st_mode & 0o022)
 
     monkeypatch.setattr(engine.textfile, "replace", replace)
@@ -182,7 +188,7 @@ def test_a_file_that_anybody_may_write_is_repaired(systemd: Systemd) -> None:
 def test_a_file_of_somebody_else_is_taken_from_them(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
     run(systemd)
     owners = []
-    monkeypatch.setattr(os, "chown", lambda path, *ids: owners.append((path, *ids)))
+    monkeypatch.setattr(os, "chown", lambda path, *ids, **more: owners.append((path, *ids)))
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(TuningError, match="without effect"):
         run(systemd)
@@ -277,3 +283,37 @@ def test_nothing_on_the_host_needs_what_only_installs() -> None:
                 base = resolve_name("." * node.level + (node.module or ""), package)[len("x.") :]
                 wanted = {base} if base in modules else {f"{base}.{alias.name}".lstrip(".") for alias in node.names}
                 assert wanted <= modules.keys(), f"{name} imports {wanted - modules.keys()}, which is not installed"
+
+
+def test_a_command_that_does_not_run_is_not_left_there(systemd: Systemd) -> None:
+    """Else the service would end with 203/EXEC at the next boot, and all that was set would be gone."""
+    systemd.no_interpreter = True
+    with pytest.raises(TuningError, match=r"which .*python.* is to run, does not start: .*No such file"):
+        run(systemd)
+    assert not (systemd.root / engine.COMMAND.lstrip("/")).exists()
+    assert not any(call.startswith(("enable", "restart")) for call in systemd.asked())
+
+
+@pytest.mark.parametrize("is_the_usual", [True, False])
+def test_the_command_is_for_the_python_that_installs_it(
+    is_the_usual: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = tmp_path / "python3"
+    if is_the_usual:
+        usual.symlink_to(sys.executable)
+    monkeypatch.setattr(engine, "PYTHON", str(usual))
+    launcher = engine._sources()[engine.COMMAND]
+    assert launcher.splitlines()[0] == f"#!{usual if is_the_usual else sys.executable}"
+
+
+def test_the_command_is_not_taken_away_from_units_that_call_it(systemd: Systemd) -> None:
+    run(systemd)
+    unit = systemd.file("llama-chat.service")
+    unit.write_text(f"[Service]\nExecStartPre=+{engine.COMMAND} llama place\n")
+    before = files(systemd)
+    for check in (True, False):
+        with pytest.raises(BadRequest, match=r"llama-chat\.service calls .*epyc_restore_instances=true"):
+            run(systemd, present=False, check=check)
+    assert files(systemd) == before
+    unit.unlink()
+    assert run(systemd, present=False).changes

@@ -13,15 +13,23 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import COMMAND, ENABLED, ENGINE, UNIT_FOLDER
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import (
+    COMMAND,
+    ENABLED,
+    ENGINE,
+    SERVICE,
+    UNIT_FOLDER,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_run, prerequisites
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.last_run import (
     BOOTED,
     DIFFERS,
     DRIFTED,
+    FAILED,
     FILE,
     IDLE,
     MISSING,
@@ -42,18 +50,24 @@ class Systemd:
     """What systemctl and dpkg would say."""
 
     def __init__(self) -> None:
-        self.active = "active"
+        self.active = self.boot = "active"
         self.reload = "no"
+        self.restarted: list[str] = []
         self.missing: list[str] = []
 
     def show(self, names: list[str]) -> dict[str, dict[str, str]]:
-        return {name: {"Id": name, "ActiveState": self.active, "NeedDaemonReload": self.reload} for name in names}
+        states = {name: self.boot if name == SERVICE else self.active for name in names}
+        return {name: {"ActiveState": states[name], "NeedDaemonReload": self.reload} for name in names}
+
+    def run(self, verb: str, names: list[str]) -> None:
+        self.restarted += [f"{verb} {name}" for name in names]
 
 
 @pytest.fixture
 def systemd(monkeypatch: pytest.MonkeyPatch) -> Systemd:
     system = Systemd()
     monkeypatch.setattr(units, "show", system.show)
+    monkeypatch.setattr(units, "systemctl", system.run)
     monkeypatch.setattr(
         prerequisites, "missing", lambda packages, debian: [name for name in packages if name in system.missing]
     )
@@ -75,7 +89,9 @@ def tree(tmp_path: Path, systemd: Systemd) -> hosts.Host:
     for name in ("sovereign-epyc.service", WATCH):
         host.put(f"{UNIT_FOLDER}/{name}", "[Unit]")
     host.put(ENABLED, "")
+    host.put("/proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555")
     store = Store(str(tmp_path))
+    Ledger(store, host.fs).begin()
     store.save("desired.json", {"intent": {}, "requests": REQUESTS})
     assert last_run.remember(store, last_run.state(Host(host.fs), store, "asked"), INTENT, check=False)
     return host
@@ -165,6 +181,7 @@ CHANGES: dict[str, list[Callable[[hosts.Host, Systemd], None]]] = {
         lambda tree, systemd: setattr(systemd, "active", "activating"),
         lambda tree, systemd: setattr(systemd, "reload", "yes"),
     ],
+    FAILED: [lambda tree, systemd: setattr(systemd, "boot", "failed")],
 }
 
 
@@ -192,6 +209,14 @@ def test_what_was_wrong_already_when_the_run_ended_is_wrong_all_the_same(
     store = Store(str(tree.root))
     last_run.remember(store, last_run.state(Host(tree.fs), store, "asked"), INTENT, check=False)
     assert look(tree) == reason
+
+
+def test_a_boot_service_that_failed_is_run_again_when_all_is_set(systemd: Systemd) -> None:
+    """Else checklist and systemd would call the host bad until its next boot."""
+    assert not last_run.prove_boot_service()
+    systemd.boot = "failed"
+    assert last_run.prove_boot_service()
+    assert systemd.restarted == [f"restart {SERVICE}"]
 
 
 @pytest.mark.parametrize("boot", [False, True], ids=["now", "at boot"])
@@ -225,7 +250,6 @@ class Boot:
     def __init__(self, tree: hosts.Host) -> None:
         self.tree = tree
         self.store = Store(str(tree.root))
-        tree.put("/proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555")
         tree.put("/etc/default/grub", 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"')
         tree.put(grub.UPDATE, "played by boots.Boot")
         self.loader = boots.Boot(tree)

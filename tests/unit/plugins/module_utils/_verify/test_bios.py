@@ -98,6 +98,22 @@ def test_smt_that_the_kernel_turned_off_is_told_from_the_bios(host: hosts.Host) 
     assert "the BIOS has it on" in look(host, smt="off")["smt"].sentence
 
 
+@pytest.mark.parametrize(
+    ("active", "expected", "soon", "verdict"),
+    [("1", "off", "off", "pending"), ("1", "off", "on", "wrong"), ("1", "on", "off", "ok"), ("0", "off", "off", "ok")],
+)
+def test_smt_that_the_same_run_turns_off_is_no_complaint(
+    host: hosts.Host, active: str, expected: str, soon: str, verdict: str
+) -> None:
+    host.put(f"{CPU}/smt/active", active)
+    host.put(f"{CPU}/smt/control", "on")
+    items = bios.check(host.fs, host.topology(), {"smt": expected, "boost": "on"}, {"smt": soon})
+    (smt,) = [item for item in items if item.name == "smt"]
+    assert (smt.verdict, smt.clean) == (verdict, verdict != "wrong")
+    if verdict == "pending":
+        assert smt.sentence.endswith("smt/active is 1). Later in this run the kernel makes it off, as it should be.")
+
+
 def test_an_old_kernel_tells_nothing_of_smt(host: hosts.Host) -> None:
     host.drop(f"{CPU}/smt/*")
     assert look(host, smt="off")["smt"].verdict == "unknown"

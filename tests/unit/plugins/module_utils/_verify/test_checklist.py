@@ -103,7 +103,32 @@ def test_unknown_is_not_fine(tree: hosts.Host) -> None:
     ]
     item = check(tree, rows)["msr"]
     assert (item.verdict, item.clean) == ("unknown", False)
-    assert item.sentence.startswith("msr:0xc0000108[1]/cpu3 is unknown: CPU 3 is offline. Run site.yml")
+    assert item.sentence == "msr:0xc0000108[1]/cpu3 is unknown: CPU 3 is offline. Mend that, and look again."
+
+
+def test_what_a_host_cannot_have_comes_with_no_advice_that_cannot_help(tree: hosts.Host) -> None:
+    gone = verdict("msr:", None, None, live="unknown", persistent="unknown", supported=False, reason="Locked down.")
+    item = check(tree, [gone])["msr"]
+    assert (item.verdict, item.clean) == ("unsupported", False)
+    assert item.sentence == (
+        "Not supported here: Locked down. No command gives a host what it cannot have: change what the inventory asks "
+        "for."
+    )
+    assert checklist_items.render([item]).splitlines() == [
+        f"UNSUPPORTED prefetchers  {item.sentence}",
+        "1 items: 0 ok, 0 wrong, 0 unknown, 1 unsupported",
+    ]
+
+
+def test_the_worst_of_a_layer_is_what_it_is(tree: hosts.Host) -> None:
+    unread = verdict("sysfs:", None, None, live="unknown", persistent="unknown", reason="cannot be read")
+    never = verdict("sysfs:", None, None, live="unknown", persistent="unknown", supported=False, reason="no such CPU")
+    wrong = verdict("sysfs:thp/enabled", "never", "always")
+    for verdicts, expected in (([unread], "unknown"), ([unread, never], "unsupported"), ([never, wrong], "wrong")):
+        item = check(tree, verdicts)["sysfs"]
+        assert item.verdict == expected
+        assert ("Run site.yml again" in item.sentence) is (wrong in verdicts)
+        assert all(one.reason in item.sentence for one in verdicts)
 
 
 @pytest.mark.parametrize(("allowed", "expected"), [(False, "wrong"), (True, "pending")])
@@ -130,6 +155,7 @@ def test_only_a_boot_parameter_waits_for_a_reboot() -> None:
     ("parameter", "value", "shown", "expected"),
     [
         ("nohz_full", "1-3", "1-3", "ok"),
+        ("nohz_full", "1-15:1/2", "1,3,5,7,9,11,13,15", "ok"),
         ("nohz_full", "1-3", "1-2", "wrong"),
         ("nohz_full", "1-3", " (null)", "wrong"),
         ("nohz_full", "1-3", None, "wrong"),
@@ -164,7 +190,7 @@ def test_boot_service(
 ) -> None:
     for key, value in shown.items():
         monkeypatch.setitem(SHOW, key, value)
-    item = check(tree, [])["boot_service"]
+    item = check(tree, [verdict("sysfs:numa_balancing", "0", "0")])["boot_service"]
     assert (item.found, item.verdict) == (word, expected)
 
 
@@ -192,6 +218,15 @@ def test_a_host_without_systemd_is_unknown(tree: hosts.Host, monkeypatch: pytest
     monkeypatch.setattr(boot_service.command, "run", refuse)
     item = check(tree, [])["boot_service"]
     assert (item.verdict, item.sentence) == ("unknown", "'systemctl show' failed.")
+
+
+def test_a_role_without_some_of_its_cpus_is_wrong(tree: hosts.Host) -> None:
+    """Every setting is as planned then; drift says the same."""
+    assert "cpus" not in check(tree, [])
+    tree.offline("5-7")
+    item = check(tree, [])["cpus"]
+    assert (item.verdict, item.clean) == ("wrong", False)
+    assert item.sentence.startswith("verify is without CPU 5-7, which is offline. Bring each back with ")
 
 
 def threads(tree: hosts.Host, *where: tuple[str, int]) -> None:
@@ -248,3 +283,16 @@ def test_the_page_counts_and_shouts(tree: hosts.Host) -> None:
     assert page[0] == "ok       NUMA nodes per socket  It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains)."
     assert page[1].startswith("WRONG    SMT  ")
     assert page[-1] == "11 items: 2 ok, 2 wrong, 0 unknown, 7 unasked"
+
+
+def test_a_restored_host_needs_no_boot_service_and_may_wait_for_a_reboot(
+    tree: hosts.Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the reboot that ends an undo would call the host not clean."""
+    monkeypatch.setitem(SHOW, "LoadState", "not-found")
+    assert check(tree, [])["boot_service"].verdict == "unasked"
+    assert check(tree, [verdict("sysfs:numa_balancing", "0", "0")])["boot_service"].verdict == "wrong"
+    assert checklist.taken_back(tree.fs, []) == []
+    tree.put("/run/sovereign-epyc/waits-for-reboot", "isolcpus\nnohz_full")
+    asked = [verdict("cmdline:nohz_full", "1", "1")]
+    assert checklist.taken_back(tree.fs, asked) == ["cmdline:isolcpus was put back, which waits for a reboot"]

@@ -12,8 +12,11 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import bootloader, dropin, grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import knob as boot_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import (
     Boot,
@@ -22,6 +25,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import (
     knob,
     line,
     run,
+    undo,
 )
 
 
@@ -57,8 +61,8 @@ def test_parameters_are_merged_and_put_back(boot: Boot) -> None:
     }
     assert line(boot).split() == ["root=/dev/vda1", "ro", "nohz_full=8-15", "console=tty0", "console=ttyS1"]
     assert outcome.remarks == [
-        f"console is also set by /etc/default/grub, to 'ttyS0'. {grub.DROP_IN} takes that out for as long as it is "
-        "there."
+        f"console is also set by /etc/default/grub, to 'ttyS0'. {dropin.DROP_IN} takes that out for as long as it is "
+        "there, also of the entry for recovery."
     ]
     assert run(boot, knob(boot, "nohz_full=8-15")).changes == []
     # One owner for each name: what another request asks joins what is there.
@@ -85,3 +89,73 @@ def test_an_undo_of_nothing_needs_no_boot_loader(tree: hosts.Host) -> None:
     (only,) = boot_knob.build(Host(tree.fs), {})
     assert only.read([]) == {}
     assert only.facts()["reboot_required"] is False
+
+
+# The way back
+
+
+OTHER = "/etc/default/grub.d/50-other.cfg"
+
+
+def others_say(boot: Boot, *parameters: str) -> None:
+    boot.tree.put(OTHER, f'GRUB_CMDLINE_LINUX="{" ".join(parameters)}"')
+
+
+def test_what_was_taken_over_is_given_back_to_what_others_say_now(boot: Boot) -> None:
+    """An administrator changed a parameter after ours took it over, and set another that ours had set alone."""
+    others_say(boot, "hugepages=4")
+    run(boot, knob(boot, "hugepages=8", "nohz_full=9", absent=["quiet"]))
+    others_say(boot, "hugepages=6", "nohz_full=1")
+    back = undo(boot)
+    assert back.diff()["after"] == {"cmdline:hugepages": "hugepages=6", "cmdline:nohz_full": "1", "cmdline:quiet": ""}
+    assert line(boot).split()[2:] == ["hugepages=6", "nohz_full=1", "quiet"]
+    assert boot.tree.fs.status(dropin.DROP_IN) is None
+    assert undo(boot).changes == []
+
+
+def test_an_undo_names_the_lines_of_others_that_go_with_our_file(boot: Boot) -> None:
+    run(boot, knob(boot, "nohz_full=9"))
+    boot.tree.put(dropin.DROP_IN, f"{boot.tree.fs.read(dropin.DROP_IN)}\nGRUB_TIMEOUT=30")
+    boot.unsettled = "Device or resource busy"
+    lost, waits = undo(boot).remarks
+    assert "'GRUB_TIMEOUT=30'" in lost
+    assert "Device or resource busy" in waits
+
+
+def test_our_file_goes_without_a_ledger_too(boot: Boot) -> None:
+    before = files(boot)
+    run(boot, knob(boot, "nohz_full=9"))
+    boot.tree.drop("/var/lib/sovereign-epyc/ledger.json")
+    assert undo(boot).diff()["after"] == {"cmdline:nohz_full": None}
+    assert files(boot) == before
+
+
+def test_a_grub_cfg_that_was_moved_away_is_made_anew(boot: Boot) -> None:
+    run(boot, knob(boot, "nohz_full=9"))
+    boot.tree.drop(grub.RESULT)
+    assert isinstance(bootloader.find(boot.tree.fs), grub.Grub)
+    (change,) = undo(boot).changes
+    assert (change.before, change.after) == ("9", None)
+    assert "nohz_full" not in line(boot)
+    assert boot.tree.fs.status(dropin.DROP_IN) is None
+
+
+@pytest.mark.parametrize("damage", ["another boot loader", "a file that cannot be read"])
+def test_what_cannot_be_reached_is_told_and_kept(boot: Boot, damage: str) -> None:
+    """So that an undo of a whole host goes on with the rest."""
+    run(boot, knob(boot, "nohz_full=9"))
+    if damage == "another boot loader":
+        boot.tree.drop(grub.UPDATE)
+        ledger = Ledger(Store(str(boot.tree.root)), boot.tree.fs)
+        (knob_here,) = boot_knob.build(Host(boot.tree.fs), {})
+        outcome = converge([Original(knob_here, ledger)], ledger)
+        words = "so sovereign.epyc does not know how it boots"
+    else:
+        boot.tree.put(dropin.DROP_IN, "# owns: nonsense")
+        outcome = undo(boot)
+        words = "Remove it, run update-grub and try again."
+    assert outcome.changes == []
+    (remark,) = outcome.remarks
+    assert remark.startswith("cmdline:nohz_full was not put back: ")
+    assert words in remark
+    assert Ledger(Store(str(boot.tree.root)), boot.tree.fs).originals() == {"cmdline:nohz_full": None}

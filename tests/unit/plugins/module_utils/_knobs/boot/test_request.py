@@ -30,6 +30,9 @@ def tree(tmp_path: Path) -> hosts.Host:
         ("irqaffinity={housekeeping}", "0,4,8,12"),
         ("rcu_nocbs=1,{node3}", "1,12-15"),
         ("rcu_nocbs", ""),
+        ("rcu_nocbs=all", "all"),
+        ("nohz_full=1-15:1/2", "1-15:1/2"),
+        ("isolcpus=managed_irq,8-N", "managed_irq,8-N"),
         ('dyndbg="file a.c +p; file b.c +p"', '"file a.c +p; file b.c +p"'),
     ],
 )
@@ -42,6 +45,10 @@ def test_cpus_in_braces_become_numbers(tree: hosts.Host, text: str, setting: str
     ("parameters", "words"),
     [
         (["isolcpus=draft"], ["'draft'", "in braces", "isolcpus={draft,verify}"]),
+        (["nohz_full=all"], ["takes CPU 0 away"]),
+        (["nohz_full=0-15:1/2"], ["takes CPU 0 away"]),
+        (["nohz_full=1-17:1/2"], ["CPU 17 is not on this host"]),
+        (["nohz_full=1-15:3/2"], ["at most all 2 CPUs"]),
         (["isolcpus=domain,0-3"], ["takes CPU 0 away"]),
         (["nohz_full={all}"], ["takes CPU 0 away"]),
         (["nohz_full=1-99"], ["CPU 16-99 is not on this host"]),
@@ -100,3 +107,11 @@ def test_what_cannot_be_absent(tree: hosts.Host, absent: str, words: str) -> Non
 )
 def test_isolation_from_load_balancing_comes_with_its_hazard(tree: hosts.Host, text: str, warns: bool) -> None:
     assert bool(Request(Host(tree.fs, INTENT), [text], []).remarks) == warns
+
+
+def test_all_cpus_may_be_named_where_some_are_offline(tree: hosts.Host) -> None:
+    """As the siblings are where SMT is off."""
+    tree.offline("12-15")
+    assert Request(Host(tree.fs, INTENT), ["rcu_nocbs=all"], []).settings == {"rcu_nocbs": "all"}
+    with pytest.raises(BadRequest, match="CPU 12-15 is offline"):
+        Request(Host(tree.fs, INTENT), ["rcu_nocbs=8-N"], [])

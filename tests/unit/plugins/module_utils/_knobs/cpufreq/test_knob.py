@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import threading
 from contextlib import nullcontext
 from pathlib import Path
@@ -199,6 +200,38 @@ def test_an_older_kernel_needs_the_register_to_let_cpus_differ(tmp_path: Path) -
     assert (wanted, made.read(wanted)) == ({"cpufreq:policy3/boost": "0"}, {"cpufreq:policy3/boost": "1"})
     tree.fs.patch_words("/dev/cpu/3/msr", [(0xC0010015, 1 << 25, 1 << 25)])
     assert made.read(wanted) == wanted
+
+
+def test_a_check_of_an_older_kernel_says_what_a_run_would_do_once_the_register_is_there(tmp_path: Path) -> None:
+    """The run loads the kernel module before, by the role prerequisites; the check must not."""
+    tree = machine(tmp_path, "acpi-cpufreq", boost=None)
+    tree.fs.read_only = True
+    made = knob(tree, {"cpus": "0-2", "boost": True}, {"cpus": "3", "boost": False})
+    wanted = made.wanted()
+    assert wanted == {f"cpufreq:policy{number}/boost": "0" if number == 3 else "1" for number in range(4)}
+    assert made.read(wanted) == dict.fromkeys(wanted)
+    (remark,) = [remark for remark in made.remarks() if "boost" in remark]
+    assert "the kernel module msr is not loaded" in remark
+    assert "prerequisites" in remark
+    assert made.gone("cpufreq:policy3/boost") == (
+        "the kernel module msr is not loaded (modprobe msr), through which boost is read on this kernel"
+    )
+    assert made.gone("cpufreq:policy3/scaling_governor") is None
+    tree.put("/dev/cpu/3/msr/no_register", "")
+    unread = "/dev/cpu/3/msr cannot be read, through which boost is seen on this kernel"
+    assert made.gone("cpufreq:policy3/boost") == unread
+    shutil.rmtree(tree.root / "dev/cpu/3/msr")
+    tree.put("/dev/cpu/3/msr", "")
+    os.truncate(tree.root / "dev/cpu/3/msr", 0xC0012000)
+    assert made.gone("cpufreq:policy3/boost") is None
+
+
+def test_a_check_needs_no_register_where_all_cpus_are_asked_for_the_same(tmp_path: Path) -> None:
+    tree = machine(tmp_path, "acpi-cpufreq", boost=None)
+    tree.fs.read_only = True
+    made = knob(tree, {"cpus": "all", "boost": True})
+    assert made.wanted() == {"cpufreq:boost": "1"}
+    assert made.remarks() == []
 
 
 # Writing

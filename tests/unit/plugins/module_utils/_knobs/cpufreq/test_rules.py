@@ -281,3 +281,30 @@ def test_refusals_of_boost(driver: str, own: bool, boosts: str, machine: str | N
     policies = machine_of(driver, boosts, own_boost=own)
     with pytest.raises(BadRequest, match=words):
         rules.plan_boost(policies, {"policy0": False}, machine)
+
+
+@pytest.mark.parametrize("driver", ["amd-pstate-epp", "amd-pstate"])
+def test_boost_that_cannot_be_switched_off_is_there(driver: str) -> None:
+    """amd-pstate in active mode, before the kernel gave it a switch: the hardware boosts where it can."""
+    policies = machine_of(driver, "???", own_boost=False)
+    assert rules.plan_boost(policies, {"policy0": True, "policy1": True}, None) == {}
+    with pytest.raises(BadRequest, match=r"policy1 .*shows no boost switch here.*set max to base instead"):
+        rules.plan_boost(policies, {"policy0": True, "policy1": False}, None)
+
+
+@pytest.mark.parametrize(
+    ("driver", "changes", "words"),
+    [
+        (
+            "amd-pstate-epp",
+            {"highest": 2250000},
+            r"no frequency above the base of 2250 MHz, so boost is switched off in the BIOS",
+        ),
+        ("amd-pstate-epp", {"base": None}, "shows no boost switch here"),
+        ("acpi-cpufreq", {}, r"shows no boost switch here.*by msr_bits"),
+    ],
+)
+def test_boost_that_nothing_tells_of_is_refused(driver: str, changes: dict[str, Any], words: str) -> None:
+    policies = machine_of(driver, "?", own_boost=False, **changes)
+    with pytest.raises(BadRequest, match=words):
+        rules.plan_boost(policies, {"policy0": True}, None)

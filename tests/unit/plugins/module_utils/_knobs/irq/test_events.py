@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import errno
 import struct
+from pathlib import Path
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq import events
+from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 UP, RUNNING = 0x1, 0x40
 
@@ -47,6 +50,22 @@ def test_link(message: bytes, expected: bool) -> None:
 )
 def test_bind(message: bytes, expected: bool) -> None:
     assert events.is_bind(message) is expected
+
+
+@pytest.mark.parametrize("why", ["no such plan", "no such CPU"])
+def test_a_look_that_cannot_keep_to_the_housekeeping_is_made_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def refuse(process: int, cpus: tuple[int, ...]) -> None:
+        asked.append(cpus)
+        raise OSError(errno.EINVAL, "no such CPU")
+
+    monkeypatch.setattr(events.os, "sched_setaffinity", refuse)
+    intent = {"housekeeping": {"cores": 9}} if why == "no such plan" else {}
+    events.keep_to_housekeeping(Host(hosts.small(tmp_path).fs, intent))
+    assert asked == ([] if intent else [(0, 4, 8, 12)])
 
 
 class Listener:

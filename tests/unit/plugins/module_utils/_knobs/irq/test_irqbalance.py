@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,51 +20,14 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq import i
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq import knob as irq_knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Original
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
-from ansible_collections.sovereign.epyc.tests.unit.fakes.interrupts import ledger, with_interrupts
+from ansible_collections.sovereign.epyc.tests.unit.fakes.interrupts import FILE, Systemd, ledger, with_interrupts
 
-FILE = "/etc/default/irqbalance"
 SHIPPED = "# The environment file\n#IRQBALANCE_BANNED_CPULIST=\n#\nIRQBALANCE_ARGS=--journal"  # no newline at its end
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> hosts.Host:
     return with_interrupts(tmp_path)
-
-
-class Systemd:
-    """Plays systemctl for one unit, and starts it with its file's variables."""
-
-    def __init__(self, tree: hosts.Host, active: bool = True, enabled: str = "enabled") -> None:
-        self.tree = tree
-        self.active = active
-        self.enabled = enabled
-        self.calls: list[str] = []
-        tree.put(irqbalance.PROGRAM, "")
-        self._start()
-
-    def _start(self) -> None:
-        path = self.tree.root / FILE.lstrip("/")
-        rows = [row for row in (path.read_text() if path.exists() else "").split("\n") if "=" in row and row[0] != "#"]
-        self.tree.put("/proc/77/comm", "irqbalance")
-        self.tree.put("/proc/77/environ", "\0".join(["LANG=C", *rows]))
-
-    def __call__(self, command: Sequence[str]) -> str:
-        words = [word for word in command[1:] if not word.startswith("--") and word != irqbalance.UNIT]
-        assert words, command
-        if words != ["show"]:
-            self.calls += words
-        if words in (["enable"], ["disable"], ["mask"]):
-            self.enabled = {"mask": "masked"}.get(words[0], f"{words[0]}d")
-        if words in (["start"], ["stop"]):
-            self.active = words == ["start"]
-        if self.active and words in (["start"], ["try-restart"]):
-            self._start()
-        return (
-            f"MainPID={77 if self.active else 0}\n"
-            "EnvironmentFiles=/usr/lib/irqbalance/defaults.env (ignore_errors=yes)\n"
-            f"EnvironmentFiles={FILE} (ignore_errors=yes)\nLoadState=loaded\nUnitFileState={self.enabled}\n"
-            f"ActiveState={'active' if self.active else 'inactive'}\n"
-        )
 
 
 def balance(tree: hosts.Host, systemd: Any, mode: str, spread: bool = False) -> irqbalance.Irqbalance:
@@ -124,6 +86,12 @@ def test_stop_and_back(tree: hosts.Host, active: bool, enabled: str) -> None:
 
 def test_one_that_is_masked_is_stopped(tree: hosts.Host) -> None:
     assert converge([balance(tree, Systemd(tree, False, "masked"), "stop")], ledger(tree)).changes == []
+
+
+def test_one_that_is_masked_needs_no_ban(tree: hosts.Host) -> None:
+    assert balance(tree, Systemd(tree, False, "masked"), "ban").wanted() == {}
+    with pytest.raises(BadRequest, match="names no EnvironmentFile"):
+        balance(tree, Systemd(tree, True, "masked"), "ban").wanted()
 
 
 def test_ignored_ones_are_told_of_when_they_run(tree: hosts.Host) -> None:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -145,3 +146,36 @@ def test_another_refusal_is_a_failure(tree: hosts.Host) -> None:
     tree.fs.surprises[52] = errno.EBUSY  # type: ignore[attr-defined]
     with pytest.raises(Refused, match="no"):
         converge(build(tree, cpus="0-3", which=["eth0*"]), ledger(tree))
+
+
+# What a look costs
+
+
+def test_a_look_with_nothing_to_do_opens_two_files_for_each_interrupt(tree: hosts.Host) -> None:
+    """Hosts have thousands, and the watch service looks again and again: the name of the driver, and the CPUs."""
+    (tree.root / "proc/irq/0/smp_affinity_list").chmod(0o444)  # as Linux 6.12 and later tell what may not be moved
+    for number in range(100, 400):
+        tree.put(f"/sys/kernel/irq/{number}/actions", f"mlx5_comp{number}")
+        tree.put(f"/proc/irq/{number}/smp_affinity_list", "0-3".ljust(30))
+    converge(build(tree, cpus="0-3"), ledger(tree))
+    opened: list[str] = []
+    looked: list[str] = []
+
+    class Counting(type(tree.fs)):  # type: ignore[misc]
+        def read(self, path: str, limit: int = 1 << 20) -> str:
+            opened.append(path)
+            return str(super().read(path, limit))
+
+        def status(self, path: str) -> os.stat_result | None:
+            looked.append(path)
+            found: os.stat_result | None = super().status(path)
+            return found
+
+    tree.fs.__class__ = Counting
+    assert converge(build(tree, cpus="0-3"), ledger(tree)).changes == []
+    assert [path for path in opened if "/250/" in path] == [
+        "/sys/kernel/irq/250/actions",
+        "/proc/irq/250/smp_affinity_list",
+    ]
+    assert [path for path in looked if "/250/" in path] == ["/proc/irq/250/smp_affinity_list"]
+    assert len(looked) < 2 * 300

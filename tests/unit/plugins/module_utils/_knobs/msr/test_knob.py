@@ -20,6 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr import knob as msr_knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr import registers
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+from ansible_collections.sovereign.epyc.tests.unit.fakes.registers import give_registers
 
 PREFETCH, DC_CFG = "0xc0000108", "0xc0011022"
 
@@ -30,14 +31,6 @@ def tree(tmp_path: Path) -> hosts.Host:
     host.put("/proc/cpuinfo", host.fs.read("/proc/cpuinfo").replace(hosts.FLAGS, f"{hosts.FLAGS} cpb"))
     give_registers(host, range(16))
     return host
-
-
-def give_registers(tree: hosts.Host, cpus: Any) -> None:
-    """Put sparse files where the msr driver has its devices: an offset in them is a register, as it is there."""
-    for cpu in cpus:
-        tree.put(f"/dev/cpu/{cpu}/msr", "")
-        tree.put(f"/dev/cpu/{cpu}/cpuid", "answers come from TreeFS")
-        os.truncate(tree.root / f"dev/cpu/{cpu}/msr", 0xC0012000)
 
 
 def knob(tree: hosts.Host, settings: list[dict[str, Any]], **options: Any) -> msr_knob.Msr:

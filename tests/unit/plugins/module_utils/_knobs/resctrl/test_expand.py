@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import Intent, plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.expansions import Case, masks
 
@@ -44,14 +44,12 @@ def test_all_settings_have_their_address(case: Case) -> None:
         "name": "draft",
         "cpus": "4-7",
         "mode": "shareable",
-        "tasks_of": ["llama.service"],
         "monitors": [{"name": "watch", "cpus": "4"}, {"name": "threads"}],
     }
     assert case.wanted(group) == {
         "resctrl:draft": "present",
         "resctrl:draft/cpus": "4-7",
         "resctrl:draft/mode": "shareable",
-        "resctrl:draft/tasks_of/llama.service": "all",
         "resctrl:draft/mon/watch": "present",
         "resctrl:draft/mon/watch/cpus": "4",
         "resctrl:draft/mon/threads": "present",
@@ -80,7 +78,12 @@ def test_everything_in_a_group_goes_with_it(case: Case) -> None:
 def test_a_new_group_gets_every_domain_named(case: Case) -> None:
     wanted = case.wanted({"name": "draft", "l3": {"1": "f0"}})
     assert masks(wanted, "draft") == ["ffff", "f0", "ffff", "ffff"]
-    assert masks(wanted, "draft", "MB") == ["2048"] * 4
+
+
+def test_a_new_group_is_left_without_limits_as_the_kernel_makes_it(case: Case) -> None:
+    """What CPUID calls no limit is more than some kernels take, and would have the whole group refused."""
+    case.able.throttle_max = {"MB": 4096}
+    assert [name for name in case.wanted({"name": "draft", "l3": {"1": "f0"}}) if "MB" in name] == []
 
 
 @pytest.mark.parametrize("resource", ["SMBA", "MB"])
@@ -143,12 +146,16 @@ def test_offline_cpus(tmp_path: Path) -> None:
     assert "Group draft: CPU 15 is offline" in Case(host.topology()).refused({"name": "draft", "cpus": "15"})
 
 
-@pytest.mark.parametrize("others", [[], [{"name": "old"}]])
-def test_cpus_of_a_group_that_does_not_give_them(case: Case, others: list[dict[str, Any]]) -> None:
+def test_cpus_of_a_group_that_does_not_give_them(case: Case) -> None:
     case.there("old", cpus="0-3")
-    assert "CPU 3 belongs to the group old, whose CPUs this task does not give. Give the cpus of old too" in (
-        case.refused(*others, {"name": "draft", "cpus": "3-7"})
+    draft = {"name": "draft", "cpus": "3-7"}
+    assert "CPU 3 belongs to the group old, whose CPUs are not given here. Give the cpus of old too." in (
+        case.refused({"name": "old"}, draft)
     )
+    said = case.refused(draft)
+    assert "Give the cpus" not in said, "the role cat has no variable for that"
+    assert "Have the program that made old leave that CPU out" in said
+    assert "cat_purge" in said
 
 
 def test_cpus_of_a_group_that_gives_them_or_goes(case: Case) -> None:

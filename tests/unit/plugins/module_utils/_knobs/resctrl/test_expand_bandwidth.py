@@ -24,6 +24,15 @@ def test_max_is_what_the_processor_calls_no_limit(case: Case) -> None:
     assert masks(wanted, "default", "MB") == ["2048", "2048", "2", "2048"]
 
 
+@pytest.mark.parametrize(("shown", "largest"), [("2048", "2048"), ("16", "2048"), ("4096", "4096")])
+def test_max_is_what_the_kernel_takes_where_that_is_less(case: Case, shown: str, largest: str) -> None:
+    """Zen 5 with a kernel that has 2048 built in. One that shows more asks CPUID."""
+    case.able.throttle_max = {"MB": 4096}
+    case.there("default", limit="16")
+    case.there("theirs", limit=shown)
+    assert set(masks(case.wanted({"name": "draft", "mb": {"all": "max"}}), "draft", "MB")) == {largest}
+
+
 def test_more_than_the_scale_has_is_refused(case: Case) -> None:
     assert "Group default: mb: 300 GB/s is more than this host can express, 256 GB/s, which already means no limit" in (
         case.refused(default={"mb": {"all": 300}})

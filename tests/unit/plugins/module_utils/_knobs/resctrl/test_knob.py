@@ -16,11 +16,16 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, Refused
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, BadRequest, Refused, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl import parse_schemata, render_schemata
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome, converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.expand import ALL_THREADS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import Resctrl, build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import Resctrl, build, followers
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.threads import ALL_THREADS, WAITING, Threads
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 HOME = "/sys/fs/resctrl"
@@ -37,9 +42,12 @@ class Tree(hosts.TreeFS):
         self.done: list[str] = []
         self.labels: dict[str, str] = {}
         self.refused = ""
+        self.gone = False
 
     def _note(self, verb: str, path: str, text: str = "") -> None:
         line = f"{verb} {path[len(HOME) :]} {text}".strip()
+        if self.gone:
+            raise Absent(f"Cannot {verb} {path}: No such file or directory.")
         if self.refused and self.refused in line:
             raise Refused(f"Cannot {verb} {path}.", errno.EINVAL, path)
         self.done.append(line)
@@ -47,20 +55,49 @@ class Tree(hosts.TreeFS):
     def write(self, path: str, text: str) -> None:
         self._note("write", path, text)
         if path.endswith("/tasks"):
-            for tasks in Path(self._real(HOME)).rglob("tasks"):
-                tasks.write_text("".join(f"{task}\n" for task in tasks.read_text().split() if task != text.strip()))
+            self._move(Path(self._real(path)), text.strip())
+        elif path.endswith("/schemata"):
             real = Path(self._real(path))
-            real.write_text(real.read_text() + text)
+            table = parse_schemata(real.read_text())
+            for resource, row in parse_schemata(text).items():
+                table.setdefault(resource, {}).update(row)
+            real.write_text(render_schemata(table))
+        elif path.endswith("cpus_list"):
+            Path(self._real(path)).write_text(text)
+            self._clear_monitors(Path(self._real(path)).parent, set(cpulist.parse(text)))
+
+    def _clear_monitors(self, group: Path, cpus: set[int]) -> None:
+        """Do what the kernel does (cpus_ctrl_write): the group's monitors lose all CPUs, those of others these."""
+        home = Path(self._real(HOME))
+        if group.parent.name == "mon_groups":
+            return
+        for monitor in home.glob("**/mon_groups/*/cpus_list"):
+            left = set() if monitor.parents[2] == group else set(cpulist.parse(monitor.read_text())) - cpus
+            monitor.write_text(cpulist.render(left) + "\n")
 
     def mkdir(self, path: str) -> None:
         self._note("make", path)
         super().mkdir(path)
-        Path(self._real(path), "tasks").touch()
+        files = {"tasks": "", "cpus_list": "\n", "mode": "shareable\n", "schemata": "L3:0=ffff;1=ffff;2=ffff;3=ffff\n"}
+        for name, text in files.items():
+            Path(self._real(path), name).write_text(text)
         Path(self._real(path), "mon_groups").mkdir()
 
     def rmdir(self, path: str) -> None:
         self._note("remove", path)
+        for task in Path(self._real(path), "tasks").read_text().split():
+            self._move(Path(self._real(HOME), "tasks"), task)
+        self.labels.pop(path, None)
         shutil.rmtree(self._real(path))
+
+    def _move(self, tasks: Path, task: str) -> None:
+        """Have a thread in one group, and in at most one monitor group, which is one of that group."""
+        group = tasks.parents[2] if tasks.parent.parent.name == "mon_groups" else tasks.parent
+        for other in Path(self._real(HOME)).rglob("tasks"):
+            if other.parent != group:
+                other.write_text("".join(f"{one}\n" for one in other.read_text().split() if one != task))
+        for one in {tasks, group / "tasks"}:
+            one.write_text("".join(f"{each}\n" for each in {*one.read_text().split(), task}))
 
     def label(self, path: str, name: str, value: str) -> None:
         self.labels[path] = value
@@ -95,6 +132,11 @@ class Machine:
     def knob(self, **options: Any) -> Resctrl:
         knob = build(self.host, options)[1]
         assert isinstance(knob, Resctrl)
+        return knob
+
+    def threads(self, **options: Any) -> Threads:
+        knob = build(self.host, options)[2]
+        assert isinstance(knob, Threads)
         return knob
 
     def write(self, **changes: str | tuple[str | None, str | None] | None) -> list[str]:
@@ -184,17 +226,42 @@ def test_masks_do_not_overlap_on_the_way_where_a_group_is_exclusive(machine: Mac
     ]
 
 
-def test_a_removed_group_that_is_made_again_has_its_threads_and_its_owner(machine: Machine) -> None:
-    machine.group("/old", "", "f", tasks=[40])
-    machine.fs.labels[f"{HOME}/old"] = OWN
-    knob = machine.knob()
-    knob.read([])
-    for name in ("old", "theirs"):
-        knob.write([Change(f"resctrl:{name}", "present", None)])
-        machine.fs.labels.pop(f"{HOME}/{name}", None)
-        knob.write([Change(f"resctrl:{name}", None, "present")])
-    assert machine.fs.read(f"{HOME}/old/tasks").split() == ["40"]
-    assert machine.fs.labels == {f"{HOME}/draft": OWN, f"{HOME}/old": OWN}
+def live(machine: Machine, *tasks: int) -> None:
+    """Have threads, each with the time of its start."""
+    for task in tasks:
+        machine.tree.put(f"/proc/{task}/stat", f"{task} (a name) S " + " ".join(["0"] * 18) + f" {task * 100} 0")
+
+
+def tasks_of(machine: Machine, name: str) -> list[str]:
+    return sorted(machine.fs.read(f"{HOME}{name}/tasks").split())
+
+
+@pytest.mark.parametrize("later", ["in the same run", "in another run"])
+def test_an_undone_purge_gives_back_groups_threads_and_marks(machine: Machine, later: str) -> None:
+    """Not those that have ended since, nor one that got the id of such a one."""
+    machine.tree.put("/proc/sys/kernel/random/boot_id", "1-2-3")
+    machine.tree.put(f"{HOME}/theirs/mon_groups/look/cpus_list", "")
+    machine.tree.put(f"{HOME}/theirs/mon_groups/look/tasks", "41")
+    machine.tree.put(f"{HOME}/theirs/tasks", "40\n41\n42\n43")
+    live(machine, 30, 40, 41, 42, 43)
+    if later == "in the same run":
+        machine.fs.refused = "exclusive"
+        with pytest.raises(Refused, match="What this run had changed was put back"):
+            apply(machine, groups=[{"name": "new", "mode": "exclusive"}], purge="all")
+        assert tasks_of(machine, "/theirs") == ["40", "41", "42", "43"]
+    else:
+        done = apply(machine, groups=[{"name": "new"}], purge="all")
+        assert done.diff()["before"]["resctrl:theirs"] == "foreign"
+        assert done.diff()["before"]["resctrl:theirs/tasks"] == "40:4000,41:4100,42:4200,43:4300"
+        assert tasks_of(machine, "") == ["1", "20", "30", "40", "41", "42", "43"]
+        machine.tree.drop("/proc/42/stat")
+        machine.tree.put("/proc/43/stat", machine.fs.read("/proc/43/stat").replace("4300", "9999"))
+        undo(machine)
+        assert tasks_of(machine, "/theirs") == ["40", "41"]
+        assert not machine.fs.is_dir(f"{HOME}/new")
+    assert tasks_of(machine, "/theirs/mon_groups/look") == ["41"]
+    assert tasks_of(machine, "/draft") == ["30"]
+    assert machine.fs.labels == {f"{HOME}/draft": OWN}
 
 
 @pytest.mark.parametrize(
@@ -210,6 +277,92 @@ def test_a_refusal_has_the_words_of_the_kernel(machine: Machine, says: str, expe
     assert str(caught.value).endswith(expected)
 
 
+# Monitors
+
+
+def monitors(machine: Machine) -> dict[str, str]:
+    home = Path(machine.fs._real(HOME))
+    found = home.glob("**/mon_groups/*/cpus_list")
+    return {str(path.parent.relative_to(home)): path.read_text().strip() for path in found}
+
+
+def apply(machine: Machine, **options: Any) -> Outcome:
+    knob = machine.knob(**options)
+    return converge([knob], Ledger(Store(str(machine.tree.root)), machine.fs))
+
+
+def undo(machine: Machine) -> Outcome:
+    ledger = Ledger(Store(str(machine.tree.root)), machine.fs)
+    return converge([Original(machine.knob(), ledger)], ledger)
+
+
+@pytest.fixture
+def watched(machine: Machine) -> Machine:
+    """Monitors of the task, of somebody else in the same group, and in the default group."""
+    machine.tree.put("/proc/sys/kernel/random/boot_id", "1-2-3")
+    machine.tree.put(f"{HOME}/draft/cpus_list", "1-3")
+    machine.tree.put(f"{HOME}/cpus_list", "0,4-15")
+    for name, cpus in {
+        "draft/mon_groups/look": "1",
+        "draft/mon_groups/theirs": "2-3",
+        "mon_groups/base": "4,8",
+    }.items():
+        machine.tree.put(f"{HOME}/{name}/cpus_list", cpus)
+    return machine
+
+
+def test_monitors_keep_their_cpus_when_those_of_the_group_change(watched: Machine) -> None:
+    """Those of others too. What leaves the group leaves its monitors, and comes back with it."""
+    before = monitors(watched)
+    group = {"name": "draft", "cpus": "1-2,4", "monitors": [{"name": "look", "cpus": "1"}]}
+    done = apply(watched, groups=[group])
+    assert monitors(watched) == {"draft/mon_groups/look": "1", "draft/mon_groups/theirs": "2", "mon_groups/base": "8"}
+    assert done.diff()["before"] == {
+        "resctrl:draft/cpus": "1-3",
+        "resctrl:draft/mon/theirs/cpus": "2-3",
+        "resctrl:default/mon/base/cpus": "4,8",
+    }
+    assert apply(watched, groups=[group]).changes == []
+    undo(watched)
+    watched.tree.put(f"{HOME}/cpus_list", "0,4-15")  # What the kernel itself gives back to the default group.
+    assert monitors(watched) == before
+
+
+def test_a_monitor_of_others_in_a_group_of_ours_goes_with_it(watched: Machine) -> None:
+    apply(watched, groups=[{"name": "new", "cpus": "5-7"}])
+    watched.tree.put(f"{HOME}/new/mon_groups/theirs/cpus_list", "6-7")
+    apply(watched, groups=[{"name": "new", "cpus": "5-6"}])
+    assert monitors(watched)["new/mon_groups/theirs"] == "6"
+    undo(watched)
+    assert not watched.fs.is_dir(f"{HOME}/new")
+
+
+def test_monitors_have_their_cpus_when_a_run_is_undone(watched: Machine) -> None:
+    before = monitors(watched)
+    watched.fs.refused = "exclusive"
+    with pytest.raises(Refused, match="What this run had changed was put back"):
+        apply(watched, groups=[{"name": "draft", "cpus": "1-2", "mode": "exclusive"}])
+    assert monitors(watched) == before
+
+
+def test_a_refusal_without_words_names_the_cpus_that_are_offline(machine: Machine) -> None:
+    machine.tree.put("/sys/devices/system/cpu/offline", "12-15")
+    machine.fs.refused = "write /draft/schemata"
+    with pytest.raises(Refused) as caught:
+        machine.write(draft__L3__3="f")
+    assert "The kernel gives no reason, but CPUs 12-15 are offline" in str(caught.value)
+
+
+@pytest.mark.parametrize("change", [{"draft__L3__0": "f"}, {"new": "present"}, {"draft__cpus": "0"}])
+def test_resctrl_that_somebody_unmounts_is_named(machine: Machine, change: dict[str, str]) -> None:
+    knob = machine.knob()
+    knob.read([])
+    machine.fs.gone = True
+    machine.tree.put("/proc/self/mounts", "sysfs /sys sysfs rw 0 0")
+    with pytest.raises(TuningError, match="Somebody unmounted resctrl while this ran"):
+        knob.write([Change(f"resctrl:{name.replace('__', '/')}", None, value) for name, value in change.items()])
+
+
 # Threads
 
 
@@ -220,7 +373,7 @@ def run(machine: Machine, *tasks: int) -> None:
 def test_all_threads_of_a_unit_are_moved_and_go_home_again(machine: Machine) -> None:
     run(machine, 20, 21, 30)
     machine.tree.put(f"{HOME}/theirs/tasks", "21")
-    knob = machine.knob()
+    knob = machine.threads()
     name = f"resctrl:draft/tasks_of/{UNIT}"
     assert knob.read([name]) == {name: "1 of 3 threads"}
     knob.write([Change(name, "1 of 3 threads", ALL_THREADS)])
@@ -234,9 +387,40 @@ def test_all_threads_of_a_unit_are_moved_and_go_home_again(machine: Machine) -> 
 
 
 def test_a_unit_that_does_not_run_is_refused_and_cannot_be_read(machine: Machine) -> None:
-    knob = machine.knob(groups=[{"name": "draft", "tasks_of": [UNIT]}])
+    asked = {"groups": [{"name": "draft", "tasks_of": [UNIT]}]}
     with pytest.raises(BadRequest, match="does not run"):
-        knob.wanted()
+        machine.knob(**asked).wanted()
+    knob = machine.threads(**asked)
     name = f"resctrl:draft/tasks_of/{UNIT}"
     assert knob.read([name]) == {name: None}
     assert "does not run" in str(knob.gone(name))
+
+
+def test_a_stored_request_has_its_group_before_the_unit_comes(machine: Machine) -> None:
+    """At boot the service starts after the partition, which would not be made at all."""
+    machine.host.stored = True
+    knob = machine.threads(groups=[{"name": "draft", "tasks_of": [UNIT]}])
+    name = f"resctrl:draft/tasks_of/{UNIT}"
+    assert knob.wanted()[name] == ALL_THREADS
+    assert "sovereign-epyc-watch.service moves its threads into the group draft" in knob.remarks()[-1]
+    assert (knob.read([name]), knob.gone(name)) == ({name: WAITING}, None)
+    assert knob.same(name, ALL_THREADS, WAITING)
+    run(machine, 20)
+    knob.write([Change(name, knob.read([name])[name], ALL_THREADS)])
+    assert knob.read([name]) == {name: ALL_THREADS}
+    # A process is there or it is not.
+    with pytest.raises(BadRequest, match="no process 4711"):
+        machine.knob(groups=[{"name": "draft", "tasks_of": ["4711"]}]).wanted()
+
+
+def test_an_undo_forgets_threads_that_are_gone(machine: Machine) -> None:
+    name = f"resctrl:draft/tasks_of/{UNIT}"
+    assert machine.threads().void({name: None}) == {name: f"{UNIT} does not run, so none of its threads is moved back."}
+    run(machine, 20)
+    assert machine.threads().void({name: None}) == {}
+
+
+def test_only_a_request_that_names_units_is_followed(machine: Machine) -> None:
+    assert followers(machine.host, {"groups": [{"name": "draft"}], "from_plan": False}) == []
+    (knob,) = followers(machine.host, {"default": {"tasks_of": ["42"]}})
+    assert knob.owns("resctrl:default/tasks_of/42") and not knob.owns("resctrl:default/cpus")

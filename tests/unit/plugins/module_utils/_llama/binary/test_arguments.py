@@ -102,7 +102,7 @@ def test_false_asks_for_nothing_and_none_is_not_wanted() -> None:
 
 
 def test_the_users_own_words_come_last() -> None:
-    assert arguments(server(NEW), extra=["--mlock"], speculation=["ngram-mod"]) == "--spec-type ngram-mod --mlock"
+    assert arguments(server(NEW), extra=["--jinja"], speculation=["ngram-mod"]) == "--spec-type ngram-mod --jinja"
 
 
 def test_a_draft_since_a_model_alone_does_not_speculate() -> None:

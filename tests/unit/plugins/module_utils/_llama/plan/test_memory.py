@@ -12,9 +12,9 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import host
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import memory
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory, Need
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Placement
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Need, Placement
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import Need
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.need import BASE, PICTURE, need
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Need
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures, ggufs, llama_servers
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import NEW, Able

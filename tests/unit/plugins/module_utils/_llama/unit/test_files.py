@@ -18,9 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import Need
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Placement, Rpc, Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Need, Placement, Rpc, Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import gguf
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
@@ -154,7 +153,7 @@ def test_a_unit_says_where_it_sits() -> None:
     assert lines(text, "CPUAffinity") == []
     assert (lines(text, "NUMAPolicy"), lines(text, "NUMAMask")) == (["interleave"], ["0-1"])
     assert lines(text, "Environment") == ['"GOMP_CPU_AFFINITY=1 2 3"']
-    assert lines(text, "After") == ["network.target sovereign-epyc.service"]
+    assert (lines(text, "After"), lines(text, "Wants")) == (["network.target sovereign-epyc.service"], [])
     assert lines(text, "DynamicUser") == ["yes"] and lines(text, "User") == []
     assert lines(text, "LimitMEMLOCK") == [] and lines(text, "LoadCredential") == []
 
@@ -168,12 +167,22 @@ def test_the_steps_of_start_and_stop() -> None:
         f"-+{ours} home $MAINPID --cpus 0",
     ]
     assert lines(text, "ExecStop") == [
-        f"-{ours} drain http://127.0.0.1:8080 --timeout 30 --key-file /run/credentials/llama-chat.service/api-key",
+        f"-+{ours} drain http://127.0.0.1:8080 --timeout 30 --key-file /run/credentials/llama-chat.service/api-key",
         "-/bin/kill -TERM $MAINPID",
         "-/usr/bin/timeout 4 /usr/bin/tail -s 0.1 --pid=${MAINPID} -f /dev/null",
     ]
     assert lines(text, "LoadCredential") == ["api-key:/etc/llama/100%%.keys"]
     assert (lines(text, "TimeoutStartSec"), lines(text, "TimeoutStopSec")) == (["630"], ["34"])
+    without = lines(main_unit(), "ExecStop")[0]
+    assert without == f"-{ours} drain http://127.0.0.1:8080 --timeout 60", "what needs no key needs no root"
+
+
+@pytest.mark.parametrize("host", ["10.1.2.3", "0.0.0.0", "::", "llm.example.com"])
+def test_an_address_that_comes_late_is_waited_for(host: str) -> None:
+    """The server ends when it cannot listen there, and after some such starts systemd gives up for good."""
+    text = main_unit(host=host)
+    assert lines(text, "Wants") == ["network-online.target"]
+    assert lines(text, "After") == ["network-online.target sovereign-epyc.service"]
 
 
 @pytest.mark.parametrize(
@@ -200,6 +209,19 @@ def test_files_on_a_hugetlbfs_are_staged() -> None:
     assert lines(text, "RequiresMountsFor") == ["/srv /dev/hugepages"]
 
 
+@pytest.mark.parametrize(("hugepages", "verb"), [("none", "place"), ("hugetlbfs", "stage")])
+def test_a_model_in_many_files_is_brought_to_its_nodes_once(hugepages: str, verb: str) -> None:
+    """Each call takes all files of the model: with a line for each of 48 files, 2304 would be looked at."""
+    parts = [f"/srv/m-{number:05d}-of-00048.gguf" for number in range(1, 49)]
+    one = service(hugepages=hugepages)
+    one.files = {part: [1, 1] for part in [*parts, "/srv/draft.gguf"]}
+    one.staged = {part: f"/dev/hugepages/llama-chat/{part[5:]}" for part in parts} if hugepages == "hugetlbfs" else {}
+    one.mapped = [] if one.staged else list(one.files)
+    text = unit_texts.unit_files(one, [])["/etc/systemd/system/llama-chat.service"]
+    said = [line.split()[2:4] for line in lines(text, "ExecStartPre")]
+    assert said == [[verb, parts[0]], *([] if one.staged else [[verb, "/srv/draft.gguf"]])]
+
+
 def test_what_is_read_into_memory_needs_no_placing() -> None:
     assert lines(main_unit(load="none"), "ExecStartPre") == []
     assert lines(main_unit(load="mlock"), "LimitMEMLOCK") == ["infinity"]
@@ -216,6 +238,29 @@ def test_threads_that_begin_at_home_need_not_be_sent_there() -> None:
 def test_a_file_in_a_hidden_folder_is_shown(folder: str) -> None:
     assert lines(main_unit(folder=Path(folder)), "BindReadOnlyPaths") == [folder]
     assert lines(main_unit(folder=Path("/homely")), "BindReadOnlyPaths") == []
+
+
+def test_settings_of_the_users_own_come_last_and_in_their_section() -> None:
+    own = {
+        "StateDirectory": "llama-chat",
+        "MemoryMax": "600G",
+        "BindPaths": ["/data/a", "/data/b:/mnt"],
+        "ProtectHome": True,
+        "IOWeight": 50,
+        "OnFailure": "notify@%n.service",
+        "ConditionPathIsMountPoint": "/srv",
+    }
+    text = main_unit(unit_settings=own)
+    unit, dummy, rest = text.partition("[Service]\n")
+    assert unit.rstrip().splitlines()[-2:] == ["OnFailure=notify@%n.service", "ConditionPathIsMountPoint=/srv"]
+    assert rest.partition("\n\n[Install]")[0].splitlines()[-6:] == [
+        "StateDirectory=llama-chat",
+        "MemoryMax=600G",
+        "BindPaths=/data/a",
+        "BindPaths=/data/b:/mnt",
+        "ProtectHome=yes",
+        "IOWeight=50",
+    ]
 
 
 def test_the_draft_of_its_own_comes_and_goes_with_the_model() -> None:

@@ -46,7 +46,7 @@ def test_a_plan_comes_back_as_it_was(name: str, text: str) -> None:
     one.files = {f"/srv/{name}": [98362432, 1764000000123456789]}
     one.wants["speculation"] = ["ngram-simple"]
     one.expect = {"cpus": "0-3", "interleaved": True, "group": text}
-    files = unit_texts.unit_files(one, [])
+    files = unit_texts.unit_files(one, [], {"/opt/llama-server": [1, 2]}, 3)
     assert installed.plan_of(files["/etc/systemd/system/llama-chat.service"]) == {
         "name": "chat",
         "url": "http://[::1]:8080",
@@ -65,6 +65,8 @@ def test_a_plan_comes_back_as_it_was(name: str, text: str) -> None:
             },
         },
         "files": one.files,
+        "programs": {"/opt/llama-server": [1, 2]},
+        "keys": 3,
         "mapped": one.mapped,
     }
     assert installed.plan_of(files["/etc/systemd/system/llama-chat-rpc.service"]) is None
@@ -100,3 +102,23 @@ def test_a_model_that_is_replaced_under_its_name_changes_the_unit(tmp_path: Path
     ggufs.written(path, 288)
     os.utime(path, (0, 0))
     assert len({before, touched, unit()}) == 3
+
+
+def test_what_was_replaced_since_it_was_loaded(tmp_path: Path) -> None:
+    """A program or a model that is another one by now, or keys; and a file that is gone."""
+    paths = {name: tmp_path / name for name in ("llama-server", "m.gguf", "keys")}
+    for path in paths.values():
+        path.write_text("x")
+        os.utime(path, ns=(1, 5))
+    known = {name: {str(path): [1, 5]} for name, path in paths.items()}
+    plan = {"programs": known["llama-server"], "files": known["m.gguf"], "key_file": str(paths["keys"]), "keys": 5}
+    assert installed.replaced(plan) == []
+    assert installed.replaced({**plan, "key_file": None, "keys": None}) == []
+    for path in paths.values():
+        os.utime(path, ns=(1, 6))
+        assert installed.replaced(plan) == [str(path)]
+        os.utime(path, ns=(1, 5))
+    paths["m.gguf"].write_text("longer")
+    os.utime(paths["m.gguf"], ns=(1, 5))
+    paths["llama-server"].unlink()
+    assert installed.replaced(plan) == [str(paths["llama-server"]), str(paths["m.gguf"])]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,8 +19,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import St
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome, converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.instance import Instance
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._llama.unit.test_files import service
 
 MAIN, RPC = "llama-chat.service", "llama-chat-rpc.service"
 
@@ -65,6 +68,50 @@ def test_only_what_changed_is_started_again(systemd: Systemd) -> None:
     assert [call for call in systemd.asked() if "restart" in call] == [f"try-restart {MAIN}"]
     run(systemd, {MAIN: "two", RPC: "other"})
     assert [call for call in systemd.asked() if "restart" in call] == [f"try-restart {RPC}"]
+
+
+def unit_text(**options: Any) -> str:
+    return unit_texts.unit_files(service(**options), ["--port", "8080"])[f"{UNIT_FOLDER}/{MAIN}"]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"drain_timeout": 5},
+        {"stop_timeout": 9},
+        {"start_timeout": 9},
+        {"restart_seconds": 9, "restart_limit": 9, "restart_limit_seconds": 9},
+        {"unit_settings": {"OnFailure": "notify@%n.service", "ExecStopPost": "-/bin/true", "Restart": "always"}},
+    ],
+)
+def test_how_it_is_stopped_or_started_next_time_does_not_start_it_again(
+    systemd: Systemd, later: dict[str, Any]
+) -> None:
+    run(systemd, {MAIN: unit_text()})
+    systemd.asked()
+    run(systemd, {MAIN: unit_text(**later)})
+    assert there(systemd) == {MAIN: unit_text(**later)}
+    calls = systemd.asked()
+    assert "daemon-reload" in calls and not [call for call in calls if "restart" in call]
+    run(systemd, {MAIN: unit_text(**later, unit_settings={"MemoryMax": "1G"})} if "unit_settings" not in later else {})
+    assert [call for call in systemd.asked() if call in (f"try-restart {MAIN}", f"stop {MAIN}")]
+
+
+def test_a_program_a_model_or_keys_that_were_replaced_start_it_again(systemd: Systemd) -> None:
+    one = service()
+
+    def text(program: int, model: int, keys: int) -> dict[str, str]:
+        one.files = {"/srv/m.gguf": [1, model]}
+        return {
+            MAIN: unit_texts.unit_files(one, [], {"/opt/llama-server": [1, program]}, keys)[f"{UNIT_FOLDER}/{MAIN}"]
+        }
+
+    run(systemd, text(1, 1, 1))
+    for changed in ((2, 1, 1), (2, 2, 1), (2, 2, 2)):
+        systemd.asked()
+        run(systemd, text(*changed))
+        assert [call for call in systemd.asked() if "restart" in call] == [f"try-restart {MAIN}"], changed
+    assert run(systemd, text(2, 2, 2)).changes == []
 
 
 def test_a_draft_that_is_not_wanted_any_more_goes(systemd: Systemd) -> None:

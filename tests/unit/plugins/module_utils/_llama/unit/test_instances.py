@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import copy
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,16 +16,29 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import Done
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory, Need
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import sandbox
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Placement, Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Need, Placement, Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import instances, refusals
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import planned as planning
-from ansible_collections.sovereign.epyc.tests.unit.fakes import services
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.instance import Instance
+from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, services
+from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import server
 
 ASKED = {"name": "chat", "binary": "/opt/llama-server", "model": "/srv/model.gguf"}
 GIB = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def without_walls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no systemd here that could raise them."""
+    attempt = sandbox.attempt
+    monkeypatch.setattr(sandbox, "attempt", lambda walls, words, seconds: attempt(None, words, seconds))
 
 
 @pytest.fixture
@@ -66,6 +81,7 @@ def test_a_port_that_begins_alike_is_not_the_same(monkeypatch: pytest.MonkeyPatc
         ({"binary": "/usr/bin/false"}, "Instance chat: /usr/bin/false does not answer to --help, exit code 1"),
         ({"binary": "/none"}, "there is no /none"),
         ({"port": 80}, "Instance chat: port is '80'; say a whole number from 1024 to 65535."),
+        ({"user": "nobody-here"}, "Instance chat: There is no user nobody-here. Make one, or leave user out."),
         ({"name": "chat-rpc"}, "names that end in -rpc are reserved for the units of drafts"),
     ],
 )
@@ -87,11 +103,149 @@ def test_what_cannot_be_is_refused_first(asked: dict[str, object], words: str) -
     ],
 )
 def test_what_two_cannot_have(second: dict[str, object], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instances.server_probe, "capabilities", lambda binary: binary)
+    monkeypatch.setattr(instances.server_probe, "capabilities", lambda binary, walls: binary)
     asked = {**ASKED, "port": 8080}
     with pytest.raises(BadRequest) as caught:
         instances.knobs_of(Host(KernelFS(read_only=True)), [asked, {**asked, **second}], False)
     assert words in str(caught.value)
+
+
+# What is tried, and when
+
+
+class Tries:
+    """A host on which an instance runs as it was planned, and what of a new plan is tried there."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root
+        self.server = copy.copy(server("b11434"))
+        self.server.files = {"/opt/llama-server": [1, 1]}
+        self.tried: list[str] = []
+        self.active = "active"
+        self.said = Done(0, "", "")
+        self.model = ggufs.written(root / "m.gguf", 144)
+        self.keys = root / "keys"
+        self.keys.write_text("secret\n")
+        put = monkeypatch.setattr
+        put(instances, "show", lambda names: {name: {"ActiveState": self.active} for name in names})
+        put(instances, "held_by", lambda host, unit: [])
+        put(instances, "plan_beside", lambda host, options, *others: self.planned(options))
+        put(instances, "refuse_taken_port", lambda options, ours: None)
+        put(instances.server_probe, "capabilities", lambda binary, walls: self.server)
+        put(instances.server_probe, "dry_run", lambda binary, arguments, walls: self.tried.append("dry run"))
+        put(instances.server_probe, "one_token", lambda binary, server, walls: self.tried.append("token") or ["slow"])
+        put(refusals.sandbox, "attempt", lambda walls, words, seconds: self.tried.append("read") or self.said)
+
+    def planned(self, options: Options) -> Service:
+        seat = Placement([1], [0, 1], [0, 1], "interleave", "")
+        wants = {"model": self.model.path, "load": "mmap", "port": options.port}
+        return Service(options, seat, Need(1, 2, 3), wants, None, [self.model], [], {}, [])
+
+    def knobs(self, *more: dict[str, object], **asked: object) -> list[Knob]:
+        """Plan it again; return the knobs, and have ``tried`` hold what was tried."""
+        self.tried = []
+        one = {"name": "chat", "binary": "/opt/llama-server", "model": self.model.path, "port": 8080}
+        host = Host(KernelFS(str(self.root), read_only=True))
+        return instances.knobs_of(
+            host, [{**one, **asked}, *({**one, **other} for other in more)], False, str(self.root)
+        )
+
+    def install(self, **asked: object) -> None:
+        for knob in self.knobs(**asked):
+            for path, text in knob.files.items() if isinstance(knob, Instance) else ():
+                textfile.replace(textfile.under(str(self.root), path), text)
+
+
+@pytest.fixture
+def tries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tries:
+    return Tries(tmp_path, monkeypatch)
+
+
+ALL = ["read", "dry run", "token"]
+
+
+def test_what_runs_is_tried_only_before_it_is_started_again(tries: Tries) -> None:
+    tries.install()
+    assert tries.tried == ALL
+    tries.knobs()
+    assert tries.tried == [], "it is what runs"
+    tries.knobs(drain_timeout=5)
+    assert tries.tried == [], "it goes on running"
+    tries.knobs(port=8081)
+    assert tries.tried == ALL, "other arguments"
+    tries.server.files = {"/opt/llama-server": [1, 2]}
+    tries.knobs()
+    assert tries.tried == ALL, "another program"
+    tries.install()
+    tries.active = "failed"
+    tries.knobs()
+    assert tries.tried == ALL, "it does not run"
+
+
+def test_of_each_binary_one_token_is_enough(tries: Tries) -> None:
+    knobs = tries.knobs({"name": "code", "port": 8081})
+    assert tries.tried == [*ALL, "read", "dry run"]
+    assert [knob.remarks() for knob in knobs[:-1]] == [["slow"], ["slow"]]
+
+
+def test_keys_that_are_missing_or_open_a_server_are_refused_before_it_is_touched(tries: Tries) -> None:
+    tries.install(api_key_file=str(tries.keys))
+    tries.keys.write_text("# none yet\n")
+    with pytest.raises(TuningError, match=f"Instance chat: The key file {tries.keys} holds no key, so that everyone"):
+        tries.knobs(api_key_file=str(tries.keys))
+    tries.keys.unlink()
+    with pytest.raises(TuningError, match=f"Instance chat: The key file {tries.keys} cannot be read"):
+        tries.knobs(api_key_file=str(tries.keys))
+    assert tries.tried == []
+
+
+def test_a_comment_is_a_key_to_an_old_server(tries: Tries) -> None:
+    tries.keys.write_text("# of the team\nsecret\n")
+    tries.knobs(api_key_file=str(tries.keys))
+    tries.server = server("b9093")
+    with pytest.raises(BadRequest, match=r"has lines that begin with #, and llama-server \(.*9093\) takes"):
+        tries.knobs(api_key_file=str(tries.keys))
+
+
+def test_keys_that_were_rotated_change_the_unit(tries: Tries) -> None:
+    asked = {"api_key_file": str(tries.keys)}
+    tries.install(**asked)
+    text = tries.root / "etc/systemd/system/llama-chat.service"
+    before = text.read_text()
+    tries.install(**asked)
+    assert text.read_text() == before and "secret" not in before
+    tries.keys.write_text("another\n")
+    os.utime(tries.keys, ns=(1, 1))
+    tries.install(**asked)
+    assert text.read_text() != before and tries.tried == ALL
+
+
+def test_settings_that_systemd_does_not_take_are_refused_before_it_is_touched(tries: Tries) -> None:
+    with pytest.raises(BadRequest, match="Instance chat: unit_settings: systemd does not take them: 'MemoryMax=64Q'"):
+        tries.knobs(unit_settings={"MemoryMax": "64Q"})
+    assert tries.tried == []
+
+
+def test_a_file_that_the_unit_cannot_read_is_refused_with_what_bars_it(tries: Tries) -> None:
+    tries.said = Done(1, "", f"head: cannot open '{tries.model.path}' for reading: Permission denied\n")
+    tries.root.chmod(0o755)
+    os.chmod(tries.model.path, 0o644)
+    words = "The unit cannot read its model, though the modes of .* allow it: head: cannot open .* lists of access"
+    with pytest.raises(BadRequest, match=words):
+        tries.knobs()
+    tries.root.chmod(0o700)
+    with pytest.raises(
+        BadRequest, match=f"{tries.root} cannot be entered by the user that systemd makes for it. Change"
+    ):
+        tries.knobs()
+    assert tries.tried == ["read"]
+    with pytest.raises(BadRequest, match=f"{tries.root} cannot be entered by user daemon. Change"):
+        tries.knobs(user="daemon")
+
+
+def test_variables_of_the_users_own_are_looked_at(tries: Tries) -> None:
+    with pytest.raises(BadRequest, match="Instance chat: extra_environment: LLAMA_API_KEY would put a secret"):
+        tries.knobs(extra_environment={"LLAMA_API_KEY": "a-secret"})
 
 
 # Memory

@@ -41,7 +41,7 @@ def plan(**changes: Any) -> dict[str, Any]:
     kinds = ["ngram-simple", "draft"]
     url = "http://127.0.0.1:1"
     one = {"name": "chat", "url": url, "key_file": None, "speculation": kinds, "expect": EXPECT, "rpc": None}
-    return {**one, "task": "completion", "files": {}, "mapped": [], **changes}
+    return {**one, "task": "completion", "files": {}, "mapped": [], "programs": {}, "keys": None, **changes}
 
 
 # Speculation and speed
@@ -296,9 +296,42 @@ def test_the_key_comes_from_its_file(here: Instances, tmp_path: Path) -> None:
     items, dummy = here.check()
     assert items["speed/chat"] == (
         "unknown",
-        f"Not known: The key file {tmp_path}/keys cannot be read: No such file or directory.",
+        f"Not known: The key file {tmp_path}/keys cannot be read: No such file or directory. It must hold one key per "
+        "line.",
     )
     assert items["placement/chat"] == items["speed/chat"], "without a request nobody computes"
+
+
+def test_a_key_that_was_rotated_is_not_the_one_that_was_loaded(
+    here: Instances, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = tmp_path / "credential"
+    loaded.write_text("first\n")
+    monkeypatch.setattr(verify, "key_path", lambda name: str(loaded) if name == "chat" else "")
+    keys = tmp_path / "keys"
+    keys.write_text("second\n")
+    here.planned(key_file=str(keys), keys=keys.stat().st_mtime_ns - 1)
+    items, dummy = here.check()
+    assert verdicts(items) == {**RIGHT, "service/chat": "wrong"} and here.keys == [(here.url, "first")]
+    assert items["service/chat"][1] == (
+        f"{keys} was replaced or removed since {MAIN} was planned, which may still run with the old one. Run the play "
+        "with llama_server again."
+    )
+
+
+@pytest.mark.parametrize("kind", ["programs", "files"])
+def test_a_program_or_a_model_that_was_replaced_is_wrong(here: Instances, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "loaded"
+    path.write_text("x")
+    changed = path.stat().st_mtime_ns
+    here.planned(**{kind: {str(path): [1, changed]}})
+    assert here.check()[0]["service/chat"][0] == "ok"
+    here.planned(**{kind: {str(path): [1, changed - 1]}})
+    items, dummy = here.check()
+    assert items["service/chat"][0] == "wrong" and str(path) in items["service/chat"][1]
+    assert items["speed/chat"][0] == "ok", "it serves, and is measured"
+    here.health = (503, b"{}")
+    assert here.check()[0]["service/chat"][0] == "unknown", "it may be reading the new one"
 
 
 def test_units_of_others_are_passed_over_and_torn_ones_are_not(here: Instances) -> None:

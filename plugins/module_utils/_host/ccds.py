@@ -1,0 +1,59 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which L3 domains are on one CCD: a CCD is a chip, and on dense ones it has two."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .layout import L3Domain
+
+    Ccds = list[list[L3Domain]]
+
+#: L3 domains (CCX) on one CCD by CPU family and model range, where the kernel gives no die_id.
+#: Source: the tuning guides that SUSE wrote with AMD for EPYC 9004 and 9005, and AMD's model list in LIKWID.
+CCX_PER_CCD = (
+    (23, 0x00, 0x2F, 2, "Zen"),
+    (23, 0x30, 0xFF, 2, "Zen 2"),
+    (25, 0x00, 0x0F, 1, "Zen 3"),
+    (25, 0x10, 0x1F, 1, "Zen 4"),
+    (25, 0xA0, 0xAF, 2, "Zen 4c"),
+    (26, 0x00, 0x1F, 1, "Zen 5"),
+)
+
+
+def by_die(domains: Sequence[L3Domain], dies: Mapping[L3Domain, object]) -> Ccds:
+    """Return the CCDs that the kernel's die ids make; domains that are offline have none, and go by their place."""
+    groups = [[domain for domain in domains if dies.get(domain) == die] for die in dict.fromkeys(dies.values())]
+    placed = _in_turn(domains, max(len(group) for group in groups))
+    online = [frozenset(domain for domain in ccd if domain in dies) for ccd in placed]
+    known = {frozenset(group) for group in groups}
+    # Where the places of the domains do not tell the same as the ids, the ids alone are believed.
+    ccds = placed if {ccd for ccd in online if ccd} == known else groups
+    return sorted(ccds, key=lambda ccd: ccd[0].present[0])
+
+
+def by_family(domains: Sequence[L3Domain], family: int | None, model: int) -> tuple[Ccds, str]:
+    """Return the CCDs that AMD's CPU family and model make, and from where it is known."""
+    for number, low, high, per_ccd, name in CCX_PER_CCD:
+        if family == number and low <= model <= high:
+            sockets = [domain.socket for domain in domains]
+            if any(sockets.count(socket) % per_ccd for socket in sockets):
+                odd = f"one per L3 domain: {name} has {per_ccd} on a CCD, but a socket here has an odd number"
+                return _in_turn(domains, 1), odd
+            source = f"family {family} model {model} ({name}) has {per_ccd} L3 domain(s) on a CCD"
+            return _in_turn(domains, per_ccd), source
+    return _in_turn(domains, 1), "one per L3 domain: the kernel gives no die_id and the family is not in our table"
+
+
+def _in_turn(domains: Sequence[L3Domain], per_ccd: int) -> Ccds:
+    """Return the domains of each socket in groups, in the order of their numbers."""
+    ccds: Ccds = []
+    for socket in dict.fromkeys(domain.socket for domain in domains):
+        members = [domain for domain in domains if domain.socket == socket]
+        ccds += [members[at : at + per_ccd] for at in range(0, len(members), per_ccd)]
+    return ccds

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which CPUs belong together, also those that are offline: of them the kernel shows no core and no cache.
+
+What is left of an offline CPU is its number. EPYC's firmware numbers cores in the order of the L3 domains, all of which
+have as many cores: first the first thread of every core and then the second ones, and virtual machines often number the
+threads of a core one after the other. A numbering counts only if all that is online agrees with it.
+Source: cacheinfo_cpu_pre_down (drivers/base/cacheinfo.c) and topology_remove_dev (drivers/base/topology.c) of the Linux
+kernel, which take the folders away when a CPU goes offline.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Cpus = tuple[int, ...]
+
+
+class L3Domain:
+    """CPUs that share one L3 cache; ``id`` is the kernel's, the one that resctrl uses, None where it gives none.
+
+    ``cpus`` are online. ``present`` has those too that are offline, as far as their numbers tell; where a whole domain
+    is offline, it has no id and no ``cpus``.
+    """
+
+    __slots__ = ("bytes", "ccd", "cpus", "id", "node", "present", "socket")
+
+    def __init__(self, domain_id: int | None, size: int, cpus: tuple[int, ...]) -> None:
+        self.id = domain_id
+        self.bytes = size
+        self.cpus = self.present = cpus
+        self.socket: int | None = None
+        self.node: int | None = None
+        self.ccd = 0
+
+
+class Layout:
+    """The CPUs that are present, by L3 domain in the order of their numbers, and by core."""
+
+    __slots__ = ("cores", "domains")
+
+    def __init__(self, domains: list[Cpus], cores: list[Cpus]) -> None:
+        self.domains = domains
+        self.cores = cores
+
+
+def infer(
+    present: Cpus,
+    domains: Sequence[tuple[int | None, Cpus]],
+    cores: Sequence[Cpus],
+    threads: int,
+    first_only: bool = False,
+) -> Layout | None:
+    """Return the layout of present CPUs from the online ones, None where their numbers do not tell it.
+
+    ``domains`` are the L3 domains that are online, each the kernel's id and CPUs, and ``cores`` the siblings that are
+    online. A core has ``threads``; with ``first_only`` the second ones are offline on purpose, because SMT is off.
+    """
+    count, odd = divmod(len(present), threads)
+    if odd or not domains:
+        return None
+    for row in (
+        [present[number::count] for number in range(count)],
+        [present[number * threads :][:threads] for number in range(count)],
+    ):
+        number_of = {cpu: number for number, core in enumerate(row) for cpu in core}
+        if any(len({number_of[cpu] for cpu in core}) > 1 for core in cores):
+            continue
+        places = [(domain, sorted({number_of[cpu] for cpu in cpus})) for domain, cpus in domains]
+        for size in range(max(len(numbers) for dummy, numbers in places), count + 1):
+            if count % size == 0 and _agrees(places, size):
+                meant = [core[:1] if first_only else core for core in row]
+                return Layout([_joined(meant[first : first + size]) for first in range(0, count, size)], meant)
+    return None
+
+
+def with_offline(online: Sequence[L3Domain], layout: Sequence[Cpus], sockets: int) -> list[L3Domain]:
+    """Return the domains of a layout in its order: those that are online, now with all their CPUs, and the others.
+
+    Each socket has as many as the others.
+    """
+    by_cpu = {cpu: domain for domain in online for cpu in domain.cpus}
+    domains = []
+    for present in layout:
+        domain = next((by_cpu[cpu] for cpu in present if cpu in by_cpu), None) or L3Domain(None, 0, ())
+        domain.present = present
+        domains.append(domain)
+    each = -(-len(domains) // sockets)
+    for at in range(0, len(domains), each):
+        members = domains[at : at + each]
+        socket = next((domain.socket for domain in members if domain.cpus), None)
+        for domain in members:
+            domain.socket = domain.socket if domain.cpus else socket
+    return domains
+
+
+def _joined(cores: Sequence[Cpus]) -> Cpus:
+    return tuple(sorted(cpu for core in cores for cpu in core))
+
+
+def _agrees(places: Sequence[tuple[int | None, list[int]]], size: int) -> bool:
+    """Return whether domains of this many cores hold all that is online, in the order of the ids.
+
+    Ids may leave numbers out, but never count on more slowly than the domains: so where ids follow on one another,
+    no domain is offline in between.
+    """
+    rows = [(cores[0] // size, domain) for domain, cores in places if cores[0] // size == cores[-1] // size]
+    rows.sort(key=lambda row: row[0])
+    return len(rows) == len(places) and all(
+        low < high and (one is None or other is None or other - one >= high - low)
+        for (low, one), (high, other) in zip(rows, rows[1:])
+    )

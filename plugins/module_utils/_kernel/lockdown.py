@@ -1,0 +1,37 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether the kernel lets anybody write registers (MSRs): not while it is locked down, nor when the driver is told so.
+
+Reading is allowed all the same.
+Source: kernel_lockdown(7); msr_write in arch/x86/kernel/msr.c of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._io.kernelfs import KernelFS
+
+LOCKDOWN = "/sys/kernel/security/lockdown"
+ALLOW_WRITES = "/sys/module/msr/parameters/allow_writes"
+#: What a reason is put behind.
+READ_ONLY = "Registers of this host can be read but not written: "
+
+
+def why_read_only(fs: KernelFS) -> str:
+    """Return why registers cannot be written, with the way out; an empty text where they can."""
+    mode = fs.find(LOCKDOWN) or ""
+    if "[integrity]" in mode or "[confidentiality]" in mode:
+        return (
+            f"the kernel is locked down, as {LOCKDOWN} shows ({mode}); Secure Boot does that on most "
+            "distributions. Switch the prefetchers and boost in the BIOS, which has the same switches for the "
+            "whole machine; or boot without Secure Boot and without lockdown= on the kernel's command line."
+        )
+    if fs.find(ALLOW_WRITES) == "off":
+        return (
+            f"{ALLOW_WRITES} is off. Somebody set msr.allow_writes=off; write 'on' into that file, or remove the "
+            "boot parameter or the line in /etc/modprobe.d that sets it."
+        )
+    return ""

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The text of our drop-in for grub-mkconfig: which settings it owns, and shell that makes them."""
+
+from __future__ import annotations
+
+from ..._errors import TuningError
+from ..._notation import cmdline
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FOLDER = "/etc/default/grub.d"
+DROP_IN = f"{FOLDER}/95-sovereign-epyc.cfg"
+OWNS = "# owns: "
+HEAD = """\
+# Written by the module kernel_cmdline of sovereign.epyc, which replaces it whole: do not change it here.
+# Takes the parameters named below out of what other files set, so that each is there exactly once, and adds its own,
+# but not to the entries for recovery. Without this file and after update-grub, everything is as the other files say.
+"""
+
+
+def owned_by(text: str) -> dict[str, str | None]:
+    """Return the settings that a drop-in of ours owns."""
+    row = next((row for row in text.splitlines() if row.startswith(OWNS)), None)
+    if row is None:
+        return {}
+    # Imported here because it imports re, and an undo without changes needs neither.
+    import json
+
+    try:
+        owned = json.loads(row[len(OWNS) :])
+    except ValueError:
+        owned = None
+    if not isinstance(owned, dict) or not all(text is None or isinstance(text, str) for text in owned.values()):
+        raise TuningError(
+            f"{DROP_IN} was changed by hand and cannot be read any more. Remove it, run update-grub and try again."
+        )
+    return owned
+
+
+def drop_in(owned: Mapping[str, str | None]) -> str:
+    """Return the text of the drop-in that owns these settings; None is one to remove."""
+    import json
+
+    words = [word for name, text in owned.items() if text is not None for word in cmdline.words_of(name, text)]
+    names = "|".join(pattern(member) for name in owned for member in cmdline.members(cmdline.canonical(name)))
+    letter = '([^"[:space:]]|"[^"]*")'
+    mine = f'({names})(={letter}*)?|"({names})(=[^"]*)?"'
+    rows = [
+        HEAD + OWNS + json.dumps(dict(owned)),
+        "sovereign_epyc_others() {",
+        "  printf '%s ' \"$1\" | sed -E \\",
+        f"    -e ':a' -e 's/^(({letter}*[[:space:]])*)({mine})[[:space:]]/\\1/' -e 'ta' -e 's/ $//'",
+        "}",
+        'GRUB_CMDLINE_LINUX="$(sovereign_epyc_others "$GRUB_CMDLINE_LINUX")"',
+        'GRUB_CMDLINE_LINUX_DEFAULT="$(sovereign_epyc_others "$GRUB_CMDLINE_LINUX_DEFAULT")"',
+    ]
+    if any("'" in word for word in words):
+        raise TuningError(f"A parameter with an apostrophe cannot be put into {DROP_IN}. Nothing was changed.")
+    if words:
+        before = '"${GRUB_CMDLINE_LINUX_DEFAULT:+$GRUB_CMDLINE_LINUX_DEFAULT }"'
+        rows.append(f"GRUB_CMDLINE_LINUX_DEFAULT={before}'{' '.join(words)}'")
+    return "\n".join([*rows, "unset -f sovereign_epyc_others", ""])
+
+
+def text_of(owned: Mapping[str, str | None]) -> str | None:
+    """Return what the file holds when it owns these settings; None where there is no need for it."""
+    return drop_in(owned) if owned else None
+
+
+def lost_lines(text: str) -> list[str]:
+    """Return the lines that an edit by hand, or another version, put into a drop-in, without comments."""
+    known = drop_in(owned_by(text)).splitlines()
+    return [row for row in text.splitlines() if row not in known and row.strip() and not row.startswith("#")]
+
+
+def pattern(name: str) -> str:
+    """Return a regular expression for every spelling of a name."""
+    return "".join("[-_]" if c in "-_" else "[.]" if c == "." else c for c in name)

@@ -1,0 +1,157 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The groups of resctrl as they are: their files, what they hold, and how a write is refused.
+
+Addresses: see knob.py, which has the settings of groups; threads.py has the threads in them.
+Source: Documentation/filesystems/resctrl.rst and fs/resctrl of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from ..._errors import Absent, Refused, TuningError
+from ..._kernel import resctrl
+from ..._kernel.resctrl import address, split
+from ..knob import Knob
+from .expand import PRESENT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ..._host.host import Host
+    from ..knob import Change, Settings
+    from .request import Request
+
+#: Marks a group as made by us; the attribute lives and dies with the group.
+LABEL = "sovereign_epyc"
+#: The value of a group that somebody else made, beside PRESENT of ours: an undo makes it again without our mark.
+FOREIGN = "foreign"
+TASKS = "tasks"
+UNMOUNTED = (
+    "Somebody unmounted resctrl while this ran, and all groups and masks ended with that. 'site.yml --tags cat' mounts "
+    "it and makes them anew."
+)
+
+
+class Groups(Knob):
+    """What the knobs of groups and of their threads share."""
+
+    prefix = "resctrl"
+
+    def __init__(self, host: Host, request: Callable[[], Request], mount_options: Sequence[str]) -> None:
+        """``request`` is called when the mapping is wanted: only then is resctrl mounted, with ``mount_options``."""
+        self.host = host
+        self.fs = host.fs
+        self.request = request
+        self.mount_options = mount_options
+        self.able = resctrl.Abilities()
+        self._remarks: list[str] = []
+
+    def remarks(self) -> list[str]:
+        """Return what was rounded, where a share protects nothing, and what threads are awaited."""
+        return self._remarks
+
+    def parent(self, address: str) -> str | None:
+        """The group, or the monitor group, that holds a setting."""
+        group, kind, key = split(address)
+        if kind == "mon" and "/" in key:
+            return resctrl.address(group, "mon", key.partition("/")[0])
+        return resctrl.address(group) if kind else None
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the flock on the mount point that the kernel's documentation asks of all who use resctrl."""
+        mount = resctrl.find_mount(self.fs)
+        if mount is None:
+            yield
+        else:
+            with self.fs.lock(mount[0]):
+                yield
+
+    # Reading
+
+    def _path(self, group: str, *more: str) -> str:
+        home = self.able.mount_point or resctrl.HOME
+        return "/".join((home, *(() if group == "default" else (group,)), *more))
+
+    def _groups(self) -> list[str]:
+        home = self._path("default")
+        return [
+            "default",
+            *(n for n in self.fs.names(home) if n not in resctrl.FIXED and self.fs.is_dir(f"{home}/{n}")),
+        ]
+
+    def _read_all(self) -> Settings:
+        """Return every group's settings, threads excepted; nothing where resctrl is not mounted."""
+        self.able = resctrl.abilities(self.fs, self.host.topology.flags)
+        found: Settings = {}
+        if self.able.mount_point is not None:
+            for name in self._groups():
+                found.update(self._read_group(name))
+        return found
+
+    def _is_ours(self, group: str) -> bool:
+        return self.fs.read_label(self._path(group), LABEL) is not None
+
+    def _read_group(self, name: str) -> Settings:
+        found: Settings = {address(name): PRESENT if name == "default" or self._is_ours(name) else FOREIGN}
+        for resource, row in resctrl.parse_schemata(self.fs.find(self._path(name, "schemata")) or "").items():
+            found.update({address(name, resource, str(domain)): value for domain, value in row.items()})
+        found[address(name, "cpus")] = self.fs.find(self._path(name, "cpus_list"))
+        found[address(name, "mode")] = self.fs.find(self._path(name, "mode"))
+        for monitor, cpus in self._monitors(name).items():
+            found[address(name, "mon", monitor)] = PRESENT
+            found[address(name, "mon", monitor, "cpus")] = cpus
+        return found
+
+    def _monitors(self, group: str) -> dict[str, str | None]:
+        """Return the CPUs of each monitor group of a group."""
+        names = self.fs.names(self._path(group, "mon_groups"))
+        return {name: self.fs.find(self._path(group, "mon_groups", name, "cpus_list")) for name in names}
+
+    def _tasks(self, group: str, *more: str) -> set[int]:
+        return {int(line) for line in (self.fs.find(self._path(group, *more, TASKS)) or "").split()}
+
+    # Writing
+
+    def _tell(self, path: str, text: str) -> None:
+        """Write, and say why that failed."""
+        try:
+            self.fs.write(path, text)
+        except (Absent, Refused) as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: TuningError) -> TuningError:
+        """Return an error with the kernel's own words, or with what can be seen where it has none."""
+        if resctrl.find_mount(self.fs) is None:
+            return TuningError(UNMOUNTED, **error.details)
+        if isinstance(error, Refused):
+            return Refused(f"{error} {self._kernel_says()}", error.errno, error.path)
+        return error
+
+    def _kernel_says(self) -> str:
+        words = (self.fs.find(self._path("default", "info", "last_cmd_status")) or "").strip()
+        if words and words != "ok":
+            return f"The kernel says: {words}."
+        offline = (self.fs.find("/sys/devices/system/cpu/offline") or "").strip()
+        if offline:
+            return (
+                f"The kernel gives no reason, but CPUs {offline} are offline, and it knows no L3 domain without a CPU "
+                "that is online. Bring them online, or run this again, which plans with those that are."
+            )
+        return "The kernel gives no reason."
+
+    def _set_all(self, file: str, changes: Iterable[Change]) -> None:
+        for change in changes:
+            self._tell(self._path(split(change.address)[0], file), f"{change.after}\n")
+
+    def _assign(self, folder: str, tasks: Iterable[int]) -> None:
+        for task in sorted(tasks):
+            try:
+                self._tell(f"{folder}/{TASKS}", f"{task}\n")
+            except Absent:
+                continue  # The thread has ended since it was listed.

@@ -1,0 +1,35 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Threads as a text that the ledger can keep until an undo: some have ended by then, and others have got their ids.
+
+Source: proc_pid_stat(5) for the time of a thread's start.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..._io.kernelfs import KernelFS
+
+STARTED = 22  # the field of the table in proc_pid_stat(5), counted from 1; the third one follows the name
+
+
+def text_of(fs: KernelFS, ids: Iterable[int]) -> str:
+    """Return threads as a text: ids, each with the time of its start in ticks since the boot."""
+    rows = [(number, _started(fs, number)) for number in sorted(ids)]
+    return ",".join(f"{number}:{started}" for number, started in rows if started)
+
+
+def alive(fs: KernelFS, text: str | None) -> set[int]:
+    """Return the ids of the threads in such a text that still live."""
+    rows = [row.partition(":") for row in (text or "").split(",") if row]
+    return {int(number) for number, dummy, started in rows if _started(fs, int(number)) == started}
+
+
+def _started(fs: KernelFS, number: int) -> str:
+    fields = (fs.find(f"/proc/{number}/stat") or "").rpartition(")")[2].split()
+    return fields[STARTED - 3] if fields else ""

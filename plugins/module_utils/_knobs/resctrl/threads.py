@@ -1,0 +1,124 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The knob of threads: all of a unit, or of a process, in one group. A later one may start where its parent is.
+
+Addresses: ``resctrl:NAME/tasks_of/UNIT``; a value says whether all its threads are in the group.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..._kernel.cgroups import threads_of
+from ..._kernel.resctrl import address, split
+from .groups import Groups
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ..._host.host import Host
+    from ..knob import Change, Settings
+    from .request import Request
+
+#: The value when no thread is anywhere else, and that of a unit that does not run yet.
+ALL_THREADS, WAITING = "all", "none yet"
+#: Moves threads of units that start later.
+WATCH = "sovereign-epyc-watch.service"
+
+
+def why_not(host: Host, unit: str) -> str | None:
+    """Return why the threads of a unit or process cannot be had, None where they can or may still come.
+
+    At boot a unit always comes later than its group. A process is there or it is not.
+    """
+    if host.stored and not unit.isdecimal():
+        return None
+    try:
+        threads_of(host.fs, unit)
+    except BadRequest as error:
+        return str(error)
+    return None
+
+
+class Threads(Groups):
+    """The threads in the groups; it comes after the groups, which it needs."""
+
+    def __init__(self, host: Host, request: Callable[[], Request], mount_options: Sequence[str]) -> None:
+        super().__init__(host, request, mount_options)
+        self._group_of_task: dict[int, str] = {}
+
+    def owns(self, address: str) -> bool:
+        """Only threads."""
+        return super().owns(address) and split(address)[1] == "tasks_of"
+
+    def wanted(self) -> Settings:
+        """Return the units and processes of the request, of which the groups have refused those that cannot come."""
+        wanted: Settings = {
+            address(group.name, "tasks_of", unit): ALL_THREADS
+            for group in self.request().every()
+            for unit in group.tasks_of
+        }
+        self._remarks = [
+            f"{unit} does not run now. {WATCH} moves its threads into the group {group} when it does."
+            for group, dummy, unit in map(split, wanted)
+            if self._threads_of(unit) is None
+        ]
+        return wanted
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return for each whether all threads are there; None where there is no such group, unit or process."""
+        addresses = list(addresses)
+        there = self._read_all() if addresses else {}
+        return {name: self._threads_text(name) if address(split(name)[0]) in there else None for name in addresses}
+
+    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """Threads come and go: only whether all are in the group counts, or none is there yet."""
+        return (wanted == ALL_THREADS) == (found in (ALL_THREADS, WAITING))
+
+    def gone(self, address: str) -> str | None:
+        """A unit or process that does not run has no threads to ask about, unless those to come are meant too."""
+        return why_not(self.host, split(address)[2])
+
+    def void(self, originals: Settings) -> dict[str, str]:
+        """Threads that have ended need not be moved back."""
+        ended = [name for name in originals if self._threads_of(split(name)[2]) is None]
+        return {name: f"{split(name)[2]} does not run, so none of its threads is moved back." for name in ended}
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Move the threads of each."""
+        for change in changes:
+            self._move(change)
+
+    def _threads_of(self, unit: str) -> set[int] | None:
+        """Return the threads of a unit or process, None where it does not run."""
+        try:
+            return threads_of(self.fs, unit)
+        except BadRequest:
+            return None
+
+    def _threads_text(self, name: str) -> str | None:
+        group, dummy, unit = split(name)
+        threads = self._threads_of(unit)
+        if threads is None:
+            return None if self.gone(name) else WAITING
+        inside = len(threads & self._tasks(group))
+        return ALL_THREADS if inside == len(threads) else f"{inside} of {len(threads)} threads"
+
+    def _move(self, change: Change) -> None:
+        """Move every thread of a unit into the group; again until none is left, because threads start while we look."""
+        group, dummy, unit = split(change.address)
+        if change.after != ALL_THREADS:
+            # Only the run that moved them knows where they were; any other takes the group that threads are born in.
+            homes = {**dict.fromkeys(self._tasks(group), "default"), **self._group_of_task}
+            for task in (self._threads_of(unit) or set()) & homes.keys():
+                self._assign(self._path(homes[task]), [task])
+            return
+        for name in self._groups():
+            self._group_of_task.update(dict.fromkeys(self._tasks(name), name))
+        for dummy_attempt in range(10):
+            left = threads_of(self.fs, unit) - self._tasks(group)
+            if not left:
+                return
+            self._assign(self._path(group), left)

@@ -1,0 +1,164 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Runs a program that may be hostile or broken behind the walls of the unit that will run it, never as root.
+
+A unit that is there for the moment only has the very settings of the real one: its user, its view of the files, its
+system calls. So what it cannot read or run, the real one cannot either, and that is known before a running server is
+stopped. It is made of a file in /run, and not by systemd-run(1), which needs D-Bus to bring an answer back.
+Source: systemd.service(5); systemd.exec(5), "Process exit codes".
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+from contextlib import contextmanager, suppress
+
+from ..._errors import TuningError
+from ..._io import command, textfile
+from ..._io.command import Done
+from ..._notation import systemd
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator, Sequence
+    from typing import Optional
+
+    #: Lines of the section [Service]. None: without walls, for tools that measure builds of their own.
+    Walls = Optional[Sequence[str]]
+
+#: Where units are that are there for the moment only; it is not there where systemd has not booted the host.
+FOLDER = "/run/systemd/system"
+#: What systemd and we share beside: /tmp may be another one for it.
+ROOM = "/run"
+#: Beyond the time that a program has, so that systemd's own end comes first.
+MARGIN = 30
+PROPERTIES = "Result,ExecMainCode,ExecMainStatus"
+#: ExecMainCode, as si_code of waitid(2), of a program that ended by itself.
+EXITED = "1"
+#: What systemd says of a program that never began, and the one of them that is about its file.
+NOT_BEGUN, NOT_EXECUTED = range(200, 246), 203
+#: What it writes lies in memory, so that it shall not write without end.
+LIMITS = ("TimeoutStopSec=5", "LimitCORE=0", "LimitFSIZE=16M", "Environment=LC_ALL=C")
+_numbers = itertools.count(1)
+
+
+def attempt(walls: Walls, words: Sequence[str], seconds: float) -> Done:
+    """Run a program to its end behind the walls; a failure of it is an answer too.
+
+    TuningError when it had to be stopped after ``seconds``, or when systemd cannot raise the walls here.
+    """
+    if walls is None:
+        return command.attempt(words, seconds)
+    with room(walls) as folder:
+        out, err = (os.path.join(folder, name) for name in ("out", "err"))
+        with _unit(walls, words, seconds, {"Input": "null", "Output": f"file:{out}", "Error": f"file:{err}"}) as name:
+            started = command.attempt(["systemctl", "start", name], seconds + MARGIN)
+            code = 0 if started.code == 0 else _code(name, words, seconds, started.err)
+        return Done(code, textfile.read(out) or "", textfile.read(err) or "")
+
+
+class Running:
+    """A program that runs behind the walls; ``code`` is how it ended, None while it runs."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.code: int | None = None
+
+    def ended(self) -> bool:
+        """Return whether it has ended."""
+        return self.process.poll() is not None
+
+
+@contextmanager
+def running(walls: Walls, words: Sequence[str], seconds: float, source: str, log: str) -> Iterator[Running]:
+    """Run a program behind the walls until the block ends, with these files as its standard input and its log.
+
+    TuningError behind the block when systemd cannot raise the walls here.
+    """
+    # Imported here because most runs of the engine start no server.
+    import subprocess
+
+    stdio = {"Input": f"file:{source}", "Output": f"append:{log}", "Error": "inherit"}
+    with _unit(walls, words, seconds, stdio) as name, open(source, "rb") as given, open(log, "ab") as said:
+        # The engine runs on the host without Ansible too, so it has no run_command to call.
+        process = subprocess.Popen(  # pylint: disable=ansible-bad-function
+            words if walls is None else ["systemctl", "start", name],
+            env={**os.environ, "PATH": command.PATH, "LC_ALL": "C"},
+            stdin=given,
+            stdout=said if walls is None else subprocess.DEVNULL,
+            stderr=said if walls is None else subprocess.DEVNULL,
+        )
+        one = Running(process)
+        try:
+            yield one
+        finally:
+            if not one.ended():
+                if walls is None:
+                    process.kill()
+                else:
+                    with suppress(TuningError):  # It has just ended by itself.
+                        command.run(["systemctl", "kill", "--signal=KILL", name])
+            process.wait()
+        one.code = process.returncode if walls is None or process.returncode == 0 else _code(name, words, seconds, "")
+
+
+@contextmanager
+def room(walls: Walls) -> Iterator[str]:
+    """Make a folder for what goes into a trial and comes out, which only root can enter."""
+    with tempfile.TemporaryDirectory(prefix="sovereign-epyc-", dir=None if walls is None else ROOM) as folder:
+        yield folder
+
+
+@contextmanager
+def _unit(walls: Walls, words: Sequence[str], seconds: float, stdio: dict[str, str]) -> Iterator[str]:
+    """Have systemd know a unit that runs a program once; yield its name."""
+    name = f"sovereign-epyc-try-{os.getpid()}-{next(_numbers)}.service"
+    if walls is None:
+        yield name
+        return
+    if not os.path.isdir(FOLDER):
+        raise TuningError(f"There is no {FOLDER}: this host was not booted with systemd, and instances need it.")
+    lines = [
+        "[Unit]\nDescription=Trial of a program of llama.cpp behind the walls of its unit\n\n[Service]\nType=oneshot",
+        *(f"Standard{kind}={value}" for kind, value in stdio.items()),
+        f"ExecStart={systemd.command(words[0], words[1:])}",
+        f"TimeoutStartSec={seconds:g}",
+        *LIMITS,
+        *walls,
+    ]
+    path = os.path.join(FOLDER, name)
+    textfile.replace(path, "\n".join([*lines, ""]))
+    try:
+        yield name
+    finally:
+        textfile.remove(path)
+        with suppress(TuningError):  # Of one that did not fail there is nothing to forget.
+            command.run(["systemctl", "reset-failed", name])
+
+
+def _code(name: str, words: Sequence[str], seconds: float, said: str) -> int:
+    """Return how a program of a unit that failed ended, negative for a signal; TuningError when it is not known."""
+    rows = command.run(["systemctl", "show", f"--property={PROPERTIES}", name]).splitlines()
+    found = dict(row.partition("=")[::2] for row in rows)
+    status = int(found.get("ExecMainStatus") or 0)
+    if found.get("Result") == "timeout":
+        raise TuningError(f"'{' '.join(words[:2])}' had not ended after {seconds:g} seconds, and was stopped.")
+    if status and found.get("ExecMainCode") != EXITED:
+        return -status
+    if status == NOT_EXECUTED:
+        raise TuningError(
+            f"{words[0]} cannot be executed behind the walls of its unit (203/EXEC). Its user may not enter a folder "
+            "on the way to it, or not execute it, or it is not for this machine. Change its mode, or take another."
+        )
+    if status and status not in NOT_BEGUN:
+        return status
+    why = f"exit code {status}, see systemd.exec(5)" if status else " ".join(said.split()) or "it says nothing"
+    raise TuningError(
+        f"systemd cannot raise the walls of the unit, to try {words[0]} behind them: {why}. Look at user and at "
+        f"unit_settings; 'journalctl -u {name}' may say more."
+    )

@@ -1,0 +1,48 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The file with the API keys of a server, read exactly as the server reads it.
+
+A line is a key, whole, with its blanks. Empty lines are none, and lines that begin with # are none for builds whose
+--help says so. A file without keys does not close a server: it opens it for everyone.
+Source: --api-key-file in common/arg.cpp, and the middleware in tools/server/server-http.cpp of llama.cpp.
+"""
+
+from __future__ import annotations
+
+from ..._errors import TuningError
+
+COMMENT = "#"
+ONE_PER_LINE = "It must hold one key per line"
+
+
+def read_keys(path: str) -> list[str]:
+    """Return the keys of a file. TuningError when there is none, or one that no client can send."""
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            lines = file.read().split("\n")
+    except OSError as error:
+        raise TuningError(f"The key file {path} cannot be read: {error.strerror}. {ONE_PER_LINE}.") from None
+    except UnicodeDecodeError:
+        raise TuningError(f"The key file {path} is not text. {ONE_PER_LINE}.") from None
+    keys = []
+    for number, line in enumerate(lines, 1):
+        if not line or line.startswith(COMMENT):
+            continue
+        if line != line.strip():
+            what = "carriage return, as editors of Windows leave it" if line.endswith("\r") else "blank"
+            raise TuningError(
+                f"The key file {path} has a {what}, at an end of line {number}: to the server it is a part of the key, "
+                "and no client can send it. Take it out."
+            )
+        keys.append(line)
+    if not keys:
+        raise TuningError(f"The key file {path} holds no key, so that everyone could use the server. {ONE_PER_LINE}.")
+    return keys
+
+
+def has_comments(path: str) -> bool:
+    """Return whether a file that was read before holds comments."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return any(line.startswith(COMMENT) for line in file)

@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Settings of systemd that a user adds to the unit of an instance, by systemd's own names, as a drop-in would.
+
+A list is a line for each of its words, and an empty text takes back what stands before. Whether systemd understands
+them, systemd itself is asked (unit/check.py); here is refused what an option of the instance says.
+Source: systemd.unit(5), systemd.service(5), systemd.exec(5), systemd.resource-control(5).
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..._errors import BadRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Settings = dict[str, list[str]]
+
+KEY = re.compile(r"[A-Z][A-Za-z0-9]+\Z")
+#: What belongs to the section [Unit]; everything else is taken for a setting of [Service].
+OF_UNIT = re.compile(
+    r"(After|Before|Wants|Requires|Requisite|BindsTo|PartOf|Upholds|Conflicts|OnFailure|OnSuccess|OnFailureJobMode|"
+    r"OnSuccessJobMode|PropagatesReloadTo|ReloadPropagatedFrom|PropagatesStopTo|StopPropagatedFrom|JoinsNamespaceOf|"
+    r"RequiresMountsFor|WantsMountsFor|Documentation|Description|IgnoreOnIsolate|StopWhenUnneeded|RefuseManualStart|"
+    r"RefuseManualStop|AllowIsolate|DefaultDependencies|SurviveFinalKillSignal|CollectMode|FailureAction|SuccessAction|"
+    r"FailureActionExitStatus|SuccessActionExitStatus|JobTimeoutSec|JobRunningTimeoutSec|JobTimeoutAction|"
+    r"JobTimeoutRebootArgument|RebootArgument|StartLimitAction|Condition\w+|Assert\w+)\Z"
+)
+SECRETS = ("SetCredential", "SetCredentialEncrypted")
+#: What the plan decides or an option says, by that option.
+OWNED = {
+    "ExecStart": "binary and extra_arguments",
+    "Type": "",
+    "User": "user",
+    "DynamicUser": "user",
+    "AllowedCPUs": "cpus",
+    "CPUAffinity": "cpus",
+    "NUMAPolicy": "memory",
+    "NUMAMask": "nodes",
+    "AllowedMemoryNodes": "nodes",
+    "Environment": "extra_environment",
+    "TimeoutSec": "start_timeout, drain_timeout and stop_timeout",
+    "TimeoutStartSec": "start_timeout",
+    "TimeoutStopSec": "drain_timeout and stop_timeout",
+    "RestartSec": "restart_seconds",
+    "StartLimitBurst": "restart_limit",
+    "StartLimitInterval": "restart_limit_seconds",
+    "StartLimitIntervalSec": "restart_limit_seconds",
+}
+
+
+def read(value: object) -> Settings:
+    """Return the lines of each setting; BadRequest for what cannot be one, or what an option says."""
+    if not isinstance(value, dict):
+        raise BadRequest(f"unit_settings must be a dictionary of systemd's settings and values, not '{value}'.")
+    settings = {}
+    for key, found in value.items():
+        if not isinstance(key, str) or not KEY.match(key):
+            raise BadRequest(f"unit_settings: '{key}' is no name of a setting; write it as systemd does, as MemoryMax.")
+        if key in SECRETS:
+            raise BadRequest(
+                f"unit_settings: {key} would put a secret into a unit file that everyone on the host can read. Write "
+                "it to a file of root, and name that file with LoadCredential."
+            )
+        if key in OWNED:
+            way = f"Leave it out, and use {OWNED[key]}." if OWNED[key] else "Leave it out."
+            raise BadRequest(f"unit_settings: {key} is said by the plan. {way}")
+        words = found if isinstance(found, (list, tuple)) else [found]
+        settings[key] = [_text(key, word) for word in words]
+    return settings
+
+
+def lines(settings: Settings, of_unit: bool) -> list[str]:
+    """Return the lines of one of the two sections."""
+    keys = [key for key in settings if bool(OF_UNIT.match(key)) == of_unit]
+    return [f"{key}={word}" for key in keys for word in settings[key]]
+
+
+def _text(key: str, word: object) -> str:
+    if isinstance(word, bool):
+        return "yes" if word else "no"
+    if word is None:
+        return ""
+    if not isinstance(word, (str, int, float)):
+        raise BadRequest(
+            f"unit_settings: {key} must be a text, a number, true, false, or a list of them, not '{word}'."
+        )
+    text = str(word)
+    if any(ord(char) < 32 or ord(char) == 127 or 0xD800 <= ord(char) <= 0xDFFF for char in text) or text.endswith("\\"):
+        raise BadRequest(
+            f"unit_settings: {key} is not one line: {text!r}. Write a list, with a word for each line, and no "
+            "backslash at an end."
+        )
+    return text

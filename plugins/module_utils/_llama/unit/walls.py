@@ -1,0 +1,95 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What keeps the program of a unit in: lines of the section [Service], for units and for trials of their program.
+
+Source: systemd.exec(5), systemd.resource-control(5).
+"""
+
+from __future__ import annotations
+
+from ..._notation.systemd import quote
+from ..plan.options import LOOPBACK
+from ..plan.settings import lines
+from .reach import folders_to_show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..plan.options import Options
+
+#: What every one of our services is denied. It keeps the calls by which threads choose their CPUs, and no others of
+#: @resources; /proc/meminfo must be there, where glibc reads the size of huge pages.
+HARDENING = (
+    "NoNewPrivileges=yes",
+    "CapabilityBoundingSet=",
+    "AmbientCapabilities=",
+    "ProtectSystem=strict",
+    "ProtectHome=tmpfs",
+    "PrivateTmp=yes",
+    "PrivateDevices=yes",
+    "DevicePolicy=closed",
+    "PrivateUsers=yes",
+    "PrivateIPC=yes",
+    "ProtectClock=yes",
+    "ProtectControlGroups=yes",
+    "ProtectHostname=yes",
+    "ProtectKernelLogs=yes",
+    "ProtectKernelModules=yes",
+    "ProtectKernelTunables=yes",
+    "ProtectProc=invisible",
+    "RestrictAddressFamilies=AF_INET AF_INET6",
+    "RestrictNamespaces=yes",
+    "RestrictRealtime=yes",
+    "RestrictSUIDSGID=yes",
+    "RemoveIPC=yes",
+    "LockPersonality=yes",
+    "MemoryDenyWriteExecute=yes",
+    "KeyringMode=private",
+    "UMask=0077",
+    "SystemCallArchitectures=native",
+    "SystemCallFilter=@system-service",
+    "SystemCallFilter=~@privileged @resources",
+    "SystemCallFilter=sched_setaffinity",
+    "SystemCallErrorNumber=EPERM",
+)
+#: Settings of a user that open a door or close one, so that a trial without them would tell something else. All others,
+#: such as folders that are made and handed over, are only for the unit.
+DOORS = frozenset(
+    (
+        *(line.partition("=")[0] for line in HARDENING),
+        *("BindPaths", "BindReadOnlyPaths", "TemporaryFileSystem", "ReadWritePaths", "ReadOnlyPaths"),
+        *("InaccessiblePaths", "ExecPaths", "NoExecPaths", "RootDirectory", "RootImage", "MountAPIVFS"),
+        *("DeviceAllow", "Group", "SupplementaryGroups", "EnvironmentFile", "PrivateNetwork", "PrivateMounts"),
+        *("LimitAS", "LimitDATA", "LimitMEMLOCK", "LimitNOFILE", "SELinuxContext", "AppArmorProfile"),
+    )
+)
+
+
+def user(options: Options) -> list[str]:
+    """Return who the program is."""
+    return [f"User={options.user}"] if options.user else ["DynamicUser=yes"]
+
+
+def network(host: str) -> list[str]:
+    """Return whom it can talk to, when it listens at an address."""
+    return ["IPAddressDeny=any", "IPAddressAllow=localhost"] if host in LOOPBACK else []
+
+
+def environment(variables: dict[str, str]) -> list[str]:
+    """Return the variables of the program."""
+    return [f"Environment={quote(f'{key}={value}', variables=False)}" for key, value in variables.items()]
+
+
+def shown(paths: Iterable[str]) -> list[str]:
+    """Show the folders of files that the sandbox hides, read-only."""
+    return [f"BindReadOnlyPaths={quote(folder, variables=False)}" for folder in folders_to_show(paths)]
+
+
+def of_trial(options: Options, paths: Iterable[str]) -> list[str]:
+    """Return the walls for a trial of the program of an instance, which sees these files, and the loopback only."""
+    own = [line for line in lines(options.unit_settings, of_unit=False) if line.partition("=")[0] in DOORS]
+    settings = [*user(options), *network(LOOPBACK[0]), *environment(options.extra_environment), *HARDENING]
+    return [*settings, *shown([options.binary, *paths]), *own]

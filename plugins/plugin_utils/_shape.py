@@ -1,0 +1,106 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a result must look like to become part of a report, and a report to be compared with.
+
+It is looked at once, where it comes in: one strange answer must not end the report of a whole fleet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import LAYERS, STATUSES, Finding
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import DRIFT, OK, UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+TEXTS = "a list of texts"
+#: Field of a finding -> what it holds.
+FINDING: dict[str, object] = {
+    **dict.fromkeys(Finding.__slots__, str),
+    "pending_reboot": bool,
+    "variables": TEXTS,
+    "addresses": TEXTS,
+    "layer": LAYERS,
+    "status": tuple(status for status in STATUSES if status != OK),
+    "live": (OK, DRIFT, UNKNOWN),
+    "persistent": (OK, DRIFT, UNKNOWN),
+}
+#: The same of what a report remembers of a finding. Its layer may be one that there was in an older version.
+KNOWN: dict[str, object] = {
+    "layer": str,
+    "what": str,
+    "where": str,
+    "status": FINDING["status"],
+    "addresses": TEXTS,
+}
+
+
+class Malformed(ValueError):
+    """Data of another shape, with a sentence that says where."""
+
+
+def answer(findings: object, coverage: object) -> None:
+    """Check what a host answered. Raises Malformed."""
+    for number, finding in enumerate(_items(findings, "findings")):
+        place = f"findings[{number}]"
+        more = _table(finding, place).keys() - FINDING.keys()
+        if more:
+            raise Malformed(f"{place} has {', '.join(sorted(map(str, more)))}, which no finding has")
+        _fields(finding, FINDING, place)
+    for layer, counts in _table(coverage, "coverage").items():
+        if layer not in LAYERS:
+            raise Malformed(f"coverage has {layer!r}, which is no layer")
+        for status, count in _table(counts, f"coverage.{layer}").items():
+            if status not in STATUSES or isinstance(count, bool) or not isinstance(count, int) or count < 0:
+                raise Malformed(f"coverage.{layer} has {status!r}: {count!r}, which is no count of a status")
+
+
+def report(document: Mapping[str, Any]) -> None:
+    """Check what a report is compared by. Raises Malformed."""
+    _fields(document, {"generated": str}, "the report")
+    numbers = set()
+    for number, finding in enumerate(_items(document.get("findings"), "findings")):
+        _fields(_table(finding, f"findings[{number}]"), KNOWN, f"findings[{number}]")
+        numbers.add(finding.get("id"))
+    for number, row in enumerate(_items(document.get("hosts"), "hosts")):
+        place = f"hosts[{number}]"
+        _fields(_table(row, place), {"name": str, "since": TEXTS}, place)
+        mine = _items(row.get("findings"), f"{place}.findings")
+        if len(mine) != len(row["since"]) or not numbers.issuperset(mine):
+            raise Malformed(f"{place}.findings is not about findings of the report, each with its date")
+        for other, known in enumerate(_items(row.get("last_known", []), f"{place}.last_known")):
+            where = f"{place}.last_known[{other}]"
+            _fields(_table(known, where), {**KNOWN, "since": str}, where)
+
+
+def _fields(table: Mapping[str, Any], fields: Mapping[str, object], place: str) -> None:
+    for name, kind in fields.items():
+        value = table.get(name)
+        if kind is TEXTS:
+            fits = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        elif isinstance(kind, type):
+            fits = isinstance(value, kind)
+        else:
+            fits = isinstance(value, str) and value in _words(kind)
+        if not fits:
+            raise Malformed(f"{place}.{name} is {value!r}")
+
+
+def _words(kind: object) -> Collection[str]:
+    return kind if isinstance(kind, (tuple, dict)) else ()
+
+
+def _items(data: object, place: str) -> list[Any]:
+    if not isinstance(data, list):
+        raise Malformed(f"{place} is {data!r} and no list")
+    return data
+
+
+def _table(data: object, place: str) -> Mapping[str, Any]:
+    if not isinstance(data, dict):
+        raise Malformed(f"{place} is {data!r} and no table")
+    return data

@@ -1,0 +1,239 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""An undo whose layers meet trouble: what is put back, what stays remembered, what is said, and what files stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Refused, TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import Desired, stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change, Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import FILES, Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl import way_back
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import AGAIN, LAST_RUN, Undone, undo
+from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+
+BALANCING = "/proc/sys/kernel/numa_balancing"
+DEFAULT = "/proc/irq/default_smp_affinity"
+REQUESTS: dict[str, Any] = {
+    "sysfs/numa": {"numa_balancing": False},
+    "irq/irq": {"cpus": "0", "default": True},
+}
+
+
+class Machine:
+    """A small machine on which two layers were changed and stored."""
+
+    def __init__(self, root: Path) -> None:
+        self.tree = hosts.small(root)
+        self.tree.put(BALANCING, 1)
+        self.tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
+        self.tree.put("/proc/cmdline", "ro")
+        self.tree.put(DEFAULT, "ffff")
+        self.tree.put("/sys/devices/system/cpu/possible", "0-15")
+        self.store = Store(str(root))
+        self.ledger = Ledger(self.store, self.tree.fs)
+        self.host = Host(self.tree.fs)
+
+    def tune(self) -> None:
+        for name, options in REQUESTS.items():
+            converge(KNOBS[name.partition("/")[0]].build(self.host, options), self.ledger)
+        converge([Desired(self.store, REQUESTS)], self.ledger)
+
+    def restore(self, **how: bool) -> Undone:
+        ledger = Ledger(self.store, self.tree.fs, how.pop("without_originals", False))
+        return undo(Host(self.tree.fs), ledger, **how)
+
+    def values(self) -> tuple[str, str]:
+        return self.tree.fs.read(BALANCING), self.tree.fs.read(DEFAULT)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_all_comes_back_and_no_file_stays(machine: Machine) -> None:
+    before = machine.values()
+    machine.tune()
+    machine.store.save(LAST_RUN, {})
+    assert machine.values() == ("0", "0001")
+    check = machine.restore(check=True)
+    assert machine.values() == ("0", "0001")
+    done = machine.restore()
+    assert (machine.values(), done.left, done.remarks) == (before, [], [])
+    assert done.diff() == check.diff()
+    assert not Path(machine.store.folder).exists()
+
+
+def test_what_a_knob_remarks_when_it_puts_something_back_is_told(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.tune()
+    for knob in KNOBS["sysfs"].build(machine.host, {}):
+        monkeypatch.setattr(type(knob), "remarks", lambda knob: ["Mind this."])
+    done = machine.restore()
+    assert (done.remarks, done.left) == (["Mind this."], [])
+    assert machine.restore().remarks == []
+
+
+def test_a_host_that_was_never_tuned_has_no_file_afterwards(machine: Machine) -> None:
+    assert machine.restore().changes == []
+    assert not Path(machine.store.folder).exists()
+
+
+@pytest.mark.parametrize("refused", [BALANCING, DEFAULT])
+def test_one_layer_that_cannot_be_put_back_holds_up_no_other(
+    machine: Machine, refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = machine.values()
+    machine.tune()
+    real = KernelFS.write
+
+    def write(fs: KernelFS, path: str, text: str) -> None:
+        if path == refused:
+            raise Refused(f"Cannot write {path}: Device or resource busy.", 16, path)
+        real(fs, path, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KernelFS, "write", write)
+        done = machine.restore()
+    (left,) = done.left
+    assert "Device or resource busy" in left
+    assert AGAIN in done.sentence() and left in done.sentence()
+    (stays,) = (at for at, path in enumerate((BALANCING, DEFAULT)) if path == refused)
+    assert machine.values()[1 - stays] == before[1 - stays]
+    assert machine.values()[stays] != before[stays]
+    assert stored(machine.store)[1] == {}, "the next boot must not tune again"
+    # Later it can be had, and the same command finishes the job.
+    assert machine.restore().left == []
+    assert machine.values() == before
+    assert not Path(machine.store.folder).exists()
+
+
+def test_without_a_ledger_it_says_what_it_cannot_know(machine: Machine) -> None:
+    machine.tune()
+    for name in FILES:
+        Path(machine.store.path(name)).write_text("[]")
+    with pytest.raises(TuningError, match=r"restore --without-originals"):
+        machine.restore()
+    assert machine.values() == ("0", "0001")
+    assert stored(machine.store)[1] == REQUESTS
+    check = machine.restore(without_originals=True, check=True)
+    done = machine.restore(without_originals=True)
+    assert done.remarks == check.remarks
+    assert (
+        len(done.remarks) == 1
+        and "until the next boot, which no longer sets it: kernel settings, interrupts." in done.remarks[0]
+    )
+    assert (machine.values(), done.left, stored(machine.store)[1]) == (("0", "0001"), [], {})
+    kept = sorted(path.name for path in Path(machine.store.folder).iterdir())
+    assert kept == [f"{name}.damaged" for name in sorted(FILES)], "somebody may still mend them"
+    assert machine.restore().left == []
+
+
+class Marked(Knob):
+    """A knob with two addresses, of which one shows that we made it, and a note that its change waits for a reboot."""
+
+    prefix = "cmdline"
+    lasting = True
+
+    def __init__(self, values: dict[str, str | None]) -> None:
+        self.values = values
+
+    def wanted(self) -> dict[str, str | None]:
+        return {"cmdline:ours": "1", "cmdline:theirs": "2"}
+
+    def read(self, addresses: Any) -> dict[str, str | None]:
+        return {address: self.values.get(address) for address in addresses}
+
+    def write(self, changes: Any) -> None:
+        self.values.update({change.address: change.after for change in changes})
+
+    def marked(self) -> list[str]:
+        return ["cmdline:ours"]
+
+    def facts(self) -> dict[str, object]:
+        return {"pending": ["ours"]}
+
+
+@pytest.fixture
+def marked(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Marked:
+    knob = Marked({"cmdline:theirs": "0"})
+    monkeypatch.setattr(KNOBS["cmdline"], "_load", lambda: type("engine", (), {"build": lambda *dummy: [knob]}))
+    converge([knob, Desired(machine.store, {"cmdline/cmdline": {}})], machine.ledger)
+    return knob
+
+
+def test_a_note_says_which_parameters_wait_for_a_reboot(machine: Machine, marked: Marked) -> None:
+    note = machine.tree.root / "run/sovereign-epyc/waits-for-reboot"
+    machine.restore(check=True)
+    assert not note.exists()
+    machine.restore()
+    assert (marked.values, note.read_text()) == ({"cmdline:ours": None, "cmdline:theirs": "0"}, "ours\n")
+
+
+def test_what_bears_our_mark_goes_also_without_originals(machine: Machine, marked: Marked) -> None:
+    for name in FILES:
+        Path(machine.store.path(name)).unlink()
+    machine.restore(without_originals=True)
+    assert marked.values == {"cmdline:ours": None, "cmdline:theirs": "2"}
+
+
+def test_a_setting_that_cannot_be_reached_is_left(machine: Machine) -> None:
+    machine.tune()
+    machine.ledger.remember(KNOBS["cpufreq"].build(machine.host, {})[0], [Change("cpufreq:policy99/max", "1", "2")])
+    done = machine.restore()
+    assert done.left == ["cpufreq:policy99/max was not put back: CPU 99 is offline."] or "policy99" in done.left[0]
+    assert machine.ledger.originals() == {"cpufreq:policy99/max": "1"}
+
+
+MOUNTED = {"resctrl:default": "present", "resctrl:default/L3/0": "ffff", "resctrl:x": "present", "resctrl:x/L3/0": "f"}
+
+
+@pytest.mark.parametrize(
+    ("original", "found", "sentence"),
+    [
+        ("resctrl:default/L3/0", {}, way_back.UNMOUNTED),
+        ("resctrl:default/L3CODE/0", MOUNTED, way_back.OTHER_MOUNT),
+        ("resctrl:y/L3/0", MOUNTED, "The group y of resctrl was removed meanwhile"),
+        ("resctrl:x/mon/m/cpus", MOUNTED, "The group x of resctrl was removed meanwhile"),
+        ("resctrl:x/L3/0", MOUNTED, None),
+        ("resctrl:y", MOUNTED, None),
+    ],
+)
+def test_what_ended_with_its_mount_or_group_is_forgotten(
+    original: str, found: dict[str, str | None], sentence: str | None
+) -> None:
+    told = way_back.void({original: "ff"}, found)
+    assert (sentence is None and told == {}) or told[original].startswith(str(sentence))
+
+
+@pytest.mark.parametrize(
+    ("original", "found", "sentence"),
+    [
+        (None, "no options", None),
+        ("cdp", "cdp", None),
+        ("cdp", "no options", way_back.OTHER_MOUNT),
+        ("cdp", None, way_back.UNMOUNTED),
+    ],
+)
+def test_a_mount_of_others_is_theirs(original: str | None, found: str | None, sentence: str | None) -> None:
+    assert way_back.void_mount(original, found) == sentence
+
+
+def test_the_mask_of_a_domain_that_is_offline_waits_for_it() -> None:
+    assert "L3 domain 3 are offline" in str(way_back.offline("resctrl:x/L3/3", MOUNTED))
+    assert way_back.offline("resctrl:x/L3/0", MOUNTED) is None
+    assert way_back.offline("resctrl:x/cpus", MOUNTED) is None

@@ -182,9 +182,7 @@ def test_what_is_tried_runs_behind_walls_and_only_before_a_start(host):
     host.run(WRAPPED)
     wrapped = {**CHAT, "binary": "/opt/wrapped/llama-server", "model": "/home/Ann/hub/m.gguf"}
     wrapped["unit_settings"] = {"ReadWritePaths": "/run/told"}
-    host.run(
-        f"install -d -m 700 /home/Ann /home/Ann/blobs /home/Ann/hub && cp {host.model} /home/Ann/blobs/abc"
-    )
+    host.run(f"install -d -m 700 /home/Ann /home/Ann/blobs /home/Ann/hub && cp {host.model} /home/Ann/blobs/abc")
     host.run("chmod 644 /home/Ann/blobs/abc && ln -s ../blobs/abc /home/Ann/hub/m.gguf")
     assert "/home/Ann/hub cannot be entered by the user that systemd makes for it." in host.refuse(wrapped)
     host.run("chmod 755 /home/Ann/hub /home/Ann/blobs; : >/run/told/log")

@@ -27,6 +27,7 @@ OTHERS = {
     **dict.fromkeys(("--models-dir", "--models-preset"), "model"),
     **dict.fromkeys(("--cpu-range", "--cpu-range-batch"), "cpus"),
     "--direct-io": "load",
+    "--mmproj-url": "projector",
 }
 #: Wants that an option of another name leads to.
 OPTIONS = {

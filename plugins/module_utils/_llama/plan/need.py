@@ -26,7 +26,8 @@ BATCH, UBATCH = 2048, 512
 BASE = 256 * UNITS["MiB"]
 #: The buffers for one picture, which are those of a large one.
 PICTURE = 2 * UNITS["GiB"]
-#: Flags that show how a server keeps a context: less for layers with windows, and no values beside compressed keys.
+#: Flags of servers that keep less: for layers with windows, unless that flag is given, and no values beside
+#: compressed keys.
 WINDOWS, COMPRESSED = "--swa-full", "--spec-type"
 PROMPT_CACHE, CHECKPOINTS = "--cache-ram", "--ctx-checkpoints"
 
@@ -92,7 +93,7 @@ def _sizes(options: Options, server: Capabilities, types: tuple[str, str]) -> Si
         options.slots,
         batch,
         types,
-        windows=server.works(WINDOWS),
+        windows=server.works(WINDOWS) and WINDOWS not in options.extra_arguments,
         compressed=server.engine != "llama.cpp" or server.works(COMPRESSED),
         flat=options.flash_attention == "off",
     )

@@ -41,6 +41,10 @@ def refused(name: str, *words: str, **wants: Any) -> str:
         ("--api-key-file=/etc/keys", "api_key_file"),
         ("-hfr", "model"),
         ("-md", "draft_model"),
+        ("-cram", "prompt_cache"),
+        ("--ctx-checkpoints", "checkpoints"),
+        ("--mmproj", "projector"),
+        ("--embedding", "task"),
     ],
 )
 def test_what_an_option_says_is_refused_under_all_its_names(name: str, flag: str, option: str) -> None:

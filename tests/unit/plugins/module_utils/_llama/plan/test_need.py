@@ -111,6 +111,11 @@ def test_what_is_kept_of_earlier_requests(models: dict[str, gguf_model.Model]) -
         assert (found.prompt_cache, found.checkpoints) == (0, 0)
 
 
+def test_a_server_that_is_told_to_keep_every_token(models: dict[str, gguf_model.Model]) -> None:
+    found = need(options(extra_arguments=["--swa-full"]), NEW, models["swa"])[0]
+    assert (found.kv_cache // MIB, found.checkpoints) == (224, 0)
+
+
 def test_a_server_without_these_caches_needs_none(models: dict[str, gguf_model.Model]) -> None:
     old = Able(lacks=("--cache-ram", "--ctx-checkpoints", "--swa-full", "--spec-type"))
     found = {name: need(options(), old, models[name])[0] for name in ("swa", "mla")}

@@ -113,7 +113,7 @@ class Ledger:
                 self.store.remove(name)
 
     def flaw(self) -> str:
-        """Return what is wrong with the first file though the other has all, an empty text where nothing is.
+        """Return what is wrong with one of the files though the other has all, an empty text where nothing is.
 
         Raises TuningError where both are lost.
         """
@@ -121,7 +121,9 @@ class Ledger:
         whole, reasons = self._read()
         if not reasons or not whole:
             return ""
-        return f"{' '.join(reasons)} {self.store.path(FILES[1])} has the same, and the next run of site.yml mends it."
+        said = " ".join(reasons)
+        other = next(path for path in map(self.store.path, FILES) if path not in said)
+        return f"{said} {other} has the same, and the next run of site.yml mends it."
 
     def is_lost(self) -> bool:
         """Return whether originals were kept here, and no file has them any more."""

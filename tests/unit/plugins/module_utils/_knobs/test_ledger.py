@@ -86,6 +86,7 @@ def test_one_of_them_is_enough_and_the_next_run_mends_the_other(ledger: Ledger, 
             file(ledger, turn).write_bytes(content)
         if content is not None or turn == 0:
             assert str(file(ledger, turn)) in ledger.flaw()
+            assert f"{file(ledger, 1 - turn)} has the same" in ledger.flaw()
         assert ledger.originals() == {"x:a": "1"}
         converge([Quiet()], ledger, check=True)
         assert not file(ledger, turn).exists() or file(ledger, turn).read_bytes() == content, "a check mends nothing"

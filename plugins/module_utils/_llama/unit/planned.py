@@ -7,13 +7,16 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
+from ..._errors import BadRequest
 from ..._kernel import numa_maps
 from ..._kernel.cgroups import processes_of
 from ..._models import model as gguf_model
 from ..._notation import cpulist
 from ..plan import memory as memory_plan
 from ..plan import plan
+from ..plan.names import rpc_unit_of, unit_of
 from .refusals import refuse_one_file_in_two_places
 
 TYPE_CHECKING = False
@@ -63,6 +66,14 @@ def plan_beside(
                 "the other works. Say with cpus which ones each shall have."
             )
     return service
+
+
+def held_by_both(host: Host, name: str) -> Iterator[Held]:
+    """Yield what the processes of a running instance hold, with those that draft for it in a unit of their own."""
+    yield from held_by(host, unit_of(name))
+    # Only few have one.
+    with suppress(BadRequest):
+        yield from held_by(host, rpc_unit_of(name))
 
 
 def held_by(host: Host, unit: str) -> Iterator[Held]:

@@ -25,7 +25,7 @@ from . import check, timing, walls
 from .files import rpc_binary, unit_files
 from .installed import installed_units, plan_of
 from .instance import Instance, Plans, restarts
-from .planned import held_by_both, plan_beside
+from .planned import held_by, plan_beside
 from .refusals import (
     read_key_file,
     refuse_taken_port,
@@ -69,7 +69,7 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
     others = [plan_of(text) for name, text in installed.items() if name not in names and not purge]
     staying = [plan for plan in others if plan]
     running = _running([*gone, *names])
-    held = [one for name in running for one in held_by_both(host, name)]
+    held = [one for name in running for one in held_by(host, name)]
     services: list[Service] = []
     knobs: list[Knob] = [Instance(name, {}, root=root) for name in gone]
     computed: dict[str, list[str]] = {}

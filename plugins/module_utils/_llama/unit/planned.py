@@ -68,16 +68,16 @@ def plan_beside(
     return service
 
 
-def held_by_both(host: Host, name: str) -> Iterator[Held]:
-    """Yield what the processes of a running instance hold, with those that draft for it in a unit of their own."""
-    yield from held_by(host, unit_of(name))
+def held_by(host: Host, name: str) -> Iterator[Held]:
+    """Yield what the processes of a running instance hold, its draft's too: they end before the new one starts."""
+    yield from _held_by_unit(host, unit_of(name))
     # Only few have one.
     with suppress(BadRequest):
-        yield from held_by(host, rpc_unit_of(name))
+        yield from _held_by_unit(host, rpc_unit_of(name))
 
 
-def held_by(host: Host, unit: str) -> Iterator[Held]:
-    """Yield what each process of a running instance holds: they end before the new one starts."""
+def _held_by_unit(host: Host, unit: str) -> Iterator[Held]:
+    """Yield what each process of a unit holds."""
     default_kb = memory_plan.default_page_kb(host.fs)
     for process in processes_of(host.fs, unit):
         anonymous = (numa_maps.read(host.fs, process, ()).kinds or {}).get("anonymous")

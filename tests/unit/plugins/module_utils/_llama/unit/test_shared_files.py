@@ -133,11 +133,11 @@ def test_the_process_of_a_draft_gives_its_memory_back_too(tmp_path: Path) -> Non
     tree = services.Service(tmp_path).tree
     folder = "/sys/fs/cgroup/system.slice"
     tree.put(f"{folder}/llama-chat.service/cgroup.procs", "100")
-    alone = list(planning.held_by_both(Host(tree.fs), "chat"))
+    alone = list(planning.held_by(Host(tree.fs), "chat"))
     tree.put("/proc/200/numa_maps", "7f0000000000 default heap anon=512 dirty=512 N1=512 kernelpagesize_kB=4")
     tree.put("/proc/200/smaps_rollup", services.ROLLUP.rstrip())
     tree.put(f"{folder}/llama-chat-rpc.service/cgroup.procs", "200")
-    both = list(planning.held_by_both(Host(tree.fs), "chat"))
+    both = list(planning.held_by(Host(tree.fs), "chat"))
     assert both[: len(alone)] == alone and both[len(alone) :] == [({1: 512 * 4096}, {(1, 2048): 0})]
 
 

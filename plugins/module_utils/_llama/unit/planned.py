@@ -17,7 +17,7 @@ from ..._notation import cpulist
 from ..plan import memory as memory_plan
 from ..plan import plan
 from ..plan.names import rpc_unit_of, unit_of
-from .refusals import refuse_one_file_in_two_places
+from .refusals import identity, refuse_one_file_in_two_places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
+    from ..._models.model import Model
     from ..binary.capabilities import Capabilities
     from ..plan.memory import FreeMemory
     from ..plan.options import Options
@@ -54,6 +55,8 @@ def plan_beside(
         free.release(memory, pages)
     for other in before:
         _reserve(free, other)
+    if options.hugepages == "none" and not options.lock:
+        _share(free, [one for one in (model, draft) if one], before)
     service = plan.plan_service(options, host, server, model, draft, free, projector)
     others = [(other.name, other.expect, other.mapped) for other in before]
     for seat in [*others, *((other["name"], other["expect"], other["mapped"]) for other in staying)]:
@@ -90,6 +93,15 @@ def _held_by_unit(host: Host, unit: str) -> Iterator[Held]:
             {node: int(size * share) for node, size in nodes},
             {(node, default_kb): int(size * (1 - share)) // (default_kb << 10) for node, size in nodes},
         )
+
+
+def _share(free: FreeMemory, models: Sequence[Model], before: Sequence[Service]) -> None:
+    """Count as free the weights that an instance maps which is planned already: those files are in memory once."""
+    sizes = {identity(part.path): part.data for one in models for part in one.parts}
+    for other in before:
+        nodes = other.placement.nodes
+        shared = sum(sizes.get(identity(path), 0) for path in other.mapped)
+        free.release(dict.fromkeys(nodes, shared // len(nodes)), {})
 
 
 def _reserve(free: FreeMemory, service: Service) -> None:

@@ -93,6 +93,24 @@ def test_the_same_place_is_shared(host: Host, model: str, tmp_path: Path) -> Non
     beside(host, {"model": model, "cpus": "node0"}, {"model": copy, "cpus": "node1"})
 
 
+def test_weights_that_several_map_count_once(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three instances on the same nodes fit where the weights of one do, with what each has of its own."""
+    host = machine("9754")
+    asked: list[dict[str, Any]] = [
+        {"model": model, "cpus": cpus, "prompt_cache": "0MiB"} for cpus in ("1-5", "6-9", "10-15")
+    ]
+    room = [900 * GB]
+    monkeypatch.setattr(planning.memory_plan, "read_free_memory", lambda *dummy: FreeMemory({0: room[0]}))
+    (alone,) = beside(host, asked[0])
+    room[0] = 3 * alone.need.total - 2 * alone.need.weights
+    beside(host, *asked)
+    room[0] -= 4096
+    with pytest.raises(BadRequest, match="The instance needs"):
+        beside(host, *asked)
+    with pytest.raises(BadRequest, match="The instance needs"):
+        beside(host, asked[0], asked[1], {**asked[2], "lock": True})
+
+
 def test_an_instance_that_stays_on_the_host_counts_too(host: Host, model: str) -> None:
     """With purge off, a play names some of the instances only."""
     (there,) = beside(host, {"model": model, "cpus": "node0"})

@@ -62,8 +62,8 @@ def drafting(options: Options, host: Host, busy: Sequence[int], model: Model, dr
     result = Drafting(kinds if options.speculates else [], busy)
     if kinds and options.projector:
         result.remarks.append(
-            f"speculation {options.speculation} is left out, because a server with a projector can end with an error "
-            "when it guesses in a text with a picture, as build 11434 does. Set speculation to none to say so yourself."
+            f"speculation {options.speculation} is left out, because servers were seen to end with an error (build "
+            "11434) when they guessed in a text with a picture. Set speculation to none, and this is not said any more."
         )
     if draft is None or not result.kinds:
         return result

@@ -132,7 +132,8 @@ def refuse_what_does_not_fit(
                 "the server takes at least one for each of its buffers. Boot with default_hugepagesz=2M, or use thp."
             )
         # When the pool is empty, glibc takes ordinary pages; when only the nodes' part is, a bound task is killed.
-        _refuse_pages(pages_for(required.total, free.default_kb), free.default_kb, placement, free, "the model")
+        what = f"the parts of the instance ({required.in_words()})"
+        _refuse_pages(pages_for(required.total, free.default_kb), free.default_kb, placement, free, what)
         return
     held = 0
     if options.hugepages == "hugetlbfs":

@@ -69,7 +69,7 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
     others = [plan_of(text) for name, text in installed.items() if name not in names and not purge]
     staying = [plan for plan in others if plan]
     running = _running([*gone, *names])
-    held = [one for name in running for one in held_by(host, unit_of(name))]
+    held = [one for name in running for one in held_by(host, name)]
     services: list[Service] = []
     knobs: list[Knob] = [Instance(name, {}, root=root) for name in gone]
     computed: dict[str, list[str]] = {}

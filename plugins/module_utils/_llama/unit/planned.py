@@ -7,14 +7,17 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
+from ..._errors import BadRequest
 from ..._kernel import numa_maps
 from ..._kernel.cgroups import processes_of
 from ..._models import model as gguf_model
 from ..._notation import cpulist
 from ..plan import memory as memory_plan
 from ..plan import plan
-from .refusals import refuse_one_file_in_two_places
+from ..plan.names import rpc_unit_of, unit_of
+from .refusals import identity, refuse_one_file_in_two_places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
+    from ..._models.model import Model
     from ..binary.capabilities import Capabilities
     from ..plan.memory import FreeMemory
     from ..plan.options import Options
@@ -51,6 +55,8 @@ def plan_beside(
         free.release(memory, pages)
     for other in before:
         _reserve(free, other)
+    if options.hugepages == "none" and not options.lock:
+        _share(free, [one for one in (model, draft) if one], before)
     service = plan.plan_service(options, host, server, model, draft, free, projector)
     others = [(other.name, other.expect, other.mapped) for other in before]
     for seat in [*others, *((other["name"], other["expect"], other["mapped"]) for other in staying)]:
@@ -65,8 +71,16 @@ def plan_beside(
     return service
 
 
-def held_by(host: Host, unit: str) -> Iterator[Held]:
-    """Yield what each process of a running instance holds: they end before the new one starts."""
+def held_by(host: Host, name: str) -> Iterator[Held]:
+    """Yield what the processes of a running instance hold, its draft's too: they end before the new one starts."""
+    yield from _held_by_unit(host, unit_of(name))
+    # Only few have one.
+    with suppress(BadRequest):
+        yield from _held_by_unit(host, rpc_unit_of(name))
+
+
+def _held_by_unit(host: Host, unit: str) -> Iterator[Held]:
+    """Yield what each process of a unit holds."""
     default_kb = memory_plan.default_page_kb(host.fs)
     for process in processes_of(host.fs, unit):
         anonymous = (numa_maps.read(host.fs, process, ()).kinds or {}).get("anonymous")
@@ -79,6 +93,15 @@ def held_by(host: Host, unit: str) -> Iterator[Held]:
             {node: int(size * share) for node, size in nodes},
             {(node, default_kb): int(size * (1 - share)) // (default_kb << 10) for node, size in nodes},
         )
+
+
+def _share(free: FreeMemory, models: Sequence[Model], before: Sequence[Service]) -> None:
+    """Count as free the weights that an instance maps which is planned already: those files are in memory once."""
+    sizes = {identity(part.path): part.data for one in models for part in one.parts}
+    for other in before:
+        nodes = other.placement.nodes
+        shared = sum(sizes.get(identity(path), 0) for path in other.mapped)
+        free.release(dict.fromkeys(nodes, shared // len(nodes)), {})
 
 
 def _reserve(free: FreeMemory, service: Service) -> None:

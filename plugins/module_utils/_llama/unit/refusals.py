@@ -62,9 +62,9 @@ def refuse_one_file_in_two_places(one: Seat, other: Seat) -> None:
     places = [(expect["nodes"], expect["interleaved"]) for dummy, expect, more in (one, other)]
     if places[0] == places[1]:
         return
-    files = [{_identity(path) for path in paths} - {None} for dummy, more, paths in (one, other)]
+    files = [{identity(path) for path in paths} - {None} for dummy, more, paths in (one, other)]
     if files[0] & files[1]:
-        path = next(path for path in one[2] if _identity(path) in files[1])
+        path = next(path for path in one[2] if identity(path) in files[1])
         words = [f"{name} wants it {_placed(expect)}" for name, expect, dummy in (other, one)]
         raise BadRequest(
             f"{path} is mapped by {other[0]} too, and what is in the page cache can be in one place only: "
@@ -73,7 +73,7 @@ def refuse_one_file_in_two_places(one: Seat, other: Seat) -> None:
         )
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def identity(path: str) -> tuple[int, int] | None:
     """Return which file it is, whatever links lead there."""
     try:
         found = os.stat(path)

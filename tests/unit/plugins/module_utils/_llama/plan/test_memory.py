@@ -110,7 +110,9 @@ def test_memory_of_the_nodes(policy: str, available: list[int], fits: bool) -> N
 def test_pages_of_a_pool() -> None:
     pages = 23 * 1024
     free = FreeMemory({}, {(0, 2048): pages - 1, (1, 2048): 100})
-    with pytest.raises(BadRequest, match=r"need 23552 pages of 2 MiB on nodes 0, and 23551 are free there\."):
+    with pytest.raises(
+        BadRequest, match=r"cache, 1 GiB checkpoints\) need 23552 pages of 2 MiB on nodes 0, and 23551 are"
+    ):
         checked([0], "bind", free, hugepages="pool")
     checked([0, 1], "bind", free, hugepages="pool")
     with pytest.raises(BadRequest, match=r"200 are free there evenly\. Make the pool larger .* 11776 pages for each"):

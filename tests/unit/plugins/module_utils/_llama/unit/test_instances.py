@@ -268,10 +268,10 @@ def test_every_process_of_a_running_instance_gives_its_memory_back(tmp_path: Pat
     tree = services.Service(tmp_path).tree
     tree.put("/proc/200/numa_maps", "7f0000000000 default heap anon=512 dirty=512 N1=512 kernelpagesize_kB=4")
     tree.put("/proc/200/smaps_rollup", services.ROLLUP.rstrip())
-    memory, dummy = zip(*planning.held_by(Host(tree.fs), "llama.service"))
+    memory, dummy = zip(*planning._held_by_unit(Host(tree.fs), "llama.service"))
     assert len(memory) == 1
     tree.put(f"{services.UNIT}/cgroup.procs", "100\n200")
-    both, dummy = zip(*planning.held_by(Host(tree.fs), "llama.service"))
+    both, dummy = zip(*planning._held_by_unit(Host(tree.fs), "llama.service"))
     assert both == (memory[0], {1: 512 * 4096})
 
 

@@ -21,7 +21,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import installed, instances
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import planned as planning
-from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
+from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, services
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, machine
 
 COMMON = {"binary": "/opt/llama-server", "port": 8080}
@@ -48,11 +48,11 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
 
 def beside(host: Host, *asked: dict[str, Any], staying: list[dict[str, Any]] | None = None) -> list[Service]:
     """Plan instances one after another."""
-    services: list[Service] = []
+    planned: list[Service] = []
     for number, one in enumerate(asked):
         options = Options.parse({**COMMON, "name": f"i{number}", **one})
-        services.append(planning.plan_beside(host, options, NEW, [], services, staying or []))
-    return services
+        planned.append(planning.plan_beside(host, options, NEW, [], planned, staying or []))
+    return planned
 
 
 def test_a_file_cannot_be_on_the_nodes_of_two(host: Host, model: str) -> None:
@@ -93,6 +93,24 @@ def test_the_same_place_is_shared(host: Host, model: str, tmp_path: Path) -> Non
     beside(host, {"model": model, "cpus": "node0"}, {"model": copy, "cpus": "node1"})
 
 
+def test_weights_that_several_map_count_once(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three instances on the same nodes fit where the weights of one do, with what each has of its own."""
+    host = machine("9754")
+    asked: list[dict[str, Any]] = [
+        {"model": model, "cpus": cpus, "prompt_cache": "0MiB"} for cpus in ("1-5", "6-9", "10-15")
+    ]
+    room = [900 * GB]
+    monkeypatch.setattr(planning.memory_plan, "read_free_memory", lambda *dummy: FreeMemory({0: room[0]}))
+    (alone,) = beside(host, asked[0])
+    room[0] = 3 * alone.need.total - 2 * alone.need.weights
+    beside(host, *asked)
+    room[0] -= 4096
+    with pytest.raises(BadRequest, match="The instance needs"):
+        beside(host, *asked)
+    with pytest.raises(BadRequest, match="The instance needs"):
+        beside(host, asked[0], asked[1], {**asked[2], "lock": True})
+
+
 def test_an_instance_that_stays_on_the_host_counts_too(host: Host, model: str) -> None:
     """With purge off, a play names some of the instances only."""
     (there,) = beside(host, {"model": model, "cpus": "node0"})
@@ -126,6 +144,19 @@ def test_which_instances_stay(tmp_path: Path, host: Host, model: str, monkeypatc
         with pytest.raises(BadRequest, match="enough"):
             instances.knobs_of(host, [{**COMMON, "model": model, "name": name}], purge, str(tmp_path))
     assert asked == [["old"], [], []]
+
+
+def test_the_process_of_a_draft_gives_its_memory_back_too(tmp_path: Path) -> None:
+    """Else a draft that runs on a small node could not be planned there again."""
+    tree = services.Service(tmp_path).tree
+    folder = "/sys/fs/cgroup/system.slice"
+    tree.put(f"{folder}/llama-chat.service/cgroup.procs", "100")
+    alone = list(planning.held_by(Host(tree.fs), "chat"))
+    tree.put("/proc/200/numa_maps", "7f0000000000 default heap anon=512 dirty=512 N1=512 kernelpagesize_kB=4")
+    tree.put("/proc/200/smaps_rollup", services.ROLLUP.rstrip())
+    tree.put(f"{folder}/llama-chat-rpc.service/cgroup.procs", "200")
+    both = list(planning.held_by(Host(tree.fs), "chat"))
+    assert both[: len(alone)] == alone and both[len(alone) :] == [({1: 512 * 4096}, {(1, 2048): 0})]
 
 
 def test_the_process_of_a_draft_takes_memory_of_its_own_nodes(host: Host, model: str, tmp_path: Path) -> None:

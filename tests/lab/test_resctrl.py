@@ -129,6 +129,7 @@ def test_monitors(guest, apply_thrice):
 def test_monitors_keep_their_cpus_when_those_of_the_group_change(guest, apply, apply_thrice):
     """The kernel clears them all. Those of others too get back what is still the group's, and at an undo the rest."""
     group = {"name": "a", "cpus": "1-3", "monitors": [{"name": "one", "cpus": "1"}]}
+    guest.run("mount -t resctrl resctrl /sys/fs/resctrl")
     apply(groups=[group])
     root = "/sys/fs/resctrl"
     guest.run(f"mkdir {root}/a/mon_groups/theirs && echo 2-3 >{root}/a/mon_groups/theirs/cpus_list")

@@ -160,7 +160,10 @@ class Resctrl(Groups):
         for change in by_kind.get("", []):
             if change.after is None:
                 self.fs.rmdir(self._path(split(change.address)[0]))
+        # A new group is born shareable.
+        new = {split(change.address)[0] for change in by_kind.get("", []) if change.after is not None}
         modes = [change for change in by_kind.get("mode", []) if change.after]
+        modes = [change for change in modes if change.after != "shareable" or split(change.address)[0] not in new]
         self._set_all("mode", [change for change in modes if change.after == "shareable"])
         for change in by_kind.get("", []):
             if change.after is not None:

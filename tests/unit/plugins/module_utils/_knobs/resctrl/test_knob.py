@@ -46,7 +46,7 @@ class Tree(hosts.TreeFS):
 
     def _note(self, verb: str, path: str, text: str = "") -> None:
         line = f"{verb} {path[len(HOME) :]} {text}".strip()
-        if self.gone:
+        if self.gone or (verb == "write" and not Path(self._real(path)).parent.is_dir()):
             raise Absent(f"Cannot {verb} {path}: No such file or directory.")
         if self.refused and self.refused in line:
             raise Refused(f"Cannot {verb} {path}.", errno.EINVAL, path)

@@ -14,7 +14,7 @@ import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import planned
@@ -47,8 +47,8 @@ def test_the_examples_of_several_instances_can_be_had(
 ) -> None:
     """As they stand there, with models in this folder: none maps a file that another has on other nodes."""
     tmp_path.chmod(0o755)
-    free = FreeMemory(dict.fromkeys(range(4), 30 * GB))
-    monkeypatch.setattr(planned.memory_plan, "read_free_memory", lambda *dummy: free)
+    free = memory.FreeMemory(dict.fromkeys(range(4), 30 * GB))
+    monkeypatch.setattr(memory, "read_free_memory", lambda *dummy: free)
     services: list[Service] = []
     asked: list[dict[str, Any]] = yaml.safe_load((EXAMPLES / f"{example}.yml").read_text())["llama_instances"]
     for one in asked:

@@ -70,16 +70,17 @@ def written(
     kind: int = 12,
 ) -> gguf_model.Model:
     """Write a model in the shape of Llama 3 70B with so many bytes of Q4_K or another type, and of experts."""
-    numbers = {"expert_count": experts, "expert_used_count": used} if experts else {}
-    entries = model(
-        TOKENS[: tokens or None],
-        block_count=80,
-        context_length=131072,
-        embedding_length=8192,
-        feed_forward_length=28672,
-        **{"attention.head_count": 64, "attention.head_count_kv": 8},
-        **numbers,
-    )
+    numbers: dict[str, Any] = {
+        "block_count": 80,
+        "context_length": 131072,
+        "embedding_length": 8192,
+        "feed_forward_length": 28672,
+        "attention.head_count": 64,
+        "attention.head_count_kv": 8,
+    }
+    if experts:
+        numbers |= {"expert_count": experts, "expert_used_count": used}
+    entries = model(TOKENS[: tokens or None], **numbers)
     tensors, end = [], 0
     for name, size in (("blk.0.attn_q.weight", weights), ("blk.0.ffn_up_exps.weight", expert_weights)):
         if size:

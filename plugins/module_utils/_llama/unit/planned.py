@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..._models.model import Model
-    from ..binary.capabilities import Capabilities
     from ..plan.memory import FreeMemory
     from ..plan.options import Options
+    from ..plan.placement import Capabilities
     from ..plan.service import Service
 
     #: Bytes by node, and huge pages by node and size in kB.

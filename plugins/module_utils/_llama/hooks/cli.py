@@ -26,8 +26,9 @@ USAGE = """usage: sovereign-epyc llama COMMAND
 
   await URL --timeout SECONDS
             wait until the server reports that it serves; stop waiting when the process $MAINPID has ended
-  drain URL --timeout SECONDS [--key-file FILE]
-            wait until the server has no request in progress
+  drain URL --timeout SECONDS [--key-file FILE] [--credential FILE]
+            wait until the server has no request in progress; its keys are in a file, or in the credential that
+            the process $MAINPID sees there
   stage FILE FOLDER [--nodes LIST] [--policy bind|interleave] [--replace]
             copy a model to a hugetlbfs, with pages of these nodes; --replace removes an older copy first
             when there is not enough room for both
@@ -78,17 +79,24 @@ def _parse(words: Sequence[str], names: Sequence[str], needed: Sequence[str], ot
 def _await(given: Options) -> str:
     from . import http
 
-    process = os.environ.get("MAINPID", "")
-    pid = int(process) if process.isdecimal() else None
-    return http.await_health(given["url"], _seconds(given), pid)
+    return http.await_health(given["url"], _seconds(given), _main_process())
 
 
 def _drain(given: Options) -> str:
     from . import http, keys
 
-    # A server that was started before it was given keys has none.
-    key = keys.read_keys(given[KEY_FILE])[0] if os.path.exists(given.get(KEY_FILE, "")) else None
+    key = keys.read_keys(given[KEY_FILE])[0] if KEY_FILE in given else None
+    process = _main_process()
+    if CREDENTIAL in given and process:
+        # A server that was started before it was given keys has none.
+        key = keys.loaded_key(given[CREDENTIAL], [process])
     return http.drain(given["url"], _seconds(given), key)
+
+
+def _main_process() -> int | None:
+    """Return the process of the server, as systemd tells it to what a unit calls."""
+    process = os.environ.get("MAINPID", "")
+    return int(process) if process.isdecimal() else None
 
 
 def _stage(given: Options) -> str:
@@ -131,11 +139,11 @@ def _seconds(given: Options) -> float:
 
 
 TIMEOUT, KEY_FILE, NODES, POLICY, REPLACE = "--timeout", "--key-file", "--nodes", "--policy", "--replace"
-CPUS = "--cpus"
+CPUS, CREDENTIAL = "--cpus", "--credential"
 #: By command: its positional arguments, its required options, its other options, and the function that runs it.
 COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[[Options], str]]] = {
     "await": (("url",), (TIMEOUT,), (), _await),
-    "drain": (("url",), (TIMEOUT,), (KEY_FILE,), _drain),
+    "drain": (("url",), (TIMEOUT,), (KEY_FILE, CREDENTIAL), _drain),
     "stage": (("file", "folder"), (), (NODES, POLICY, REPLACE), _stage),
     "place": (("file",), (POLICY, NODES), (), _place),
     "home": (("process",), (CPUS,), (), _home),

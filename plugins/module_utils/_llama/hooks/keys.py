@@ -11,7 +11,13 @@ Source: --api-key-file in common/arg.cpp, and the middleware in tools/server/ser
 
 from __future__ import annotations
 
+import os
+
 from ..._errors import TuningError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 COMMENT = "#"
 ONE_PER_LINE = "It must hold one key per line"
@@ -40,6 +46,19 @@ def read_keys(path: str) -> list[str]:
     if not keys:
         raise TuningError(f"The key file {path} holds no key, so that everyone could use the server. {ONE_PER_LINE}.")
     return keys
+
+
+def loaded_key(path: str, processes: Iterable[int]) -> str | None:
+    """Return a key that a server was started with, from the credential that one of its processes sees; None if none.
+
+    systemd shows a credential to the program that it is for, and hides it from the commands that it calls later, from
+    those that run as root too: they look through the eyes of the server's own process.
+    """
+    for process in processes:
+        seen = f"/proc/{process}/root{path}"
+        if os.path.exists(seen):
+            return read_keys(seen)[0]
+    return None
 
 
 def has_comments(path: str) -> bool:

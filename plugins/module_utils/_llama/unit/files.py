@@ -76,7 +76,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
     ]
     key = key_path(service.name)
     drain = [*_llama("drain", url_of(options), "--timeout", options.drain_timeout)]
-    drain += ["--key-file", key] if options.api_key_file else []
+    drain += ["--credential", key] if options.api_key_file else []
     run = [
         "Type=exec",
         *walls.user(options),
@@ -86,7 +86,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         f"ExecStart={command(options.binary, arguments)}",
         f"ExecStartPost={command(COMMAND, _llama('await', url_of(options), '--timeout', start_timeout))}",
         *_move_http_threads(service.placement),
-        # Behind the walls, systemd 252 shows no credential to a command that stops.
+        # Only root can look for the credential where the server has it; see hooks/keys.py.
         f"ExecStop=-{'+' if options.api_key_file else ''}{command(COMMAND, drain)}",
         # A server ends at once when it is idle, and with a request in flight only at the second signal, which is
         # systemd's own after these two.

@@ -9,15 +9,15 @@ The unit of an instance carries its plan; everything else is asked of the runnin
 
 from __future__ import annotations
 
-import os
 import time
 
 from ..._errors import TuningError
+from ..._kernel.cgroups import processes_of
 from ..._knobs.units import show
 from ..._verify.items import OK, UNASKED, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import Watch
 from ..hooks import http
-from ..hooks.keys import read_keys
+from ..hooks.keys import loaded_key, read_keys
 from ..plan.names import key_path, unit_of
 from ..unit.installed import installed_units, plan_of, replaced
 from . import trial as trials
@@ -67,7 +67,7 @@ def _instance(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item]
         proofs: dict[str, Mapping[str, Any] | str] = dict.fromkeys(units, trial.reason)
     else:
         watches = {one: _watch(host, unit, expect, clock) for one, (unit, expect) in units.items()}
-        trial = _tried(name, plan, clock)
+        trial = _tried(host, name, plan, clock)
         proofs = {one: _proof(watch, trial) for one, watch in watches.items()}
     places = [placement(one, proof) for one, proof in proofs.items()]
     return [loaded(first, name, plan), speculation(name, plan, trial), *places, speed(name, trial)], _facts(
@@ -107,17 +107,20 @@ def loaded(item: Item, name: str, plan: Plan) -> Item:
     return _item("service", name, WRONG, sentence, item.found)
 
 
-def _key(name: str, plan: Plan) -> str | None:
+def _key(host: Host, name: str, plan: Plan) -> str | None:
     """Return a key that the server has loaded: that of its credential, which may be another than in the file by now."""
     if not plan["key_file"]:
         return None
-    loaded = key_path(name)
-    return read_keys(loaded if os.path.exists(loaded) else plan["key_file"])[0]
-
-
-def _tried(name: str, plan: Plan, clock: Any) -> Trial:
     try:
-        key = _key(name, plan)
+        processes = processes_of(host.fs, unit_of(name))
+    except TuningError:
+        processes = []
+    return loaded_key(key_path(name), processes) or read_keys(plan["key_file"])[0]
+
+
+def _tried(host: Host, name: str, plan: Plan, clock: Any) -> Trial:
+    try:
+        key = _key(host, name, plan)
         return trials.run(plan["url"], key, clock, plan["task"])
     except TuningError as error:
         return _failed(str(error))

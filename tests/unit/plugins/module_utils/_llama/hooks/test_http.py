@@ -219,13 +219,23 @@ def test_the_command(llama: Llama, server: Server, tmp_path: Path, capsys: pytes
     assert _cli.main(["llama", "await", server.url, "--timeout", "5"]) == 0
     assert _cli.main(["llama", "drain", "--key-file", str(tmp_path / "key"), server.url, "--timeout", "0.5"]) == 0
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["serves", "is"]
-    llama.key = ""
-    assert _cli.main(["llama", "drain", "--key-file", str(tmp_path / "none"), server.url, "--timeout", "0.5"]) == 0
-    assert "is idle" in capsys.readouterr().out, "it was started before it had keys"
-    llama.key = "secret"
     assert _cli.main(["llama", "drain", server.url, "--timeout", "5"]) == 1
     said = capsys.readouterr()
     assert said.out == "" and said.err.endswith("name the key file with --key-file.\n")
+
+
+def test_the_credential_that_the_servers_process_sees(
+    llama: Llama, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command that stops a unit has MAINPID, and the credential is not there for itself."""
+    drain = ["llama", "drain", server.url, "--timeout", "5", "--credential", str(tmp_path / "key")]
+    monkeypatch.setenv("MAINPID", str(os.getpid()))
+    assert _cli.main(drain) == 0, "it was started before it had keys"
+    llama.key = "secret"
+    assert _cli.main(drain) == 1
+    assert "/metrics answers 401: it needs a key" in capsys.readouterr().err
+    (tmp_path / "key").write_text("# of the team\nsecret\n")
+    assert _cli.main(drain) == 0
 
 
 def test_the_process_that_systemd_names(

@@ -167,7 +167,7 @@ def test_the_steps_of_start_and_stop() -> None:
         f"-+{ours} home $MAINPID --cpus 0",
     ]
     assert lines(text, "ExecStop") == [
-        f"-+{ours} drain http://127.0.0.1:8080 --timeout 30 --key-file /run/credentials/llama-chat.service/api-key",
+        f"-+{ours} drain http://127.0.0.1:8080 --timeout 30 --credential /run/credentials/llama-chat.service/api-key",
         "-/bin/kill -TERM $MAINPID",
         "-/usr/bin/timeout 4 /usr/bin/tail -s 0.1 --pid=${MAINPID} -f /dev/null",
     ]

@@ -94,6 +94,5 @@ def test_restore_takes_it_away(host):
     host.play("playbooks/restore.yml")
     assert places(host) == ANYWHERE
     assert host.run(f"systemctl is-active {SERVICE}", check=False).strip() == "inactive"
-    # The ledger and its folder stay, without originals.
     left = "find / -xdev -name '*sovereign-epyc*' -not -path '/var/lib/*' -not -path '/root/*'"
     assert host.run(f"{left}; pgrep -fa '[s]overeign-epyc watch'", check=False) == ""

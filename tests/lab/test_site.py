@@ -33,7 +33,8 @@ TREE = r"""
 find / -xdev \( \
     -path /root -o `# .ansible/tmp, the folder of Ansible's own connection` \
     -path /tmp -o `# not on this disk; python3 tries here whether it can make files` \
-    -path /dev `# nor is this, where reading registers makes a folder for a moment` \
+    -path /dev -o `# nor is this, where reading registers makes a folder for a moment` \
+    -path /run -o -path /var/tmp `# where a server is tried, a unit and its private folder are for a moment` \
 \) -prune -o -printf '%p %y %m %U:%G %s %T@ %C@\n' | sort
 """
 

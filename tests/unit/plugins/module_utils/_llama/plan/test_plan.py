@@ -114,6 +114,8 @@ def test_a_draft_on_another_socket_takes_its_memory_along(models: Models) -> Non
     assert (found.rpc.placement.nodes, found.rpc.placement.policy) == ((1,), "bind")
     assert found.need.weights == models.large.parts[0].data and found.rpc.need.weights == models.small.parts[0].data
     assert found.mapped == [models.large.path] and list(found.files) == [models.large.path, models.small.path]
+    itself = planned(host, models, **ELSEWHERE, draft_model=models.large.path)
+    assert itself.mapped == [models.large.path], "it is mapped, whoever drafts with it"
     shared = planned(host, models, **{**ELSEWHERE, "draft_placement": "shared", "rpc_port": None})
     assert shared.placement.nodes == (0, 1) and shared.mapped == [models.large.path, models.small.path]
 

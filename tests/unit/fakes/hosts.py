@@ -65,7 +65,7 @@ class Host:
             for name in ("topology", "cache"):
                 shutil.rmtree(self.root / f"{folder[1:]}/cpu{cpu}/{name}")
         lists = [self.root / f"{folder[1:]}/online", *self.root.glob("sys/devices/system/node/node*/cpulist")]
-        lists += [path for path in self.root.glob(f"{folder[1:]}/cpu*/*/**/*_list")]
+        lists += self.root.glob(f"{folder[1:]}/cpu*/*/**/*_list")
         for path in lists:
             path.write_text(cpulist.render(set(cpulist.parse(path.read_text())) - gone) + "\n")
         threads = {path.read_text() for path in self.root.glob(f"{folder[1:]}/cpu*/topology/thread_siblings_list")}

@@ -51,7 +51,7 @@ def folders_to_show(paths: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def bar(path: str, who: Who, staged: bool = False) -> tuple[str, str] | None:
+def what_bars(path: str, who: Who, staged: bool = False) -> tuple[str, str] | None:
     """Return the first thing on the way to a file that bars a user, and what cannot be done with it.
 
     None where the modes let the user pass; lists of access (acl(5)) may say otherwise, both ways. Of a file that is

@@ -15,7 +15,7 @@ from ..._io.paths import UNIT_FOLDER
 from ..binary import sandbox
 from ..hooks import keys
 from ..plan.names import unit_of
-from .reach import bar
+from .reach import what_bars
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def refuse_unreadable(options: Options, paths: Sequence[str], staged: Collection
     words = done.err.strip() if done and done.code else ""
     suspects = opened if words else []
     for path in [*suspects, *staged]:
-        barred = bar(path, who, path in staged)
+        barred = what_bars(path, who, path in staged)
         if barred:
             name = f"user {options.user}" if user else "the user that systemd makes for it"
             raise BadRequest(f"{barred[0]} cannot be {barred[1]} by {name}. {WAYS[barred[1]]}")

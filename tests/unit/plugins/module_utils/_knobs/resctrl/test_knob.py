@@ -96,7 +96,7 @@ class Tree(hosts.TreeFS):
         for other in Path(self._real(HOME)).rglob("tasks"):
             if other.parent != group:
                 other.write_text("".join(f"{one}\n" for one in other.read_text().split() if one != task))
-        for one in {tasks, group / "tasks"}:
+        for one in dict.fromkeys([tasks, group / "tasks"]):
             one.write_text("".join(f"{each}\n" for each in {*one.read_text().split(), task}))
 
     def label(self, path: str, name: str, value: str) -> None:

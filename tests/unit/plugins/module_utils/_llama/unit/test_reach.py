@@ -36,8 +36,8 @@ def shown(tree: Path, path: Path) -> list[str]:
     return [str(Path(folder).relative_to(tree)) for folder in reach.folders_to_show([str(path)])]
 
 
-def bar(tree: Path, path: Path, who: reach.Who = ANYONE, staged: bool = False) -> tuple[str, str] | None:
-    barred = reach.bar(str(path), who, staged)
+def what_bars(tree: Path, path: Path, who: reach.Who = ANYONE, staged: bool = False) -> tuple[str, str] | None:
+    barred = reach.what_bars(str(path), who, staged)
     return barred and (str(Path(barred[0]).relative_to(tree)), barred[1])
 
 
@@ -50,33 +50,33 @@ def test_a_file_of_a_cache_of_hugging_face_is_shown_with_its_link(tree: Path) ->
     outside.symlink_to(link)
     assert shown(tree, outside) == ["home/ann/hub/snapshots/1", "home/ann/hub/blobs"]
     (tree / "home/ann").chmod(0o700)
-    assert bar(tree, outside) is None, "systemd makes the folders above what it shows anew"
+    assert what_bars(tree, outside) is None, "systemd makes the folders above what it shows anew"
     (tree / "home/ann/hub/blobs").chmod(0o700)
-    assert bar(tree, outside) == ("home/ann/hub/blobs", "entered")
+    assert what_bars(tree, outside) == ("home/ann/hub/blobs", "entered")
 
 
 def test_a_folder_that_is_a_link_into_a_hidden_one(tree: Path) -> None:
     model(tree / "home/ann/models/m.gguf")
     (tree / "srv/models").symlink_to(tree / "home/ann/models")
     path = tree / "srv/models/m.gguf"
-    assert shown(tree, path) == ["home/ann/models"] and bar(tree, path) is None
+    assert shown(tree, path) == ["home/ann/models"] and what_bars(tree, path) is None
     (tree / "home/all").symlink_to("ann")
-    assert bar(tree, tree / "home/all/models/m.gguf") is None
+    assert what_bars(tree, tree / "home/all/models/m.gguf") is None
     (tree / "srv/far").symlink_to(tree / "home/all/models")
-    assert bar(tree, tree / "srv/far/m.gguf") == ("home/all", "seen")
+    assert what_bars(tree, tree / "srv/far/m.gguf") == ("home/all", "seen")
 
 
 def test_a_closed_folder_far_above_is_found(tree: Path) -> None:
     path = model(tree / "srv/closed/models/m.gguf")
-    assert bar(tree, path) is None and shown(tree, path) == []
+    assert what_bars(tree, path) is None and shown(tree, path) == []
     (tree / "srv/closed").chmod(0o750)
-    assert bar(tree, path) == ("srv/closed", "entered")
+    assert what_bars(tree, path) == ("srv/closed", "entered")
     link = tree / "srv/m.gguf"
     link.symlink_to("closed/../closed/./models/m.gguf")
-    assert bar(tree, link) == ("srv/closed", "entered")
-    assert bar(tree, path, staged=True) is None, "a copy is read"
+    assert what_bars(tree, link) == ("srv/closed", "entered")
+    assert what_bars(tree, path, staged=True) is None, "a copy is read"
     path.chmod(0o600)
-    assert bar(tree, path, staged=True) == ("srv/closed/models/m.gguf", "read")
+    assert what_bars(tree, path, staged=True) == ("srv/closed/models/m.gguf", "read")
 
 
 def test_what_a_user_and_its_groups_may(tree: Path) -> None:
@@ -89,9 +89,9 @@ def test_what_a_user_and_its_groups_may(tree: Path) -> None:
         ((4711, [4711]), False),
         (None, False),
     ):
-        assert bar(tree, path, who) == (None if may else ("srv/closed/models/m.gguf", "read"))
+        assert what_bars(tree, path, who) == (None if may else ("srv/closed/models/m.gguf", "read"))
     path.chmod(0o044)
-    assert bar(tree, path, (found.st_uid, [])) == ("srv/closed/models/m.gguf", "read")
+    assert what_bars(tree, path, (found.st_uid, [])) == ("srv/closed/models/m.gguf", "read")
 
 
 def test_links_in_a_circle_end(tree: Path) -> None:

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +68,50 @@ def run_playbook(
 
     ``programs`` is the folder of another Ansible than that of this Python.
     """
-    record = folder / "record.jsonl"
-    record.unlink(missing_ok=True)
     program = str(programs / "ansible-playbook") if programs else "ansible-playbook"
-    done = run(
-        *(program, "-i", str(folder / "hosts.json"), str(playbook), *arguments),
-        timeout=timeout,
-        ANSIBLE_CALLBACK_PLUGINS=str(_ROOT / "tools/callback"),
-        ANSIBLE_CALLBACKS_ENABLED="record",
-        ANSIBLE_SSH_EXECUTABLE=str(_ROOT / "lab/vepyc/ssh.py"),
-        RECORD_FILE=str(record),
-    )
+    done = run(program, *_hosts(folder), str(playbook), *arguments, timeout=timeout, **_recorded(folder))
+    record = folder / "record.jsonl"
     lines = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
     return Play(done.returncode, done.stdout, lines)
+
+
+def kill_playbook(folder: Path, playbook: Path | str, *arguments: str, after: int, kill: Callable[[], object]) -> bool:
+    """Run a playbook and kill it when its record has ``after`` lines; tell whether it ran until then.
+
+    ``kill`` is called first and kills what runs on the hosts.
+    """
+    variables = _recorded(folder)
+    record = folder / "record.jsonl"
+    running = subprocess.Popen(
+        ["ansible-playbook", *_hosts(folder), str(playbook), *arguments],
+        cwd=_ROOT,
+        env=clean_environment(**variables),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    while running.poll() is None and (not record.exists() or len(record.read_bytes().splitlines()) < after):
+        time.sleep(0.02)
+    ran = running.poll() is None
+    kill()
+    with suppress(ProcessLookupError):
+        os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    return ran
+
+
+def _hosts(folder: Path) -> tuple[str, str]:
+    return "-i", str(folder / "hosts.json")
+
+
+def _recorded(folder: Path) -> dict[str, str]:
+    """The variables with which Ansible writes a new record."""
+    record = folder / "record.jsonl"
+    record.unlink(missing_ok=True)
+    return {
+        "ANSIBLE_CALLBACK_PLUGINS": str(_ROOT / "tools/callback"),
+        "ANSIBLE_CALLBACKS_ENABLED": "record",
+        "ANSIBLE_SSH_EXECUTABLE": str(_ROOT / "lab/vepyc/ssh.py"),
+        "RECORD_FILE": str(record),
+    }

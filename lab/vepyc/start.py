@@ -46,12 +46,11 @@ def up(
     port: int | None = None,
     cold: bool = False,
     prepared: Preparation | None = None,
-    anew: bool = False,
 ) -> Machine:
     """Return the running machine of that name, started if need be: from its snapshot, or from disk if it is ``cold``.
 
     With a preparation it has to be a new machine, and starts from the state that was saved after that preparation. If
-    there is none, it is prepared now, and its state is saved. With ``anew`` it is prepared now in any case.
+    there is none, it is prepared now, and its state is saved.
     """
     wanted, release = get_shape(shape), get_release(kernel)
     name = name or shape
@@ -65,7 +64,7 @@ def up(
             raise VepycError(f"{name!r} is already up, and nobody knows in which state; take it down first")
         run_dir.remove()
         asked = _Asked(run_dir, wanted, release, port)
-        return _start_prepared(asked, prepared, anew) if prepared else _start(asked, cold)
+        return _start_prepared(asked, prepared) if prepared else _start(asked, cold)
 
 
 def _start(asked: _Asked, cold: bool = False) -> Machine:
@@ -78,26 +77,21 @@ def _start(asked: _Asked, cold: bool = False) -> Machine:
     return machine
 
 
-def _start_prepared(asked: _Asked, preparation: Preparation, anew: bool) -> Machine:
+def _start_prepared(asked: _Asked, preparation: Preparation) -> Machine:
     """Start a machine as it is after a preparation."""
     saved = prepared_dir(asked.shape, asked.release, preparation)
     # Meanwhile nobody else makes this state, or removes it as one that is replaced.
     with locked(f"prepared-{saved.name.rpartition('-')[0]}"):
-        if not saved.exists():
-            return _prepare(asked, preparation, saved)
-        if not anew:
-            return _create(asked, saved)
-    return _prepare(asked, preparation)
+        return _create(asked, saved) if saved.exists() else _prepare(asked, preparation, saved)
 
 
-def _prepare(asked: _Asked, preparation: Preparation, saved: Path | None = None) -> Machine:
-    """Start a machine and prepare it; with ``saved``, save its state there."""
+def _prepare(asked: _Asked, preparation: Preparation, saved: Path) -> Machine:
+    """Start a machine, prepare it, and save its state."""
     machine = _start(asked)
     try:
         preparation.do(machine)
-        if saved:
-            print(f"saving the state of {machine.name}, which is {preparation.name}", flush=True)
-            save_prepared(machine, saved, asked.release)
+        print(f"saving the state of {machine.name}, which is {preparation.name}", flush=True)
+        save_prepared(machine, saved, asked.release)
     except BaseException:
         machine.down()
         raise

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .guests import Guest, guest_of
+from .guests import STORE, Guest, guest_of
 from .states import TUNED
 
 CLEAN = """
@@ -76,3 +76,13 @@ def own_guest(small: Guest) -> Iterator[Guest]:
     """The same for files whose tests leave more behind than that, such as a taint flag."""
     yield small
     small.run(CLEAN, check=False)
+
+
+@pytest.fixture
+def guest_put_back(own_guest: Guest) -> Iterator[Guest]:
+    """After each test it must be as it was before, except for the taint flag and the folder of the record."""
+    first = own_guest.everything()
+    expected = {"/proc/sys/kernel/tainted", f"{STORE}/"}
+    own_guest.left = lambda: own_guest.changed_since(first).keys() - expected  # type: ignore[attr-defined]
+    yield own_guest
+    assert own_guest.left() == set()  # type: ignore[attr-defined]

@@ -17,12 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from vepyc import Machine, Preparation, VepycError, up
-from vepyc.play import Play, run_playbook
+from vepyc.guest import KILL_MODULES
+from vepyc.play import Play, kill_playbook, run_playbook
 
 from .programs import Programs
 
 ROOT = Path(__file__).parents[2]
 PAYLOAD = "/run/payload"  # in the guest; a tmpfs, so that the disk stays as it was
+STORE = "/var/lib/sovereign-epyc"  # where the collection keeps its record
+#: A partition of the small machine.
+INTENT = {"draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "12MiB"}, "default": {"l3": "4MiB"}}
 COLLECTION = "ansible_collections/sovereign/epyc/plugins"
 
 # What resctrl shows of its groups: masks and limits, CPUs, modes, and the threads of all but the default group.
@@ -47,6 +51,10 @@ class Guest:
     def run(self, command: str, check: bool = True) -> str:
         """Run a shell command as root and return what it printed."""
         return self.machine.run(command, check=check).stdout
+
+    def wait_for(self, path: str) -> None:
+        """Wait until a file is there, and remove it."""
+        self.run(f"timeout 30 sh -c 'until [ -e {path} ]; do sleep 0.1; done' && rm {path}")
 
     def python(self, program: str) -> str:
         """Run a Python program as root and return what it printed."""
@@ -84,6 +92,10 @@ class Guest:
         if succeeds:
             assert play.returncode == 0, play.output
         return play
+
+    def kill_play(self, playbook: str, after: int) -> bool:
+        """Run a playbook until its record has that many lines, and kill it together with the module that runs here."""
+        return kill_playbook(self.folder, playbook, after=after, kill=lambda: self.run(KILL_MODULES, check=False))
 
     def carry_modules(self) -> None:
         """Put our modules and the part of Ansible they need into the guest, the same files that a play would send."""
@@ -124,13 +136,12 @@ def guest_of(
     folder: Path,
     kernel: str = "6.12",
     prepared: Preparation | None = None,
-    anew: bool = False,
 ) -> Iterator[Guest]:
     """A machine of a test's own, as its shape is after its first boot or as it is prepared."""
     # A run of these tests that was killed may have left a machine of this name, in an unknown state.
     with contextlib.suppress(VepycError):
         Machine.find(f"test-{name}").down()
-    machine = up(shape, name=f"test-{name}", kernel=kernel, prepared=prepared, anew=anew)
+    machine = up(shape, name=f"test-{name}", kernel=kernel, prepared=prepared)
     guest = Guest(machine, folder)
     try:
         yield guest

@@ -184,3 +184,18 @@ def test_two_instances_on_isolated_cpus(host):
     }
     for plan in plans.values():
         prove(host, plan, 14)
+
+
+def test_an_undo_takes_no_command_away_that_an_instance_calls(host):
+    """It refuses, with nothing changed, until it is told to remove the instances too."""
+    units = "systemctl is-active llama-left llama-right sovereign-epyc"
+    refused = host.play("playbooks/restore.yml", succeeds=False)
+    (said,) = [result["msg"] for result in refused.results if result["status"] == "failed"]
+    assert "llama-left.service, llama-right.service call /usr/sbin/sovereign-epyc" in said
+    assert "-e epyc_restore_instances=true" in said
+    assert (refused.changed, host.run(units)) == ({}, "active\n" * 3)
+    host.play("playbooks/restore.yml", "-e", "epyc_restore_instances=true")
+    assert host.run(units, check=False) == "inactive\n" * 3
+    assert (
+        host.run("ls /etc/systemd/system | grep -e llama -e sovereign; ls /usr/sbin/sovereign-epyc", check=False) == ""
+    )

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import json
+import os
+import random
 import re
 from pathlib import Path
 
@@ -16,7 +18,6 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_
 from vepyc.venvs import OLDEST_CORE, venv
 
 from .guests import guest_of
-from .states import TUNED
 
 ROOT = Path(__file__).parents[2]
 SITE = "playbooks/site.yml"
@@ -25,6 +26,10 @@ CAT = "Partition the L3 caches"
 LOOK, SAY = "Ask whether the last run still holds", "Say that nothing is left to do"
 #: Has a run go through all layers though nothing is left to do. No task has that tag, but with tags it does not look.
 THROUGH = ("--skip-tags", "none")
+#: How often a run is killed before one that may go on to its end, in `make test` and in `make test-all`; and how many
+#: lines the record of a whole run has at least, so that each moment of it may be the last.
+KILLS = int(os.environ.get("KILLS", "3"))
+LINES = 60
 #: How many modules a host may execute for such a run.
 MOST_MODULES = 10
 
@@ -62,9 +67,14 @@ def everything(guest):
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory):
-    """The small machine, on which site.yml runs now, for the first time there; other files start from a saved state."""
-    with guest_of("small", "site", tmp_path_factory.mktemp("site"), prepared=TUNED, anew=True) as guest:
+    """The small machine, on which site.yml was killed at random moments, and has then run to its end."""
+    with guest_of("small", "site", tmp_path_factory.mktemp("site")) as guest:
         guest.carry_modules()
+        guest.first = guest.everything()
+        moments = random.Random(42)
+        killed = [guest.kill_play(SITE, after=moments.randrange(LINES)) for dummy in range(KILLS)]
+        assert killed.count(True) > KILLS / 2, "most runs are to be killed before their end"
+        guest.play(SITE)
         yield guest
 
 
@@ -246,6 +256,12 @@ def test_what_is_asked_for_no_more_is_put_back(tuned):
     assert done["diff"]["after"]["desired:cpufreq/cpufreq"] is None
     assert "performance" not in tuned.run("cat /sys/devices/system/cpu/cpufreq/policy*/scaling_governor")
     assert "cpufreq" not in tuned.run("cat /var/lib/sovereign-epyc/desired.json")
+
+
+def test_what_was_there_before_the_first_of_the_killed_runs_comes_back(tuned):
+    tuned.play("playbooks/restore.yml")
+    # Reading registers taints the kernel, and update-grub loads dm_mod.
+    assert tuned.changed_since(tuned.first).keys() == {"/proc/sys/kernel/tainted", "driver dm_mod"}
 
 
 def test_epyc9754(boot):

@@ -114,16 +114,34 @@ def test_host_that_is_not_as_expected_is_red(tuned):
     assert layer == "prefetchers: Nothing is stored for it on this host, but it is required. Run site.yml."
 
 
-def test_boot_service_that_is_disabled_is_red(tuned):
-    tuned.run("systemctl disable sovereign-epyc.service")
-    try:
-        *layers, service = complaints(tuned)
-    finally:
-        tuned.run("systemctl enable sovereign-epyc.service")
+#: As no command does it: systemctl masks no unit whose file is in /etc.
+MASK = "ln -sf /dev/null /etc/systemd/system/sovereign-epyc.service && systemctl daemon-reload"
+
+
+@pytest.mark.parametrize(
+    ("how", "state"),
+    [("systemctl disable sovereign-epyc.service", "disabled"), (MASK, "masked")],
+    ids=lambda it: it[:9],
+)
+def test_boot_service_that_will_not_run_is_red_until_it_is_repaired(tuned, how, state):
+    tuned.run(how)
+    *layers, service = complaints(tuned)
     (partition,) = (layer for layer in layers if layer.startswith("L3 partition: "))
     assert "as configured, but will not be after a boot: sovereign-epyc.service is not enabled" in partition
-    assert service == "boot service: sovereign-epyc.service is disabled, so no setting is applied at boot."
+    assert service == f"boot service: sovereign-epyc.service is {state}, so no setting is applied at boot."
+    assert "engine:sovereign-epyc.service/enabled" in tuned.module("epyc_engine")["diff"]["before"]
     assert complaints(tuned) == []
+
+
+@pytest.mark.parametrize("days", [-400, 400])
+def test_a_clock_that_jumps_changes_no_verdict(tuned, days):
+    """Whether the boot service has run since the boot, and since its request was stored, is no matter of the clock."""
+    before = tuned.module("epyc_verify", smt=False)["checklist"]
+    tuned.run(f"date -s '{days} days' >/dev/null")
+    try:
+        assert tuned.module("epyc_verify", smt=False)["checklist"] == before
+    finally:
+        tuned.run(f"date -s '{-days} days' >/dev/null")
 
 
 def test_boot_service_that_failed_is_red(tuned):

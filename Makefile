@@ -13,6 +13,9 @@ SKUS := epyc9754 epyc9654 epyc9354 epyc7543x2 epyc9655
 # The inventory and the hosts of `make drift`; without them those of ansible.cfg, and all.
 INVENTORY ?=
 LIMIT ?=
+# What `make ask` asks.
+PROMPT ?= What is a NUMA node?
+export PROMPT
 # What to hand to pytest, for instance ARGS="-k irq -x".
 ARGS ?=
 
@@ -24,13 +27,11 @@ help:  ## List the targets
 setup:  ## Install what the lab and the tests need; quick when nothing is missing
 	@tools/setup.sh
 
-site: setup  ## Boot a virtual EPYC (SKU=epyc9754), tune it, reboot it, prove it, show that a second run changes nothing
-	$(RUN) lab/bin/vepyc up $(SKU)
-	$(RUN) ansible-playbook playbooks/site.yml -l $(SKU)
-	$(RUN) ansible-playbook playbooks/reboot.yml -l $(SKU) -e epyc_reboot_ok=true
-	$(RUN) ansible-playbook playbooks/verify.yml -l $(SKU)
-	$(RUN) tools/expect_unchanged.py playbooks/site.yml -l $(SKU)
-	$(RUN) ansible-playbook playbooks/plan.yml -l $(SKU)
+site: setup  ## Boot a virtual EPYC (SKU=epyc9754), tune it, reboot it, prove it, and ask the model that it serves
+	@$(RUN) tools/site.py $(SKU)
+
+ask: setup  ## Ask the virtual EPYC that `make site` left running (PROMPT=)
+	@$(RUN) tools/site.py $(SKU) --ask "$$PROMPT"
 
 # make itself ends with 2 when a command fails. It ends with 1 only when -q finds something to do, so the play runs while
 # this file is read, and its exit code decides on -q: 0 clean, 2 drift, 1 for whatever went wrong.
@@ -106,5 +107,5 @@ bench-lab: setup  ## Measure the lab
 clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
-.PHONY: help setup site drift caches test test-all lint unit lab-test service-test molecule bench bench-report bench-fleet
+.PHONY: help setup site ask drift caches test test-all lint unit lab-test service-test molecule bench bench-report bench-fleet
 .PHONY: bench-llama coverage examples docs release pictures bench-lab clean

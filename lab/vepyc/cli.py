@@ -10,6 +10,7 @@ import os
 import sys
 import time
 
+from .bring import bring_llama
 from .errors import VepycError
 from .guest import RELEASES, get_release
 from .image import ensure_image
@@ -25,6 +26,8 @@ def _up(args: argparse.Namespace) -> None:
     start = time.monotonic()
     machine = up(args.shape, args.name, args.kernel, args.port, args.cold)
     how = "was already up" if was_up else f"is up after {time.monotonic() - start:.1f} s"
+    if args.llama:
+        bring_llama(machine)
     print(f"{machine.name} {how}: ssh -p {machine.port} -i {machine.ssh_key} root@127.0.0.1")
 
 
@@ -103,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--kernel", default="6.12", help="kernel of the guest: 6.12 (default) or 6.1")
     command.add_argument("--port", type=int, help="loopback port for ssh (default: the shape's own)")
     command.add_argument("--cold", action="store_true", help="boot from disk even where a snapshot exists")
+    command.add_argument("--llama", action="store_true", help="with a llama-server and a small model on its disk")
     command.set_defaults(function=_up)
 
     command = commands.add_parser("down", help="end a machine; its disk goes with it")

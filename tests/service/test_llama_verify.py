@@ -14,6 +14,30 @@ from vepyc.play import run_playbook
 
 UNIT = "/etc/systemd/system/llama-chat.service"
 KEYS, KEY = "/etc/llama.keys", "a-key-that-nobody-shall-see"
+QUESTION = "Write this line three times: The river runs past seven old mills, under a stone bridge."
+#: Answers as a server does that has guessed all tokens right, and works as long as one would.
+PARROT = """
+import http.server, json, time
+
+class Parrot(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        said = {"/health": {"status": "ok"}, "/slots": [{"speculative": True}]}.get(self.path)
+        self.say(json.dumps(said) if said else "llamacpp:requests_processing 0")
+
+    def do_POST(self):
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            pass
+        timings = {"predicted_n": 2, "predicted_per_second": 9.0, "draft_n": 2, "draft_n_accepted": 2}
+        self.say(f'data: {json.dumps({"content": "a parrot", "stop": True, "timings": timings})}')
+
+    def say(self, text):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(f"{text}\\n\\n".encode())
+
+http.server.ThreadingHTTPServer(("127.0.0.1", 8080), Parrot).serve_forever()
+"""
 RIGHT = {"service/chat": "ok", "speculation/chat": "ok", "placement/chat": "ok", "speed/chat": "ok"}
 
 
@@ -34,6 +58,13 @@ def verify(host, **options):
     assert KEY not in play.output
     items = {item["name"]: item for item in play["Verify"]["checklist"] if "/" in item["name"]}
     return items, play["Verify"]["services"]
+
+
+def ask(host, **options):
+    """Ask the instance a question with the playbook; return the exit code, and what it says."""
+    options = {"ask_prompt": QUESTION, "ask_tokens": 48, "ask_guesses": True, **options}
+    play = run_playbook(host.folder, "playbooks/ask.yml", "-e", json.dumps(options))
+    return play.returncode, play["Ask"]["results"][0]
 
 
 def verdicts(items):
@@ -64,6 +95,8 @@ def test_a_server_that_guesses_nothing_though_it_shall_is_wrong(host):
     items, dummy = verify(host)
     assert verdicts(items) == {**RIGHT, "speculation/chat": "wrong"}, items
     assert items["speculation/chat"]["sentence"].startswith("It answers, but does not speculate, and shall (ngram-")
+    code, asked = ask(host)
+    assert code == 2 and asked["complaints"] == [f"speculation of chat: {items['speculation/chat']['sentence']}"]
     assert chat(host)
     assert verdicts(verify(host)[0]) == RIGHT
 
@@ -84,6 +117,33 @@ def test_threads_that_may_go_elsewhere_are_wrong(host):
     items, dummy = verify(host)
     assert verdicts(items) == {**RIGHT, "placement/chat": "wrong"}, items
     assert "busy thread may run outside 1: " in items["placement/chat"]["sentence"]
+    code, asked = ask(host)
+    assert code == 2 and "busy thread may run outside 1: " in asked["complaints"][0]
+
+
+def test_an_answer_comes_with_its_proof(host):
+    chat(host)
+    code, asked = ask(host)
+    assert code == 0, asked
+    assert asked["answer"].strip() and asked["text"].startswith(asked["answer"].strip())
+    assert asked["measured"]["accepted"] > 0 and 0 < asked["measured"]["tokens"] <= 48
+    assert verdicts({item["name"]: item for item in asked["checklist"]}) == RIGHT
+    assert ask(host)[1]["answer"] == asked["answer"]
+    code, refused = ask(host, ask_instance="other")
+    assert code == 2 and refused["msg"] == "There is no instance other on this host, which has chat."
+
+
+def test_what_answers_without_the_model_is_not_believed(host):
+    """Another program under the name of the unit, which says what a llama-server says."""
+    chat(host)
+    host.run("cat >/srv/parrot.py", text=PARROT)
+    host.run(
+        f"sed -Ei 's|^ExecStart=.*|ExecStart=/usr/bin/python3 /srv/parrot.py|; /^ExecStartP/d' {UNIT} && "
+        "systemctl daemon-reload && systemctl restart llama-chat"
+    )
+    code, asked = ask(host)
+    assert code == 2 and asked["answer"] == "a parrot"
+    assert asked["complaints"][0].startswith("service of chat: llama-chat.service answers, and has no model in memory")
 
 
 def test_a_service_that_was_stopped_is_wrong(host):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A short request to a running server of llama.cpp, and what its counters say of it.
+"""A request to a running server of llama.cpp, and what its counters say of it.
 
 A server that dropped its draft silently answers as any other does: only the counters tell that nothing was guessed.
 Source: tools/server/README.md of llama.cpp.
@@ -37,12 +37,9 @@ PHRASE = (
 TEXT = PHRASE * 4 + PHRASE.partition(" bridge")[0]
 TOKENS = 64
 REQUEST = {
-    "prompt": TEXT,
-    "n_predict": TOKENS,
     "temperature": 0,
     "seed": 1,
     "cache_prompt": False,
-    "ignore_eos": True,
     # The server may have been told by default to punish what repeats itself.
     "repeat_penalty": 1.0,
     "presence_penalty": 0.0,
@@ -66,6 +63,28 @@ DRAFTED = "llamacpp:spec_decode_num_draft_tokens_total"
 ACCEPTED = "llamacpp:spec_decode_num_accepted_tokens_total"
 
 
+class Question:
+    """A text to go on with, how many tokens to ask for, and how many seconds these may take.
+
+    With ``at_most``, the model may end before it has made all tokens.
+    """
+
+    __slots__ = ("at_most", "limit", "text", "tokens")
+
+    def __init__(self, text: str = TEXT, tokens: int = TOKENS, limit: float = LIMIT, at_most: bool = False) -> None:
+        self.text = text
+        self.tokens = tokens
+        self.limit = limit
+        self.at_most = at_most
+
+    def body(self) -> dict[str, Any]:
+        """Return the request for ``/completion``."""
+        return {**REQUEST, "prompt": self.text, "n_predict": self.tokens, "ignore_eos": not self.at_most}
+
+
+PLAIN = Question()
+
+
 class Trial:
     """What came of the request. None stands for what the server does not tell, and ``reason`` for why no token came.
 
@@ -74,6 +93,7 @@ class Trial:
     """
 
     def __init__(self) -> None:
+        self.text = ""
         self.tokens = 0
         self.rate: float | None = None
         self.whole = False
@@ -96,32 +116,35 @@ class Trial:
         return (self.accepted or 0) / self.drafted if self.drafted else None
 
 
-def run(url: str, key: str | None, clock: Any = time, task: str = "completion") -> Trial:
+def run(url: str, key: str | None, clock: Any = time, task: str = "completion", question: Question = PLAIN) -> Trial:
     """Ask for some tokens, between two readings of the counters; of another task, for some vectors or comparisons."""
     trial = Trial()
-    end = clock.monotonic() + LIMIT
+    end = clock.monotonic() + question.limit
     if task in QUESTIONS:
         _ask_for_rows(trial, url, end, key, clock, task)
         return trial
-    before = _metrics(url, LIMIT, key)
+    before = _metrics(url, question.limit, key)
     trial.speculative = _speculative(url, end - clock.monotonic(), key)
     trial.others = round(sum(before.get(name, 0) for name in server_http.IN_WORK))
     timings: Numbers = {}
     first = last = 0.0
     try:
-        for event in _events(url, end, key, clock):
+        for event in _events(url, question.body(), end, key, clock):
             last = clock.monotonic()
             first = first or last
             timings = _numbers(event.get("timings")) or timings
             trial.whole = bool(event.get("stop"))
             trial.tokens += not trial.whole
+            trial.text += str(event.get("content", ""))
     except TuningError as error:
         trial.reason = str(error)
     trial.tokens = round(timings.get("predicted_n", trial.tokens))
     trial.rate = timings.get("predicted_per_second") or ((trial.tokens - 1) / (last - first) if last > first else None)
     if not trial.tokens and not trial.reason:
         trial.reason = f"busy: {trial.others} requests were in progress, and " if trial.others else ""
-        trial.reason += f"no token came in {LIMIT:.0f} s." if clock.monotonic() >= end else "its answer has no token."
+        trial.reason += (
+            f"no token came in {question.limit:.0f} s." if clock.monotonic() >= end else "its answer has no token."
+        )
     _count(trial, before, _metrics(url, AFTERWARDS, key), timings)
     return trial
 
@@ -148,7 +171,7 @@ def _ask_for_rows(trial: Trial, url: str, end: float, key: str | None, clock: An
     path, body, rows = QUESTIONS[task]
     begun = clock.monotonic()
     try:
-        answer = _answer(url, path, body, end, key, clock)
+        answer = post(url, path, body, end, key, clock)
     except TuningError as error:
         trial.reason = str(error)
         return
@@ -162,7 +185,8 @@ def _ask_for_rows(trial: Trial, url: str, end: float, key: str | None, clock: An
     trial.rate = trial.tokens / seconds if seconds else None
 
 
-def _answer(url: str, path: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any) -> Any:
+def post(url: str, path: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any = time) -> Any:
+    """Send a request and return the JSON of its answer, which has to come before ``end`` of the clock."""
     connection, base = server_http.connect(url, end - clock.monotonic())
     headers = {"Content-Type": "application/json", **server_http.authorization(key)}
     try:
@@ -170,7 +194,7 @@ def _answer(url: str, path: str, body: Mapping[str, Any], end: float, key: str |
         response = connection.getresponse()
         text = response.read(LONGEST_ANSWER).decode("utf-8", "replace")
     except socket.timeout:
-        raise TuningError(f"{path} does not answer in {LIMIT:.0f} s.") from None
+        raise TuningError(f"{path} does not answer in time.") from None
     except (OSError, http.client.HTTPException) as error:
         raise TuningError(f"{path} broke off ({error or type(error).__name__}).") from None
     finally:
@@ -193,18 +217,18 @@ def _speculative(url: str, timeout: float, key: str | None) -> bool | None:
     return any(told) if told and None not in told else None
 
 
-def _events(url: str, end: float, key: str | None, clock: Any) -> Iterator[dict[str, Any]]:
+def _events(url: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any) -> Iterator[dict[str, Any]]:
     """Yield what a server answers, token by token, until the time is over; it stops when the connection closes."""
     connection, base = server_http.connect(url, end - clock.monotonic())
     headers = {"Content-Type": "application/json", **server_http.authorization(key)}
     try:
-        connection.request("POST", f"{base}/completion", json.dumps(REQUEST), headers)
+        connection.request("POST", f"{base}/completion", json.dumps(body), headers)
         # Kept here because the connection forgets it where the server says that it will close.
         channel = connection.sock
         response = connection.getresponse()
         if response.status != 200:
-            body = response.read(LONGEST_LINE).decode("utf-8", "replace")
-            raise TuningError(f"/completion answers {response.status}{_told(_parsed(body))}.")
+            told = _told(_parsed(response.read(LONGEST_LINE).decode("utf-8", "replace")))
+            raise TuningError(f"/completion answers {response.status}{told}.")
         while clock.monotonic() < end:
             channel.settimeout(max(end - clock.monotonic(), 0.1))
             line = response.readline(LONGEST_LINE)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from .trial import Trial
+    from .trial import Question, Trial
 
     Plan = Mapping[str, Any]
     Facts = dict[str, object]
@@ -45,7 +45,7 @@ def check(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
     for name, text in installed_units(host.fs.root).items():
         plan = plan_of(text)
         if plan is not None:
-            more, facts[name] = _instance(host, name, plan, clock)
+            more, facts[name], dummy = of_instance(host, name, plan, clock)
             items += more
         else:
             sentence = f"{unit_of(name)} carries no plan, or a part of one. {REPAIR}"
@@ -57,7 +57,10 @@ def _item(kind: str, name: str, verdict: str, sentence: str, found: object = Non
     return Item(f"{kind}/{name}", f"{kind} of {name}", verdict, sentence, found=None if found is None else str(found))
 
 
-def _instance(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item], Facts]:
+def of_instance(
+    host: Host, name: str, plan: Plan, clock: Any, question: Question = trials.PLAIN
+) -> tuple[list[Item], Facts, Trial]:
+    """Ask an instance, and return the items about it, what was measured, and what came of the question."""
     units = {name: (unit_of(name), plan["expect"])}
     if plan["rpc"]:
         units[f"{name}-rpc"] = (plan["rpc"]["unit"], plan["rpc"]["expect"])
@@ -67,12 +70,12 @@ def _instance(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item]
         proofs: dict[str, Mapping[str, Any] | str] = dict.fromkeys(units, trial.reason)
     else:
         watches = {one: _watch(host, unit, expect, clock) for one, (unit, expect) in units.items()}
-        trial = _tried(host, name, plan, clock)
+        trial = _tried(host, name, plan, clock, question)
         proofs = {one: _proof(watch, trial) for one, watch in watches.items()}
     places = [placement(one, proof) for one, proof in proofs.items()]
-    return [loaded(first, name, plan), speculation(name, plan, trial), *places, speed(name, trial)], _facts(
-        trial, proofs[name]
-    )
+    serves = with_its_model(loaded(first, name, plan), name, plan, proofs[name])
+    items = [serves, speculation(name, plan, trial), *places, speed(name, trial, question)]
+    return items, _facts(trial, proofs[name]), trial
 
 
 def serving(name: str, plan: Plan) -> Item:
@@ -107,7 +110,23 @@ def loaded(item: Item, name: str, plan: Plan) -> Item:
     return _item("service", name, WRONG, sentence, item.found)
 
 
-def _key(host: Host, name: str, plan: Plan) -> str | None:
+def with_its_model(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] | str) -> Item:
+    """Return the item of a server that serves as wrong when none of its processes has the model in memory.
+
+    Either it is mapped, or read into memory that has at least half of the size of the largest file.
+    """
+    rows = [] if isinstance(proof, str) else proof["memory"]
+    if item.verdict != OK or not rows or any(row["weights"] is None or row["hugepages"] is None for row in rows):
+        return item
+    mapped = any(row["weights"]["files"] for row in rows)
+    held = sum(row["anonymous"]["bytes"] + row["hugepages"]["hugetlb"] for row in rows)
+    if mapped or 2 * held >= max((size for size, dummy in plan["files"].values()), default=0):
+        return item
+    sentence = f"{unit_of(name)} answers, and has no model in memory: what runs there is not the server of the plan."
+    return _item("service", name, WRONG, f"{sentence} {REPAIR}", item.found)
+
+
+def key_of(host: Host, name: str, plan: Plan) -> str | None:
     """Return a key that the server has loaded: that of its credential, which may be another than in the file by now."""
     if not plan["key_file"]:
         return None
@@ -118,10 +137,9 @@ def _key(host: Host, name: str, plan: Plan) -> str | None:
     return loaded_key(key_path(name), processes) or read_keys(plan["key_file"])[0]
 
 
-def _tried(host: Host, name: str, plan: Plan, clock: Any) -> Trial:
+def _tried(host: Host, name: str, plan: Plan, clock: Any, question: Question) -> Trial:
     try:
-        key = _key(host, name, plan)
-        return trials.run(plan["url"], key, clock, plan["task"])
+        return trials.run(plan["url"], key_of(host, name, plan), clock, plan["task"], question)
     except TuningError as error:
         return _failed(str(error))
 
@@ -159,12 +177,13 @@ def speculation(name: str, plan: Plan, trial: Trial) -> Item:
     return _item("speculation", name, UNKNOWN, sentence)
 
 
-def speed(name: str, trial: Trial) -> Item:
+def speed(name: str, trial: Trial, question: Question = trials.PLAIN) -> Item:
     """Tell the speed; there is none that it must have."""
     if not trial.tokens or trial.rate is None:
         return _item("speed", name, UNKNOWN, f"Not known: {trial.reason or 'a single token came.'}")
-    cut = "" if trial.whole else f", cut off after {trials.LIMIT:.0f} s"
-    sentence = f"{trial.rate:.1f} tokens per second, with {trial.tokens} of a text that repeats itself{cut}."
+    cut = "" if trial.whole else f", cut off after {question.limit:.0f} s"
+    what = " of a text that repeats itself" if question is trials.PLAIN else ""
+    sentence = f"{trial.rate:.1f} tokens per second, with {trial.tokens}{what}{cut}."
     return _item("speed", name, OK, sentence, f"{trial.rate:.1f}")
 
 

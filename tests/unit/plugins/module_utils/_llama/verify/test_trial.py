@@ -172,17 +172,14 @@ def test_slots_that_do_not_tell(llama: Llama, server: Server, slots: object) -> 
     assert trials.run(server.url, None).speculative is None
 
 
-def test_what_came_before_the_end_of_the_time_counts(
-    llama: Llama, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_came_before_the_end_of_the_time_counts(llama: Llama, server: Server) -> None:
     """The counters stand still until the server notices that nobody listens any more."""
-    monkeypatch.setattr(trials, "LIMIT", 0.3)
     llama.counters = llama.counters[:1]
     del llama.events[-1]
     llama.events[-1]["timings"].update(draft_n=24, draft_n_accepted=20)
     llama.events.append({"content": "c"})
     llama.hangs.clear()
-    trial = trials.run(server.url, None)
+    trial = trials.run(server.url, None, question=trials.Question(limit=0.3))
     assert (trial.tokens, trial.rate, trial.whole, trial.reason) == (2, 9.0, False, "")
     assert counts(trial) == (None, 24, 20)
 
@@ -191,14 +188,11 @@ def test_what_came_before_the_end_of_the_time_counts(
     ("waiting", "reason"),
     [(0, "no token came in 1 s."), (2, "busy: 2 requests were in progress, and no token came in 1 s.")],
 )
-def test_a_server_that_gives_no_slot(
-    llama: Llama, server: Server, monkeypatch: pytest.MonkeyPatch, waiting: int, reason: str
-) -> None:
-    monkeypatch.setattr(trials, "LIMIT", 1.0)
+def test_a_server_that_gives_no_slot(llama: Llama, server: Server, waiting: int, reason: str) -> None:
     llama.counters = [COUNTERS.format(waiting, 0, 0, 0)]
     llama.events = []
     llama.hangs.clear()
-    trial = trials.run(server.url, None)
+    trial = trials.run(server.url, None, question=trials.Question(limit=1.0))
     assert (trial.tokens, trial.rate, trial.reason) == (0, None, reason)
 
 

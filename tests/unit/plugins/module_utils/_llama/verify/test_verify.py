@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import HEAD, SECTION
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import trial as trials
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify.trial import Trial
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify.ask import ask
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify.trial import Question, Trial
 from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import say, serving
 from ansible_collections.sovereign.epyc.tests.unit.fakes.services import NUMA_MAPS, Service
 
@@ -136,6 +137,7 @@ class Instances:
         self.health: tuple[int, bytes] = (200, b'{"status":"ok"}')
         self.url = ""
         self.keys: list[object] = []
+        self.questions: list[Question] = []
         self.task = ""
         self.trial = trial()
         self.service.thread(100, "0-3", 0)
@@ -155,9 +157,10 @@ class Instances:
     def show(self, names: list[str]) -> dict[str, dict[str, str]]:
         return {name: {"ActiveState": self.states[name]} for name in names if name in self.states}
 
-    def run(self, url: str, key: object, clock: object, task: str) -> Trial:
+    def run(self, url: str, key: object, clock: object, task: str, question: Question) -> Trial:
         """Stand for the request: meanwhile two threads compute."""
         self.keys.append((url, key))
+        self.questions.append(question)
         self.task = task
         self.service.sleep(2)
         self.service.thread(101, "4", 4, worked=0.5)
@@ -353,3 +356,98 @@ def test_units_of_others_are_passed_over_and_torn_ones_are_not(here: Instances) 
 
 def test_no_instance_is_nothing_to_say(here: Instances) -> None:
     assert here.check() == ({}, {})
+
+
+def test_a_server_without_its_model_in_memory_is_not_the_planned_one(here: Instances, tmp_path: Path) -> None:
+    """Mapped, or read into memory as large as half of it: with less than that, something else answers."""
+    rows = [row for row in NUMA_MAPS.splitlines() if ".gguf" not in row]
+    here.service.tree.put("/proc/100/numa_maps", "\n".join(rows))
+    model = tmp_path / "model.gguf"
+    for size, verdict in ((14 << 20, "ok"), (28 << 20, "wrong")):
+        model.write_bytes(b"")
+        os.truncate(model, size)
+        here.planned(files={str(model): [size, model.stat().st_mtime_ns]})
+        items, dummy = here.check()
+        assert items["service/chat"][0] == verdict
+    assert items["service/chat"][1].startswith(
+        f"{MAIN} answers, and has no model in memory: what runs there is not the server"
+    )
+
+
+# A question of a person
+
+
+def asked(here: Instances, **changes: Any) -> Any:
+    options: dict[str, Any] = {"name": None, "prompt": "What is a node?", "tokens": 8, "limit": 5.0, **changes}
+    return ask(Host(here.service.tree.fs), clock=here.service, **options)
+
+
+def test_an_answer_comes_with_the_items_of_its_instance(here: Instances) -> None:
+    here.planned()
+    here.trial = trial(text="A node is memory.")
+    answer = asked(here)
+    assert (answer.unit, answer.text, answer.facts["accepted"]) == (MAIN, "A node is memory.", 45)
+    assert {item.name: item.verdict for item in answer.items} == RIGHT
+    (question,) = here.questions
+    # The stand-in knows no template.
+    assert question.body() == {**trials.REQUEST, "prompt": "What is a node?", "n_predict": 8, "ignore_eos": False}
+    assert question.limit == 5.0
+    assert answer.items[-1].sentence == "12.5 tokens per second, with 64."
+
+
+def test_the_question_is_put_into_the_template_of_the_model(here: Instances) -> None:
+    here.planned()
+    here.health = (200, b'{"status":"ok","prompt":"<user>What?<model>"}')
+    asked(here)
+    assert here.questions[0].text == "<user>What?<model>"
+
+
+@pytest.mark.parametrize(
+    ("seen", "guesses", "verdict", "words"),
+    [
+        ({}, True, "ok", "45 of them right"),
+        ({"accepted": 0}, True, "wrong", "it guessed 60 tokens, none of them right"),
+        ({**NOTHING, "speculative": True}, True, "wrong", "it guessed nothing, and something was to be"),
+        ({**NOTHING, "speculative": True}, False, "ok", "found nothing in this text that is said twice"),
+        ({**NOTHING, "speculative": False}, True, "wrong", "does not speculate"),
+        ({**NOTHING, "tokens": 0, "reason": "busy."}, True, "unknown", "Not known: busy."),
+    ],
+)
+def test_what_an_answer_shows_of_speculation(
+    here: Instances, seen: dict[str, Any], guesses: bool, verdict: str, words: str
+) -> None:
+    here.planned()
+    here.trial = trial(**seen)
+    (item,) = [one for one in asked(here, guesses=guesses).items if one.name == "speculation/chat"]
+    assert item.verdict == verdict and words in item.sentence
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"prompt": " "}, "prompt is empty"),
+        ({"tokens": 0}, "both have to be above zero"),
+        ({"limit": 0}, "both have to be above zero"),
+        ({"name": "other"}, "There is no instance other on this host, which has chat."),
+    ],
+)
+def test_a_question_that_cannot_be_asked(here: Instances, changes: dict[str, Any], words: str) -> None:
+    here.planned()
+    with pytest.raises(BadRequest, match=words):
+        asked(here, **changes)
+    assert here.questions == []
+
+
+def test_which_instance_is_asked(here: Instances) -> None:
+    with pytest.raises(BadRequest, match="Say which instance to ask: this host has none"):
+        asked(here)
+    here.planned()
+    here.planned("llama-code.service")
+    with pytest.raises(BadRequest, match="this host has chat, code"):
+        asked(here)
+    here.planned(task="embedding")
+    with pytest.raises(BadRequest, match="chat is for the task embedding, and makes no text"):
+        asked(here, name="chat")
+    here.unit(MAIN, f"{HEAD}\n{SECTION}{{\n")
+    with pytest.raises(BadRequest, match="carries no plan"):
+        asked(here, name="chat")

@@ -1,0 +1,38 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files that an operator brings to a server before the first playbook: llama-server, and a model."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from .errors import GuestError
+from .llama import ensure_llama, ensure_model
+from .machine import Machine
+
+#: Where inventories/lab expects them.
+PROGRAMS, MODELS = "/opt/llama/bin", "/srv/models"
+
+
+def bring_llama(machine: Machine) -> None:
+    """Have a llama-server and a small real model on a machine. What is there already is not sent again."""
+    server, model = ensure_llama() / "bin/llama-server", ensure_model()
+    for source, target, mode in ((server, f"{PROGRAMS}/{server.name}", 755), (model, f"{MODELS}/{model.name}", 644)):
+        size = source.stat().st_size
+        if machine.run(f"stat -c %s {target}", check=False).stdout.strip() != str(size):
+            print(f"bringing {source.name} ({size / 1e6:.0f} MB) to {machine.name}", flush=True)
+            put(machine, source, target, mode)
+
+
+def put(machine: Machine, source: Path, target: str, mode: int = 644) -> None:
+    """Copy a file into a guest. It is whole, or not there."""
+    part = f"{target}.part"
+    command = f"mkdir -p $(dirname {target}) && cat >{part} && chmod {mode} {part} && mv {part} {target}"
+    with source.open("rb") as stream:
+        done = subprocess.run(
+            [*machine.ssh_command(), command], cwd=machine.run_dir.path, stdin=stream, capture_output=True, check=False
+        )
+    if done.returncode:
+        raise GuestError(f"{machine.name}: {target} could not be written: {done.stderr.decode().strip()}")

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A question of a person to a running instance, and with the answer the proof of what has answered.
+
+Source: ``/apply-template`` and ``/completion`` in tools/server/README.md of llama.cpp.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..._errors import BadRequest, TuningError
+from ..._verify.items import OK, WRONG, Item
+from ..plan.names import unit_of
+from ..unit.installed import installed_units, plan_of
+from . import trial as trials
+from . import verify
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..._host.host import Host
+
+    Plan = Mapping[str, Any]
+
+
+class Answer:
+    """The answer, the items of a checklist that prove it, and what was measured meanwhile."""
+
+    def __init__(self, unit: str, text: str, items: list[Item], facts: dict[str, object]) -> None:
+        self.unit = unit
+        self.text = text
+        self.items = items
+        self.facts = facts
+
+
+def ask(
+    host: Host, name: str | None, prompt: str, tokens: int, limit: float, guesses: bool = False, clock: Any = time
+) -> Answer:
+    """Ask an instance of this host, the only one where none is named, for at most so many tokens in so many seconds.
+
+    With ``guesses``, an answer for which no guessed token was right is not as it should be.
+    """
+    if not prompt.strip():
+        raise BadRequest("prompt is empty: say what to ask.")
+    if tokens < 1 or limit <= 0:
+        raise BadRequest(f"tokens is {tokens} and timeout is {limit:g}: both have to be above zero.")
+    name, plan = _chosen(host, name)
+    if plan["task"] != "completion":
+        raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Ask an instance that does.")
+    try:
+        key = verify.key_of(host, name, plan)
+        text = _in_its_template(plan["url"], prompt, limit, key, clock)
+    except TuningError:
+        # That it does not serve, or has no key, is told below, with all that is to say about it.
+        text = prompt
+    question = trials.Question(text, tokens, limit, at_most=True)
+    items, facts, trial = verify.of_instance(host, name, plan, clock, question)
+    verdict = sentence = ""
+    if guesses and trial.tokens and not trial.accepted and trial.speculative is not False:
+        found = f"{trial.drafted} tokens, none of them right" if trial.guessed else "nothing"
+        verdict, sentence = WRONG, f"Of this answer it guessed {found}, and something was to be guessed right."
+    elif trial.tokens and trial.speculative and not trial.guessed:
+        # Unlike the text of the checklist, one of a person may have nothing in it that is said twice.
+        verdict, sentence = OK, "It can guess, and found nothing in this text that is said twice."
+    for item in items:
+        if sentence and item.name == f"speculation/{name}":
+            item.verdict, item.sentence = verdict, sentence
+    return Answer(unit_of(name), trial.text, items, {**facts, "tokens": trial.tokens})
+
+
+def _chosen(host: Host, name: str | None) -> tuple[str, Plan]:
+    units = installed_units(host.fs.root)
+    there = ", ".join(units) or "none"
+    if name is None and len(units) == 1:
+        (name,) = units
+    if name is None:
+        raise BadRequest(f"Say which instance to ask: this host has {there}.")
+    if name not in units:
+        raise BadRequest(f"There is no instance {name} on this host, which has {there}.")
+    plan = plan_of(units[name])
+    if plan is None:
+        raise BadRequest(f"{unit_of(name)} carries no plan, or a part of one. {verify.REPAIR}")
+    return name, plan
+
+
+def _in_its_template(url: str, prompt: str, limit: float, key: str | None, clock: Any) -> str:
+    """Return the text that the model was trained to answer to, as its file describes it."""
+    messages = [{"role": "user", "content": prompt}]
+    answer = trials.post(url, "/apply-template", {"messages": messages}, clock.monotonic() + limit, key, clock)
+    text = answer.get("prompt") if isinstance(answer, dict) else None
+    return text if isinstance(text, str) and text else prompt

@@ -1,0 +1,137 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: llama_ask
+short_description: Ask an instance of llama-server a question, and prove what has answered
+version_added: 0.1.0
+description:
+  - Sends a prompt to an instance of M(sovereign.epyc.llama_server), and watches its processes until it has answered.
+  - With the answer come the items of M(sovereign.epyc.epyc_verify) about this instance. Does its unit serve, with the
+    planned model in memory? Did it guess tokens? Which CPUs computed, and on which nodes does the model lie?
+  - The most probable token is always taken, so that the same question to the same server has the same answer.
+author: The sovereign.epyc authors (@sovereign-epyc)
+extends_documentation_fragment: sovereign.epyc.attributes.reader
+options:
+  prompt:
+    description: What to ask. The server puts it into the template of its model's file, where there is one.
+    type: str
+    required: true
+  instance:
+    description: The name of the instance. It may be left out where the host has only one.
+    type: str
+  tokens:
+    description: How many tokens the answer has at most.
+    type: int
+    default: 128
+  timeout:
+    description: How many seconds the answer may take. What has come by then is the answer.
+    type: int
+    default: 120
+  guesses:
+    description: Whether the answer is only fine if tokens were guessed for it and some of them were right.
+    type: bool
+    default: false
+notes:
+  - The request takes a slot, and waits when all slots are busy. A key is read on the host, from the file that the
+    instance was given.
+seealso:
+  - module: sovereign.epyc.epyc_verify
+  - module: sovereign.epyc.llama_server
+"""
+
+EXAMPLES = r"""
+- name: Ask the instance chat
+  sovereign.epyc.llama_ask:
+    instance: chat
+    prompt: What is a NUMA node?
+  register: asked
+
+- name: Show the answer and its proof
+  ansible.builtin.debug:
+    var: asked.text
+"""
+
+RETURN = r"""
+answer:
+  description: The answer.
+  returned: always
+  type: str
+unit:
+  description: The unit that has answered.
+  returned: always
+  type: str
+clean:
+  description: Whether an answer came, and no item is wrong or unknown.
+  returned: always
+  type: bool
+checklist:
+  description: The items, as M(sovereign.epyc.epyc_verify) returns them.
+  returned: always
+  type: list
+  elements: dict
+complaints:
+  description: A line for each item that is wrong or unknown.
+  returned: always
+  type: list
+  elements: str
+measured:
+  description:
+    - What was measured, as M(sovereign.epyc.epyc_verify) returns it of an instance, and C(tokens), those of the answer.
+  returned: always
+  type: dict
+  sample: {"tokens": 42, "drafts": 5, "drafted": 31, "accepted": 24, "acceptance": 0.774, "tokens_per_second": 9.1}
+text:
+  description: The answer and the items as a page.
+  returned: always
+  type: str
+"""
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify.ask import ask
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+
+
+def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+    """Return the answer and its proof as the module's result."""
+    host = Host(fs, stored(Store(read_only=True))[0], stored=True)
+    answer = ask(
+        host, params["instance"], params["prompt"], params["tokens"], params["timeout"], guesses=params["guesses"]
+    )
+    return {
+        "answer": answer.text,
+        "unit": answer.unit,
+        "clean": bool(answer.text) and all(item.clean for item in answer.items),
+        "checklist": [item.to_dict() for item in answer.items],
+        "complaints": checklist_items.complaints(answer.items),
+        "measured": answer.facts,
+        "text": f"{answer.text.strip()}\n\n{checklist_items.render(answer.items)}",
+    }
+
+
+def main() -> None:
+    spec = dict(
+        prompt=dict(type="str", required=True),
+        instance=dict(type="str"),
+        tokens=dict(type="int", default=128),
+        timeout=dict(type="int", default=120),
+        guesses=dict(type="bool", default=False),
+    )
+    run_reader(spec, read)
+
+
+if __name__ == "__main__":
+    main()

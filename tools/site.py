@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The whole product on a virtual EPYC: tuned, rebooted, proven, and asked a question.
+
+    site.py SKU                  do all of it
+    site.py SKU --ask PROMPT     only ask, what runs there already
+
+The first command that fails ends it, with that command's exit code. At the end it says where the time went.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import selectors
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+#: A step that prints nothing for so many seconds is told to be at work.
+SILENCE = 15
+#: Something in it is to be said twice, so that a server that guesses by what it has seen has something to guess.
+PROMPT = "Repeat this sentence three times: The river runs past seven old mills, under a stone bridge, to the grey sea."
+EMULATED = "The processor of this machine is emulated: its speed says nothing about that of a real EPYC."
+
+
+def play(sku: str, name: str, *more: str) -> list[str]:
+    """Return the command of a playbook."""
+    return ["ansible-playbook", f"playbooks/{name}.yml", "-l", sku, *more]
+
+
+def asking(sku: str, prompt: str, guesses: bool = False) -> list[str]:
+    """Return the command that asks; the time for the answer is that of an emulated processor."""
+    asked = {"ask_prompt": prompt, "ask_tokens": 40, "ask_timeout": 300, "ask_guesses": guesses}
+    return play(sku, "ask", "-e", json.dumps(asked))
+
+
+def steps(sku: str) -> dict[str, list[str]]:
+    """Return the commands by what they do, in their order."""
+    return {
+        "boot a virtual EPYC": ["lab/bin/vepyc", "up", sku, "--llama"],
+        "tune it, and start the service": play(sku, "site"),
+        "reboot it": play(sku, "reboot", "-e", "epyc_reboot_ok=true"),
+        "go through the checklist": play(sku, "verify"),
+        "show that a second run changes nothing": ["tools/expect_unchanged.py", "playbooks/site.yml", "-l", sku],
+        "show the plan": play(sku, "plan"),
+        "ask the service": asking(sku, PROMPT, guesses=True),
+    }
+
+
+def run(command: list[str], what: str) -> int:
+    """Run a command, pass on what it prints, say so when it is silent for long, and return its exit code."""
+    begun = last = time.monotonic()
+    running = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert running.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(running.stdout, selectors.EVENT_READ)
+        while True:
+            if selector.select(max(0.0, last + SILENCE - time.monotonic())):
+                text = os.read(running.stdout.fileno(), 1 << 16)
+                if not text:
+                    return running.wait()
+                os.write(sys.stdout.fileno(), text)
+            else:
+                print(f"... {what}: {time.monotonic() - begun:.0f} s", flush=True)
+            last = time.monotonic()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("sku")
+    parser.add_argument("--ask", metavar="PROMPT")
+    options = parser.parse_args()
+    if options.ask is not None:
+        code = run(asking(options.sku, options.ask), "ask the service")
+        print(EMULATED)
+        return code
+    seconds: dict[str, float] = {}
+    todo = steps(options.sku)
+    for number, (what, command) in enumerate(todo.items(), 1):
+        print(f"\n[{number}/{len(todo)}] {what}", flush=True)
+        begun = time.monotonic()
+        code = run(command, what)
+        seconds[what] = time.monotonic() - begun
+        if code:
+            print(f"site: '{what}' failed with exit code {code}; run it again alone: {shlex.join(command)}")
+            return code
+    print(f"\n{EMULATED}\nAsk it yourself: make ask SKU={options.sku} PROMPT='...'\n\nWhere the time went:")
+    for what, spent in seconds.items():
+        print(f"{spent:7.0f} s  {what}")
+    print(f"{sum(seconds.values()):7.0f} s  in all")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -26,8 +26,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 #: A step that prints nothing for so many seconds is told to be at work.
 SILENCE = 15
-#: Something in it is to be said twice, so that a server that guesses by what it has seen has something to guess.
-PROMPT = "Repeat this sentence three times: The river runs past seven old mills, under a stone bridge, to the grey sea."
+#: What it is to say has been said, so that a server that guesses by what it has seen has something to guess. The model is
+#: small, and knows little else.
+PROMPT = "Write this line twice: The river runs past seven old mills, under a stone bridge."
 EMULATED = "The processor of this machine is emulated: its speed says nothing about that of a real EPYC."
 
 
@@ -37,8 +38,8 @@ def play(sku: str, name: str, *more: str) -> list[str]:
 
 
 def asking(sku: str, prompt: str, guesses: bool = False) -> list[str]:
-    """Return the command that asks; the time for the answer is that of an emulated processor."""
-    asked = {"ask_prompt": prompt, "ask_tokens": 40, "ask_timeout": 300, "ask_guesses": guesses}
+    """Return the command that asks. A token takes an emulated processor about a second."""
+    asked = {"ask_prompt": prompt, "ask_tokens": 32, "ask_timeout": 300, "ask_guesses": guesses}
     return play(sku, "ask", "-e", json.dumps(asked))
 
 

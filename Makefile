@@ -98,6 +98,9 @@ docs: setup  ## Build the documents as a site, build/docs/html; asks no network
 release: docs  ## Build the archive, the documents and their checksums into build/release
 	$(RUN) tools/release.sh
 
+record: setup  ## Run `make site`, and put what it says into README.md
+	@$(RUN) tools/site.py $(SKU) --record README.md
+
 pictures: setup  ## Make the pictures of docs/drift.md anew
 	PYTHONPATH=.collections:lab:. $(RUN) tools/drift_pictures.py
 
@@ -108,4 +111,4 @@ clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
 .PHONY: help setup site ask drift caches test test-all lint unit lab-test service-test molecule bench bench-report bench-fleet
-.PHONY: bench-llama coverage examples docs release pictures bench-lab clean
+.PHONY: bench-llama coverage examples docs release record pictures bench-lab clean

@@ -18,9 +18,11 @@ from typing import Any
 from tools.example_specs import OURS, PLUGINS, ROOT, Wrong, check_variables, source
 
 #: Programs whose arguments are not checked.
-PLAIN = {"cat", "cd", "cp", "export", "sha256sum"}
+PLAIN = {"cat", "cd", "cp", "export", "sha256sum", "systemctl"}
 #: A copy of the example inventory that the pages have the reader make, and where a host keeps its clone.
 COPY = ("inventories/mine", "inventories/example")
+#: A file of variables that they have the reader write.
+MINE = "mine.yml"
 CLONE = "/srv/sovereign-epyc/"
 
 
@@ -77,11 +79,13 @@ def ansible_playbook(arguments: Sequence[str], program: str = "ansible-playbook"
         if strange and "site" in path:
             raise Wrong(f"site.yml has no layer {', '.join(sorted(strange))}")
     for inventory in options.inventory or []:
-        if not (ROOT / inventory.removeprefix(CLONE).replace(*COPY)).exists():
+        # With a comma it is a list of hosts.
+        if "," not in inventory and not (ROOT / inventory.removeprefix(CLONE).replace(*COPY)).exists():
             raise Wrong(f"there is no inventory {inventory}")
     for text in options.extra_vars:
         if text.startswith("@"):
-            source(text[1:])
+            if Path(text[1:]).name != MINE:
+                source(text[1:])
         else:
             check_variables(json.loads(text) if text.startswith("{") else dict([text.split("=", 1)]))
 

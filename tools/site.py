@@ -7,6 +7,7 @@
 
     site.py SKU                  do all of it
     site.py SKU --ask PROMPT     only ask, what runs there already
+    site.py SKU --record PAGE    do all of it, and put what it says in the place that a page has for that
 
 The first command that fails ends it, with that command's exit code. At the end it says where the time went.
 """
@@ -20,15 +21,18 @@ import selectors
 import shlex
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 #: A step that prints nothing for so many seconds is told to be at work.
 SILENCE = 15
-#: What it is to say has been said, so that a server that guesses by what it has seen has something to guess. The model is
-#: small, and knows little else.
+#: What it is to say has been said, so that a server that guesses by what it has seen has something to guess. The model
+#: is small, and knows little else.
 PROMPT = "Write this line twice: The river runs past seven old mills, under a stone bridge."
+#: Stands in a page above the block that `--record` writes.
+RECORDED = "<!-- `make record` writes this block -->"
 EMULATED = "The processor of this machine is emulated: its speed says nothing about that of a real EPYC."
 
 
@@ -56,8 +60,9 @@ def steps(sku: str) -> dict[str, list[str]]:
     }
 
 
-def run(command: list[str], what: str) -> int:
-    """Run a command, pass on what it prints, say so when it is silent for long, and return its exit code."""
+def run(command: list[str], what: str) -> tuple[int, str]:
+    """Run a command and pass on what it prints; say so when it is silent for long. Return its exit code and output."""
+    output = b""
     begun = last = time.monotonic()
     running = subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -69,28 +74,49 @@ def run(command: list[str], what: str) -> int:
             if selector.select(max(0.0, last + SILENCE - time.monotonic())):
                 text = os.read(running.stdout.fileno(), 1 << 16)
                 if not text:
-                    return running.wait()
+                    return running.wait(), output.decode(errors="replace")
+                output += text
                 os.write(sys.stdout.fileno(), text)
             else:
                 print(f"... {what}: {time.monotonic() - begun:.0f} s", flush=True)
             last = time.monotonic()
 
 
+def summary(titles: list[str], asked: str) -> str:
+    """Return the steps, and what the last of them, the question, has shown; narrow enough for a page."""
+    lines = [f"[{number}/{len(titles)}] {title}" for number, title in enumerate(titles, 1)]
+    shown = textwrap.dedent(asked.partition("msg: |-\n")[2].partition("\nTASK ")[0]).strip()
+    for line in shown.splitlines():
+        lines += textwrap.wrap(line, 110, subsequent_indent=" " * 9) or [""]
+    return "\n".join(lines)
+
+
+def record(page: Path, text: str) -> None:
+    """Put a text in the place that a page has for it."""
+    head, begin, rest = page.read_text(encoding="utf-8").partition(RECORDED)
+    if not begin:
+        raise SystemExit(f"{page} has no line {RECORDED!r}, so there is no place for what was said")
+    tail = rest.partition("\n```text\n")[2].partition("\n```\n")[2]
+    page.write_text(f"{head}{begin}\n\n```text\n{text}\n```\n{tail}", encoding="utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("sku")
     parser.add_argument("--ask", metavar="PROMPT")
+    parser.add_argument("--record", metavar="PAGE", type=Path)
     options = parser.parse_args()
     if options.ask is not None:
-        code = run(asking(options.sku, options.ask), "ask the service")
+        code, dummy = run(asking(options.sku, options.ask), "ask the service")
         print(EMULATED)
         return code
     seconds: dict[str, float] = {}
     todo = steps(options.sku)
+    said = ""
     for number, (what, command) in enumerate(todo.items(), 1):
         print(f"\n[{number}/{len(todo)}] {what}", flush=True)
         begun = time.monotonic()
-        code = run(command, what)
+        code, said = run(command, what)
         seconds[what] = time.monotonic() - begun
         if code:
             print(f"site: '{what}' failed with exit code {code}; run it again alone: {shlex.join(command)}")
@@ -99,6 +125,8 @@ def main() -> int:
     for what, spent in seconds.items():
         print(f"{spent:7.0f} s  {what}")
     print(f"{sum(seconds.values()):7.0f} s  in all")
+    if options.record:
+        record(options.record, summary(list(todo), said))
     return 0
 
 

@@ -105,7 +105,7 @@ def _hosts(folder: Path) -> tuple[str, str]:
     return "-i", str(folder / "hosts.json")
 
 
-def _recorded(folder: Path) -> dict[str, str]:
+def _recorded(folder: Path) -> dict[str, Any]:
     """The variables with which Ansible writes a new record."""
     record = folder / "record.jsonl"
     record.unlink(missing_ok=True)

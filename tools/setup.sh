@@ -44,7 +44,8 @@ install_packages() {
     ((${#missing[@]})) || return 0
     say "installing ${missing[*]}"
     as_root apt-get update -q >&2 || say "apt-get update failed; trying with the package lists there are"
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" >&2
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" >&2 ||
+        die "apt-get could not install them, for the reason above: often no network, no space, or another apt-get at work"
 }
 
 # A pyenv shim is in PATH for every version but fails for those not selected, so each candidate is run, not just found.
@@ -79,7 +80,8 @@ build_environment() {
             say "building the Python environment with $python"
             rm -rf "$venv"
             "$python" -m venv "$venv"
-            "$venv/bin/python" -m pip install -q --disable-pip-version-check -r requirements.txt >&2
+            "$venv/bin/python" -m pip install -q --disable-pip-version-check -r requirements.txt >&2 ||
+                die "pip could not install requirements.txt, for the reason above: often no network, or no space left"
             touch "$venv/complete"
         fi
     ) 9>"$venv.lock"

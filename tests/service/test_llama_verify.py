@@ -138,7 +138,7 @@ def test_what_answers_without_the_model_is_not_believed(host):
     chat(host)
     host.run("cat >/srv/parrot.py", text=PARROT)
     host.run(
-        f"sed -Ei 's|^ExecStart=.*|ExecStart=/usr/bin/python3 /srv/parrot.py|; /^ExecStartP/d' {UNIT} && "
+        f"sed -Ei 's|^ExecStart=[^ ]+|ExecStart=/usr/bin/python3 /srv/parrot.py|; /^ExecStartP/d' {UNIT} && "
         "systemctl daemon-reload && systemctl restart llama-chat"
     )
     code, asked = ask(host)

@@ -20,7 +20,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+#: For a run beside others that take all examples, such as that of one more Python.
+settings.register_profile("few", settings.get_profile("untimed"), max_examples=10)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "untimed"))
 
 MEMORY = "/dev/shm"
 #: The host with the most CPUs has thousands of files, which take a page each.

@@ -52,7 +52,8 @@ def waits(verdict: Verdict) -> bool:
 
 def why_not_at_boot(host: Host) -> str:
     """Return why nothing will be applied at the next boot, or an empty text."""
-    if host.fs.find(ENABLED) is None:
+    # The unit file of a masked one leads to /dev/null.
+    if not host.fs.find(ENABLED):
         return f"{SERVICE} is not enabled; the role sovereign.epyc.base installs it"
     line = (host.fs.find(COMMAND) or "").partition("\n")[0]
     interpreter = line[2:].strip() if line.startswith("#!") else ""

@@ -39,10 +39,11 @@ def state(fs: KernelFS) -> tuple[str, str]:
     """
     output = command.run(["systemctl", "show", f"--property={','.join(PROPERTIES)}", SERVICE])
     found = dict(line.partition("=")[::2] for line in output.splitlines())
-    if found.get("LoadState") != "loaded":
-        return MISSING, f"{SERVICE} is not installed, so no setting is applied at boot. Run site.yml --tags base."
+    way = "so no setting is applied at boot. Run site.yml --tags base."
+    if found.get("LoadState") not in ("loaded", "masked"):
+        return MISSING, f"{SERVICE} is not installed, {way}"
     if found.get("UnitFileState") != "enabled":
-        return MISSING, f"{SERVICE} is {found.get('UnitFileState') or 'disabled'}, so no setting is applied at boot."
+        return MISSING, f"{SERVICE} is {found.get('UnitFileState') or 'disabled'}, {way}"
     return _run_of(found, fs)
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 from contextlib import suppress
 
 from ..._io import textfile
@@ -89,6 +91,16 @@ class Instance(WithUnits, UnitFiles):
         wanted[state(PREFIX, self.main, "enabled")] = "enabled" if self.files else None
         return wanted
 
+    def write(self, changes: Sequence[Change]) -> None:
+        """Write, remove, stop and start; what an instance has staged goes when its unit stages nothing any more."""
+        super().write(changes)
+        for change in changes:
+            if change.address == f"{PREFIX}:{UNIT_FOLDER}/{self.main}":
+                for folder in set(_staging_folders(change.before)) - set(_staging_folders(change.after)):
+                    # Root removes what a text says that somebody may have edited, so the name has to be ours.
+                    if os.path.basename(folder) == self.main[: -len(".service")]:
+                        shutil.rmtree(textfile.under(self.root, folder), ignore_errors=True)
+
     def outdated(self, files: Sequence[Change]) -> list[str]:
         """Return the units that run otherwise than their files and drop-ins say now, those that others need first."""
         changed = [
@@ -116,6 +128,13 @@ def restarts(before: str | None, after: str) -> bool:
     """Return whether a unit whose text becomes another one must be started anew to run as it says."""
     old, new = ([line for line in (text or "").splitlines() if not LATER.fullmatch(line)] for text in (before, after))
     return old != new
+
+
+def _staging_folders(text: str | None) -> list[str]:
+    """Return the folders on a hugetlbfs into which a unit has its models copied before it starts."""
+    begin = f"ExecStartPre=+{COMMAND} llama stage "
+    lines = [line[len(begin) :] for line in (text or "").splitlines() if line.startswith(begin)]
+    return [shlex.split(line)[1].replace("%%", "%") for line in lines]
 
 
 def _unit_of_file(address: str) -> str:

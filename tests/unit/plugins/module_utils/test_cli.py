@@ -38,7 +38,7 @@ class Machine:
         self.tree = hosts.small(root)
         self.tree.put(BALANCING, 1)
         self.tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
-        self.tree.put(ENABLED, "")
+        self.tree.put(ENABLED, "[Unit]")
         self.store = Store(str(root))
         self.capsys = capsys
         Ledger(self.store, self.tree.fs).begin()

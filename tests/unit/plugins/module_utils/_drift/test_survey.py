@@ -28,7 +28,7 @@ def tree(tmp_path: Path) -> hosts.Host:
     host.put("/sys/devices/virtual/workqueue/writeback/cpumask", "ffff")
     host.put("/sys/devices/virtual/workqueue/cpumask_isolated", "0")
     host.put("/sys/devices/system/cpu/possible", "0-15")
-    host.put(ENABLED, "")
+    host.put(ENABLED, "[Unit]")
     store(host).save("desired.json", {"intent": INTENT, "requests": WORK})
     return host
 
@@ -105,7 +105,7 @@ def test_a_boot_service_that_is_off(tree: hosts.Host) -> None:
 
 def test_faults_of_real_knobs_are_named_in_the_words_of_the_trade(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
-    host.put(ENABLED, "")
+    host.put(ENABLED, "[Unit]")
     host.put("/proc/self/mounts", "resctrl /sys/fs/resctrl resctrl rw 0 0")
     (tmp_path / "sys/module/msr").mkdir(parents=True)
     (tmp_path / "sys/module/cpuid").mkdir()

@@ -88,7 +88,7 @@ def tree(tmp_path: Path, systemd: Systemd) -> hosts.Host:
     host.put(CODE, "code")
     for name in ("sovereign-epyc.service", WATCH):
         host.put(f"{UNIT_FOLDER}/{name}", "[Unit]")
-    host.put(ENABLED, "")
+    host.put(ENABLED, "[Unit]")
     host.put("/proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555")
     store = Store(str(tmp_path))
     Ledger(store, host.fs).begin()

@@ -170,3 +170,23 @@ def test_an_added_file_is_there_again_when_it_does_not_start_without(systemd: Sy
     with pytest.raises(TuningError):
         run(systemd, {MAIN: "one"})
     assert added.read_text() == "[Service]\n"
+
+
+def test_copies_on_a_hugetlbfs_go_with_the_instance_that_staged_them(systemd: Systemd) -> None:
+    """They would hold their pages until the next boot. A folder of another name is not ours."""
+    stages = "ExecStartPre=+/usr/sbin/sovereign-epyc llama stage '/srv/a model.gguf' {} --nodes 0 --policy bind\n"
+    copies = [systemd.root / "dev/hugepages" / name / "model.gguf" for name in ("llama-chat", "llama-other")]
+    for copy in copies:
+        copy.parent.mkdir(parents=True)
+    for after in ({}, {MAIN: "reads its model\n"}):
+        for copy in copies:
+            copy.touch()
+        run(systemd, {MAIN: "".join(stages.format(f"/dev/hugepages/{copy.parent.name}") for copy in copies)})
+        run(systemd, after)
+        assert [copy.exists() for copy in copies] == [False, True]
+        copies[0].parent.mkdir()
+    copies[0].touch()
+    text = stages.format("/dev/hugepages/llama-chat")
+    run(systemd, {MAIN: text})
+    run(systemd, {MAIN: f"{text}Environment=A=1\n"})
+    assert copies[0].exists()

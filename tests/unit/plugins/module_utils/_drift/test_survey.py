@@ -93,8 +93,13 @@ def test_an_intent_that_makes_no_sense_is_not_supported(tree: hosts.Host) -> Non
     assert [(one.layer, one.status) for one in found.findings()] == [("sysfs", "unsupported"), ("boot", "drift")]
 
 
-def test_a_boot_service_that_is_off(tree: hosts.Host) -> None:
-    tree.drop(ENABLED)
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_boot_service_that_is_off(tree: hosts.Host, masked: bool) -> None:
+    """Of one that is masked the link stays, and leads to a device without a text."""
+    if masked:
+        tree.put(ENABLED, "")
+    else:
+        tree.drop(ENABLED)
     (one,) = survey(tree).findings()
     assert (one.layer, one.persistent, one.where) == ("boot", "drift", "sovereign-epyc.service")
     assert one.reason == (

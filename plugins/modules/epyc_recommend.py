@@ -13,8 +13,8 @@ description:
   - Reads topology and memory of the host, and the headers of the models, of those at a URL no more than the header.
   - Returns the variables for the roles of this collection as a file of YAML, with the reason and the cost above each
     line. P(sovereign.epyc.plan#role) and C(sovereign.epyc.site) take it as it is.
-  - What fits is what the planner of M(sovereign.epyc.llama_server) says, for a recent build of llama.cpp, into 95 percent
-    of each node and what is available of it. What instances of that module hold counts as available.
+  - Memory is counted by the planner of M(sovereign.epyc.llama_server), for a recent build of llama.cpp. Instances get
+    what is available of each node, less 5 percent of the node. What instances of that module hold counts as available.
   - The longest context of 32768, 16384, 8192 or 4096 tokens for each slot that fits is taken, and then the largest
     prompt cache of 64, 8, 2 or 0 GiB.
   - One model gets the whole host, or on several sockets an instance on each where both fit. Several models share the
@@ -25,11 +25,11 @@ extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
   models:
     description:
-      - The models, a list of which each is the path of a GGUF file on the host, or its URL. Of one in several files, the
-        first.
-      - Instead, each may be a dictionary with C(model), the path or URL; C(draft), the path or URL of a model that drafts
-        for it; C(checksum) and C(draft_checksum), lists of C(sha256:HEX) for each file at a URL, where the server does
-        not say it; C(context), tokens of all slots together, and C(slots), as in
+      - The models, a list of which each is the path of a GGUF file on the host, or its URL. Of one in several files,
+        the first. One model may stand without a list.
+      - Instead, each may be a dictionary with C(model), the path or URL; C(draft), the path or URL of a model that
+        drafts for it; C(checksum) and C(draft_checksum), lists of C(sha256:HEX) for each file at a URL, where the
+        server does not say it; C(context), tokens of all slots together, and C(slots), as in
         O(sovereign.epyc.llama_server#module:instances).
       - A draft that is computed to gain nothing on this host is left out, with the reason.
     type: raw

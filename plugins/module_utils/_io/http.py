@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 #: What to say beside a status code that will not pass.
 WAYS = {401: "it asks for a key", 403: "it is forbidden", 404: "it has no such file", 410: "it is gone"}
 
+
 class Remote:
     """What a server says about its file; None for a size or a validator that it does not send."""
 

@@ -4,8 +4,8 @@
 
 """The beginning of a file on an HTTP server, read only as far as somebody asks for it.
 
-It is fetched by range requests that grow. A server that sends no parts begins to send the whole file: of that, too, only
-what is asked for is read, and then the connection is closed.
+It is fetched by range requests that grow. A server that sends no parts begins to send the whole file: of that, too,
+only what is asked for is read, and then the connection is closed.
 Source: RFC 9110, sections 13.1.5 (If-Range) and 14 (Range requests).
 """
 

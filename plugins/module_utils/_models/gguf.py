@@ -94,7 +94,7 @@ def read_part(path: str) -> Part:
 
 
 def read_header(file: BinaryIO, name: str, size: int) -> Part:
-    """Read the header of a file of this size that lies elsewhere; ``file`` gives its bytes, ``name`` is for sentences."""
+    """Read the header of a file of this size that lies elsewhere; ``name`` is what sentences call it."""
     part = Part(name)
     part.size = size
     _Reader(file, part).read()

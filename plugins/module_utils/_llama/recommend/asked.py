@@ -45,7 +45,9 @@ def parse(raw: object) -> list[Asked]:
     """Read the list of an inventory or of a command line; one model may stand without a list."""
     rows = list(raw) if isinstance(raw, (list, tuple)) else [raw]
     if not rows or rows in ([None], [""]):
-        raise BadRequest("models is empty: name at least one model, by the path of its GGUF file on the host or by URL.")
+        raise BadRequest(
+            "models is empty: name at least one model, by the path of its GGUF file on the host or by URL."
+        )
     asked = [_one(row) for row in rows]
     names = [one.model for one in asked]
     for name in names:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The largest context and prompt cache with which instances fit into the memory that is there, as the planner counts it.
+"""The largest context and prompt cache with which instances fit into the memory that is there.
 
-Every instance is planned by the planner of llama_server, for a recent build of llama.cpp; the server itself is not asked.
+The planner of llama_server plans and counts each, for a recent build of llama.cpp; the server itself is not asked.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 #: Tokens of each slot that are tried, from the best down. Longer ones take minutes to read on a CPU.
 CONTEXTS = (32768, 16384, 8192, 4096)
-#: Memory for prompts of earlier requests that is tried. 8 GiB is the default of the server; with many conversations, more
-#: of it saves the reading of prompts again.
+#: Memory for prompts of earlier requests that is tried. 8 GiB is the default of the server; with many conversations,
+#: more of it saves the reading of prompts again.
 PROMPT_CACHES = ("64GiB", "8GiB", "2GiB", "0MiB")
 #: Types of weights and about how many bits each takes for a weight.
 #: Source: tools/quantize/README.md of llama.cpp, Llama 3.1 8B.
@@ -70,8 +70,10 @@ class Candidate:
     def __init__(self, asked: Asked, model: Model, draft: Model | None, fixed: Mapping[str, Any]) -> None:
         self.model = model
         self.draft = draft
-        self.fixed = {"slots": asked.slots or 1, **task_of(model), **fixed}
-        caches: Sequence[str | None] = PROMPT_CACHES if "task" not in self.fixed else (None,)
+        task = task_of(model)
+        self.fixed = {"slots": asked.slots or 1, **(task or {"speculation": "ngram"}), **fixed}
+        # Only a server that goes on with texts keeps prompts.
+        caches: Sequence[str | None] = (None,) if task else PROMPT_CACHES
         self.levels = [(context, cache) for context in contexts(asked, model) for cache in caches]
         self.level = len(self.levels) - 1
 
@@ -111,7 +113,7 @@ def task_of(model: Model) -> dict[str, str]:
 
 
 def contexts(asked: Asked, model: Model) -> list[int]:
-    """Return the contexts to try, of all slots together, from the largest down; the one that was asked for is the only."""
+    """Return the contexts to try, of all slots together, from the largest down, or only the one that was asked for."""
     if asked.context:
         return [asked.context]
     trained = model.of_architecture("context_length") or CONTEXTS[0]

@@ -67,8 +67,8 @@ def lines(host: Host, huge: bool) -> list[Line]:
         Line(
             "plan_housekeeping",
             intent["housekeeping"],
-            f"For the operating system, interrupts and HTTP threads, on each {per}, so that they disturb no thread that "
-            f"computes. Costs {kept} of {len(top.cores)} cores.",
+            f"For the operating system, interrupts and HTTP threads, on each {per}, so that they disturb no thread "
+            f"that computes. Costs {kept} of {len(top.cores)} cores.",
         ),
         Line(
             "plan_draft",
@@ -96,15 +96,16 @@ def lines(host: Host, huge: bool) -> list[Line]:
         Line(
             "grub_params_isolation",
             "safe",
-            "Keeps timer ticks, RCU work and device interrupts off the cores that compute. Costs a reboot, unless these "
-            "boot parameters are in force, and dearer system calls on these cores.",
+            "Keeps timer ticks, RCU work and device interrupts off the cores that compute. Costs a reboot, unless "
+            "these boot parameters are in force, and dearer system calls on these cores.",
         ),
         *_frequencies(host),
         *(
             Line(
                 f"prefetch_{role}",
                 {},
-                "Nothing is known to be gained by other prefetchers, and to switch them taints the kernel. Costs nothing.",
+                "Nothing is known to be gained by other prefetchers, and to switch them taints the kernel. "
+                "Costs nothing.",
             )
             for role in ("draft", "verify")
         ),

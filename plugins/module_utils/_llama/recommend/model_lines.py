@@ -64,7 +64,9 @@ def models(files: Sequence[File]) -> list[Line]:
         return []
     rows = [
         [
-            Line("path", file.path, f"Fetched once, and again when it is another file. Costs {about(file.size)} of disk."),
+            Line(
+                "path", file.path, f"Fetched once, and again when it is another file. Costs {about(file.size)} of disk."
+            ),
             Line("url", file.url, "Where it comes from."),
             Line("checksum", file.checksum, "Which file it must be; any other one is refused."),
         ]
@@ -93,7 +95,6 @@ def _whys(one: Candidate, service: Service, note: str) -> dict[str, str]:
     lies = f"evenly on {nodes}" if place.policy == "interleave" else f"on {nodes}"
     threads = service.wants["threads"]
     remarks = [remark for remark in service.remarks if remark != note]
-    context, cache = one.levels[one.level]
     smaller = "" if one.best_context else " A longer one does not fit."
     return {
         "name": " ".join(
@@ -103,15 +104,13 @@ def _whys(one: Candidate, service: Service, note: str) -> dict[str, str]:
                 *remarks,
             ]
         ),
-        "model": f"Costs {about(need.weights)} of memory, with all that is loaded beside it.",
-        "draft_model": f"Drafts {service.wants.get('draft_max', 0)} tokens at a time, which is computed to gain on this "
-        "host. Measure it. Costs its own weights and KV cache.",
+        "model": f"Its weights{' and those of the draft' if one.draft else ''} cost {about(need.weights)} of memory.",
+        "draft_model": f"Drafts {service.wants.get('draft_max', 0)} tokens at a time, which is computed to gain on "
+        "this host. Measure it. Costs its own weights and KV cache.",
         "task": "The file says that this model makes no text. Costs nothing.",
-        "speculation": "Tokens are looked up in the text so far, then drafted. Costs little where the guess is wrong."
-        if one.draft
-        else f"{note} Tokens are looked up in the text so far, which costs next to nothing where it finds none.".strip(),
+        "speculation": _guesses(one, note),
         "context": f"Tokens of all slots together.{smaller} Costs {about(need.kv_cache)} of KV cache.",
-        "slots": f"{slots} request{'' if slots == 1 else 's'} at a time; more share the context. Costs nothing by itself.",
+        "slots": f"{slots} request{'' if slots == 1 else 's'} at a time; more share the context. Costs nothing.",
         "cpus": "A part of the host that no other instance has. Costs the others these cores.",
         "hugepages": "The weights are read into huge pages. Costs a slower start than to map the file, and its memory "
         "is not shared with other instances.",
@@ -119,3 +118,11 @@ def _whys(one: Candidate, service: Service, note: str) -> dict[str, str]:
         f"Costs up to {about(need.prompt_cache)} of memory.",
         "port": "On 127.0.0.1 only; set host and api_key_file to open it. Costs nothing.",
     }
+
+
+def _guesses(one: Candidate, note: str) -> str:
+    """Return how tokens are guessed; ``note`` is why a draft is left out."""
+    if one.draft:
+        return "Tokens are looked up in the text so far, else drafted. Costs little where a guess is wrong."
+    found = "Tokens are looked up in the text so far, which costs next to nothing where it finds none."
+    return f"{note} {found}".strip()

@@ -4,8 +4,8 @@
 
 """Recommends the variables of an inventory for this host and these models, from topology, memory and model headers.
 
-Nothing is written and no program is run but systemctl, which says which instances run. What runs of them counts as free,
-because site.yml replaces it.
+Nothing is written and no program is run but systemctl, which says which instances run. What they hold counts as free,
+because site.yml replaces them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..unit.planned import held_by, running
 from ..unit.refusals import refuse_taken_port
 from . import host_lines, model_lines
 from .asked import parse
-from .fit import Candidate, fit, refuse_what_never_fits
+from .fit import Candidate, fit, refuse_what_never_fits, task_of
 from .lines import page
 from .sharing import seated
 
@@ -49,8 +49,8 @@ LAST_PORT = 65535
 PORTS_TRIED = 100
 LONGEST_NAME = 36
 HEAD = (
-    "The variables that playbooks/recommend.yml of sovereign.epyc recommends for one host and its models, each with its "
-    "reason and its cost. Nothing of it was measured on this host.",
+    "The variables that playbooks/recommend.yml of sovereign.epyc recommends for one host and its models, each with "
+    "its reason and its cost. Nothing of it was measured on this host.",
 )
 
 
@@ -116,13 +116,15 @@ class Wish:
         self.draft_files: list[File] = []
         if self.model.architecture == "clip":
             raise BadRequest(f"{asked.model} is a projector and serves nothing by itself. Name the model it is for.")
+        if asked.draft and task_of(self.model):
+            raise BadRequest(f"{asked.model} makes no text, so that nothing can draft for it. Leave draft out.")
         if asked.draft:
             found = sources.read(asked.draft, asked.draft_checksum, request.folder, request.timeout)
             self.draft, self.draft_files = found.model, list(found.files)
 
     def candidate(self, fixed: Mapping[str, Any]) -> Candidate:
         """Return the instance to be, under a name of its own."""
-        named = {"name": "model", "port": LAST_PORT, "speculation": "ngram", **fixed}
+        named = {"name": "model", "port": LAST_PORT, **fixed}
         return Candidate(self.asked, self.model, self.draft, named)
 
     def needed(self, drafts: set[str]) -> list[File]:

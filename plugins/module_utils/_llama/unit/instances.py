@@ -18,7 +18,6 @@ from ..._io.paths import COMMAND, UNIT_FOLDER
 from ..._knobs.knob import Knob
 from ..binary import arguments as server_arguments
 from ..binary import probe as server_probe
-from ..plan.names import unit_of
 from ..plan.options import Options
 from . import check, timing, walls
 from .files import rpc_binary, unit_files

@@ -132,5 +132,6 @@ def _frequencies(host: Host) -> list[Line]:
     why = "Full speed. Costs the power of it."
     if not driver:
         why = "Left alone, because no cpufreq driver is bound here. Costs nothing."
-    settings = dict(FULL_SPEED) if driver else {}
-    return [Line(f"cpufreq_{role}", settings, why) for role in ("draft", "verify", "housekeeping")]
+    return [
+        Line(f"cpufreq_{role}", dict(FULL_SPEED) if driver else {}, why) for role in ("draft", "verify", "housekeeping")
+    ]

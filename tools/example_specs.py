@@ -79,7 +79,7 @@ def variables() -> dict[str, dict[str, Any]]:
     """Return the specification of every variable: those of the roles, and those of the playbooks, which have none."""
     known: dict[str, dict[str, Any]] = {}
     for path in ROOT.glob("playbooks/*.yml"):
-        names = re.findall(r"\bepyc_(?:steps|reboot_\w+)\b", path.read_text(encoding="utf-8"))
+        names = re.findall(r"\b(?:epyc_(?:steps|reboot_\w+)|recommend_\w+)\b", path.read_text(encoding="utf-8"))
         known.update({name: {"type": "raw"} for name in names if not name.endswith("_now")})
     for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():

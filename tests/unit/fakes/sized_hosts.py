@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from copy import deepcopy
 from functools import cache
@@ -19,6 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import discover
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options, spec
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
@@ -27,6 +29,8 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import NEW
 
 ROOT = Path(__file__).parents[3]
+#: What tells that GRUB boots a host.
+GRUB = (grub.UPDATE, grub.MAIN, grub.RESULT)
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 GIB = 1 << 30
 #: How much of the memory a kernel and its daemons leave, in percent.
@@ -46,6 +50,9 @@ class Sized(hosts.TreeFS):
     def read(self, path: str, limit: int = 1 << 20) -> str:
         return self.files.get(path) or super().read(path, limit)
 
+    def status(self, path: str) -> os.stat_result | None:
+        return os.stat(__file__) if path in self.files else super().status(path)
+
 
 def sized(name: str, gib: int | None = None, thp: str = "always [madvise] never", **files: str) -> Sized:
     """Return a machine with its memory, or with this much, evenly on its nodes."""
@@ -57,7 +64,7 @@ def sized(name: str, gib: int | None = None, thp: str = "always [madvise] never"
         f"Node {node} MemFree: {total * LEFT // 100} kB"
         for node in nodes
     }
-    return Sized(standing, {**texts, THP: thp, **files})
+    return Sized(standing, {**texts, **dict.fromkeys(GRUB, "#"), THP: thp, **files})
 
 
 @cache

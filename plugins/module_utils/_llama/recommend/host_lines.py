@@ -6,19 +6,24 @@
 
 from __future__ import annotations
 
+from ..._errors import BadRequest
 from ..._host.host import Host
 from ..._host.plan import MOST_NODES
 from ..._host.topology import describe_l3
+from ..._knobs.boot import bootloader
 from ..._notation.masks import ways_in
 from ..._notation.sizes import about, size_text
-from .lines import Line
+from .lines import Line, counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from ..._io.kernelfs import KernelFS
 
+#: The layers of site.yml in their order.
+LAYERS = ("prerequisites", "base", "bios_check", "numa", "grub_params", "irq", "cat", "cpufreq", "prefetch", "llama")
 #: How much of each L3 domain the cores that compute have for themselves.
 SHARE = 75
 FULL_SPEED = {"governor": "performance", "boost": True}
@@ -47,8 +52,8 @@ def intent_of(host: Host, share: bool) -> dict[str, dict[str, Any]]:
 def describe(host: Host, available: int) -> str:
     """Return what the host is, in one line."""
     top = host.topology
-    counts = ((len(top.sockets), "socket"), (len(top.nodes), "node"), (len(top.cores), "core"), (len(top.ccds), "CCD"))
-    parts = [f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts]
+    places = ((top.sockets, "socket"), (top.nodes, "node"), (top.cores, "core"), (top.ccds, "CCD"))
+    parts = [counted(len(members), name) for members, name in places]
     memory = sum(node.bytes for node in top.nodes)
     return (
         f"Host: {top.model}, {', '.join(parts)}, L3 {describe_l3(top.l3) or 'unknown'}, {about(memory)} of memory, "
@@ -61,9 +66,11 @@ def lines(host: Host, huge: bool) -> list[Line]:
     top, intent = host.topology, host.intent
     kept = sum(1 for core in top.cores if set(core).intersection(host.plan.housekeeping))
     per = intent["housekeeping"]["per"]
+    cannot = _impossible(host)
     sku = [Line("plan_sku", top.sku, "Refuses a host of another SKU before anything is changed. Costs nothing.")]
     return [
         *(sku if top.sku else []),
+        *([_steps(cannot)] if cannot else []),
         Line(
             "plan_housekeeping",
             intent["housekeeping"],
@@ -93,12 +100,7 @@ def lines(host: Host, huge: bool) -> list[Line]:
             [],
             "No pool: it would cost its whole size, used or not, and the weights need none. Costs nothing.",
         ),
-        Line(
-            "grub_params_isolation",
-            "safe",
-            "Keeps timer ticks, RCU work and device interrupts off the cores that compute. Costs a reboot, unless "
-            "these boot parameters are in force, and dearer system calls on these cores.",
-        ),
+        *([] if "grub_params" in cannot else [_ISOLATION]),
         *_frequencies(host),
         *(
             Line(
@@ -112,11 +114,36 @@ def lines(host: Host, huge: bool) -> list[Line]:
     ]
 
 
+_ISOLATION = Line(
+    "grub_params_isolation",
+    "safe",
+    "Keeps timer ticks, RCU work and device interrupts off the cores that compute. Costs a reboot, unless these boot "
+    "parameters are in force, and dearer system calls on these cores.",
+)
+
+
+def _impossible(host: Host) -> dict[str, str]:
+    """Return the layers that would refuse this host whatever is asked of them, with the reasons."""
+    cannot = {}
+    if not host.intent["verify"]:
+        cannot["cat"] = Host(host.fs, intent_of(host, True)).plan.cannot["cat"]
+    try:
+        bootloader.find(host.fs)
+    except BadRequest as error:
+        cannot["grub_params"] = str(error)
+    return cannot
+
+
+def _steps(cannot: Mapping[str, str]) -> Line:
+    reasons = " ".join(f"Without {layer}: {reason}" for layer, reason in cannot.items())
+    steps: list[object] = [layer for layer in LAYERS if layer not in cannot]
+    return Line("epyc_steps", steps, f"{reasons} Costs what these layers would gain.")
+
+
 def _verify(host: Host) -> str:
     top = host.topology
     if not host.intent["verify"]:
-        reason = next((one for one in top.missing if one.startswith(("resctrl", "L3 domain ids"))), "")
-        return f"All other cores compute. No share of L3, which this host cannot have ({reason}). Costs nothing."
+        return "All other cores compute. They have no share of L3, which this host cannot reserve. Costs nothing."
     smallest = min(domain.bytes for domain in top.l3)
     mask = top.resctrl.cbm_mask if top.resctrl else None
     ways = f"{-(-ways_in(mask) * SHARE // 100)} of {ways_in(mask)} ways" if mask else f"{SHARE} percent of the ways"

@@ -43,6 +43,11 @@ class Line:
         return [{line.key: line.plain() for line in row} for row in self.rows] if self.rows else self.value
 
 
+def counted(count: int, word: str) -> str:
+    """Return a number of things in words."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
 def page(head: Sequence[str], lines: Sequence[Line]) -> str:
     """Return the whole file; each text of ``head`` is a comment of its own at the top."""
     text = ["---", *[comment for one in head for comment in _comment(one, 0)]]

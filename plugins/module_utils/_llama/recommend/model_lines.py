@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..._notation import cpulist
 from ..._notation.sizes import about
-from .lines import Line
+from .lines import Line, counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _whys(one: Candidate, service: Service, note: str) -> dict[str, str]:
         "name": " ".join(
             [
                 f"The unit is {service.unit}. Costs {about(need.total)} of memory {lies} ({need.in_words()}), and "
-                f"{threads} threads on CPUs {cpulist.render(place.busy_cpus)}.",
+                f"{counted(threads, 'thread')} on CPUs {cpulist.render(place.busy_cpus)}.",
                 *remarks,
             ]
         ),
@@ -110,7 +110,7 @@ def _whys(one: Candidate, service: Service, note: str) -> dict[str, str]:
         "task": "The file says that this model makes no text. Costs nothing.",
         "speculation": _guesses(one, note),
         "context": f"Tokens of all slots together.{smaller} Costs {about(need.kv_cache)} of KV cache.",
-        "slots": f"{slots} request{'' if slots == 1 else 's'} at a time; more share the context. Costs nothing.",
+        "slots": f"{counted(slots, 'request')} at a time; more share the context. Costs nothing.",
         "cpus": "A part of the host that no other instance has. Costs the others these cores.",
         "hugepages": "The weights are read into huge pages. Costs a slower start than to map the file, and its memory "
         "is not shared with other instances.",

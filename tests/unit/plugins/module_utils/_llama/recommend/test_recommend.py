@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.recommend import host_lines
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.recommend import recommend as recommending
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.recommend.recommend import Request, recommend
 from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures, ggufs, hosts
@@ -21,6 +23,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.architectures import Q4
 from ansible_collections.sovereign.epyc.tests.unit.fakes.sized_hosts import (
     GIB,
     MEMORY,
+    ROOT,
     THP,
     Sized,
     check_text,
@@ -254,8 +257,22 @@ def test_without_cache_allocation(models: dict[str, str], tmp_path: Path) -> Non
     fs = sized("9754", **{"/proc/filesystems": "nodev\tsysfs"})
     result = recommended(fs, models["dense 8B"], tmp_path)
     assert result["variables"]["plan_verify"] == {}
-    assert "which this host cannot have (resctrl" in " ".join(result["text"].replace("# ", " ").split())
+    assert result["variables"]["epyc_steps"] == [layer for layer in host_lines.LAYERS if layer != "cat"]
+    assert "Without cat: resctrl is absent" in " ".join(result["text"].replace("# ", " ").split())
     planned_as_site_would(fs, result["variables"])
+
+
+def test_without_a_boot_loader_that_is_known(models: dict[str, str], tmp_path: Path) -> None:
+    fs = sized("9754", **{"/run/ostree-booted": "#"})
+    result = recommended(fs, models["dense 8B"], tmp_path)
+    assert "grub_params" not in result["variables"]["epyc_steps"]
+    assert "grub_params_isolation" not in result["variables"]
+    assert "Without grub_params: This host boots by ostree" in " ".join(result["text"].replace("# ", " ").split())
+
+
+def test_layers_are_those_of_site() -> None:
+    (play,) = yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
+    assert list(host_lines.LAYERS) == play["vars"]["site_layers"]
 
 
 def test_without_a_driver_of_frequencies(models: dict[str, str], tmp_path: Path) -> None:

@@ -53,17 +53,18 @@ def controller(run: Callable[..., str], tmp_path: Path) -> Controller:
 
 
 def test_what_it_writes(controller: Controller, run: Callable[..., str]) -> None:
-    """Nothing with --check, the file when it is told, and no other one's file; plan.yml takes what it has written."""
-    asked = controller.extra(models=str(controller.model), write=str(controller.file))
+    """Nothing with --check, a file for each host when it is told, and no file that is there already."""
+    each = controller.file.with_name("{{ inventory_hostname }}.yml")
+    asked = controller.extra(models=str(controller.model), write=str(each))
     said = controller.play("--check", *asked)
     assert "llama_instances:" in said and "# Its weights cost" in said
     assert not controller.file.exists()
-    controller.play(*asked)
+    controller.play(*asked, limit="all")
     written = controller.file.read_text()
+    assert controller.file.with_name("again.yml").read_text() == written
     (instance,) = yaml.safe_load(written)["llama_instances"]
     assert instance["model"] == str(controller.model)
     run("yamllint", "--strict", str(controller.file))
-    controller.play(playbook="playbooks/plan.yml")
     controller.file.write_text(MINE)
     with pytest.raises(pytest.fail.Exception, match="is there already, and is left as it"):
         controller.play(*asked)
@@ -75,13 +76,5 @@ def test_what_it_writes(controller: Controller, run: Callable[..., str]) -> None
 def test_what_it_refuses(controller: Controller) -> None:
     write = controller.extra(write=str(controller.file))
     assert "Say with recommend_models which models the host shall serve" in controller.refused(*write)
-    asked = controller.extra(models=str(controller.model))
-    said = controller.refused(*asked, *write, limit="all")
+    said = controller.refused(*controller.extra(models=str(controller.model)), *write, limit="all")
     assert "recommend_write is one file, and there are 2 hosts." in said
-    assert "recommend_write must be the path of a file" in controller.refused(*asked, "-e", '{"recommend_write": [1]}')
-
-
-def test_a_file_for_each_host(controller: Controller) -> None:
-    own = str(controller.file.with_name("{{ inventory_hostname }}.yml"))
-    controller.play(*controller.extra(models=str(controller.model), write=own), limit="all")
-    assert sorted(path.name for path in controller.file.parent.iterdir()) == ["again.yml", "here.yml"]

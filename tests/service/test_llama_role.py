@@ -239,7 +239,7 @@ def test_what_is_recommended_is_served(host):
     (plan,) = served["Run the instances"]["services"].values()
     assert plan["need"] == told["services"][instance["name"]]["need"]
     assert instance["port"] == CHAT["port"], "the other one has left it"
-    assert host.complete(CHAT["port"], PROMPT)["timings"]["predicted_n"] == 48
+    assert host.complete(CHAT["port"], PROMPT)["content"]
     assert host.pid("chat") == 0
 
 

@@ -189,6 +189,14 @@ def test_a_large_and_a_small_model_share_by_memory(models: dict[str, str], tmp_p
     assert [one.placement.nodes for one in services] == [(0, 1, 2), (3,)]
 
 
+def test_two_models_on_one_node_share_its_memory(models: dict[str, str], tmp_path: Path) -> None:
+    """The first one has the large prompt cache, and leaves the other what it needs."""
+    fs = sized("9655", 160)
+    result = recommended(fs, [models["dense 70B"], models["dense 32B"]], tmp_path)
+    planned_as_site_would(fs, result["variables"])
+    assert [one["prompt_cache"] for one in instances(result)] == ["64GiB", "8GiB"]
+
+
 # Drafts and other kinds of models
 
 

@@ -16,8 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    #: A value that stands in one line, and the rows of a list below its key.
-    Scalar = str | int | bool | dict[str, object] | list[object]
+    #: The rows of a list below its key.
     Rows = Sequence[Sequence["Line"]]
 
 WIDTH = 120
@@ -28,11 +27,14 @@ OTHER = ("true", "false", "yes", "no", "on", "off", "y", "n", "null")
 
 
 class Line:
-    """A variable or an option with its value, or with ``rows`` of a list, and the reason with the cost."""
+    """A variable or an option with its value, or with ``rows`` of a list, and the reason with the cost.
+
+    A value is a text, a number, a truth value, or a dictionary or list of them, and stands in one line.
+    """
 
     __slots__ = ("key", "rows", "value", "why")
 
-    def __init__(self, key: str, value: Scalar | None, why: str, rows: Rows = ()) -> None:
+    def __init__(self, key: str, value: object, why: str, rows: Rows = ()) -> None:
         self.key = key
         self.value = value
         self.why = why

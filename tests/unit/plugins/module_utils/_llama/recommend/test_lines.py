@@ -15,7 +15,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._llama.recommend.li
 
 
 def read_back(value: object) -> object:
-    return yaml.safe_load(page([], [Line("key", value, "A reason.")]))["key"]  # type: ignore[arg-type]
+    return yaml.safe_load(page([], [Line("key", value, "A reason.")]))["key"]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def read_back(value: object) -> object:
     ],
 )
 def test_values(value: object, written: str) -> None:
-    assert page([], [Line("key", value, "A reason.")]) == f"---\n\n# A reason.\nkey: {written}\n"  # type: ignore[arg-type]
+    assert page([], [Line("key", value, "A reason.")]) == f"---\n\n# A reason.\nkey: {written}\n"
     assert read_back(value) == value
 
 

@@ -22,6 +22,7 @@ BEFORE = {
     "epyc_last_run": 341.2,
     "epyc_plan": 213.5,
     "epyc_prerequisites": 217.9,
+    "epyc_recommend": 387.2,
     "epyc_restore": 302.3,
     "epyc_verify": 384.5,
     "gguf_info": 221.1,

@@ -9,11 +9,16 @@ from __future__ import annotations
 import json
 import shlex
 import time
+from pathlib import Path
+
+import yaml
 
 from vepyc import llama
+from vepyc.play import run_playbook
 
 from .conftest import ASK
 
+RECOMMEND = Path(__file__).parents[2] / "playbooks/recommend.yml"
 CHAT = {"name": "chat", "port": 8080}
 #: Goes on with what stands in it already.
 PROMPT = "one two three four five six seven eight nine ten\n" * 3 + "one two three"
@@ -217,6 +222,25 @@ def test_a_unit_that_does_not_come_up_leaves_the_one_before(host):
     assert played.returncode == 2 and "unknown model architecture: 'lalma'" in played.output, played.output
     assert host.run("cat /etc/systemd/system/llama-chat.service") == before
     assert host.ask(8080, "/health")[0] == 200
+
+
+def test_what_is_recommended_is_served(host):
+    """As recommend.yml prints it, beside the instance that runs until then."""
+    host.serve(CHAT)
+    asked = {"recommend_models": host.model, "llama_binary": host.binary}
+    recommended = run_playbook(host.folder, RECOMMEND, "--extra-vars", json.dumps(asked))
+    assert recommended.returncode == 0, recommended.output
+    told = recommended["Recommend"]
+    assert "llama-chat.service: installed on this host and not recommended here" in told["remarks"][0]
+    written = yaml.safe_load(told["text"])
+    served = host.play(**written)
+    assert served.returncode == 0, served.output
+    (instance,) = written["llama_instances"]
+    (plan,) = served["Run the instances"]["services"].values()
+    assert plan["need"] == told["services"][instance["name"]]["need"]
+    assert instance["port"] == CHAT["port"], "the other one has left it"
+    assert host.complete(CHAT["port"], PROMPT)["content"]
+    assert host.pid("chat") == 0
 
 
 def test_none_is_left(host):

@@ -17,11 +17,11 @@ import http.client
 import os
 import time
 import urllib.error
-import urllib.request
 from contextlib import contextmanager
 
 from .._errors import BadRequest, TuningError
 from .._notation.sizes import about
+from .http import Remote, content_range, not_trusted, number_in, open_url, refused, words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,23 +41,6 @@ CHUNK = 1 << 20
 PASSING = (408, 425, 429, 500, 502, 503, 504)
 
 
-class Remote:
-    """What a server says about its file; None for a size or a validator that it does not send."""
-
-    def __init__(self, response: Any) -> None:
-        headers = response.headers
-        self.size = _number(headers.get("Content-Length"))
-        # Only a strong validator promises the same bytes; the time of the last change is one by RFC 9110, 8.8.2.2.
-        tag = headers.get("ETag")
-        self.validator: str | None = tag if tag and tag.startswith('"') else headers.get("Last-Modified")
-
-
-def check_url(url: str, option: str = "url") -> None:
-    """Refuse other protocols than HTTP."""
-    if not url.startswith(("http://", "https://")) or len(url.split()) != 1:
-        raise BadRequest(f"{option}: '{url}' cannot be fetched; say one that begins with https:// or http://.")
-
-
 def check_space(path: str, missing: int, reserve: int) -> None:
     """Refuse a file that does not fit on the disk."""
     folder = os.path.dirname(path)
@@ -70,15 +53,6 @@ def check_space(path: str, missing: int, reserve: int) -> None:
             f"{path} does not fit: {about(missing)} are needed and {about(reserve)} must stay free "
             f"(reserve), but the file system of {folder} has only {about(free)}. Make room, or choose another path."
         )
-
-
-def head(url: str, timeout: float) -> Remote:
-    """Ask for the size and the validator without fetching the file."""
-    try:
-        with _open(url, timeout, {}, method="HEAD") as response:
-            return Remote(response)
-    except (OSError, http.client.HTTPException) as error:
-        raise TuningError(f"{url} cannot be fetched: {_words(error)}.") from None
 
 
 class Download:
@@ -214,11 +188,11 @@ class Download:
             if self.validator:
                 headers["If-Range"] = self.validator
         try:
-            response = _open(self.url, self.timeout, headers)
+            response = open_url(self.url, self.timeout, headers)
         except urllib.error.HTTPError as error:
             if error.code != 416 or not self.have:
                 raise
-            total = _number((error.headers.get("Content-Range") or "").rpartition("/")[2])
+            total = number_in((error.headers.get("Content-Range") or "").rpartition("/")[2])
             if total == self.have:
                 self.total = total
             else:
@@ -232,7 +206,7 @@ class Download:
         """Prepare for an answer, which is the rest or the whole file; return whether to write its bytes."""
         remote = Remote(response)
         if response.status == 206:
-            begin, total = _range(response.headers.get("Content-Range") or "")
+            begin, total = content_range(response.headers.get("Content-Range") or "")
             if begin != self.have or total is None or total != (self.total or total):
                 self._anew("the server answered with another range than it was asked for")
                 return False
@@ -283,51 +257,7 @@ class Download:
 
     def _passing(self, error: Exception) -> str:
         """Return an error that may pass in words; raise one that will not."""
-        if isinstance(error, urllib.error.HTTPError) and error.code not in PASSING:
-            ways = {401: "it asks for a key", 403: "it is forbidden", 404: "it has no such file", 410: "it is gone"}
-            way = f": {ways[error.code]}" if error.code in ways else ""
-            raise TuningError(
-                f"{self.url} cannot be fetched: the server answers {error.code} {error.reason}{way}. Check the URL."
-            ) from None
-        if type(getattr(error, "reason", None)).__name__ == "SSLCertVerificationError":
-            raise TuningError(f"{self.url} cannot be fetched: its certificate is not trusted here: {_words(error)}.")
-        return _words(error)
-
-
-def _open(url: str, timeout: float, headers: dict[str, str], method: str = "GET") -> Any:
-    """Send a request, through the proxy that the environment names, and follow redirections within HTTP."""
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler,
-        urllib.request.HTTPHandler,
-        urllib.request.HTTPSHandler,
-        urllib.request.HTTPRedirectHandler,
-        urllib.request.HTTPDefaultErrorHandler,
-        urllib.request.HTTPErrorProcessor,
-        urllib.request.UnknownHandler,
-    ):
-        opener.add_handler(handler())
-    # Servers of models refuse Python's own User-Agent.
-    headers = {"User-Agent": "sovereign.epyc", "Accept-Encoding": "identity", **headers}
-    return opener.open(urllib.request.Request(url, headers=headers, method=method), timeout=timeout)
-
-
-def _words(error: Exception) -> str:
-    reason = getattr(error, "reason", None)
-    if isinstance(error, urllib.error.HTTPError):
-        return f"the server answers {error.code} {error.reason}"
-    if isinstance(reason, OSError):
-        return reason.strerror or str(reason)
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() else None
-
-
-def _range(text: str) -> tuple[int | None, int | None]:
-    """Return begin and total of a Content-Range such as 'bytes 100-199/200'."""
-    unit, dummy, rest = text.partition(" ")
-    span, dummy, total = rest.partition("/")
-    begin = span.partition("-")[0]
-    return (_number(begin) if unit == "bytes" else None), _number(total)
+        passes = not isinstance(error, urllib.error.HTTPError) or error.code in PASSING
+        if not passes or not_trusted(error):
+            raise refused(self.url, error) from None
+        return words_of(error)

@@ -16,7 +16,8 @@ import time
 from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.checksum import ALGORITHM, digest_in, digest_of, mismatch, mismatch_on_server
-from .._io.download import Download, check_space, check_url, head
+from .._io.download import Download, check_space
+from .._io.http import check_url, head
 from .._io.store import ANY
 from .._notation.sizes import about, bytes_of, whole
 from . import gguf

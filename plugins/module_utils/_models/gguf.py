@@ -93,6 +93,14 @@ def read_part(path: str) -> Part:
     return _with_reader(path, _Reader.read)
 
 
+def read_header(file: BinaryIO, name: str, size: int) -> Part:
+    """Read the header of a file of this size that lies elsewhere; ``name`` is what sentences call it."""
+    part = Part(name)
+    part.size = size
+    _Reader(file, part).read()
+    return part
+
+
 def check_begin(path: str) -> None:
     """Refuse a file, possibly not complete yet, that does not begin as a GGUF file."""
     _with_reader(path, _Reader.magic)

@@ -114,7 +114,11 @@ class Model:
 
 def read(path: str) -> Model:
     """Return the model in a file and in its other parts, if there are any; BadRequest says what is wrong with it."""
-    parts = [read_part(part) for part in parts_of(path)]
+    return joined([read_part(part) for part in parts_of(path)])
+
+
+def joined(parts: list[Part]) -> Model:
+    """Return the model of all its files, the first one first; BadRequest where they are not all of one model."""
     model = Model(parts)
     for part in parts[1:]:
         if part.values.get("general.architecture", model.architecture) != model.architecture:

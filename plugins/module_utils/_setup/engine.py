@@ -28,8 +28,17 @@ if TYPE_CHECKING:
     from .._knobs.knob import Change, Settings
 
 PACKAGE = f"{ENGINE}/sovereign_epyc"
-#: Packages and modules that are not installed on the host: what needs Ansible, and what only installs.
-NOT_INSTALLED = ("_ansible", "_knobs.files", "_knobs.units", "_llama.builder", "_llama.unit", "_llama.verify", "_setup")
+#: Packages and modules that are not installed on the host: what needs Ansible, what only installs, what recommends.
+NOT_INSTALLED = (
+    "_ansible",
+    "_knobs.files",
+    "_knobs.units",
+    "_llama.builder",
+    "_llama.recommend",
+    "_llama.unit",
+    "_llama.verify",
+    "_setup",
+)
 #: What most hosts have, and what stays there when a minor version of Python is replaced.
 PYTHON = "/usr/bin/python3"
 LAUNCHER = f"""#!{{python}}

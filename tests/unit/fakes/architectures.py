@@ -18,8 +18,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._models import blan
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.tensor_types import TENSOR_TYPES
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 
-#: Types by their numbers: one for vectors, the smallest for rows of 256, and one for shorter rows.
-F32, IQ1_S, Q8_0 = 0, 19, 8
+#: Types by their numbers: one for vectors, the smallest for rows of 256, one for shorter rows, and a
+#: usual one.
+F32, IQ1_S, Q8_0, Q4_K = 0, 19, 8, 12
 WORDS = 2000
 #: A word that is in the vocabulary and that no text gives.
 UNUSED = 5
@@ -116,9 +117,44 @@ NUMBERS: dict[str, dict[str, Any]] = {
 }
 
 
-def write(path: Path, name: str) -> Path:
-    """Write the model of this name; its weights are holes."""
-    numbers = NUMBERS[name]
+#: Models in all their layers, of the sizes that people serve.
+WHOLE: dict[str, dict[str, Any]] = {
+    # Llama 3.1 8B.
+    "dense 8B": {
+        **NUMBERS["gqa"],
+        "block_count": 32,
+        "embedding_length": 4096,
+        "feed_forward_length": 14336,
+        "attention.head_count": 32,
+    },
+    # Qwen 2.5 32B.
+    "dense 32B": {
+        **NUMBERS["gqa"],
+        "architecture": "qwen2",
+        "block_count": 64,
+        "embedding_length": 5120,
+        "feed_forward_length": 27648,
+        "attention.head_count": 40,
+    },
+    "dense 70B": {**NUMBERS["gqa"], "block_count": 80},
+    # Qwen 3 30B-A3B: each token goes through 3 of 30 billion weights.
+    "moe 30B-A3B": {
+        **NUMBERS["moe"],
+        "block_count": 48,
+        "embedding_length": 2048,
+        "feed_forward_length": 6144,
+        "attention.head_count": 32,
+        "expert_count": 128,
+        "expert_feed_forward_length": 768,
+    },
+    # DeepSeek V3.
+    "moe 671B": {**NUMBERS["mla"], "block_count": 61, "leading_dense_block_count": 3, "expert_count": 256},
+}
+
+
+def write(path: Path, name: str, rows: int = IQ1_S) -> Path:
+    """Write the model of this name, with rows of 256 of this type; its weights are holes."""
+    numbers = {**NUMBERS, **WHOLE}[name]
     words = [*blank.TOKENS, *(b"word %d" % word for word in range(WORDS - len(blank.TOKENS)))]
     unused = [UNUSED] * (WORDS - len(blank.TOKENS))
     shapes = {
@@ -144,7 +180,7 @@ def write(path: Path, name: str) -> Path:
         entries.append(ggufs.entry("qwen35.rope.dimension_sections", "Ai", [11, 11, 10, 0]))
     tensors, end = [], 0
     for tensor, shape in shapes.items():
-        kind = F32 if len(shape) == 1 or "ssm_conv1d" in tensor else Q8_0 if shape[0] % 256 else IQ1_S
+        kind = F32 if len(shape) == 1 or "ssm_conv1d" in tensor else Q8_0 if shape[0] % 256 else rows
         tensors.append(ggufs.tensor(tensor, shape, kind, end))
         dummy, block, size = TENSOR_TYPES[kind]
         elements = 1

@@ -18,7 +18,8 @@ import zlib
 from ..._errors import BadRequest, TuningError
 from ..._io import textfile
 from ..._io.checksum import digest_of, mismatch, mismatch_on_server
-from ..._io.download import Download, check_url
+from ..._io.download import Download
+from ..._io.http import check_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

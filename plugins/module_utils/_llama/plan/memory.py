@@ -154,7 +154,7 @@ def refuse_too_little(required: Need, placement: Placement, free: FreeMemory, wh
     """Raise BadRequest when the ordinary memory of the nodes is too little; ``held`` of the weights need none."""
     nodes, even = placement.nodes, placement.policy == "interleave"
     rest = required.total - held
-    there = _fitting({node: free.available.get(node, 0) for node in nodes}, even)
+    there = fitting({node: free.available.get(node, 0) for node in nodes}, even)
     if rest > there:
         raise BadRequest(
             f"{what} needs {about(rest)} ({required.in_words(held)}); nodes {cpulist.render(nodes)} have "
@@ -169,14 +169,14 @@ def _less(required: Need) -> str:
     return ", ".join([*ways, *(["fewer checkpoints"] if required.checkpoints else [])])
 
 
-def _fitting(by_node: Mapping[int, int], even: bool) -> int:
+def fitting(by_node: Mapping[int, int], even: bool) -> int:
     """Return what the nodes give together: where memory lies evenly, each gives as much as the one with the least."""
     return min(by_node.values()) * len(by_node) if even else sum(by_node.values())
 
 
 def _refuse_pages(pages: int, kb: int, placement: Placement, free: FreeMemory, what: str) -> None:
     nodes, even = placement.nodes, placement.policy == "interleave"
-    there = _fitting({node: free.free.get((node, kb), 0) for node in nodes}, even)
+    there = fitting({node: free.free.get((node, kb), 0) for node in nodes}, even)
     if pages > there:
         raise BadRequest(
             f"hugepages: {what} need {pages_text(pages, kb)} on nodes {cpulist.render(nodes)}, and {there} are free "

@@ -16,16 +16,14 @@ from ..._errors import BadRequest, TuningError
 from ..._io import textfile
 from ..._io.paths import COMMAND, UNIT_FOLDER
 from ..._knobs.knob import Knob
-from ..._knobs.units import show
 from ..binary import arguments as server_arguments
 from ..binary import probe as server_probe
-from ..plan.names import unit_of
 from ..plan.options import Options
 from . import check, timing, walls
 from .files import rpc_binary, unit_files
 from .installed import installed_units, plan_of
 from .instance import Instance, Plans, restarts
-from .planned import held_by, plan_beside
+from .planned import held_by, plan_beside, running
 from .refusals import (
     read_key_file,
     refuse_taken_port,
@@ -68,8 +66,8 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
     gone = [name for name in installed if purge and name not in names]
     others = [plan_of(text) for name, text in installed.items() if name not in names and not purge]
     staying = [plan for plan in others if plan]
-    running = _running([*gone, *names])
-    held = [one for name in running for one in held_by(host, name)]
+    runs = running([*gone, *names])
+    held = [one for name in runs for one in held_by(host, name)]
     services: list[Service] = []
     knobs: list[Knob] = [Instance(name, {}, root=root) for name in gone]
     computed: dict[str, list[str]] = {}
@@ -77,13 +75,13 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
         with _named(one.name):
             server = servers[one.binary]
             service = plan_beside(host, one, server, held, services, staying)
-            refuse_taken_port(one, [name for name in running if name in gone or name == one.name])
+            refuse_taken_port(one, [name for name in runs if name in gone or name == one.name])
             arguments = server_arguments.arguments(service.wants, server)
             files = _files(service, server, arguments)
             before, after = installed.get(one.name), files[f"{UNIT_FOLDER}/{service.unit}"]
             if one.unit_settings and before != after:
                 check.refuse_settings(files)
-            if one.name not in running or restarts(before, after):
+            if one.name not in runs or restarts(before, after):
                 service.remarks += _tried(service, server, arguments, computed)
         services.append(service)
         knobs.append(Instance(one.name, files, service, root))
@@ -126,8 +124,3 @@ def _named(name: object) -> Iterator[None]:
     except TuningError as error:
         error.args = (f"Instance {name}: {error}",)
         raise
-
-
-def _running(names: Sequence[str]) -> list[str]:
-    shown = show([unit_of(name) for name in names]) if names else {}
-    return [name for name in names if shown.get(unit_of(name), {}).get("ActiveState") == "active"]

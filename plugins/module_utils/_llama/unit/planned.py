@@ -12,6 +12,7 @@ from contextlib import suppress
 from ..._errors import BadRequest
 from ..._kernel import numa_maps
 from ..._kernel.cgroups import processes_of
+from ..._knobs.units import show
 from ..._models import model as gguf_model
 from ..._notation import cpulist
 from ..plan import memory as memory_plan
@@ -69,6 +70,12 @@ def plan_beside(
                 "the other works. Say with cpus which ones each shall have."
             )
     return service
+
+
+def running(names: Sequence[str]) -> list[str]:
+    """Return which of these instances run."""
+    shown = show([unit_of(name) for name in names]) if names else {}
+    return [name for name in names if shown.get(unit_of(name), {}).get("ActiveState") == "active"]
 
 
 def held_by(host: Host, name: str) -> Iterator[Held]:

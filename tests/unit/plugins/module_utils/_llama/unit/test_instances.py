@@ -127,7 +127,7 @@ class Tries:
         self.keys = root / "keys"
         self.keys.write_text("secret\n")
         put = monkeypatch.setattr
-        put(instances, "show", lambda names: {name: {"ActiveState": self.active} for name in names})
+        put(planning, "show", lambda names: {name: {"ActiveState": self.active} for name in names})
         put(instances, "held_by", lambda host, unit: [])
         put(instances, "plan_beside", lambda host, options, *others: self.planned(options))
         put(instances, "refuse_taken_port", lambda options, ours: None)

@@ -1,0 +1,142 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Requests to HTTP servers that have files: how one is sent, what the answer says of the file, and errors in words.
+
+Source: RFC 9110; RFC 9530 for the header Repr-Digest, and RFC 3230 for Digest, which it replaces.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import http.client
+import urllib.error
+import urllib.request
+
+from .._errors import BadRequest, TuningError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+#: What to say beside a status code that will not pass.
+WAYS = {401: "it asks for a key", 403: "it is forbidden", 404: "it has no such file", 410: "it is gone"}
+
+
+class Remote:
+    """What a server says about its file; None for a size or a validator that it does not send."""
+
+    def __init__(self, response: Any) -> None:
+        headers = response.headers
+        self.size = number_in(headers.get("Content-Length"))
+        # Only a strong validator promises the same bytes; the time of the last change is one by RFC 9110, 8.8.2.2.
+        tag = headers.get("ETag")
+        self.validator: str | None = tag if tag and tag.startswith('"') else headers.get("Last-Modified")
+
+
+def check_url(url: str, option: str = "url") -> None:
+    """Refuse other protocols than HTTP."""
+    if not url.startswith(("http://", "https://")) or len(url.split()) != 1:
+        raise BadRequest(f"{option}: '{url}' cannot be fetched; say one that begins with https:// or http://.")
+
+
+def head(url: str, timeout: float) -> Remote:
+    """Ask for the size and the validator without fetching the file."""
+    try:
+        with open_url(url, timeout, {}, method="HEAD") as response:
+            return Remote(response)
+    except (OSError, http.client.HTTPException) as error:
+        raise TuningError(f"{url} cannot be fetched: {words_of(error)}.") from None
+
+
+class Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirections, and keeps the headers of each: some servers say there alone what the file is."""
+
+    def __init__(self) -> None:
+        self.passed: list[Mapping[str, str]] = []
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        """Remember the headers, and go where they lead."""
+        self.passed.append(headers)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def open_url(
+    url: str, timeout: float, headers: dict[str, str], method: str = "GET", redirects: Redirects | None = None
+) -> Any:
+    """Send a request, through the proxy that the environment names, and follow redirections within HTTP."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        redirects or Redirects(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.UnknownHandler(),
+    ):
+        opener.add_handler(handler)
+    # Servers of models refuse Python's own User-Agent.
+    headers = {"User-Agent": "sovereign.epyc", "Accept-Encoding": "identity", **headers}
+    return opener.open(urllib.request.Request(url, headers=headers, method=method), timeout=timeout)
+
+
+def refused(url: str, error: Exception) -> TuningError:
+    """Return the sentence on an error that another try would meet again."""
+    if isinstance(error, urllib.error.HTTPError):
+        way = f": {WAYS[error.code]}" if error.code in WAYS else ""
+        return TuningError(
+            f"{url} cannot be fetched: the server answers {error.code} {error.reason}{way}. Check the URL."
+        )
+    trust = "its certificate is not trusted here: " if not_trusted(error) else ""
+    return TuningError(f"{url} cannot be fetched: {trust}{words_of(error)}.")
+
+
+def not_trusted(error: Exception) -> bool:
+    """Return whether the certificate of the server is what was wrong."""
+    return type(getattr(error, "reason", None)).__name__ == "SSLCertVerificationError"
+
+
+def words_of(error: Exception) -> str:
+    """Return an error without its class, for a sentence."""
+    reason = getattr(error, "reason", None)
+    if isinstance(error, urllib.error.HTTPError):
+        return f"the server answers {error.code} {error.reason}"
+    if isinstance(reason, OSError):
+        return reason.strerror or str(reason)
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def number_in(text: str | None) -> int | None:
+    """Return the whole number of a header; None where there is none."""
+    return int(text) if text and text.isdecimal() else None
+
+
+def content_range(text: str) -> tuple[int | None, int | None]:
+    """Return begin and total of a Content-Range such as 'bytes 100-199/200'."""
+    unit, dummy, rest = text.partition(" ")
+    span, dummy, total = rest.partition("/")
+    begin = span.partition("-")[0]
+    return (number_in(begin) if unit == "bytes" else None), number_in(total)
+
+
+def sha256_in(headers: Mapping[str, str]) -> str | None:
+    """Return the SHA-256 of the whole file, in hexadecimal digits, as far as the headers of an answer say it.
+
+    Hugging Face has it in X-Linked-ETag of the answer that redirects to the file.
+    """
+    digits = (headers.get("X-Linked-ETag") or "").strip('"').lower()
+    if len(digits) == 64 and set(digits) <= set("0123456789abcdef"):
+        return digits
+    for word in ",".join(headers.get(name) or "" for name in ("Repr-Digest", "Digest")).split(","):
+        name, dummy, text = word.strip().partition("=")
+        try:
+            digest = base64.b64decode(text.strip(":"), validate=True) if name.lower() == "sha-256" else b""
+        except binascii.Error:
+            continue
+        if len(digest) == 32:
+            return digest.hex()
+    return None

@@ -1,0 +1,138 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The beginning of a file on an HTTP server, read only as far as somebody asks for it.
+
+It is fetched by range requests that grow. A server that sends no parts begins to send the whole file: of that, too,
+only what is asked for is read, and then the connection is closed.
+Source: RFC 9110, sections 13.1.5 (If-Range) and 14 (Range requests).
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+from contextlib import suppress
+
+from .._errors import BadRequest, TuningError
+from .http import Redirects, Remote, check_url, content_range, open_url, refused, sha256_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Bytes of the first request and of the largest one. Most headers of models have 2 to 12 MiB, small ones 100 KiB.
+FIRST, LARGEST = 1 << 20, 16 << 20
+#: Bytes that are read at a time from a server that sends the whole file.
+CHUNK = 1 << 16
+
+
+class RemoteFile:
+    """A file on a server, open to be read from its start on; a context manager, which closes the connection.
+
+    ``size`` is that of the whole file in bytes, ``sha256`` its digest in hexadecimal digits where the server says it,
+    and ``fetched`` how many bytes were read. TuningError says why it cannot be read.
+    """
+
+    def __init__(self, url: str, timeout: float = 60) -> None:
+        check_url(url)
+        self.url = url
+        self.timeout = timeout
+        self.size = 0
+        self.sha256: str | None = None
+        self._data = bytearray()
+        self._at = 0
+        self._step = FIRST
+        self._validator: str | None = None
+        #: The answer of a server that sends no parts, as far as it is not read yet.
+        self._whole: Any = None
+        self._more()
+
+    def __enter__(self) -> RemoteFile:
+        return self
+
+    def __exit__(self, *dummy: object) -> None:
+        if self._whole:
+            self._whole.close()
+
+    @property
+    def fetched(self) -> int:
+        """How many bytes of the file were read."""
+        return len(self._data)
+
+    def read(self, count: int) -> bytes:
+        """Return the next bytes; fewer only at the end of the file."""
+        end = min(self._at + count, self.size)
+        while len(self._data) < end:
+            before = len(self._data)
+            self._more()
+            if len(self._data) == before:
+                raise TuningError(f"{self.url} cannot be fetched: the connection ended after {before} bytes.")
+        data = bytes(self._data[self._at : end])
+        self._at = end
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place, from the start of the file or from here."""
+        self._at = offset + (self._at if whence == os.SEEK_CUR else 0)
+        return self._at
+
+    def _more(self) -> None:
+        """Fetch the next part."""
+        try:
+            if self._whole:
+                self._data += self._whole.read1(CHUNK)
+            else:
+                self._ask()
+        except (OSError, http.client.HTTPException) as error:
+            if getattr(error, "code", 0) == 416 and not self._data:
+                raise BadRequest(f"{self.url} is empty: check the URL, and the file on the server.") from None
+            raise refused(self.url, error) from None
+
+    def _ask(self) -> None:
+        have = len(self._data)
+        headers = {"Range": f"bytes={have}-{have + self._step - 1}"}
+        if self._validator:
+            headers["If-Range"] = self._validator
+        redirects = Redirects()
+        response = open_url(self.url, self.timeout, headers, redirects=redirects)
+        remote = Remote(response)
+        if response.status == 206:
+            with response:
+                self._take(response, remote)
+            self._step = min(2 * self._step, LARGEST)
+        elif have:
+            response.close()
+            raise TuningError(f"{self.url} has changed on the server while its header was read. Try again.")
+        else:
+            self._whole, self.size = response, remote.size or 0
+            if not remote.size:
+                response.close()
+                empty = remote.size == 0
+                raise BadRequest(
+                    f"{self.url} is empty: check the URL, and the file on the server."
+                    if empty
+                    else f"{self.url}: the server neither sends parts of a file nor says how large it is."
+                )
+        if not have:
+            answers = [*redirects.passed, response.headers]
+            self.sha256 = next((found for found in map(sha256_in, answers) if found), None)
+
+    def _take(self, response: Any, remote: Remote) -> None:
+        """Read a part, and no more of it than was asked for."""
+        begin, total = content_range(response.headers.get("Content-Range") or "")
+        if begin != len(self._data) or not total or total != (self.size or total):
+            raise TuningError(f"{self.url}: the server answers with another range than it was asked for.")
+        if self._data and self._validator and remote.validator not in (None, self._validator):
+            raise TuningError(f"{self.url} has changed on the server while its header was read. Try again.")
+        self.size = total
+        self._validator = self._validator or remote.validator
+        end = min(len(self._data) + self._step, total)
+        # What came before the connection ended is kept, and the next request goes on there.
+        with suppress(http.client.IncompleteRead):
+            while len(self._data) < end:
+                data = response.read1(min(CHUNK, end - len(self._data)))
+                if not data:
+                    break
+                self._data += data

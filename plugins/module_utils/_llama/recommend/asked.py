@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is asked for: the models to serve, each a path or a URL, or a dictionary that says more of it."""
+
+from __future__ import annotations
+
+import re
+
+from ..._errors import BadRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+KEYS = ("model", "draft", "checksum", "draft_checksum", "context", "slots")
+#: What Ansible would take for a template, wherever it stands in a value.
+TEMPLATE = re.compile(r"\{[{%#]")
+
+
+class Asked:
+    """A model to serve. Of ``context`` and ``slots`` None is "not said"; checksums are in the order of the files."""
+
+    __slots__ = KEYS
+
+    def __init__(
+        self,
+        model: str,
+        draft: str | None,
+        checksum: tuple[str, ...],
+        draft_checksum: tuple[str, ...],
+        context: int | None,
+        slots: int | None,
+    ) -> None:
+        self.model = model
+        self.draft = draft
+        self.checksum = checksum
+        self.draft_checksum = draft_checksum
+        self.context = context
+        self.slots = slots
+
+
+def parse(raw: object) -> list[Asked]:
+    """Read the list of an inventory or of a command line; one model may stand without a list."""
+    rows = list(raw) if isinstance(raw, (list, tuple)) else [raw]
+    if not rows or rows in ([None], [""]):
+        raise BadRequest(
+            "models is empty: name at least one model, by the path of its GGUF file on the host or by URL."
+        )
+    asked = [_one(row) for row in rows]
+    names = [one.model for one in asked]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadRequest(f"models: {name} is named twice. Name it once; slots says how many requests it works on.")
+    return asked
+
+
+def _one(row: object) -> Asked:
+    given = row if isinstance(row, dict) else {"model": row}
+    unknown = sorted(str(key) for key in set(given) - set(KEYS))
+    if unknown:
+        raise BadRequest(f"models: a model has no '{unknown[0]}'; it takes {', '.join(KEYS)}.")
+    values: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    model = _text("model", values.get("model", ""))
+    draft = _text("draft", values["draft"]) if "draft" in values else None
+    checksums = {key: _texts(key, values.get(key, [])) for key in ("checksum", "draft_checksum")}
+    numbers = {key: _number(key, values.get(key)) for key in ("context", "slots")}
+    if checksums["draft_checksum"] and not draft:
+        raise BadRequest("models: draft_checksum is given without a draft. Leave it out, or name the draft.")
+    return Asked(model, draft, checksums["checksum"], checksums["draft_checksum"], **numbers)
+
+
+def _text(key: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise BadRequest(f"models: {key} is {value!r}; say the path of a GGUF file on the host, or its URL.")
+    if TEMPLATE.search(value) or any(ord(char) < 32 or ord(char) == 127 for char in value):
+        raise BadRequest(
+            f"models: {key} is {value!r}, with signs that Ansible takes for a template or that no unit file can hold. "
+            "Rename the file."
+        )
+    return value
+
+
+def _texts(key: str, value: object) -> tuple[str, ...]:
+    rows = value if isinstance(value, (list, tuple)) else [value]
+    if not all(isinstance(row, str) for row in rows):
+        raise BadRequest(f"models: {key} is {value!r}; say a list with sha256:HEX for each file.")
+    return tuple(rows)
+
+
+def _number(key: str, value: object) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not str(value).isdecimal() or int(str(value)) < 1:
+        raise BadRequest(f"models: {key} is {value!r}; say a whole number from 1 up.")
+    return int(str(value))

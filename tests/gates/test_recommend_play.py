@@ -1,0 +1,80 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""playbooks/recommend.yml on the machine that the tests run on: what it prints, when it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
+
+PLAYBOOK = "playbooks/recommend.yml"
+HERE = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
+MINE = "# mine\n"
+
+
+class Controller:
+    """An inventory with this machine in it, twice, and a small model."""
+
+    def __init__(self, run: Callable[..., str], folder: Path) -> None:
+        self.run = run
+        self.inventory = folder / "inventory"
+        self.file = self.inventory / "host_vars/here.yml"
+        self.file.parent.mkdir(parents=True)
+        hosts = {"all": {"hosts": {"here": HERE, "again": HERE}}}
+        (self.inventory / "hosts.yml").write_text(yaml.safe_dump(hosts))
+        self.model = folder / "model.gguf"
+        self.model.write_bytes(ggufs.WHOLE)
+
+    def play(self, *arguments: str, playbook: str = PLAYBOOK, limit: str = "here") -> str:
+        return self.run("ansible-playbook", "-i", str(self.inventory), playbook, "-l", limit, *arguments)
+
+    def refused(self, *arguments: str, limit: str = "here") -> str:
+        """Return the output of a run that fails, without the line breaks in it, and see that no file came of it."""
+        with pytest.raises(pytest.fail.Exception) as caught:
+            self.play(*arguments, limit=limit)
+        assert not self.file.exists()
+        return " ".join(str(caught.value).split())
+
+    def extra(self, **more: str) -> list[str]:
+        return [word for key, text in more.items() for word in ("-e", f"recommend_{key}={text}")]
+
+
+@pytest.fixture
+def controller(run: Callable[..., str], tmp_path: Path) -> Controller:
+    return Controller(run, tmp_path)
+
+
+def test_what_it_writes(controller: Controller, run: Callable[..., str]) -> None:
+    """Nothing with --check, a file for each host when it is told, and no file that is there already."""
+    each = controller.file.with_name("{{ inventory_hostname }}.yml")
+    asked = controller.extra(models=str(controller.model), write=str(each))
+    said = controller.play("--check", *asked)
+    assert "llama_instances:" in said and "# Its weights cost" in said
+    assert not controller.file.exists()
+    controller.play(*asked, limit="all")
+    written = controller.file.read_text()
+    assert controller.file.with_name("again.yml").read_text() == written
+    (instance,) = yaml.safe_load(written)["llama_instances"]
+    assert instance["model"] == str(controller.model)
+    run("yamllint", "--strict", str(controller.file))
+    controller.file.write_text(MINE)
+    with pytest.raises(pytest.fail.Exception, match="is there already, and is left as it"):
+        controller.play(*asked)
+    assert controller.file.read_text() == MINE
+    controller.play(*asked, *controller.extra(overwrite="true"))
+    assert controller.file.read_text() == written
+
+
+def test_what_it_refuses(controller: Controller) -> None:
+    write = controller.extra(write=str(controller.file))
+    assert "Say with recommend_models which models the host shall serve" in controller.refused(*write)
+    said = controller.refused(*controller.extra(models=str(controller.model)), *write, limit="all")
+    assert "recommend_write is one file, and there are 2 hosts." in said

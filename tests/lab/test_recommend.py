@@ -1,0 +1,58 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""recommend.yml on a bare machine, for a model on a server; site.yml --check, which plans first, takes what it writes.
+
+That the instances start is seen in tests/service: on an emulated processor a server takes minutes to be tried.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+import yaml
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
+
+#: A server of files that knows no ranges and says no checksums.
+SERVE = "systemd-run --quiet --unit=files python3 -m http.server --bind 127.0.0.1 --directory /run/files 8765"
+URL = "http://127.0.0.1:8765/model.gguf"
+CHECKSUM = f"sha256:{'0' * 64}"
+LISTENS = "timeout 30 sh -c 'until ss -ltn | grep -q :8765; do sleep 0.1; done'"
+
+
+@pytest.fixture
+def host(guest):
+    """The machine with a small model on a server, and a place for variables that only this test has."""
+    command = [*guest.machine.ssh_command(), "mkdir /run/files && cat >/run/files/model.gguf"]
+    subprocess.run(command, cwd=guest.machine.run_dir.path, input=blank.contents(), check=True)
+    guest.run(f"{SERVE} && {LISTENS}")
+    variables = guest.folder / "host_vars" / f"{guest.machine.name}.yml"
+    variables.parent.mkdir()
+    yield guest, variables
+    variables.unlink(missing_ok=True)
+    variables.parent.rmdir()
+    guest.run("systemctl stop files; rm -r /run/files")
+
+
+def test_what_is_recommended_can_be_had(host):
+    guest, variables = host
+    asked = {
+        "recommend_models": {"model": URL, "checksum": CHECKSUM},
+        "recommend_write": str(variables),
+        "llama_install": "package",
+    }
+    shown = guest.play("playbooks/recommend.yml", "-e", json.dumps(asked))["Recommend"]
+    assert variables.read_text() == shown["text"]
+    written = yaml.safe_load(shown["text"])
+    assert (written["plan_sku"], written["llama_instances"][0]["context"]) == ("9754", 512)
+    checked = guest.play("playbooks/site.yml", "--check")
+    plan = checked["Read the topology and plan"]["ansible_facts"]["epyc"]["plan"]
+    # No driver tells the width of masks on a bare host.
+    assert plan["resctrl"]["groups"] == [{"name": "verify", "cpus": "1-3,5-7,9-11,13-15", "l3": {"0-3": "75%"}}]
+    (fetched,) = checked["Fetch or check the models"]["results"]
+    assert fetched["diff"]["after"] == {"model_file:/srv/models/model.gguf": CHECKSUM}
+    assert guest.run("ls /srv/models /var/lib/sovereign-epyc", check=False) == ""

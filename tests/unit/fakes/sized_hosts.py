@@ -1,0 +1,117 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The machines of ``hosts`` with as much memory as servers have, and what the recommendation for one must hold."""
+
+from __future__ import annotations
+
+import os
+import re
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import discover
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import memory
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options, spec
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import planned, refusals
+from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import NEW
+
+ROOT = Path(__file__).parents[3]
+#: What tells that GRUB boots a host.
+GRUB = (grub.UPDATE, grub.MAIN, grub.RESULT)
+THP = "/sys/kernel/mm/transparent_hugepage/enabled"
+GIB = 1 << 30
+#: How much of the memory a kernel and its daemons leave, in percent.
+LEFT = 97
+#: Memory in GiB as these servers have it: a module of 32 to 128 GiB in each channel.
+MEMORY = {"9754": 768, "9654": 1536, "9354": 384, "two 7543": 1024, "9655": 768}
+
+
+class Sized(hosts.TreeFS):
+    """A machine that stands already, in which some files have another text."""
+
+    def __init__(self, standing: hosts.Host, files: dict[str, str]) -> None:
+        super().__init__(str(standing.root))
+        self.answers = standing.fs.answers
+        self.files = files
+
+    def read(self, path: str, limit: int = 1 << 20) -> str:
+        return self.files.get(path) or super().read(path, limit)
+
+    def status(self, path: str) -> os.stat_result | None:
+        return os.stat(__file__) if path in self.files else super().status(path)
+
+
+def sized(name: str, gib: int | None = None, thp: str = "always [madvise] never", **files: str) -> Sized:
+    """Return a machine with its memory, or with this much, evenly on its nodes."""
+    standing = hosts.standing(name)
+    nodes = [node.id for node in standing.topology().nodes]
+    total = (gib or MEMORY[name]) * (GIB >> 10) // len(nodes)
+    texts = {
+        f"/sys/devices/system/node/node{node}/meminfo": f"Node {node} MemTotal: {total} kB\n"
+        f"Node {node} MemFree: {total * LEFT // 100} kB"
+        for node in nodes
+    }
+    return Sized(standing, {**texts, **dict.fromkeys(GRUB, "#"), THP: thp, **files})
+
+
+@cache
+def role_options() -> dict[str, dict[str, Any]]:
+    """Return the specification of every variable of a role."""
+    known: dict[str, dict[str, Any]] = {}
+    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
+        known.update(yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]["main"]["options"])
+    return known
+
+
+def check_variables(variables: dict[str, Any]) -> None:
+    """Hold variables against the argument specs of the roles, and instances against that of llama_server."""
+    assert variables.keys() <= role_options().keys()
+    asked = {name: role_options()[name] for name in variables}
+    said = ArgumentSpecValidator(asked).validate(deepcopy(variables)).error_messages
+    assert said == [], said
+    for one in variables["llama_instances"]:
+        assert ArgumentSpecValidator(spec()).validate(dict(one)).error_messages == []
+
+
+def check_text(text: str, variables: dict[str, Any]) -> None:
+    """Hold the file against its data; every line has a comment above it that tells its cost, and none is too long."""
+    assert yaml.safe_load(text) == variables
+    lines = text.splitlines()
+    assert lines[0] == "---" and text.endswith("\n") and max(map(len, lines)) <= 120
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith("#") and line not in ("", "---"):
+            assert lines[number - 1].lstrip().startswith("# "), line
+    assert re.search(r"(?i)\bcosts?\b", text)
+
+
+def planned_as_site_would(fs: Sized, variables: dict[str, Any]) -> list[Service]:
+    """Plan the host and its instances from variables as plan.yml and site.yml do; each node must hold its part."""
+    intent = {name: variables[f"plan_{name}"] for name in ("housekeeping", "draft", "verify", "default")}
+    host_plan = plan(Intent.parse(intent), discover(fs))
+    assert host_plan.cannot == {} and host_plan.verify
+    host = Host(fs, intent)
+    options = [Options.parse({"binary": "/usr/bin/llama-server", **one}) for one in variables["llama_instances"]]
+    refusals.refuse_what_two_have(options)
+    services: list[Service] = []
+    for one in options:
+        services.append(planned.plan_beside(host, one, NEW, [], services))
+    there = memory.read_free_memory(host, options[0], []).available
+    for node, available in there.items():
+        parts = [one.need.total / len(one.placement.nodes) for one in services if node in one.placement.nodes]
+        assert sum(parts) < available
+    taken = [cpu for one in services for cpu in one.placement.busy_cpus]
+    assert len(taken) == len(set(taken)), "two instances compute on one CPU"
+    return services

@@ -12,7 +12,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+    from typing import Any
 
 
 def page(title: str, style: str, script: str, body: Iterable[str]) -> str:
@@ -26,3 +27,8 @@ def page(title: str, style: str, script: str, body: Iterable[str]) -> str:
         f"<title>{escape(title)}</title><style>{style}</style></head><body>",
     )
     return "\n".join([*head, *body, f"<script>{script}</script></body></html>"]) + "\n"
+
+
+def hosts(group: Mapping[str, Any]) -> str:
+    """Return the names of a group's hosts for an attribute, in which the filter of a page looks for a name."""
+    return escape(" ".join(group["hosts"]).lower())

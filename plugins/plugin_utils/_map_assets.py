@@ -31,40 +31,43 @@ STYLE = """
 .map rect.wrong, .map .wrong > rect:first-of-type { stroke: var(--drift); stroke-width: 3; stroke-dasharray: none; }
 .map .wrong > text:first-of-type { fill: var(--drift); }
 .roles span { display: inline-block; margin-right: 1.2rem; }
-.roles b { display: inline-block; min-width: 1.3rem; text-align: center; border: 1px solid var(--edge);
+.roles b { display: inline-block; color: var(--text); min-width: 1.3rem; text-align: center; border: 1px solid var(--edge);
   font: 600 .8rem ui-monospace, monospace; margin-right: .3rem; }
 .roles .h { background: var(--h); } .roles .d { background: var(--d); } .roles .v { background: var(--v); }
 .roles .i { background: var(--i); } .roles .rest { background: var(--rest); }
+.drawn td { text-align: left; } tr[hidden] + .drawn { display: none; }
 @media print { .map { break-inside: avoid; } * { print-color-adjust: exact; } }
 """
 
-#: Marks are [id of the finding, kind of place, first, last]. The title of a place says what is wrong with it.
+#: A map takes the whole width below the row of its host, and is drawn when that is opened. Marks are [id of the
+#: finding, kind of place, first, last]. The title of a place says what is wrong with it.
 SCRIPT = """
-function draw(slot) {
-  const map = document.getElementById(slot.dataset.map);
-  if (!map || slot.firstChild) return;
+function draw(host) {
+  const map = document.getElementById(host.dataset.map), row = host.closest('tr');
+  if (!host.open) return row.nextElementSibling?.matches('.drawn') && row.nextElementSibling.remove();
+  if (!map || row.nextElementSibling?.matches('.drawn')) return;
+  row.insertAdjacentHTML('afterend', `<tr class="drawn"><td colspan="${row.cells.length}"></td></tr>`);
+  const slot = row.nextElementSibling.firstChild, places = {};
   slot.append(map.content.cloneNode(true));
-  const places = {};
   for (const place of slot.querySelectorAll('[data-at]')) (places[place.dataset.at] ??= []).push(place);
-  for (const [id, kind, first, last] of JSON.parse(slot.dataset.marks)) {
+  for (const [id, kind, first, last] of JSON.parse(host.dataset.marks)) {
     const words = document.querySelector(`#f${id} h3`).textContent;
-    for (let number = first; number <= last; number++) for (const place of places[`${kind}:${number}`] ?? []) {
-      const label = place.querySelector(':scope > text');
-      let title = place.querySelector(':scope > title');
-      if (!title) {
-        title = document.createElementNS('http://www.w3.org/2000/svg', 'title');
-        place.prepend(title);
-      }
-      title.textContent += `\\n${words}`;
-      if (label && !place.classList.contains('wrong')) label.textContent = `\\u25b2 ${label.textContent}`;
-      place.classList.add('wrong');
-    }
+    for (let number = first; number <= last; number++)
+      for (const place of places[`${kind}:${number}`] ?? []) mark(place, words);
   }
 }
-document.addEventListener('toggle', event => {
-  const slot = event.target.open && event.target.querySelector('[data-map]');
-  if (slot) draw(slot);
-}, true);
+function mark(place, words) {
+  const label = place.querySelector(':scope > text');
+  let title = place.querySelector(':scope > title');
+  if (!title) {
+    title = document.createElementNS('http://www.w3.org/2000/svg', 'title');
+    place.prepend(title);
+  }
+  title.textContent += `\\n${words}`;
+  if (label && !place.classList.contains('wrong')) label.textContent = `\\u25b2 ${label.textContent}`;
+  place.classList.add('wrong');
+}
+document.addEventListener('toggle', event => event.target.dataset.map && draw(event.target), true);
 """
 
 

@@ -76,15 +76,16 @@ def _body(document: Document) -> Iterator[str]:
     yield f'<form hidden data-all="{document["hosts"]}">'
     yield '<label>Host <input name="host" type="search" autocomplete="off"></label><output></output></form>'
     for error in document["errors"]:
-        yield f'<article class="{error["state"]}" data-hosts="{_hosts(error)}"><h3>{SHAPES["drift"]} {error["state"]}: '
-        yield f"{escape(words.named(error))}</h3><p>{escape(error['task'])}: {escape(error['message'])}</p></article>"
+        yield f'<article class="{error["state"]}" data-hosts="{_html_page.hosts(error)}">'
+        yield f"<h3>{SHAPES['drift']} {error['state']}: {escape(words.named(error))}</h3>"
+        yield f"<p>{escape(error['task'])}: {escape(error['message'])}</p></article>"
     for plan in document["plans"]:
         yield from _plan(plan)
 
 
 def _plan(plan: Document) -> Iterator[str]:
     data = plan["map"]
-    yield f'<section data-hosts="{_hosts(plan)}"><h2>{escape(words.named(plan))}</h2>'
+    yield f'<section data-hosts="{_html_page.hosts(plan)}"><h2>{escape(words.named(plan))}</h2>'
     yield f"<p>{escape(data['model'])}, Linux {escape(data['kernel'])}<br>"
     yield f'<span class="faint">{escape(data["parts"])}</span></p>'
     yield _roles(data)
@@ -92,13 +93,15 @@ def _plan(plan: Document) -> Iterator[str]:
     yield from _instances(data)
     if data["notes"]:
         yield f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in data['notes'])}</ul>"
-    yield f"<details><summary>The plan as text</summary><pre>{escape(_lines(plan['text']))}</pre></details></section>"
+    text = "\n".join(plan["lines"])
+    yield f"<details><summary>The plan as text</summary><pre>{escape(text)}</pre></details></section>"
 
 
 def _roles(data: Map) -> str:
     rows = (
-        f'<dt class="roles"><b class="{LETTERS[role]}">{LETTERS[role]}</b>{role}</dt><dd>CPUs {escape(cpus)}</dd>'
-        for role, cpus in data["roles"].items()
+        f'<dt class="roles"><b class="{letter}">{letter}</b>{role}</dt><dd>CPUs {escape(data["roles"][role])}</dd>'
+        for role, letter in LETTERS.items()
+        if role in data["roles"]
     )
     return f"<dl>{''.join(rows)}</dl>"
 
@@ -110,12 +113,3 @@ def _instances(data: Map) -> Iterator[str]:
         for row in data["instances"]:
             yield f"<tr>{''.join(f'<td>{escape(row[key])}</td>' for key in used)}</tr>"
         yield "</tbody></table>"
-
-
-def _lines(shown: str) -> str:
-    """Return a text whose ends of lines were shown as escapes with real ones."""
-    return shown.replace("\\n", "\n")
-
-
-def _hosts(group: Document) -> str:
-    return escape(" ".join(group["hosts"]).lower())

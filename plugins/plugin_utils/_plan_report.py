@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The plans of a fleet as plain data, gathered host by host: equal ones are kept once, with the hosts that have them."""
+"""The plans of a fleet as plain data, gathered host by host: equal ones are kept once, with their hosts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Gathering:
     """Takes results in any order; the document does not depend on it."""
 
     def __init__(self) -> None:
-        #: JSON text of a map and the plan as text -> the hosts that have it.
+        #: JSON text of a map and of the lines of the plan for people -> the hosts that have it.
         self._plans: dict[str, list[str]] = {}
         #: The same of the state, the task and the message of a host without a plan.
         self._errors: dict[str, list[str]] = {}
@@ -39,7 +39,7 @@ class Gathering:
             _map_shape.host_map(result.get("map"))
             if not isinstance(result.get("text"), str):
                 raise Malformed("text is missing")
-            text = json.dumps({"map": result["map"], "text": result["text"]}, sort_keys=True)
+            text = json.dumps({"map": result["map"], "lines": result["text"].split("\n")}, sort_keys=True)
         except (Malformed, TypeError, ValueError, RecursionError) as error:
             self.fail(name, FAILED, UNREADABLE, str(error)[:500])
             return

@@ -31,8 +31,8 @@ STYLE = """
 .map rect.wrong, .map .wrong > rect:first-of-type { stroke: var(--drift); stroke-width: 3; stroke-dasharray: none; }
 .map .wrong > text:first-of-type { fill: var(--drift); }
 .roles span { display: inline-block; margin-right: 1.2rem; }
-.roles b { display: inline-block; color: var(--text); min-width: 1.3rem; text-align: center; border: 1px solid var(--edge);
-  font: 600 .8rem ui-monospace, monospace; margin-right: .3rem; }
+.roles b { display: inline-block; min-width: 1.3rem; margin-right: .3rem; border: 1px solid var(--edge);
+  color: var(--text); font: 600 .8rem ui-monospace, monospace; text-align: center; }
 .roles .h { background: var(--h); } .roles .d { background: var(--d); } .roles .v { background: var(--v); }
 .roles .i { background: var(--i); } .roles .rest { background: var(--rest); }
 .drawn td { text-align: left; } tr[hidden] + .drawn { display: none; }

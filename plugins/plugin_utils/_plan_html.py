@@ -9,14 +9,16 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.map_data import LETTERS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _html_page, _map_assets, _map_svg, _plain
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report_words as words
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._hostnames import fold
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_html import SHAPES
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_html_assets import STYLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._map_svg import Map
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_report import Document
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
 PLAN_STYLE = """
 section { margin: 1.5rem 0; padding-top: .8rem; border-top: 1px solid var(--line); content-visibility: auto;
   contain-intrinsic-size: auto 50rem; }
+section h3 { margin: 1rem 0 .3rem; font-size: 1rem; }
 section h2 { margin: 0; overflow-wrap: anywhere; }
 section table { width: auto; margin: .5rem 0; } section td, section th { text-align: left; }
-section th:first-child { width: auto; }
+section th:first-child { width: auto; font-weight: 600; }
 pre { overflow-x: auto; font: .85rem/1.35 ui-monospace, monospace; }
 @media print { section { content-visibility: visible; } }
 """
@@ -40,7 +43,7 @@ function filter() {
   for (const card of cards) {
     const found = card.dataset.hosts.split(' ').filter(host => host.includes(name)).length;
     card.hidden = !found;
-    shown += found;
+    if (!card.matches('section > *')) shown += found;
   }
   document.querySelector('output').textContent = `${shown} of ${form.dataset.all} hosts`;
 }
@@ -69,7 +72,7 @@ def summary(document: Document) -> str:
 
 def _body(document: Document) -> Iterator[str]:
     yield f'<h1>Plans</h1><p class="headline">{escape(summary(document))}</p>'
-    yield f'<p class="faint"><time>{escape(document["generated"])}</time>. Hosts with equal plans are drawn once.</p>'
+    yield f'<p class="faint"><time>{escape(document["generated"])}</time>. Hosts with the same map are drawn once.</p>'
     if not document["hosts"]:
         yield "<p>No host was asked, so nothing is known.</p>"
     yield _map_assets.legend(any(domain["ways"] for plan in document["plans"] for domain in plan["map"]["domains"]))
@@ -79,22 +82,37 @@ def _body(document: Document) -> Iterator[str]:
         yield f'<article class="{error["state"]}" data-hosts="{_html_page.hosts(error)}">'
         yield f"<h3>{SHAPES['drift']} {error['state']}: {escape(words.named(error))}</h3>"
         yield f"<p>{escape(error['task'])}: {escape(error['message'])}</p></article>"
-    for plan in document["plans"]:
-        yield from _plan(plan)
+    for svg, plans in _drawings(document["plans"]):
+        yield from _drawing(svg, plans)
 
 
-def _plan(plan: Document) -> Iterator[str]:
-    data = plan["map"]
-    yield f'<section data-hosts="{_html_page.hosts(plan)}"><h2>{escape(words.named(plan))}</h2>'
+def _drawings(plans: Sequence[Document]) -> list[tuple[str, list[Document]]]:
+    """Return each drawing with the plans that have it: instances and notes that differ need no map of their own."""
+    drawings: dict[tuple[str, str], list[Document]] = {}
+    for plan in plans:
+        drawings.setdefault((_map_svg.render(plan["map"]), plan["map"]["kernel"]), []).append(plan)
+    return [(svg, members) for (svg, dummy), members in drawings.items()]
+
+
+def _drawing(svg: str, plans: Sequence[Document]) -> Iterator[str]:
+    data = plans[0]["map"]
+    names = sorted((name for plan in plans for name in plan["hosts"]), key=natural)
+    group = {"hosts": names, "label": fold(names)}
+    yield f'<section data-hosts="{_html_page.hosts(group)}"><h2>{escape(words.named(group))}</h2>'
     yield f"<p>{escape(data['model'])}, Linux {escape(data['kernel'])}<br>"
     yield f'<span class="faint">{escape(data["parts"])}</span></p>'
     yield _roles(data)
-    yield _map_svg.render(data)
-    yield from _instances(data)
-    if data["notes"]:
-        yield f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in data['notes'])}</ul>"
-    text = "\n".join(plan["lines"])
-    yield f"<details><summary>The plan as text</summary><pre>{escape(text)}</pre></details></section>"
+    yield svg
+    for plan in plans:
+        yield f'<div data-hosts="{_html_page.hosts(plan)}">'
+        if len(plans) > 1:
+            yield f"<h3>{escape(words.named(plan))}</h3>"
+        yield from _instances(plan["map"])
+        if plan["map"]["notes"]:
+            yield f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in plan['map']['notes'])}</ul>"
+        text = "\n".join(plan["lines"])
+        yield f"<details><summary>The plan as text</summary><pre>{escape(text)}</pre></details></div>"
+    yield "</section>"
 
 
 def _roles(data: Map) -> str:

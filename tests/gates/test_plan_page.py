@@ -20,11 +20,13 @@ from .contrast import contrasts, letters
 FLEET: dict[str, Any] = {
     "dense-1": plans.result("9754 SMT", 2),
     "dense-2": plans.result("9754 SMT", 2),
+    "dense-3": plans.result("9754 SMT"),
     "pair-1": plans.result("two 7543"),
     "gone-1": None,
     "strange-1": {"map": {"model": "x"}, "text": ""},
 }
-SEEN = "[...document.querySelectorAll('[data-hosts]')].filter(one => one.offsetParent).map(one => one.dataset.hosts)"
+CARDS = "[...document.querySelectorAll('body > [data-hosts]')]"
+SEEN = f"{CARDS}.filter(one => one.offsetParent).map(one => one.dataset.hosts)"
 
 
 @pytest.fixture
@@ -40,10 +42,10 @@ def page(browser: Page, tmp_path: Path) -> Page:
 
 
 def test_it_shows_each_plan_once_and_first_who_has_none(page: Page) -> None:
-    assert page.run("document.querySelector('.headline').innerText") == "5 hosts: 2 different plans, 2 without a plan."
-    assert page.run(SEEN) == ["gone-1", "strange-1", "dense-1 dense-2", "pair-1"]
+    assert page.run("document.querySelector('.headline').innerText") == "6 hosts: 3 different plans, 2 without a plan."
+    assert page.run(SEEN) == ["gone-1", "strange-1", "dense-1 dense-2 dense-3", "pair-1"]
     headings = page.run("[...document.querySelectorAll('section h2')].map(one => one.innerText)")
-    assert headings == ["dense-[1-2] (2 hosts)", "pair-1"]
+    assert headings == ["dense-[1-3] (3 hosts)", "pair-1"]
     assert page.run("document.querySelectorAll('section svg').length") == 2
     said = page.run("document.querySelector('section').innerText")
     for words in ("AMD EPYC 9754", "CPUs 16-31,144-159", "model-1", "http://127.0.0.1:8081"):
@@ -77,11 +79,22 @@ def test_a_host_is_found_by_keyboard(page: Page) -> None:
     page.press("Tab")
     page.type("PAIR")
     assert page.run(SEEN) == ["pair-1"]
-    assert page.run("document.querySelector('output').textContent") == "1 of 5 hosts"
+    assert page.run("document.querySelector('output').textContent") == "1 of 6 hosts"
     page.press("Tab")
     page.press("Enter")
-    assert page.run("document.activeElement.parentElement.open") is True
+    assert page.run("document.activeElement.parentElement.open") is True, "what follows is its plan as text"
     assert "housekeeping    2 CPUs   0,32" in page.run("document.activeElement.parentElement.innerText")
+
+
+def test_of_hosts_with_one_map_those_that_are_looked_for_are_shown(page: Page) -> None:
+    page.click("input[name=host]")
+    page.type("dense-3")
+    assert page.run(SEEN) == ["dense-1 dense-2 dense-3"]
+    shown = (
+        "[...document.querySelectorAll('section h3')].filter(one => one.checkVisibility()).map(one => one.innerText)"
+    )
+    assert page.run(shown) == ["dense-3"]
+    assert page.run("document.querySelector('output').textContent") == "1 of 6 hosts"
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -34,7 +34,9 @@ def test_an_instance_more_is_another_plan() -> None:
     document = plans.gathered({"a": plans.result("9354"), "b": plans.result("9354", 2)})
     assert len(document["plans"]) == 2
     page = _plan_html.render(document)
-    assert page.count("<svg ") == 2 and page.count("<td>model-1</td>") == 1
+    assert page.count("<td>model-0</td>") == 1 and page.count("<td>model-1</td>") == 1
+    assert page.count("<svg ") == 1, "they have the same map"
+    assert "<h2>a, b (2 hosts)</h2>" in page and "<h3>a</h3>" in page and "<h3>b</h3>" in page
 
 
 def test_a_strange_answer_is_an_error_of_its_host_and_no_end_of_the_page() -> None:

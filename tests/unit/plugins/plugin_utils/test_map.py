@@ -73,6 +73,15 @@ def test_titles_tell_cpus_and_ways() -> None:
     assert "node 0 \u00b7 188.6 GiB \u00b7 5120 huge pages of 2 MiB" in [one.text for one in root.iter(f"{SVG}text")]
 
 
+def test_a_list_of_cpus_that_is_too_long_is_cut_and_whole_in_the_title() -> None:
+    data = plans.result("9754")["map"]
+    data["domains"] = [{**data["domains"][0], "cores": [[cpu] for cpu in range(1000, 1016, 2)]}]
+    root = parsed(data)
+    (shown,) = [one.text or "" for one in root.iter(f"{SVG}text") if one.get("class") == "cpus"]
+    assert shown.endswith("\u2026") and len(shown) * _map_svg.LETTER < 8 * (_map_svg.CELL + _map_svg.GAP)
+    assert "CPUs 1000,1002,1004,1006,1008,1010,1012,1014" in " ".join(map(title, root.iter()))
+
+
 def test_two_sockets_of_sixteen_ccds_with_sixteen_threads() -> None:
     data = plans.result("9754")["map"]
     data["domains"] = [

@@ -43,7 +43,8 @@ from ansible.plugins.callback import CallbackBase
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plan_html, _plan_report
 
-COLLECTION, MODULE = "sovereign.epyc.", "sovereign.epyc.epyc_plan"
+COLLECTION = "sovereign.epyc."
+MODULE = "sovereign.epyc.epyc_plan"
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no annotations

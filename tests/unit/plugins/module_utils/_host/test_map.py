@@ -105,6 +105,15 @@ def test_a_host_without_l3_domains_is_drawn_by_node(tmp_path: Path) -> None:
     assert any(note.startswith("Missing: L3 domains") for note in data["notes"])
 
 
+def test_a_line_that_is_too_long_is_cut() -> None:
+    data = drawn(hosts.standing("9754 SMT").topology(), **RECIPE)
+    data["domains"][0]["cores"] = [[cpu, cpu + 1024] for cpu in range(1, 17, 2)]
+    data["roles"]["idle"] = ",".join(map(str, range(0, 200, 2)))
+    lines = map_text.render(data).splitlines()
+    assert max(map(len, lines)) == 100
+    assert sum(line.endswith("...") for line in lines) == 2
+
+
 def test_many_cores_of_a_domain_take_several_rows(tmp_path: Path) -> None:
     host = hosts.small(tmp_path, l3_per_socket=1, cores_per_l3=40, nodes=1, smt=True)
     rows = map_text.render(drawn(host.topology())).splitlines()[-3:]

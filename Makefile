@@ -76,7 +76,7 @@ molecule: setup  ## Run only the Molecule scenarios
 bench: setup  ## Measure the modules on the virtual 9754 against shell loops and Ansible's ping, as ratios
 	PYTHONPATH=lab $(RUN) tools/bench.py
 
-bench-report: setup  ## Measure the drift report: folding 5,000 hosts, opening the page of 1,000
+bench-report: setup  ## Measure the reports: folding 5,000 hosts, opening the drift page and the page of plans of 1,000
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_report.py
 
 bench-fleet: setup  ## Measure a drift check of 1, 10 and 50 hosts against Ansible's ping, as ratios
@@ -101,8 +101,9 @@ release: docs  ## Build the archive, the documents and their checksums into buil
 record: setup  ## Run `make site`, and put what it says into README.md
 	@$(RUN) tools/site.py $(SKU) --record README.md
 
-pictures: setup  ## Make the pictures of docs/drift.md anew
+pictures: setup  ## Make the pictures of docs/drift.md and docs/read-a-plan.md anew
 	PYTHONPATH=.collections:lab:. $(RUN) tools/drift_pictures.py
+	PYTHONPATH=.collections:lab:. $(RUN) tools/plan_pictures.py
 
 bench-lab: setup  ## Measure the lab
 	PYTHONPATH=lab $(RUN) python -m vepyc.bench

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the drift report costs the controller: folding the answers of 5,000 hosts, and opening the page of 1,000.
+"""What reports cost: folding the answers of 5,000 hosts, and opening the drift page and the page of plans of 1,000.
 
 Run as `make bench-report`. Exit code 1 when a figure misses its bar.
 """
@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import median
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
+    _plan_html,
     _report,
     _report_html,
     _report_junit,
@@ -26,7 +27,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
     _report_metrics,
     _report_text,
 )
-from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import fleets
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import fleets, plans
 from tools.chromium import Page
 from vepyc.figures import Bar, Figures
 
@@ -62,24 +63,35 @@ def fold(figures: Figures) -> None:
     figures.show("report_memory", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MiB", Bar("<", 500))
 
 
-def page(figures: Figures) -> None:
-    """Open the page until it is painted, in a browser that has it in no cache."""
-    document = fleets.report(dict(fleets.stream(PAGE_HOSTS)))
+def pages(figures: Figures) -> None:
+    """Open both pages until they are painted, in a browser that has them in no cache."""
+    drift = fleets.report(dict(fleets.stream(PAGE_HOSTS)), host_map=plans.result("9754 SMT")["map"])
+    planned = plans.gathered(dict(plans.stream(PAGE_HOSTS)))
     with tempfile.TemporaryDirectory() as folder, Page() as browser:
-        file = Path(folder, "report.html")
-        file.write_text(_report_html.render(document), encoding="utf-8")
-        times = [browser.open(file) for dummy in range(OPENINGS)]
-        shown = browser.run("document.querySelectorAll('tbody tr').length")
-    assert shown == PAGE_HOSTS
-    figures.show(f"page_open_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))
-    figures.show("page_open_first", times[0], "s")
+        times = opened(browser, Path(folder, "report.html"), _report_html.render(drift))
+        assert browser.run("document.querySelectorAll('tbody tr').length") == PAGE_HOSTS
+        figures.show(f"page_open_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))
+        figures.show("page_open_first", times[0], "s")
+        text = _plan_html.render(planned)
+        times = opened(browser, Path(folder, "plan.html"), text)
+        assert browser.run("document.querySelectorAll('section svg').length") == len(plans.KINDS)
+        figures.show(f"plan_page_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))
+        figures.show("plan_page_first", times[0], "s")
+        figures.show("plan_page_plans", len(planned["plans"]), "different plans")
+        figures.show("plan_page_size", len(text.encode()) / (1 << 20), "MiB")
+
+
+def opened(browser: Page, file: Path, text: str) -> list[float]:
+    """Return the seconds of each opening of a page."""
+    file.write_text(text, encoding="utf-8")
+    return [browser.open(file) for dummy in range(OPENINGS)]
 
 
 def main() -> int:
     """Print one line for each figure."""
     figures = Figures()
     fold(figures)
-    page(figures)
+    pages(figures)
     return int(figures.missed)
 
 

@@ -116,6 +116,13 @@ class Page:
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=spot[0], y=spot[1], button="left", clickCount=1)
 
+    def press(self, key: str) -> None:
+        """Press a key on the element that has the focus; Enter and Tab are known."""
+        code, text = {"Enter": (13, "\r"), "Tab": (9, "")}[key]
+        more: dict[str, Any] = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, **more)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **more)
+
     def type(self, text: str) -> None:
         """Type into the element that has the focus."""
         self.call("Input.insertText", text=text)

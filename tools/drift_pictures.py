@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report_html, _report_text
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import Document
-from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import fleets
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import fleets, plans
 from tools.chromium import Page
 
 FOLDER = Path(__file__).parents[1] / "docs/images"
@@ -36,6 +36,12 @@ FLEET: dict[str, tuple[str, ...]] = {
 }
 #: The fleet of the report before: some of this is older, and something is gone.
 BEFORE = {**FLEET, "epyc9754-08": (), "epyc9654-12": ("pages",), "epyc7543-02": ()}
+#: Bold, and the grounds of a map.
+STYLES = {"1": "font-weight: bold"}
+STYLES.update(
+    (f"30;{ground}", f"color: #000; background: {colour}")
+    for ground, colour in (("47", "#c5c8c6"), ("43", "#e0b44a"), ("46", "#6fb7e8"))
+)
 COLOURS = {"31": "#ff8a4c", "32": "#3fc9a2", "33": "#e0b44a", "35": "#c3a0f0"}
 TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><body style="margin: 0; background: #16181b; color: #e8e8e8">
 <pre style="margin: 1.2rem; font: 14px/1.4 ui-monospace, 'DejaVu Sans Mono', monospace; white-space: pre-wrap">"""
@@ -50,14 +56,15 @@ def terminal(page: str) -> str:
         if code == "0":
             pieces.append(f"</span>{html.escape(text)}")
         else:
-            style = f"color: {COLOURS[code]}" if code in COLOURS else "font-weight: bold"
+            style = f"color: {COLOURS[code]}" if code in COLOURS else STYLES[code]
             pieces.append(f'<span style="{style}">{html.escape(text)}')
     return f"{TERMINAL}{''.join(pieces)}</pre>"
 
 
 def sample() -> Document:
     """The report of the made-up fleet, with one before it."""
-    return fleets.report(FLEET, fleets.report(BEFORE, generated=fleets.BEFORE))
+    before = fleets.report(BEFORE, generated=fleets.BEFORE)
+    return fleets.report(FLEET, before, host_map=plans.result("9754 SMT")["map"])
 
 
 def main(arguments: list[str]) -> int:
@@ -72,7 +79,7 @@ def main(arguments: list[str]) -> int:
                 browser.open(file)
                 browser.screenshot(FOLDER / f"{name}.png")
             browser.dark(False)
-            browser.click("tr[data-state=drift] summary")
+            browser.click("tr[data-host=epyc9754-07] summary")
             browser.run("document.querySelector('.legend').scrollIntoView()")
             browser.screenshot(FOLDER / "drift-matrix.png")
         file.write_text(terminal(_report_text.render(document, colour=True)), encoding="utf-8")

@@ -168,7 +168,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             return False
         return self._add(result, lambda: _observe.of_drift(result.result))
 
-    def _add(self, result: Any, see: Callable[[], _observe.Seen | None]) -> bool:
+    def _add(self, result: Any, see: Callable[[], _observe.Seen | _observe.Mapped | None]) -> bool:
         """Add what a result tells, and return whether it tells anything."""
         name = result.host.get_name()
         try:
@@ -234,9 +234,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             raise TuningError(
                 f"{path} is no report of {_report.KIND}, so nothing was written there. Name another file."
             )
-        if document.get("version") != _report.VERSION:
+        if document.get("version") not in _report.READABLE:
             raise TuningError(
-                f"{path} is a report of version {document.get('version')}, and this plugin reads version "
+                f"{path} is a report of version {document.get('version')}, and this plugin reads versions up to "
                 f"{_report.VERSION}. Move it away to start anew."
             )
         try:

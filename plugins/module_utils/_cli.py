@@ -9,6 +9,7 @@ Exit codes: 0 when all is as configured, 2 when a check found drift or something
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
@@ -43,7 +44,8 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
   apply     apply every stored setting; the boot service runs this
   watch     move new interrupts to the CPUs that the stored settings name, until it is stopped; a service runs this
   restore   put back everything that was ever changed, and forget the stored settings
-  show      list the stored requests, and the originals that restore would put back
+  show      draw the host as a map of who works where, and list the stored requests and the originals that restore
+            would put back; the map has colours on a terminal, unless NO_COLOR is set
   llama     what the units of llama.cpp servers call; alone, it lists its commands
 
 apply --retry tries again, three times, where something failed that may be there later.
@@ -229,19 +231,33 @@ def restore(as_json: bool, without_originals: bool = False) -> int:
 
 
 def show(as_json: bool) -> int:
-    """List what is stored."""
-    store = Store(read_only=True)
+    """Draw the host under the stored intent, and list what is stored."""
+    store, fs = Store(read_only=True), KernelFS(read_only=True)
     intent, requests = stored(store)
-    originals = Ledger(store, KernelFS(read_only=True)).originals()
+    originals = Ledger(store, fs).originals()
     if as_json:
         _say_json({"intent": intent, "requests": requests, "originals": originals})
         return 0
+    _draw(Host(fs, intent))
     _say(f"intent: {intent or 'none'}")
     for name, label, options in in_order(requests):
         _say(f"request {name}/{label}: {options}")
     for address, value in sorted(originals.items()):
         _say(f"original {address}: {_text(value)}")
     return 0
+
+
+def _draw(host: Host) -> None:
+    """Draw the map of a host; where it cannot be planned, what is stored is shown all the same."""
+    # Imported here, as no other command draws.
+    from ._host import map_data, map_text
+
+    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
+    try:
+        page = map_text.render(map_data.of(host.plan, host.topology), colour=not plain)
+    except TuningError as error:
+        page = f"There is no map of this host: {error}"
+    _say(f"{page}\n")
 
 
 def _report(changes: Sequence[Change], failures: Sequence[str], as_json: bool, failed: str = "requests failed") -> None:

@@ -122,6 +122,11 @@ coverage:
   returned: always
   type: dict
   sample: {resctrl: {ok: 40, unsupported: 0, unknown: 0, drift: 2}}
+map:
+  description: >-
+    The host under the plan, as M(sovereign.epyc.epyc_plan) returns it, without instances. Null where there is no plan.
+  returned: when something is not as configured
+  type: dict
 settings:
   description: One entry per address.
   returned: when O(detail=settings)
@@ -162,11 +167,14 @@ settings:
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 
@@ -178,9 +186,18 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         "findings": [finding.to_dict() for finding in survey.findings()],
         "coverage": survey.coverage(),
     }
+    if not survey.clean:
+        result["map"] = _map(survey.host)
     if params["detail"] == "settings":
         result["settings"] = [verdict.to_dict() for verdict in survey.verdicts]
     return result
+
+
+def _map(host: Host) -> dict[str, Any] | None:
+    try:
+        return map_data.of(host.plan, host.topology)
+    except TuningError:
+        return None  # The finding on the intent, or on the request that needs the plan, has the reason.
 
 
 def main() -> None:

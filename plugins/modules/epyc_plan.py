@@ -109,6 +109,103 @@ ansible_facts:
             - C(cannot) maps a layer to the reason that it cannot be had on this host. V(prefetch) is in it also
               where registers can only be read, which may hold what is asked of them already.
           type: dict
+map:
+  description:
+    - The host under its plan, for a drawing of it. P(sovereign.epyc.plan#callback) makes a page of those of a fleet.
+    - Lists of CPUs are in the kernel's notation. What is not known is empty or null.
+  returned: always
+  type: dict
+  contains:
+    model:
+      description: What the CPU calls itself.
+      type: str
+    kernel:
+      description: The release of the running kernel.
+      type: str
+    parts:
+      description: A line on what the host is made of.
+      type: str
+      sample: "1 socket, 4 nodes, 128 cores, SMT on, 8 CCDs, L3: 16 x 16 MiB"
+    roles:
+      description: The CPUs of each role that has some, and those that are V(offline).
+      type: dict
+      sample: {housekeeping: "0,4", draft: 1-3, verify: 5-7}
+    nodes:
+      description: The NUMA nodes.
+      type: list
+      elements: dict
+      contains:
+        id:
+          description: The number of the node.
+          type: int
+        memory:
+          description: How much memory it has, for people.
+          type: str
+          sample: 188.6 GiB
+        hugepages:
+          description: How many pages there are in the pool of each size, used or not.
+          type: dict
+          sample: {2048kB: 5120}
+    domains:
+      description: The L3 domains; on a host that shows none, its nodes in their place.
+      type: list
+      elements: dict
+      contains:
+        l3:
+          description: The kernel's id of the L3 domain.
+          type: int
+        bytes:
+          description: The size of its cache in bytes.
+          type: int
+        socket:
+          description: The socket that it is on.
+          type: int
+        node:
+          description: The node that it belongs to.
+          type: int
+        ccd:
+          description: The CCD that it is on.
+          type: int
+        cores:
+          description: Its cores, each the numbers of its CPUs.
+          type: list
+          elements: list
+        roles:
+          description: >-
+            For each core, a letter for each of its CPUs; V(h) housekeeping, V(d) draft, V(v) verify, V(i) idle, V(x)
+            offline.
+          type: list
+          elements: str
+        ways:
+          description: >-
+            A letter for each way of the cache, from the highest down; V(d) for the draft, V(v) for verify, V(.) for
+            the default group. Empty where the plan divides no cache.
+          type: str
+          sample: dddddddddddd....
+    instances:
+      description: The instances of llama.cpp that are installed on the host.
+      type: list
+      elements: dict
+      contains:
+        name:
+          description: The name of the instance.
+          type: str
+        cpus:
+          description: The CPUs that it was placed on; empty where its unit does not tell.
+          type: str
+        nodes:
+          description: The nodes that its memory was placed on.
+          type: str
+        draft_cpus:
+          description: The CPUs of its draft, where that runs in a process of its own.
+          type: str
+        url:
+          description: Where this host reaches it.
+          type: str
+    notes:
+      description: A line for each remark, for each layer that cannot be had, and for what could not be read.
+      type: list
+      elements: str
 remarks:
   description:
     - What a person should know of the plan, also as warnings. That a role is without CPUs that are offline, that an
@@ -129,11 +226,12 @@ text:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data, plan_text, topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan as planner
-from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan_text, topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import seats
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -173,6 +271,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     plan = planner.plan(Intent.parse(params), top)
     return {
         "ansible_facts": {"epyc": planner.facts(params, plan, top)},
+        "map": map_data.of(plan, top, seats(fs.root)),
         "remarks": plan.remarks,
         "stored": sorted(stored(Store(fs.root, read_only=True))[1]),
         "text": plan_text.render(plan, top),

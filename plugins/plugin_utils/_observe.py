@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     Seen = tuple[list[dict[str, Any]], dict[str, dict[str, int]]]
+    #: The same with the map of the host, None where there is none.
+    Mapped = tuple[list[dict[str, Any]], dict[str, dict[str, int]], object]
 
 #: Tells on the host itself what it finds there.
 LOOK = "sovereign-epyc check"
@@ -49,9 +51,11 @@ LAST_RUN, DRIFT_MODULE = "epyc_last_run", "epyc_drift"
 ON_PURPOSE = ("skip_reason", "skipped_reason", "false_condition")
 
 
-def of_drift(result: Mapping[str, Any]) -> Seen | None:
-    """Return findings and coverage of a result of epyc_drift as they are, None where it has none."""
-    return (result["findings"], result["coverage"]) if {"findings", "coverage"} <= result.keys() else None
+def of_drift(result: Mapping[str, Any]) -> Mapped | None:
+    """Return findings, coverage and map of a result of epyc_drift as they are, None where it has none."""
+    if not {"findings", "coverage"} <= result.keys():
+        return None
+    return result["findings"], result["coverage"], result.get("map")
 
 
 def unreadable(task: str, role: str, action: str, error: Exception) -> Seen:

@@ -20,13 +20,15 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings imp
     STATUSES,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plain, _shape
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _map_shape, _plain, _shape
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._hostnames import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-VERSION = 1
+VERSION = 2
+#: Those that the next report can be compared with: the first one had no maps.
+READABLE = (1, 2)
 KIND = "sovereign.epyc.drift"
 #: A repair that begins with this is a playbook; any other is a command for the host.
 PLAYBOOKS = "sovereign.epyc."
@@ -42,13 +44,15 @@ Document = dict[str, Any]
 class HostRow:
     """What is known of one host."""
 
-    __slots__ = ("coverage", "error", "findings")
+    __slots__ = ("coverage", "error", "findings", "map")
 
     def __init__(self) -> None:
         #: The state that the error makes, the task, and the message.
         self.error: tuple[str, str, str] | None = None
         self.findings: list[int] = []
         self.coverage: dict[str, dict[str, int]] = {}
+        #: The map as JSON, where there is one.
+        self.map: str | None = None
 
 
 class Gathering:
@@ -58,17 +62,30 @@ class Gathering:
         self.hosts: dict[str, HostRow] = {}
         self._numbers: dict[str, int] = {}
         self._texts: list[str] = []
+        self._maps: dict[str, str] = {}
         self._coverages: dict[str, dict[str, dict[str, int]]] = {}
 
     def host(self, name: str) -> HostRow:
         """Return the row of a host, a new one where there is none."""
         return self.hosts.setdefault(name, HostRow())
 
-    def add(self, name: str, findings: Iterable[Mapping[str, Any]], coverage: Mapping[str, Mapping[str, int]]) -> None:
+    def add(
+        self,
+        name: str,
+        findings: Iterable[Mapping[str, Any]],
+        coverage: Mapping[str, Mapping[str, int]],
+        host_map: object = None,
+    ) -> None:
         """Add what was found on a host to what is known of it. Raises Malformed for what is of another shape."""
         findings = list(findings)
         _shape.answer(findings, coverage)
+        if host_map is not None:
+            _map_shape.host_map(host_map)
         row = self.host(name)
+        if host_map is not None and findings:
+            # Hosts that are alike share the text.
+            text = json.dumps(host_map, sort_keys=True)
+            row.map = self._maps.setdefault(text, text)
         for finding in findings:
             text = json.dumps({**finding, "reason": _one_line(finding["reason"])}, sort_keys=True)
             number = self._numbers.setdefault(text, len(self._texts))
@@ -94,7 +111,9 @@ class Gathering:
         past = Past(previous, generated)
         names = sorted(self.hosts, key=natural)
         order = self._order(names)
-        rows = [self._host(name, order, past) for name in names]
+        drawn = dict.fromkeys(row.map for row in map(self.hosts.__getitem__, names) if row.map is not None)
+        maps = {text: number for number, text in enumerate(drawn)}
+        rows = [self._host(name, order, past, maps) for name in names]
         findings = self._findings(order, rows, generated, inventory)
         gone = past.gone(rows, {finding["id"]: finding for finding in findings})
         states = [row["state"] for row in rows]
@@ -115,6 +134,7 @@ class Gathering:
             "groups": _groups(rows),
             "findings": findings,
             "gone": gone,
+            "maps": [json.loads(text) for text in maps],
             "hosts": rows,
         }
 
@@ -132,7 +152,7 @@ class Gathering:
         )  # fmt: skip
         return {number: rank + 1 for rank, number in enumerate(ranks)}
 
-    def _host(self, name: str, order: Mapping[int, int], past: Past) -> Document:
+    def _host(self, name: str, order: Mapping[int, int], past: Past, maps: Mapping[str, int]) -> Document:
         row = self.hosts[name]
         numbers = sorted(row.findings, key=order.__getitem__)
         found = [json.loads(self._texts[number]) for number in numbers]
@@ -151,6 +171,8 @@ class Gathering:
             "since": [past.since(name, one) for one in found],
             "coverage": row.coverage,
         }
+        if row.map is not None:
+            document["map"] = maps[row.map]
         if row.error:
             document["error"] = {"task": row.error[1], "message": row.error[2]}
         if row.error and not found and past.findings(name):

@@ -6,12 +6,17 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import json
 from html import escape
 from typing import TYPE_CHECKING
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plain
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
+    _html_page,
+    _map_assets,
+    _map_marks,
+    _map_svg,
+    _plain,
+)
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report_words as words
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import (
     CLEAN,
@@ -35,16 +40,12 @@ LEGEND = {**words.STATUS_WORDS, **words.OTHER_WORDS}
 
 def render(document: Document) -> str:
     """Return the page."""
-    return "\n".join(_page(_plain.document(document))) + "\n"
+    document = _plain.document(document)
+    title = f"Drift: {words.summary(document)}"
+    return _html_page.page(title, STYLE + _map_assets.STYLE, SCRIPT + _map_assets.SCRIPT, _body(document))
 
 
-def _page(document: Document) -> Iterator[str]:
-    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
-    yield '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-    yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-    yield f"<title>Drift: {escape(words.summary(document))}</title><style>{STYLE}</style></head><body>"
+def _body(document: Document) -> Iterator[str]:
     yield f'<h1>Drift report</h1><p class="headline">{escape(words.summary(document))}</p>'
     generated = f"<time>{escape(document['generated'])}</time>"
     yield f'<p class="faint">{generated}. {escape(words.covered(document))} {escape(words.comparison(document))}</p>'
@@ -52,7 +53,9 @@ def _page(document: Document) -> Iterator[str]:
     yield from _findings(document)
     yield from _gone(document)
     yield from _matrix(document)
-    yield f"<script>{SCRIPT}</script></body></html>"
+    for number, data in enumerate(document["maps"]):
+        legend = _map_assets.legend(any(domain["ways"] for domain in data["domains"]), wrong=True)
+        yield f'<template id="map{number}">{legend}{_map_svg.render(data)}</template>'
 
 
 def _errors(document: Document) -> Iterator[str]:
@@ -61,7 +64,7 @@ def _errors(document: Document) -> Iterator[str]:
         yield "<h2>Could not be looked at</h2>"
     for group in groups:
         error = group["error"]
-        yield f'<article class="{group["state"]}" data-layer="" data-hosts="{_hosts(group)}"><h3>'
+        yield f'<article class="{group["state"]}" data-layer="" data-hosts="{_html_page.hosts(group)}"><h3>'
         yield f"{SHAPES['drift']} {group['state']}: {escape(words.named(group))}</h3>"
         yield f"<p>{escape(error['task'])}: {escape(error['message'])}</p></article>"
 
@@ -74,7 +77,7 @@ def _findings(document: Document) -> Iterator[str]:
         status = finding["status"]
         yield (
             f'<article class="{status}" id="f{finding["id"]}" data-layer="{finding["layer"]}" '
-            f'data-hosts="{_hosts(finding)}"><h3><span class="{status}">{SHAPES[status]}</span> '
+            f'data-hosts="{_html_page.hosts(finding)}"><h3><span class="{status}">{SHAPES[status]}</span> '
             f"{escape(titles[finding['layer']])}: {escape(words.title(finding))}</h3><dl>"
         )
         rows = {
@@ -112,18 +115,20 @@ def _matrix(document: Document) -> Iterator[str]:
     yield "".join(f"<th>{escape(layer['title'])}</th>" for layer in document["layers"])
     yield "</tr></thead><tbody>"
     findings = {finding["id"]: finding for finding in document["findings"]}
-    # Hosts with the same drift have the same list, which is made once.
-    lists: dict[tuple[int, ...], str] = {}
+    # Hosts with the same drift have the same list and marks, which are made once.
+    lists: dict[tuple[int, ...], tuple[str, str]] = {}
     # Trouble comes first here too; the sort keeps the order of names.
     for row in sorted(document["hosts"], key=lambda row: STATES.index(row["state"])):
         numbers = tuple(row["findings"])
         if numbers not in lists:
-            lists[numbers] = "".join(map(_line, (findings[number] for number in numbers)))
-        yield _row(row, lists[numbers], [layer["name"] for layer in document["layers"]])
+            found = [findings[number] for number in numbers]
+            marks = json.dumps(_map_marks.of(found), separators=(",", ":"))
+            lists[numbers] = ("".join(map(_line, found)), escape(marks))
+        yield _row(row, *lists[numbers], [layer["name"] for layer in document["layers"]])
     yield "</tbody></table>"
 
 
-def _row(row: Document, lines: str, layers: list[str]) -> str:
+def _row(row: Document, lines: str, places: str, layers: list[str]) -> str:
     cells = {layer: cell(row, layer) for layer in layers}
     wrong = " ".join(layer for layer, status in cells.items() if status not in ("", UNSEEN, "ok"))
     marks = "".join(
@@ -135,14 +140,11 @@ def _row(row: Document, lines: str, layers: list[str]) -> str:
         known = "".join(f"<li>last known: {escape(words.title(one))}</li>" for one in row.get("last_known", []))
         lines += known
     label = name if state == CLEAN else f'{name} <span class="{state}">{words.STATE_WORDS[state]}</span>'
-    what = f"<details><summary>{label}</summary><ul>{lines}</ul></details>" if lines else label
+    drawn = f' data-map="map{row["map"]}" data-marks="{places}"' if "map" in row else ""
+    what = f"<details{drawn}><summary>{label}</summary><ul>{lines}</ul></details>" if lines else label
     return f'<tr data-host="{name.lower()}" data-state="{state}" data-wrong="{wrong}"><th>{what}</th>{marks}</tr>'
 
 
 def _line(finding: Document) -> str:
     where = f'<a href="#f{finding["id"]}">{escape(words.title(finding))}</a>'
     return f"<li>{where}: {escape(words.values(finding))}; {escape(words.verdicts(finding))}</li>"
-
-
-def _hosts(group: Document) -> str:
-    return escape(" ".join(group["hosts"]).lower())

@@ -45,41 +45,42 @@ class Malformed(ValueError):
 
 def answer(findings: object, coverage: object) -> None:
     """Check what a host answered. Raises Malformed."""
-    for number, finding in enumerate(_items(findings, "findings")):
+    for number, finding in enumerate(items(findings, "findings")):
         place = f"findings[{number}]"
-        more = _table(finding, place).keys() - FINDING.keys()
+        more = table(finding, place).keys() - FINDING.keys()
         if more:
             raise Malformed(f"{place} has {', '.join(sorted(map(str, more)))}, which no finding has")
-        _fields(finding, FINDING, place)
-    for layer, counts in _table(coverage, "coverage").items():
+        fields(finding, FINDING, place)
+    for layer, counts in table(coverage, "coverage").items():
         if layer not in LAYERS:
             raise Malformed(f"coverage has {layer!r}, which is no layer")
-        for status, count in _table(counts, f"coverage.{layer}").items():
+        for status, count in table(counts, f"coverage.{layer}").items():
             if status not in STATUSES or isinstance(count, bool) or not isinstance(count, int) or count < 0:
                 raise Malformed(f"coverage.{layer} has {status!r}: {count!r}, which is no count of a status")
 
 
 def report(document: Mapping[str, Any]) -> None:
     """Check what a report is compared by. Raises Malformed."""
-    _fields(document, {"generated": str}, "the report")
+    fields(document, {"generated": str}, "the report")
     numbers = set()
-    for number, finding in enumerate(_items(document.get("findings"), "findings")):
-        _fields(_table(finding, f"findings[{number}]"), KNOWN, f"findings[{number}]")
+    for number, finding in enumerate(items(document.get("findings"), "findings")):
+        fields(table(finding, f"findings[{number}]"), KNOWN, f"findings[{number}]")
         numbers.add(finding.get("id"))
-    for number, row in enumerate(_items(document.get("hosts"), "hosts")):
+    for number, row in enumerate(items(document.get("hosts"), "hosts")):
         place = f"hosts[{number}]"
-        _fields(_table(row, place), {"name": str, "since": TEXTS}, place)
-        mine = _items(row.get("findings"), f"{place}.findings")
+        fields(table(row, place), {"name": str, "since": TEXTS}, place)
+        mine = items(row.get("findings"), f"{place}.findings")
         if len(mine) != len(row["since"]) or not numbers.issuperset(mine):
             raise Malformed(f"{place}.findings is not about findings of the report, each with its date")
-        for other, known in enumerate(_items(row.get("last_known", []), f"{place}.last_known")):
+        for other, known in enumerate(items(row.get("last_known", []), f"{place}.last_known")):
             where = f"{place}.last_known[{other}]"
-            _fields(_table(known, where), {**KNOWN, "since": str}, where)
+            fields(table(known, where), {**KNOWN, "since": str}, where)
 
 
-def _fields(table: Mapping[str, Any], fields: Mapping[str, object], place: str) -> None:
-    for name, kind in fields.items():
-        value = table.get(name)
+def fields(row: Mapping[str, Any], kinds: Mapping[str, object], place: str) -> None:
+    """Check that a row has these fields, each of its kind. Raises Malformed."""
+    for name, kind in kinds.items():
+        value = row.get(name)
         if kind is TEXTS:
             fits = isinstance(value, list) and all(isinstance(one, str) for one in value)
         elif isinstance(kind, type):
@@ -94,13 +95,15 @@ def _words(kind: object) -> Collection[str]:
     return kind if isinstance(kind, (tuple, dict)) else ()
 
 
-def _items(data: object, place: str) -> list[Any]:
+def items(data: object, place: str) -> list[Any]:
+    """Return data that is a list. Raises Malformed."""
     if not isinstance(data, list):
         raise Malformed(f"{place} is {data!r} and no list")
     return data
 
 
-def _table(data: object, place: str) -> Mapping[str, Any]:
+def table(data: object, place: str) -> Mapping[str, Any]:
+    """Return data that is a table. Raises Malformed."""
     if not isinstance(data, dict):
         raise Malformed(f"{place} is {data!r} and no table")
     return data

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.chromium import Page
 from vepyc import play, venvs
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +49,13 @@ def run() -> Run:
         return done.stdout
 
     return run
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Page]:
+    """One Chromium for all pages."""
+    with Page() as page:
+        yield page
 
 
 @pytest.fixture(scope="session")

@@ -6,15 +6,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report_html
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import plans
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import report
 from tools.chromium import Page
+
+from .contrast import contrasts, letters
 
 FLEET: dict[str, tuple[str, ...]] = {
     "epyc9754-01": ("mask", "grub"),
@@ -24,22 +26,19 @@ FLEET: dict[str, tuple[str, ...]] = {
     "gone-1": ("unreachable",),
     "dim-1": ("unknown",),
 }
-SEEN = "[...document.querySelectorAll('tbody tr')].filter(row => row.offsetParent).map(row => row.dataset.host)"
+SEEN = "[...document.querySelectorAll('tr[data-host]')].filter(row => row.offsetParent).map(row => row.dataset.host)"
 CARDS = "[...document.querySelectorAll('article')].filter(one => one.offsetParent).map(one => one.id)"
+#: Waits until a map is there.
+DRAWN = """new Promise(done => { const look = () => document.querySelector('.drawn svg') ? done(true)
+  : requestAnimationFrame(look); look(); })"""
 COUNT = "document.querySelector('output').textContent"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Page]:
-    with Page() as page:
-        yield page
 
 
 @pytest.fixture
 def page(browser: Page, tmp_path: Path) -> Page:
     """The page of FLEET, just opened."""
     file = tmp_path / "report.html"
-    file.write_text(_report_html.render(report(FLEET)), encoding="utf-8")
+    file.write_text(_report_html.render(report(FLEET, host_map=plans.result("9754 SMT")["map"])), encoding="utf-8")
     browser.dark(False)
     browser.paper(False)
     browser.open(file)
@@ -68,6 +67,36 @@ def test_a_host_opens_and_leads_to_what_is_wrong_with_it(page: Page) -> None:
     link = page.run(f"{details}.querySelector('a').getAttribute('href')")
     assert "L3 share of group draft" in page.run(f"document.querySelector('{link}').innerText")
     assert page.run("document.querySelector('tr[data-host=\"epyc9654-02\"] details')") is None, "it has nothing to open"
+
+
+def marked(page: Page) -> Any:
+    """What is marked, and the last line of its title."""
+    return page.run(
+        "Object.fromEntries([...document.querySelectorAll('.drawn .wrong')].map(one => [one.dataset.at,"
+        "one.querySelector(':scope > title').textContent.split('\\n').at(-1)]))"
+    )
+
+
+def test_a_host_that_is_opened_has_a_map_with_marks_where_it_is_wrong(page: Page) -> None:
+    assert page.run("document.querySelectorAll('svg').length") == 0, "maps are drawn when they are asked for"
+    # By keyboard alone.
+    page.run("document.querySelector('tr[data-host=\"epyc9754-01\"] summary').focus()")
+    page.press("Enter")
+    page.run(DRAWN)
+    assert marked(page) == {"l3:3": "\u25b2 L3 partition: L3 share of group draft, L3 domain 3"}
+    assert page.run("document.querySelector('.wrong > text').textContent") == "\u25b2 L3 3"
+    assert page.run("document.querySelectorAll('.drawn [data-at^=\"cpu:\"]').length") == 256
+    page.press("Enter")
+    page.run("new Promise(done => setTimeout(done, 100))")
+    assert page.run("document.querySelector('.drawn')") is None, "it closes with its host"
+    page.click('tr[data-host="epyc9654-01"] summary')
+    page.run(DRAWN)
+    assert marked(page) == {"cpu:5": "\u25b2 prefetchers: prefetcher l1_stride, CPU 5"}
+    assert page.run("getComputedStyle(document.querySelector('rect.wrong')).strokeWidth") == "3px"
+    page.click("input[name=host]")
+    page.type("9754")
+    assert page.run("document.querySelector('.drawn').checkVisibility()") is False, "its host is not shown"
+    assert page.errors == []
 
 
 def test_filter_by_host(page: Page) -> None:
@@ -99,20 +128,10 @@ def test_filter_by_layer_and_by_state(page: Page) -> None:
 def test_every_text_can_be_read(page: Page, dark: bool) -> None:
     """The contrast of WCAG 2, level AA: at least 4.5 of the text against what is behind it."""
     page.dark(dark)
-    ratios = page.run("""
-        (() => {
-          const rgb = text => text.match(/[\\d.]+/g).map(Number);
-          const light = text => rgb(text).slice(0, 3).map(part => part / 255)
-            .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
-            .reduce((sum, part, place) => sum + part * [0.2126, 0.7152, 0.0722][place], 0);
-          const ground = node => { while (node && (rgb(getComputedStyle(node).backgroundColor)[3] ?? 1) === 0)
-            node = node.parentElement; return getComputedStyle(node ?? document.body).backgroundColor; };
-          return [...document.querySelectorAll('body *')].filter(one => one.innerText && one.checkVisibility()
-            && [...one.childNodes].some(child => child.nodeType === 3 && child.data.trim()))
-            .map(one => [light(getComputedStyle(one).color), light(ground(one)), one.className || one.tagName])
-            .map(([one, two, name]) => [(Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05), name]);
-        })()
-    """)
+    page.click('tr[data-host="epyc9754-01"] summary')
+    page.run(DRAWN)
+    assert min(letters(page).values()) >= 4.5
+    ratios = contrasts(page)
     assert len(ratios) > 50
     assert [name for ratio, name in ratios if ratio < 4.5] == []
     # The background must change, not only the preference.
@@ -121,7 +140,10 @@ def test_every_text_can_be_read(page: Page, dark: bool) -> None:
 
 
 def test_it_prints_all_and_no_controls(page: Page) -> None:
+    page.click('tr[data-host="epyc9754-01"] summary')
+    page.run(DRAWN)
     page.paper(True)
+    assert page.run("document.querySelector('.drawn svg').checkVisibility()") is True
     assert page.run("document.querySelector('form').checkVisibility()") is False
     assert set(page.run(SEEN)) == set(FLEET)
     pages = page.call("Page.printToPDF")["data"]

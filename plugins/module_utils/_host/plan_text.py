@@ -24,8 +24,7 @@ def render(plan: Plan, top: Topology) -> str:
     """Return the page, without a newline at its end."""
     lines = [
         f"{top.model or 'unknown CPU'}, family {top.family} model {top.model_number}, Linux {top.kernel}",
-        f"{_count(len(top.sockets), 'socket')}, {_count(len(top.nodes), 'node')}, {_count(len(top.cores), 'core')}, "
-        f"SMT {top.smt}, {_count(len(top.ccds), 'CCD')}, L3: {describe_l3(top.l3) or 'unknown'}",
+        parts(top),
     ]
     if top.ccd_source:
         lines.append(f"CCDs from: {top.ccd_source}")
@@ -36,12 +35,25 @@ def render(plan: Plan, top: Topology) -> str:
             lines.append(f"{role:<13} {_count(len(cpus), 'CPU'):>8}   {cpulist.render(cpus) or '-'}")
     if top.l3:
         lines += ["", *_map(plan, top)]
-    if plan.remarks or plan.cannot or top.missing:
-        lines.append("")
-    lines += [f"Note: {remark}" for remark in plan.remarks]
-    lines += [f"Cannot do '{layer}' here: {reason}" for layer, reason in plan.cannot.items()]
-    lines += [f"Missing: {item}" for item in top.missing if item not in plan.cannot.values()]
-    return "\n".join(lines)
+    below = notes(plan, top)
+    return "\n".join([*lines, *([""] if below else []), *below])
+
+
+def parts(top: Topology) -> str:
+    """Return in one line what a host is made of."""
+    return (
+        f"{_count(len(top.sockets), 'socket')}, {_count(len(top.nodes), 'node')}, {_count(len(top.cores), 'core')}, "
+        f"SMT {top.smt}, {_count(len(top.ccds), 'CCD')}, L3: {describe_l3(top.l3) or 'unknown'}"
+    )
+
+
+def notes(plan: Plan, top: Topology) -> list[str]:
+    """Return a line for each thing to know of a plan: remarks, layers that cannot be had, what could not be read."""
+    return [
+        *(f"Note: {remark}" for remark in plan.remarks),
+        *(f"Cannot do '{layer}' here: {reason}" for layer, reason in plan.cannot.items()),
+        *(f"Missing: {item}" for item in top.missing if item not in plan.cannot.values()),
+    ]
 
 
 def _count(number: int, noun: str) -> str:
@@ -66,12 +78,12 @@ def _map(plan: Plan, top: Topology) -> list[str]:
         node = "-" if domain.node is None else domain.node
         row = f"{node:>4} {domain.ccd:>4} {number:>4}  {cpulist.render(domain.present):<{width}}  "
         if full and show_ways:
-            row += f"{_ways(plan, domain, full):<{ways_width}}  "
+            row += f"{ways(plan, domain, full):<{ways_width}}  "
         rows.append(row + _who(plan, domain))
     return rows
 
 
-def _ways(plan: Plan, domain: L3Domain, full: int) -> str:
+def ways(plan: Plan, domain: L3Domain, full: int) -> str:
     """One letter per way: the group with CPUs in this domain that may fill it, else the default group."""
     here = [group for group in plan.groups if set(group.cpus) & set(domain.cpus)]
     letters = ""

@@ -10,7 +10,7 @@ from ..._errors import BadRequest
 from ..._kernel.hugepages import NODES, free_pages
 from ..._notation import cpulist
 from ..._notation.sizes import UNITS, about, pages_text, size_text
-from .names import staged_paths
+from .staging import staged_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

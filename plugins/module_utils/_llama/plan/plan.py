@@ -16,10 +16,11 @@ from ..._models.tensor_types import IK_TYPES
 from . import memory, seats
 from . import placement as placing
 from .draft import drafting
-from .names import key_path, staged_paths
+from .names import key_path
 from .need import need
 from .options import ENGINES, LOOPBACK
 from .service import Service
+from .staging import staged_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from ..._notation import cpulist
 from ..._notation.sizes import about
-from .names import staged_paths, unit_of
+from .names import unit_of
 from .pins import GOMP, STRICT
+from .staging import staged_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,9 +17,10 @@ from ..._notation import cpulist
 from ..._notation.gguf_parts import parts_of
 from ..._notation.systemd import command, quote
 from ..plan import settings
-from ..plan.names import key_path, staging_folder
+from ..plan.names import key_path
 from ..plan.options import LOOPBACK
 from ..plan.pins import GOMP, STRICT
+from ..plan.staging import staging_folder
 from . import timing, walls
 from .installed import HEAD, SECTION
 from .walls import HARDENING

@@ -63,3 +63,29 @@ def installed_units(root: str = "/") -> dict[str, str]:
             texts.setdefault(name[: -len("-rpc")] if drafts else name, "")
             texts.update({} if drafts else {name: text})
     return dict(sorted(texts.items()))
+
+
+def seats(root: str = "/") -> list[dict[str, str]]:
+    """Return where each instance on this host was placed, by name: CPUs and nodes in the kernel's list notation.
+
+    ``draft_cpus`` are those of a draft in a process of its own. A unit that carries no plan has nothing but its name.
+    """
+    rows = []
+    for name, text in installed_units(root).items():
+        plan = plan_of(text) or {}
+        draft = plan.get("rpc") or {}
+        rows.append(
+            {
+                "name": name,
+                "cpus": _placed(plan, "cpus"),
+                "nodes": _placed(plan, "nodes"),
+                "draft_cpus": _placed(draft, "cpus"),
+                "url": str(plan.get("url", "")),
+            }
+        )
+    return rows
+
+
+def _placed(plan: object, key: str) -> str:
+    expect = plan.get("expect") if isinstance(plan, dict) else None
+    return str(expect.get(key, "")) if isinstance(expect, dict) else ""

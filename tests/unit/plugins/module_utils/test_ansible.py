@@ -16,12 +16,14 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _ansible
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import paths
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine, engine_units
 from ansible_collections.sovereign.epyc.plugins.modules import (
+    epyc_drift,
     epyc_engine,
     epyc_plan,
     epyc_restore,
@@ -110,6 +112,20 @@ def test_a_reader_returns_facts(tree: hosts.Host, run: Run) -> None:
     assert found["ansible_facts"]["epyc"]["plan"]["cpus"]["draft"] == "1-3,5-7"
     assert found["ansible_facts"]["epyc"]["topology"]["sku"] == "9754"
     assert found["remarks"] == []
+    assert found["map"]["roles"]["draft"] == "1-3,5-7"
+    assert found["map"]["instances"] == []
+    assert found["text"].endswith("\n".join(found["map"]["notes"]))
+
+
+def test_a_host_with_drift_returns_its_map(tree: hosts.Host, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "Store", lambda read_only: Store(str(tree.root), read_only=read_only))
+    tree.put(paths.ENABLED, "")
+    run(sysfs_settings, **ASKED)
+    assert "map" not in run(epyc_drift, detail="findings"), "all is as configured"
+    tree.put(BALANCING, 1)
+    assert run(epyc_drift, detail="findings")["map"]["roles"]["draft"] == "1-3,5-7"
+    unfit = run(epyc_drift, detail="findings", intent={"draft": {"ccds": 99}})
+    assert (unfit["clean"], unfit["map"]) == (False, None)
 
 
 def test_what_a_reader_remarks_is_a_warning(tree: hosts.Host, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -122,7 +123,9 @@ def test_apply_show_and_restore(machine: Machine) -> None:
     assert machine.run("apply") == (0, "sysfs:numa_balancing: 1 -> 0\n1 settings changed, 0 requests failed\n", "")
     assert machine.balancing() == "0"
     assert machine.run("apply")[1] == "0 settings changed, 0 requests failed\n"
-    assert machine.run("show")[1].splitlines() == [
+    drawn, dummy, stored = machine.run("show")[1].partition("\n\nintent: ")
+    assert "  CCD  0  L3   0  hvvv  0-3" in drawn.splitlines()
+    assert f"intent: {stored}".splitlines() == [
         f"intent: {INTENT}",
         "request sysfs/numa: {'numa_balancing': False}",
         "original sysfs:numa_balancing: 1",
@@ -132,7 +135,25 @@ def test_apply_show_and_restore(machine: Machine) -> None:
     assert code == 0
     assert {"address": "sysfs:numa_balancing", "before": "0", "after": "1"} in json.loads(page)["changes"]
     assert machine.balancing() == "1"
-    assert machine.run("show")[1] == "intent: none\n"
+    assert machine.run("show")[1].endswith("\n\nintent: none\n")
+
+
+def test_the_map_has_colours_on_a_terminal_alone(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    plain = machine.run("show")[1]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert "\033[30;47mh\033[0m" in machine.run("show")[1]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert machine.run("show")[1] == plain and "\033" not in plain
+
+
+def test_what_is_stored_is_shown_where_nothing_can_be_drawn(machine: Machine) -> None:
+    machine.store.save("desired.json", {"intent": {"draft": {"ccds": 99}}, "requests": REQUESTS})
+    code, page, errors = machine.run("show")
+    assert (code, errors) == (0, "")
+    assert page.startswith("There is no map of this host: draft asks for 99 ccds")
+    assert "request sysfs/numa" in page
 
 
 def test_a_request_that_fails_does_not_keep_the_others_from_being_made(machine: Machine) -> None:

@@ -54,8 +54,8 @@ def answer(*faults: str) -> tuple[list[dict[str, Any]], dict[str, dict[str, int]
     return [one.to_dict() for one in findings(rows, boot)], coverage(rows, boot)
 
 
-def gathered(hosts: dict[str, tuple[str, ...]]) -> Gathering:
-    """A fleet of hosts with their faults; "unreachable" and "failed" are faults too."""
+def gathered(hosts: dict[str, tuple[str, ...]], host_map: dict[str, Any] | None = None) -> Gathering:
+    """A fleet of hosts with their faults, and the map of each; "unreachable" and "failed" are faults too."""
     gathering = Gathering()
     for name, faults in hosts.items():
         if UNREACHABLE in faults:
@@ -63,12 +63,17 @@ def gathered(hosts: dict[str, tuple[str, ...]]) -> Gathering:
         elif FAILED in faults:
             gathering.fail(name, FAILED, "Check the host", "/var/lib/sovereign-epyc/desired.json\n cannot be read")
         else:
-            gathering.add(name, *answer(*faults))
+            gathering.add(name, *answer(*faults), host_map)
     return gathering
 
 
-def report(hosts: dict[str, tuple[str, ...]], previous: Document | None = None, generated: str = NOW) -> Document:
-    return gathered(hosts).document(generated=generated, previous=previous, inventory=["inventories/x"])
+def report(
+    hosts: dict[str, tuple[str, ...]],
+    previous: Document | None = None,
+    generated: str = NOW,
+    host_map: dict[str, Any] | None = None,
+) -> Document:
+    return gathered(hosts, host_map).document(generated=generated, previous=previous, inventory=["inventories/x"])
 
 
 def stream(count: int) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -25,7 +25,8 @@ def test_a_look_for_all_layers_tells_what_each_of_them_would() -> None:
 
 def test_a_result_of_the_drift_module_is_taken_as_it_is() -> None:
     result: dict[str, Any] = {"findings": [{"what": "x"}], "coverage": {"msr": {"ok": 1}}}
-    assert _observe.of_drift(result) == (result["findings"], result["coverage"])
+    assert _observe.of_drift(result) == (result["findings"], result["coverage"], None)
+    assert _observe.of_drift({**result, "map": {}}) == (result["findings"], result["coverage"], {})
     assert _observe.of_drift({"msg": "/var/lib cannot be read"}) is None
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plain, _report, _report_words, _shape
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import plans
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import (
     BEFORE,
     NOW,
@@ -203,6 +204,22 @@ def test_an_answer_of_another_shape_is_refused_and_leaves_nothing(findings: Any,
         gathering.add("a", findings, coverage)
     assert where in str(caught.value)
     assert json.dumps(gathering.document(generated=NOW)) == before
+
+
+def test_equal_maps_are_kept_once_and_only_of_hosts_with_findings() -> None:
+    host_map = plans.result("9354")["map"]
+    hosts: dict[str, tuple[str, ...]] = {"c": ("mask",), "b": (), "a": ("msr",), "gone": ("unreachable",)}
+    document = report(hosts, host_map=host_map)
+    assert document["maps"] == [host_map]
+    assert [(row["name"], row.get("map")) for row in document["hosts"]] == [
+        ("a", 0), ("b", None), ("c", 0), ("gone", None)
+    ]  # fmt: skip
+    assert report({"b": ()}, host_map=host_map)["maps"] == []
+    gathering = gathered({"a": ("msr",)})
+    before = gathering.document(generated=NOW)
+    with pytest.raises(_shape.Malformed):
+        gathering.add("a", *answer("mask"), {**host_map, "model": 5})
+    assert gathering.document(generated=NOW) == before
 
 
 @pytest.mark.parametrize(

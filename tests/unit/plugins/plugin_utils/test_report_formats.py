@@ -24,6 +24,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
     _report_metrics,
     _report_text,
 )
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import plans
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import BEFORE, NOW, gathered, report
 
 ROOT = Path(__file__).parents[4]
@@ -123,7 +124,9 @@ def test_json_is_as_its_schema_says() -> None:
     schema = json.loads((ROOT / "docs/drift-report.schema.json").read_text())
     validator = jsonschema.Draft202012Validator(schema)
     first = report({**FLEET, "c": ("mask",), "a-1": ("pages",)}, generated=BEFORE)
-    for document in (first, report(FLEET, first), report({})):
+    drawn = report(FLEET, first, host_map=plans.result("two 7543")["map"])
+    assert len(drawn["maps"]) == 1 and [row.get("map") for row in drawn["hosts"] if row["findings"]].count(0) > 2
+    for document in (first, drawn, report({})):
         validator.validate(json.loads(json.dumps(document)))
         # What a schema cannot say.
         assert [layer["name"] for layer in document["layers"]] == [*KNOBS, "boot", "other"]
@@ -132,7 +135,7 @@ def test_json_is_as_its_schema_says() -> None:
     with pytest.raises(jsonschema.ValidationError):
         validator.validate({**first, "layers": [{"name": "", "title": "no name"}]})
     with pytest.raises(jsonschema.ValidationError):
-        validator.validate({**first, "version": 2})
+        validator.validate({**first, "version": 1})
     with pytest.raises(jsonschema.ValidationError):
         validator.validate({**first, "more": 1})
 

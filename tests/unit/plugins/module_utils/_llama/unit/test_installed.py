@@ -38,6 +38,25 @@ def test_instances_that_are_installed(tmp_path: Path) -> None:
     assert installed.installed_units(str(tmp_path)) == {"chat": text, "code": text, "lost": ""}
 
 
+def test_where_instances_were_placed(tmp_path: Path) -> None:
+    assert installed.seats(str(tmp_path)) == []
+    folder = tmp_path / UNIT_FOLDER.lstrip("/")
+    folder.mkdir(parents=True)
+    one = service(rpc=True)
+    one.expect = {"cpus": "0-3", "nodes": "0"}
+    for path, text in unit_texts.unit_files(one, []).items():
+        (tmp_path / path.lstrip("/")).write_text(text)
+    (folder / "llama-code.service").write_text(f"{installed.HEAD}\n[Unit]\n")
+    empty = dict.fromkeys(("cpus", "nodes", "draft_cpus", "url"), "")
+    assert installed.seats(str(tmp_path)) == [
+        {"name": "chat", "cpus": "0-3", "nodes": "0", "draft_cpus": "4", "url": "http://127.0.0.1:8080"},
+        {"name": "code", **empty},
+    ]
+    unit = folder / "llama-chat.service"
+    unit.write_text(unit.read_text().replace('"expect": {', '"expect": [], "x": {'))
+    assert installed.seats(str(tmp_path))[0] == {"name": "chat", **empty}, "somebody changed its plan"
+
+
 @given(
     name=st.sampled_from(["m.gguf", 'a "b".gguf', "100%.gguf", "%n $HOME.gguf", "\\", "'", "é", "\udcff"]), text=WORDS
 )

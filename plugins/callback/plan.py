@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: plan
+type: aggregate
+short_description: A page with the plans of a fleet as maps
+version_added: 0.1.0
+author: The sovereign.epyc authors (@sovereign-epyc)
+description:
+  - Draws what M(sovereign.epyc.epyc_plan) returned for each host, which is what C(sovereign.epyc.plan) runs. A map has
+    sockets, nodes, CCDs, L3 domains and CPUs, with who works where and which ways of L3 are whose. Hosts with equal
+    plans are drawn once.
+  - Writes one HTML file on the controller, also in check mode, and nothing on the hosts. It needs no network, and reads
+    without its script.
+  - Says nothing of a run with any other module of this collection, such as that of C(sovereign.epyc.site), which plans
+    too.
+  - Hosts without a plan are named first, with the reason. A result that this plugin cannot read is one.
+  - Texts of hosts are shown with escapes for what a page would obey, such as marks that turn the direction of writing.
+options:
+  html:
+    description: The file for the page, from the present folder. Nothing is written where it is empty.
+    type: str
+    default: .plan/plan.html
+    env: [{name: SOVEREIGN_EPYC_PLAN_HTML}]
+    ini: [{section: sovereign_epyc_plan, key: html}]
+notes:
+  - Enable it with C(callbacks_enabled=sovereign.epyc.plan,sovereign.epyc.drift). P(sovereign.epyc.drift#callback) comes
+    last, because it ends a run in check mode.
+seealso:
+  - module: sovereign.epyc.epyc_plan
+"""
+
+import os
+from datetime import datetime, timezone
+from typing import Any
+
+from ansible.plugins.callback import CallbackBase
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plan_html, _plan_report
+
+COLLECTION = "sovereign.epyc."
+MODULE = "sovereign.epyc.epyc_plan"
+
+
+class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no annotations
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "sovereign.epyc.plan"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self, display: Any = None, options: Any = None) -> None:
+        super().__init__(display=display, options=options)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.gathering = _plan_report.Gathering()
+        #: Whether a task of epyc_plan has begun, and one of another module of the collection.
+        self.plans = self.acts = False
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        self._begin()
+
+    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
+        action = str(task.action)
+        self.plans = self.plans or action == MODULE
+        self.acts = self.acts or (action.startswith(COLLECTION) and action != MODULE)
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        if str(result.task.action) == MODULE:
+            self.gathering.add(result.host.get_name(), result.result)
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        if str(result.task.action) == MODULE:
+            self._fail(result, _plan_report.FAILED, "It failed without a message.")
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        self._fail(result, _plan_report.UNREACHABLE, "It did not answer.")
+
+    def _fail(self, result: Any, state: str, message: str) -> None:
+        task = result.task.get_name().rpartition(" : ")[2]
+        self.gathering.fail(result.host.get_name(), state, task, str(result.result.get("msg") or message))
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        """Write the page, and say where it is."""
+        path = self.get_option("html")
+        if not path or not self.plans or self.acts:
+            return
+        try:
+            document = self.gathering.document(datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
+            os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+            textfile.replace(os.path.abspath(path), _plan_html.render(document))
+        except Exception as error:
+            # Ansible would name the plugin and no file. The plans themselves are in the output of the run.
+            self._display.error(f"The page of plans could not be written to {path}: {error}", wrap_text=False)
+            return
+        self._display.display(f"{_plan_html.summary(document)} They are drawn in {path}.")

@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A host under its plan as plain data, from which every map of it is drawn: in a page, and in a terminal.
+
+Equal hosts under equal plans give equal data, so what changes by itself, such as free memory, is not in it.
+"""
+
+from __future__ import annotations
+
+from .._notation import cpulist
+from .._notation.sizes import about
+from . import plan_text
+from .layout import L3Domain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .plan import Plan
+    from .topology import Topology
+
+OFFLINE = "offline"
+#: The letter of each role, so that a map is readable without its colours.
+LETTERS = {"housekeeping": "h", "draft": "d", "verify": "v", "idle": "i", OFFLINE: "x"}
+
+
+def of(plan: Plan, top: Topology, instances: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """Return the map. The module epyc_plan documents it; sizes are in bytes, lists of CPUs in the kernel's notation."""
+    roles = {role: getattr(plan, role) for role in plan_text.ROLES}
+    letter_of = {cpu: LETTERS[role] for role, cpus in roles.items() for cpu in cpus}
+    return {
+        "model": top.model or "unknown CPU",
+        "kernel": top.kernel,
+        "parts": plan_text.parts(top),
+        "roles": {name: cpulist.render(cpus) for name, cpus in {**roles, OFFLINE: top.offline}.items() if cpus},
+        "nodes": [
+            {
+                "id": node.id,
+                "memory": about(node.bytes) if node.bytes else "",
+                "hugepages": {f"{size}kB": total for size, (total, dummy) in sorted(node.hugepages.items())},
+            }
+            for node in top.nodes
+        ],
+        "domains": [_domain(domain, plan, top, letter_of) for domain in top.domains or _nodes(top)],
+        "instances": [dict(instance) for instance in instances],
+        "notes": plan_text.notes(plan, top),
+    }
+
+
+def _domain(domain: L3Domain, plan: Plan, top: Topology, letter_of: Mapping[int, str]) -> dict[str, Any]:
+    full = top.resctrl.cbm_mask if top.resctrl and plan.groups else None
+    cores = [list(core) for core in top.present_cores if core[0] in domain.present]
+    return {
+        "l3": domain.id,
+        "bytes": domain.bytes,
+        "socket": domain.socket,
+        "node": domain.node,
+        "ccd": domain.ccd if top.domains else None,
+        "cores": cores,
+        "roles": ["".join(letter_of.get(cpu, LETTERS[OFFLINE]) for cpu in core) for core in cores],
+        "ways": plan_text.ways(plan, domain, full) if full and domain.id is not None else "",
+    }
+
+
+def _nodes(top: Topology) -> list[L3Domain]:
+    """Return the nodes in place of the L3 domains, on a host that shows none."""
+    places = []
+    for node in top.nodes:
+        if node.cpus:
+            place = L3Domain(None, 0, node.cpus)
+            place.node = node.id
+            place.socket = next((number for number, cpus in top.sockets.items() if node.cpus[0] in cpus), None)
+            places.append(place)
+    return places

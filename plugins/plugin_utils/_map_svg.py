@@ -1,0 +1,215 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The map of a host as an inline SVG: sockets, nodes, CCDs and L3 domains as boxes in one another, a cell for each CPU.
+
+Each role has its letter beside its colour. What a page may mark has its place in ``data-at``: ``cpu:5``, ``l3:3`` or
+``node:0``. The colours are in _map_assets.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.map_data import LETTERS
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import UNITS, size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Map = dict[str, Any]
+
+#: All lengths are in pixels of a page that has room for the whole width.
+WIDTH = 1200
+CELL, GAP, PAD, HEAD, WAY = 20, 2, 7, 18, 14
+#: So many cores stand in a row, and a domain is never narrower than its words.
+CORES, NARROWEST = 8, 120
+#: About the width of a letter of the small words, for what has to be cut.
+LETTER = 6.0
+DEFAULT = "default"
+NAMES = {**{letter: role for role, letter in LETTERS.items()}, ".": DEFAULT}
+
+
+class Box:
+    """A piece of the map with its size; its parts have their places from its upper left corner."""
+
+    __slots__ = ("height", "parts", "width")
+
+    def __init__(self, width: float, height: float, parts: Sequence[str]) -> None:
+        self.width = width
+        self.height = height
+        self.parts = parts
+
+
+def render(data: Map) -> str:
+    """Return the SVG of a map that _shape.host_map has accepted."""
+    memory = {node["id"]: node for node in data["nodes"]}
+    sockets = []
+    for socket, on_socket in _by(data["domains"], "socket"):
+        inside = WIDTH - 2 * PAD
+        nodes = []
+        for node, in_node in _by(on_socket, "node"):
+            ccds = [
+                _box(_name("CCD", ccd), "ccd", "", [_domain(one) for one in on_ccd], inside - 4 * PAD)
+                for ccd, on_ccd in _by(in_node, "ccd")
+            ]
+            label = f"{_name('node', node)}{_memory(memory.get(node, {}))}"
+            nodes.append(_box(label, "node", f"node:{node}", ccds, inside - 2 * PAD))
+        sockets.append(_box(_name("socket", socket), "socket", "", nodes, inside))
+    whole = _flow(sockets, WIDTH)
+    label = escape(f"Map of {data['model']}, {data['parts']}")
+    return (
+        f'<svg class="map" viewBox="0 0 {whole.width:g} {whole.height:g}" width="{whole.width:g}" '
+        f'height="{whole.height:g}" role="img" aria-label="{label}">{"".join(whole.parts)}</svg>'
+    )
+
+
+def _by(domains: Sequence[Map], key: str) -> list[tuple[int | None, list[Map]]]:
+    """Return domains by what they are part of, in the order in which the parts come."""
+    parts: dict[int | None, list[Map]] = {}
+    for domain in domains:
+        parts.setdefault(domain[key], []).append(domain)
+    return list(parts.items())
+
+
+def _box(label: str, kind: str, place: str, children: Sequence[Box], limit: float) -> Box:
+    """Put boxes into one with a label above them."""
+    flow = _flow(children, limit)
+    width = max(flow.width, len(label) * LETTER) + 2 * PAD
+    height = flow.height + HEAD + PAD
+    at = f' data-at="{place}"' if place else ""
+    return Box(
+        width,
+        height,
+        [
+            f'<g class="{kind}"{at}><rect width="{width:g}" height="{height:g}" rx="4"/>',
+            f'<text x="{PAD}" y="13">{escape(label)}</text>',
+            f'<g transform="translate({PAD} {HEAD})">',
+            *flow.parts,
+            "</g></g>",
+        ],
+    )
+
+
+def _flow(boxes: Sequence[Box], limit: float) -> Box:
+    """Put boxes beside one another, in rows of equal length where one is too short for all of them.
+
+    A box may be wider than the limit; then it has a row of its own.
+    """
+    parts: list[str] = []
+    x = y = width = height = 0.0
+    fits = max(int((limit + PAD) // (max((box.width for box in boxes), default=1) + PAD)), 1)
+    rows = -(-len(boxes) // fits)
+    for number, box in enumerate(boxes):
+        if number and number % -(-len(boxes) // rows) == 0:
+            x, y, height = 0, y + height + PAD, 0
+        parts += [f'<g transform="translate({x:g} {y:g})">', *box.parts, "</g>"]
+        height = max(height, box.height)
+        width = max(width, x + box.width)
+        x += box.width + PAD
+    return Box(width, y + height, parts)
+
+
+def _domain(domain: Map) -> Box:
+    """The box of an L3 domain: a column for each core, a cell in it for each of its CPUs, and the ways below them."""
+    cores: list[list[int]] = domain["cores"]
+    columns = min(len(cores), CORES) or 1
+    width = max(columns * (CELL + GAP) - GAP + 2 * PAD, NARROWEST)
+    step = (width - 2 * PAD + GAP) / columns
+    parts = []
+    y = float(HEAD)
+    for at in range(0, len(cores), CORES):
+        threads = max(len(core) for core in cores[at : at + CORES])
+        for thread in range(threads):
+            parts += _cells(domain, range(at, min(at + CORES, len(cores))), thread, y, step)
+            y += CELL + GAP
+        y += GAP
+    if domain["ways"]:
+        parts += _ways(domain, y, width - 2 * PAD)
+        y += WAY + GAP
+    title = f"{_where(domain)}: {_size(domain)}CPUs {_cpus(domain)}"
+    room = int((width - 2 * PAD - 7 * len(_l3(domain))) / LETTER) - 1
+    cpus = _cpus(domain)
+    cpus = cpus if len(cpus) <= room else f"{cpus[: max(room - 1, 0)]}\u2026"
+    height = y + PAD - GAP
+    place = "" if domain["l3"] is None else f' data-at="l3:{domain["l3"]}"'
+    head = [
+        f'<g class="l3"{place}><title>{escape(title)}</title>',
+        f'<rect width="{width:g}" height="{height:g}" rx="3"/><text x="{PAD}" y="13">{_l3(domain)}</text>',
+        f'<text class="cpus" x="{width - PAD:g}" y="13">{cpus}</text>',
+    ]
+    return Box(width, height, [*head, *parts, "</g>"])
+
+
+def _cells(domain: Map, numbers: range, thread: int, y: float, step: float) -> list[str]:
+    """One thread of each core of a row."""
+    parts, places, letters = [], [], ""
+    for column, number in enumerate(numbers):
+        core, roles = domain["cores"][number], domain["roles"][number]
+        if thread >= len(core):
+            continue
+        x = PAD + column * step
+        siblings = f" with {cpulist.render(set(core) - {core[thread]})}" if len(core) > 1 else ""
+        title = f"CPU {core[thread]}{siblings}: {NAMES[roles[thread]]}, {_l3(domain)}, {_name('node', domain['node'])}"
+        parts.append(
+            f'<rect class="{roles[thread]}" data-at="cpu:{core[thread]}" x="{x:g}" y="{y:g}" width="{step - GAP:g}" '
+            f'height="{CELL}"><title>{escape(title)}</title></rect>'
+        )
+        places.append(f"{x + (step - GAP) / 2:g}")
+        letters += roles[thread]
+    if letters:
+        parts.append(f'<text class="letters" x="{" ".join(places)}" y="{y + CELL - 6:g}">{letters}</text>')
+    return parts
+
+
+def _ways(domain: Map, y: float, width: float) -> list[str]:
+    """The ways of a domain as a bar, from the highest down; those of one owner together."""
+    way = domain["bytes"] // len(domain["ways"])
+    step = width / len(domain["ways"])
+    parts = []
+    x = float(PAD)
+    for letter, run in groupby(domain["ways"]):
+        count = len(list(run))
+        size = size_text(count * way)
+        title = f"{count} of {len(domain['ways'])} ways for {NAMES[letter]}, {size}"
+        kind = "rest" if letter == "." else letter
+        parts.append(
+            f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{count * step:g}" height="{WAY}">'
+            f"<title>{escape(title)}</title></rect>"
+        )
+        words = next((text for text in (f"{letter} {size}", letter) if len(text) * LETTER < count * step), "")
+        if words:
+            parts.append(f'<text class="way" x="{x + count * step / 2:g}" y="{y + WAY - 4:g}">{words}</text>')
+        x += count * step
+    return parts
+
+
+def _memory(node: Mapping[str, Any]) -> str:
+    pools = node.get("hugepages", {}).items()
+    pages = [f"{count} huge pages of {size_text(int(size[:-2]) * UNITS['KiB'])}" for size, count in pools if count]
+    return "".join(f" \u00b7 {text}" for text in [node.get("memory", ""), *pages] if text)
+
+
+def _name(kind: str, number: object) -> str:
+    return f"{kind} unknown" if number is None else f"{kind} {number}"
+
+
+def _l3(domain: Map) -> str:
+    return "no L3 known" if domain["l3"] is None else f"L3 {domain['l3']}"
+
+
+def _size(domain: Map) -> str:
+    return f"{size_text(domain['bytes'])}, " if domain["bytes"] else ""
+
+
+def _cpus(domain: Map) -> str:
+    return cpulist.render(cpu for core in domain["cores"] for cpu in core) or "none"
+
+
+def _where(domain: Map) -> str:
+    places = [_l3(domain), *(_name(kind, domain[kind.lower()]) for kind in ("CCD", "node", "socket"))]
+    return ", ".join(places)

@@ -1,0 +1,109 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plugin in real runs of plan.yml, on a host that is this machine and one that nobody answers for."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.callback import plan
+
+ROOT = Path(__file__).parents[4]
+LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
+
+Run = Callable[..., "tuple[str, str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run a playbook, and return the output and the page."""
+
+    def run(playbook: str, *arguments: str) -> tuple[str, str]:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            away = {"ansible_host": "127.0.0.1", "ansible_port": server.getsockname()[1]}
+        (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"one": LOCAL, "two": LOCAL, "gone": away}}}))
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "SOVEREIGN_"))},
+            "ANSIBLE_CALLBACKS_ENABLED": "sovereign.epyc.plan",
+            "SOVEREIGN_EPYC_PLAN_HTML": str(tmp_path / "pages/plan.html"),
+        }
+        program = str(Path(sys.executable).with_name("ansible-playbook"))
+        done = subprocess.run(
+            [program, "-i", str(tmp_path / "hosts.json"), playbook, *arguments],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return done.stdout, (tmp_path / "pages/plan.html").read_text(encoding="utf-8")
+
+    return run
+
+
+def test_plan_yml_draws_its_hosts_in_check_mode_too(run: Run, tmp_path: Path) -> None:
+    output, page = run("playbooks/plan.yml", "--check")
+    assert "3 hosts: 1 different plan, 1 without a plan." in page
+    assert "<h2>one, two (2 hosts)</h2>" in page and page.count("<svg ") == 1
+    assert "unreachable: gone</h3>" in page
+    assert f"3 hosts: 1 different plan, 1 without a plan. They are drawn in {tmp_path}/pages/plan.html." in output
+
+
+class Screen:
+    """What the plugin says."""
+
+    verbosity = 0
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def display(self, text: str) -> None:
+        self.said.append(text)
+
+    def error(self, text: str, wrap_text: bool = True) -> None:
+        self.said.append(f"error: {text}")
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, path: Path | str, *actions: str) -> str:
+    """Return what the plugin says at the end of a run with tasks of these modules."""
+    screen = Screen()
+    plugin = plan.CallbackModule(display=screen)
+    monkeypatch.setattr(plugin, "get_option", {"html": str(path)}.get)
+    for action in actions:
+        plugin.v2_playbook_on_task_start(SimpleNamespace(action=action), False)
+    plugin.v2_playbook_on_stats(None)
+    return "".join(screen.said)
+
+
+def test_it_draws_where_it_may_and_a_run_that_does_more_is_none_of_its(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "plan.html"
+    assert ended(monkeypatch, "", plan.MODULE) == ""
+    assert ended(monkeypatch, page, "ansible.builtin.debug") == ""
+    assert ended(monkeypatch, page, plan.MODULE, "sovereign.epyc.hugepages") == ""
+    assert not page.exists()
+    assert ended(monkeypatch, page, plan.MODULE, "ansible.builtin.debug") == (
+        f"0 hosts: 0 different plans. They are drawn in {page}."
+    )
+    assert "No host was asked, so nothing is known." in page.read_text()
+
+
+def test_a_page_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    said = ended(monkeypatch, tmp_path / "file/plan.html", plan.MODULE)
+    assert said.startswith(f"error: The page of plans could not be written to {tmp_path}/file/plan.html: ")

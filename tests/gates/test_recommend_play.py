@@ -61,7 +61,8 @@ def test_what_it_writes(controller: Controller, run: Callable[..., str]) -> None
     assert not controller.file.exists()
     controller.play(*asked, limit="all")
     written = controller.file.read_text()
-    assert controller.file.with_name("again.yml").read_text() == written
+    # How much memory is free, which a reason tells, changes from one run to the next.
+    assert values(controller.file.with_name("again.yml").read_text()) == values(written)
     (instance,) = yaml.safe_load(written)["llama_instances"]
     assert instance["model"] == str(controller.model)
     run("yamllint", "--strict", str(controller.file))
@@ -70,7 +71,11 @@ def test_what_it_writes(controller: Controller, run: Callable[..., str]) -> None
         controller.play(*asked)
     assert controller.file.read_text() == MINE
     controller.play(*asked, *controller.extra(overwrite="true"))
-    assert controller.file.read_text() == written
+    assert values(controller.file.read_text()) == values(written)
+
+
+def values(text: str) -> dict[str, object]:
+    return dict(yaml.safe_load(text))
 
 
 def test_what_it_refuses(controller: Controller) -> None:

@@ -126,7 +126,7 @@ def main() -> None:
     spec = dict(
         prompt=dict(type="str", required=True),
         instance=dict(type="str"),
-        tokens=dict(type="int", default=128),
+        tokens=dict(type="int", default=128, no_log=False),
         timeout=dict(type="int", default=120),
         guesses=dict(type="bool", default=False),
     )

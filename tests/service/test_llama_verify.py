@@ -119,6 +119,8 @@ def test_threads_that_may_go_elsewhere_are_wrong(host):
     assert "busy thread may run outside 1: " in items["placement/chat"]["sentence"]
     code, asked = ask(host)
     assert code == 2 and "busy thread may run outside 1: " in asked["complaints"][0]
+    # Nothing of its unit differs, so that no play would start it anew.
+    host.run("systemctl restart llama-chat")
 
 
 def test_an_answer_comes_with_its_proof(host):

@@ -119,7 +119,7 @@ def test_a_reader_returns_facts(tree: hosts.Host, run: Run) -> None:
 
 def test_a_host_with_drift_returns_its_map(tree: hosts.Host, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "Store", lambda read_only: Store(str(tree.root), read_only=read_only))
-    tree.put(paths.ENABLED, "")
+    tree.put(paths.ENABLED, "[Unit]")
     run(sysfs_settings, **ASKED)
     assert "map" not in run(epyc_drift, detail="findings"), "all is as configured"
     tree.put(BALANCING, 1)

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._host.test_plan_text import SMALL
+from tools import site
 
 ROOT = Path(__file__).parents[2]
 CHECK = (sys.executable, "-m", "tools.examples")
@@ -124,6 +125,15 @@ def test_the_layers_in_the_documents_are_those_of_the_playbook() -> None:
     assert re.findall(r"`(\w+)`", told) == layers
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE) == layers
+
+
+def test_what_make_site_says_in_the_readme_is_of_its_steps() -> None:
+    """The block is a record of a run (`make record`); it has to be made anew when a step comes or goes."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = readme.partition(site.RECORDED)[2].partition("```text\n")[2].partition("```\n")[0]
+    titles = list(site.steps("epyc9754"))
+    assert re.findall(r"^\[\d/\d\] (.*)$", block, re.MULTILINE) == titles
+    assert "tokens were guessed" in block and "of the mapped weights" in block
 
 
 def test_the_controller_needs_nothing(run: Callable[..., str]) -> None:

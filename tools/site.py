@@ -96,7 +96,8 @@ def record(page: Path, text: str) -> None:
     head, begin, rest = page.read_text(encoding="utf-8").partition(RECORDED)
     if not begin:
         raise SystemExit(f"{page} has no line {RECORDED!r}, so there is no place for what was said")
-    tail = rest.partition("\n```text\n")[2].partition("\n```\n")[2]
+    # The end of the block may follow its begin at once.
+    tail = rest.partition("```text\n")[2].partition("```\n")[2]
     page.write_text(f"{head}{begin}\n\n```text\n{text}\n```\n{tail}", encoding="utf-8")
 
 

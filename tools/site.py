@@ -63,7 +63,7 @@ def steps(sku: str) -> dict[str, list[str]]:
 def run(command: list[str], what: str) -> tuple[int, str]:
     """Run a command and pass on what it prints; say so when it is silent for long. Return its exit code and output."""
     output = b""
-    begun = last = time.monotonic()
+    begun = time.monotonic()
     running = subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -71,15 +71,14 @@ def run(command: list[str], what: str) -> tuple[int, str]:
     with selectors.DefaultSelector() as selector:
         selector.register(running.stdout, selectors.EVENT_READ)
         while True:
-            if selector.select(max(0.0, last + SILENCE - time.monotonic())):
-                text = os.read(running.stdout.fileno(), 1 << 16)
-                if not text:
-                    return running.wait(), output.decode(errors="replace")
-                output += text
-                os.write(sys.stdout.fileno(), text)
-            else:
+            if not selector.select(SILENCE):
                 print(f"... {what}: {time.monotonic() - begun:.0f} s", flush=True)
-            last = time.monotonic()
+                continue
+            text = os.read(running.stdout.fileno(), 1 << 16)
+            if not text:
+                return running.wait(), output.decode(errors="replace")
+            output += text
+            os.write(sys.stdout.fileno(), text)
 
 
 def summary(titles: list[str], asked: str) -> str:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 from .errors import GuestError
 from .llama import ensure_llama, ensure_model
@@ -23,16 +22,20 @@ def bring_llama(machine: Machine) -> None:
         size = source.stat().st_size
         if machine.run(f"stat -c %s {target}", check=False).stdout.strip() != str(size):
             print(f"bringing {source.name} ({size / 1e6:.0f} MB) to {machine.name}", flush=True)
-            put(machine, source, target, mode)
+            put(machine, target, source.read_bytes(), mode)
 
 
-def put(machine: Machine, source: Path, target: str, mode: int = 644) -> None:
-    """Copy a file into a guest. It is whole, or not there."""
+def put(machine: Machine, target: str, data: bytes, mode: int = 644) -> None:
+    """Write a file of a guest. It is whole, or not there; zeros at its end need not be sent."""
     part = f"{target}.part"
-    command = f"mkdir -p $(dirname {target}) && cat >{part} && chmod {mode} {part} && mv {part} {target}"
-    with source.open("rb") as stream:
-        done = subprocess.run(
-            [*machine.ssh_command(), command], cwd=machine.run_dir.path, stdin=stream, capture_output=True, check=False
-        )
+    write = f"mkdir -p $(dirname {target}) && cat >{part} && truncate -s {len(data)} {part}"
+    command = f"{write} && chmod {mode} {part} && mv {part} {target}"
+    done = subprocess.run(
+        [*machine.ssh_command(), command],
+        cwd=machine.run_dir.path,
+        input=data.rstrip(b"\0"),
+        capture_output=True,
+        check=False,
+    )
     if done.returncode:
         raise GuestError(f"{machine.name}: {target} could not be written: {done.stderr.decode().strip()}")

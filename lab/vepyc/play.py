@@ -69,8 +69,9 @@ def run_playbook(
     ``programs`` is the folder of another Ansible than that of this Python.
     """
     program = str(programs / "ansible-playbook") if programs else "ansible-playbook"
-    done = run(program, *_hosts(folder), str(playbook), *arguments, timeout=timeout, **_recorded(folder))
-    record = folder / "record.jsonl"
+    variables = _recorded(folder)
+    done = run(program, *_hosts(folder), str(playbook), *arguments, timeout=timeout, **variables)
+    record = Path(variables["RECORD_FILE"])
     lines = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
     return Play(done.returncode, done.stdout, lines)
 
@@ -81,7 +82,7 @@ def kill_playbook(folder: Path, playbook: Path | str, *arguments: str, after: in
     ``kill`` is called first and kills what runs on the hosts.
     """
     variables = _recorded(folder)
-    record = folder / "record.jsonl"
+    record = Path(variables["RECORD_FILE"])
     running = subprocess.Popen(
         ["ansible-playbook", *_hosts(folder), str(playbook), *arguments],
         cwd=_ROOT,

@@ -10,18 +10,18 @@ The two are proven on isolated CPUs too.
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
+from vepyc.bring import PROGRAMS, put
 from vepyc.llama import ensure_llama
 
 from .guests import guest_of
 from .states import after_site
 
-FOLDER, MODEL = "/opt/llama/bin", "/srv/model.gguf"
-BINARY = f"{FOLDER}/llama-server"
+MODEL = "/srv/model.gguf"
+BINARY = f"{PROGRAMS}/llama-server"
 INTENT = {"housekeeping": {"cores": 1, "per": "node"}}
 #: All CPUs but the housekeeping, which is the first one of each node.
 BUSY = {0: "1-7", 1: "9-15", 2: "17-23", 3: "25-31"}
@@ -82,8 +82,8 @@ def host(tmp_path_factory):
     with guest_of("epyc9354", "llama", tmp_path_factory.mktemp("llama"), prepared=state) as guest:
         guest.carry_modules()
         for name in ("llama-server", "ggml-rpc-server"):
-            put(guest, f"{FOLDER}/{name}", (programs / name).read_bytes(), mode=755)
-        put(guest, MODEL, model())
+            put(guest.machine, f"{PROGRAMS}/{name}", (programs / name).read_bytes(), mode=755)
+        put(guest.machine, MODEL, model())
         yield guest
 
 
@@ -93,16 +93,6 @@ def model():
         patch.setattr(blank, "TOKENS", [*blank.TOKENS, *(b"%d" % word for word in range(WORDS))])
         patch.setattr(blank, "KINDS", [*blank.KINDS, *[UNUSED] * WORDS])
         return blank.contents()
-
-
-def put(guest, path, data, mode=644):
-    """Write a file of the guest; the zeros at its end need not be sent."""
-    command = (
-        f"mkdir -p {path.rpartition('/')[0]} && cat >{path} && truncate -s {len(data)} {path} && chmod {mode} {path}"
-    )
-    subprocess.run(
-        [*guest.machine.ssh_command(), command], cwd=guest.machine.run_dir.path, input=data.rstrip(b"\0"), check=True
-    )
 
 
 def serve(guest, *instances):

@@ -7,10 +7,6 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,8 +16,8 @@ import pytest
 from ansible import context
 
 from ansible_collections.sovereign.epyc.plugins.callback import drift
+from ansible_collections.sovereign.epyc.tests.unit.fakes import plays
 
-ROOT = Path(__file__).parents[4]
 NOTHING = "- {name: Nothing, ansible.builtin.debug: {msg: nothing}}"
 FILE = "- {name: Write, ansible.builtin.copy: {content: x, dest: '{{ playbook_dir }}/new', mode: '0600'}}"
 SECRET = "- {name: Secret, no_log: true, ansible.builtin.fail: {msg: swordfish}}"
@@ -36,35 +32,14 @@ def run(tmp_path: Path) -> Run:
     def run(
         tasks: str, *arguments: str, hosts: tuple[str, ...] = ("one",), **options: str
     ) -> tuple[int, str, dict[str, Any]]:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            nobody = server.getsockname()[1]
-        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
-        away = {"ansible_host": "127.0.0.1", "ansible_port": nobody}
-        members = {name: away if name.startswith("away") else local for name in hosts}
-        (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": members}}))
         playbook = tmp_path / "play.yml"
         body = "\n".join(f"    {line}" for line in tasks.splitlines())
         playbook.write_text(f"- hosts: all\n  gather_facts: false\n  tasks:\n{body}\n")
         report = tmp_path / "report.json"
-        environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "SOVEREIGN_"))},
-            "ANSIBLE_STDOUT_CALLBACK": "sovereign.epyc.drift",
-            "SOVEREIGN_EPYC_DRIFT_JSON": str(report),
-            **options,
-        }
         target = "playbooks/drift.yml" if tasks == "drift" else str(playbook)
-        command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(tmp_path / "hosts.json"), target]
-        done = subprocess.run(
-            [*command, *arguments],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        variables = {"ANSIBLE_STDOUT_CALLBACK": "sovereign.epyc.drift", "SOVEREIGN_EPYC_DRIFT_JSON": str(report)}
+        away = [name for name in hosts if name.startswith("away")]
+        done = plays.run(tmp_path, hosts, away, target, *arguments, **{**variables, **options})
         return done.returncode, done.stdout, json.loads(report.read_text()) if report.exists() else {}
 
     return run

@@ -6,11 +6,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,9 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.callback import plan
-
-ROOT = Path(__file__).parents[4]
-LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
+from ansible_collections.sovereign.epyc.tests.unit.fakes import plays
 
 Run = Callable[..., "tuple[str, str]"]
 
@@ -30,27 +23,17 @@ def run(tmp_path: Path) -> Run:
     """Run a playbook, and return the output and the page."""
 
     def run(playbook: str, *arguments: str) -> tuple[str, str]:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            away = {"ansible_host": "127.0.0.1", "ansible_port": server.getsockname()[1]}
-        (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"one": LOCAL, "two": LOCAL, "gone": away}}}))
-        environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "SOVEREIGN_"))},
-            "ANSIBLE_CALLBACKS_ENABLED": "sovereign.epyc.plan",
-            "SOVEREIGN_EPYC_PLAN_HTML": str(tmp_path / "pages/plan.html"),
-        }
-        program = str(Path(sys.executable).with_name("ansible-playbook"))
-        done = subprocess.run(
-            [program, "-i", str(tmp_path / "hosts.json"), playbook, *arguments],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-            check=False,
+        page = tmp_path / "pages/plan.html"
+        done = plays.run(
+            tmp_path,
+            ("one", "two", "gone"),
+            ("gone",),
+            playbook,
+            *arguments,
+            ANSIBLE_CALLBACKS_ENABLED="sovereign.epyc.plan",
+            SOVEREIGN_EPYC_PLAN_HTML=str(page),
         )
-        return done.stdout, (tmp_path / "pages/plan.html").read_text(encoding="utf-8")
+        return done.stdout, page.read_text(encoding="utf-8")
 
     return run
 

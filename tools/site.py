@@ -107,6 +107,9 @@ def main() -> int:
     parser.add_argument("--record", metavar="PAGE", type=Path)
     options = parser.parse_args()
     if options.ask is not None:
+        if subprocess.run(["lab/bin/vepyc", "status", options.sku], cwd=ROOT, stdout=subprocess.DEVNULL).returncode:
+            print(f"site: there is nobody to ask; start one: make site SKU={options.sku}")
+            return 1
         code, dummy = run(asking(options.sku, options.ask), "ask the service")
         print(EMULATED)
         return code

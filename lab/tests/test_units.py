@@ -12,12 +12,14 @@ import sys
 import threading
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from vepyc import SHAPES, Shape, VepycError, acpi, guest, image, kernel, patch, qemu, up
 from vepyc.figures import Bar, Figures
+from vepyc.paths import run_tool
 from vepyc.rundir import Config, RunDir
 from vepyc.sockets import await_server
 from vepyc.start import choose_port
@@ -241,8 +243,25 @@ def test_a_taken_port_names_the_option(monkeypatch: pytest.MonkeyPatch, tmp_path
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(VepycError, match=f"port {port} on 127.0.0.1 is taken; choose another one with --port"):
+        with pytest.raises(VepycError, match=f"port {port} on 127.0.0.1 is taken, .* choose another port with --port"):
             up("small", port=port)
+
+
+def test_nothing_is_begun_that_would_fill_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("vepyc.paths.shutil.disk_usage", lambda folder: SimpleNamespace(free=1 << 30))
+    has = "in .*, which has 1.0 GiB free; make room there, or name a folder on another disk"
+    with pytest.raises(VepycError, match=f"the trixie image needs 4 GiB {has}"):
+        up("small", name="full")
+    monkeypatch.setattr("vepyc.start.image_dir", lambda release: tmp_path)
+    with pytest.raises(VepycError, match=f"the first boot of a small needs 1.5 GiB {has}"):
+        up("small", name="full")
+    assert not RunDir.of("full").path.exists()
+
+
+def test_a_tool_that_fails_is_named_with_its_last_line(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with pytest.raises(VepycError, match=f"sh failed with exit code 3: No space left on device; see {log}"):
+        run_tool(["sh", "-c", "echo begun; echo No space left on device >&2; exit 3"], log)
 
 
 def test_a_run_directory_without_a_supervisor_is_stale() -> None:

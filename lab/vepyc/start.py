@@ -16,9 +16,9 @@ from pathlib import Path
 
 from .errors import VepycError
 from .guest import Release, get_release
-from .image import ensure_image
+from .image import ensure_image, image_dir
 from .machine import Machine
-from .paths import PACKAGE, locked
+from .paths import PACKAGE, directory, locked, need_room
 from .rundir import Config, RunDir
 from .shapes import Shape, get_shape
 from .snapshot import Preparation, prepared_dir, save_prepared, snapshot_dir, take_snapshot
@@ -100,6 +100,11 @@ def _prepare(asked: _Asked, preparation: Preparation, saved: Path) -> Machine:
 
 def _create(asked: _Asked, saved: Path | None) -> Machine:
     """Make the run directory of a machine and bring it up, from a saved state or from disk."""
+    # Before anything is begun. Not said where the image is made: that file is part of the recipe that names the image.
+    if not image_dir(asked.release).exists():
+        need_room(directory("images"), 4, f"the {asked.release.suite} image")
+    elif not saved:
+        need_room(directory("snapshots"), 1.5, f"the first boot of a {asked.shape.name}")
     run_dir, image = asked.run_dir, ensure_image(asked.release)
     with locked("ports"):
         config = Config(
@@ -147,7 +152,10 @@ def choose_port(shape: Shape, name: str, port: int | None) -> int:
         port = shape.port
     if port is not None:
         if not _is_free(port):
-            raise VepycError(f"port {port} on 127.0.0.1 is taken; choose another one with --port")
+            raise VepycError(
+                f"port {port} on 127.0.0.1 is taken, `ss -ltnp sport = :{port}` shows by whom; end that, or choose"
+                " another port with --port and name it in the inventory"
+            )
         return port
     # A machine has its port from the moment that its directory says so, which is before QEMU listens on it.
     promised = {run_dir.port() for run_dir in RunDir.all()}

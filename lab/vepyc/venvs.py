@@ -24,9 +24,12 @@ OTHERS = tuple(version for version in ("3.10", "3.11", "3.12", "3.13") if versio
 
 
 def search_path() -> str:
-    """A PATH in which `pythonX.Y` is an interpreter that works, not a pyenv shim that may refuse."""
+    """A PATH in which `pythonX.Y` is an interpreter that works, not a pyenv shim that may refuse.
+
+    The distribution's own comes before that of pyenv: a host has that one, and it runs the unit tests in half the time.
+    """
     pyenv = os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv"))
-    here = (str(Path(sys.executable).parent), str(Path(sys.base_prefix, "bin")))
+    here = (str(Path(sys.executable).parent), str(Path(sys.base_prefix, "bin")), "/usr/bin")
     return os.pathsep.join([*here, *sorted(glob.glob(f"{pyenv}/versions/3.*/bin")), os.environ["PATH"]])
 
 

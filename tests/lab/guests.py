@@ -36,6 +36,17 @@ cd /sys/fs/resctrl && find . -name schemata -o -name cpus_list -o -name mode -o 
     sort | xargs -r grep -H ''
 """
 
+# What has changed on the disk since a moment, by the ctime, which no program can set: a write that restores all else
+# shows too, and a file that is gone shows in its folder. Left out:
+CHANGED = r"""
+find / -xdev \( \
+    -path /root -o `# .ansible/tmp, the folder of Ansible's own connection` \
+    -path /tmp -o `# not on this disk; python3 tries here whether it can make files` \
+    -path /dev -o `# nor is this, where reading registers makes a folder for a moment` \
+    -path /run -o -path /var/tmp `# where a server is tried, a unit and its private folder are for a moment` \
+\) -prune -o -newerct @MOMENT -print
+"""
+
 
 class Guest:
     """A machine of the tests' own."""
@@ -71,6 +82,16 @@ class Guest:
         now = self.everything()
         pairs = {address: (before.get(address), now.get(address)) for address in before.keys() | now.keys()}
         return {address: (was, is_now) for address, (was, is_now) in pairs.items() if was != is_now}
+
+    def untouched(self) -> tuple[dict[str, str], str]:
+        """What a check must leave alone, for ``touched_since``: every setting, and each file of the disk."""
+        # Files get the time of the kernel's last tick, which may be milliseconds ago.
+        return self.everything(), self.run("date +%s.%N; sleep 0.1").strip()
+
+    def touched_since(self, before: tuple[dict[str, str], str]) -> set[str]:
+        """The settings that differ, and the files that were written, even if they hold what they did."""
+        settings, moment = before
+        return {*self.changed_since(settings), *self.run(CHANGED.replace("MOMENT", moment)).splitlines()}
 
     def state(self) -> str:
         """Every byte that the kernel shows about resctrl groups."""

@@ -8,11 +8,14 @@ Whatever asks the machines ``small`` and ``big`` is in this file, because a file
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 import struct
 import subprocess
 import time
 import uuid
+import zipfile
 from collections.abc import Iterator
 
 import pytest
@@ -251,6 +254,20 @@ with open("/root/.vepyc-given", "r+b") as file:
     start, length = marshal.loads(file.read(int.from_bytes(file.read(8), "big")))[sys.argv[1]]
     file.truncate(start + length - 1)
 """
+# In the way of Ansible: a program that brings an archive, and says which of its modules was imported by whom.
+BRINGS = """
+import base64, os, sys, tempfile
+def main(zip_data):
+    with tempfile.NamedTemporaryFile(suffix=".zip") as archive:
+        archive.write(base64.b64decode(zip_data))
+        archive.flush()
+        sys.path.insert(0, archive.name)
+        from ansible.module_utils import basic, more
+        print(basic.TEXT, basic.IMPORTED_BY == os.getpid(), more.TEXT, more.IMPORTED_BY == os.getpid())
+main(
+zip_data='ARCHIVE',
+)
+"""
 SSH = PACKAGE / "ssh.py"
 # What Ansible has its ssh run, with a module on the standard input.
 NEW_PYTHON = "/bin/sh -c /usr/bin/python3"
@@ -327,6 +344,30 @@ def test_modules_of_ansible_run_in_a_python_that_is_there(own_small: Machine) ->
     # What is not for a new Python is ssh's, and so are its errors.
     command = [str(SSH), *own_small.ssh_command()[1:], "exit 7"]
     assert subprocess.run(command, cwd=own_small.run_dir.path, check=False).returncode == 7
+
+
+def brings(machine: Machine, **texts: str) -> str:
+    """Run a program that brings these modules as if they were Ansible's, and return what it says of them."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for package in ("ansible/", "ansible/module_utils/"):
+            archive.writestr(f"{package}__init__.py", "")
+        for name, text in texts.items():
+            source = f"import os\nTEXT, IMPORTED_BY = {text!r}, os.getpid()\n"
+            archive.writestr(f"ansible/module_utils/{name}.py", source)
+    done = as_ansible(machine, BRINGS.replace("ARCHIVE", base64.b64encode(packed.getvalue()).decode()))
+    return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+
+
+def test_what_programs_bring_of_ansible_is_imported_once(own_small: Machine) -> None:
+    own_small.run("systemctl restart vepyc-python.service")
+    assert brings(own_small, basic="one", more="a") == "one False a True", (
+        "only what every module needs is imported before"
+    )
+    assert brings(own_small, basic="one", more="b") == "one False b True", "each finds the rest in its own archive"
+    assert brings(own_small, basic="two", more="b") == "two True b True", "another Ansible is another library"
+    assert "cannot import name 'more'" in brings(own_small, basic="one"), "nothing is there that was not brought"
+    assert as_ansible(own_small, "import sys; print('ansible' in sys.modules)").stdout == "False\n"
 
 
 def test_where_something_is_measured_all_is_as_on_any_host(own_small: Machine) -> None:

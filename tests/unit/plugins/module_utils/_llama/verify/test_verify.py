@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -15,40 +14,24 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import HEAD, SECTION
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import trial as trials
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify.ask import ask
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify.trial import Question, Trial
-from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import say, serving
-from ansible_collections.sovereign.epyc.tests.unit.fakes.services import NUMA_MAPS, Service
+from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import (
+    MAIN,
+    NOTHING,
+    RIGHT,
+    Instances,
+    instances,
+    plan,
+    trial,
+)
+from ansible_collections.sovereign.epyc.tests.unit.fakes.services import NUMA_MAPS
 
-MAIN, RPC = "llama-chat.service", "llama-chat-rpc.service"
-EXPECT = {"cpus": "0-5", "busy_cpus": "4-5", "nodes": "0-1", "interleaved": False, "spread": "core"}
-
-
-def trial(**seen: Any) -> Trial:
-    """A request that went well on a server that guesses, but for what is said otherwise."""
-    one = Trial()
-    seen = {"tokens": 64, "rate": 12.5, "whole": True, "drafts": 3, "drafted": 60, "accepted": 45, **seen}
-    for name, value in seen.items():
-        setattr(one, name, value)
-    return one
-
-
-def plan(**changes: Any) -> dict[str, Any]:
-    kinds = ["ngram-simple", "draft"]
-    url = "http://127.0.0.1:1"
-    one = {"name": "chat", "url": url, "key_file": None, "speculation": kinds, "expect": EXPECT, "rpc": None}
-    return {**one, "task": "completion", "files": {}, "mapped": [], "programs": {}, "keys": None, **changes}
-
+RPC = "llama-chat-rpc.service"
 
 # Speculation and speed
 
-NOTHING = {"drafts": 0, "drafted": 0, "accepted": 0}
 UNTOLD = {"drafts": None, "drafted": None, "accepted": None}
 
 
@@ -128,66 +111,14 @@ def test_the_worst_verdict_counts(verdicts: dict[str, str], verdict: str, senten
 # All of it
 
 
-class Instances:
-    """A host with units, whose systemd says what the test puts into ``states``, and a server that says its health."""
-
-    def __init__(self, root: Path) -> None:
-        self.service = Service(root)
-        self.states = {MAIN: "active"}
-        self.health: tuple[int, bytes] = (200, b'{"status":"ok"}')
-        self.url = ""
-        self.keys: list[object] = []
-        self.questions: list[Question] = []
-        self.task = ""
-        self.trial = trial()
-        self.service.thread(100, "0-3", 0)
-        self.service.thread(101, "4", 4)
-        self.service.thread(102, "5", 5)
-        self.runs(MAIN)
-
-    def runs(self, unit: str) -> None:
-        self.service.tree.put(f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs", "100")
-
-    def unit(self, name: str, text: str) -> None:
-        self.service.tree.put(f"{UNIT_FOLDER}/{name}", text)
-
-    def planned(self, name: str = MAIN, **changes: Any) -> None:
-        self.unit(name, f"{HEAD}\n{SECTION}{json.dumps(plan(url=self.url, **changes))}\n")
-
-    def show(self, names: list[str]) -> dict[str, dict[str, str]]:
-        return {name: {"ActiveState": self.states[name]} for name in names if name in self.states}
-
-    def run(self, url: str, key: object, clock: object, task: str, question: Question) -> Trial:
-        """Stand for the request: meanwhile two threads compute."""
-        self.keys.append((url, key))
-        self.questions.append(question)
-        self.task = task
-        self.service.sleep(2)
-        self.service.thread(101, "4", 4, worked=0.5)
-        self.service.thread(102, "5", 5, worked=0.4)
-        return self.trial
-
-    def check(self) -> tuple[dict[str, tuple[str, str]], dict[str, Any]]:
-        items, facts = verify.check(Host(self.service.tree.fs), self.service)
-        return {item.name: (item.verdict, item.sentence) for item in items}, facts
-
-
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Instances]:
-    instances = Instances(tmp_path)
-    monkeypatch.setattr(verify, "show", instances.show)
-    monkeypatch.setattr(trials, "run", instances.run)
-
-    with serving(lambda request: say(request, *instances.health)) as server:
-        instances.url = server.url
-        yield instances
+    with instances(tmp_path, monkeypatch) as host:
+        yield host
 
 
 def verdicts(items: dict[str, tuple[str, str]]) -> dict[str, str]:
     return {name: verdict for name, (verdict, sentence) in items.items()}
-
-
-RIGHT = {"service/chat": "ok", "speculation/chat": "ok", "placement/chat": "ok", "speed/chat": "ok"}
 
 
 def test_an_instance_as_it_shall_be(here: Instances) -> None:
@@ -372,82 +303,3 @@ def test_a_server_without_its_model_in_memory_is_not_the_planned_one(here: Insta
     assert items["service/chat"][1].startswith(
         f"{MAIN} answers, and has no model in memory: what runs there is not the server"
     )
-
-
-# A question of a person
-
-
-def asked(here: Instances, **changes: Any) -> Any:
-    options: dict[str, Any] = {"name": None, "prompt": "What is a node?", "tokens": 8, "limit": 5.0, **changes}
-    return ask(Host(here.service.tree.fs), clock=here.service, **options)
-
-
-def test_an_answer_comes_with_the_items_of_its_instance(here: Instances) -> None:
-    here.planned()
-    here.trial = trial(text="A node is memory.")
-    answer = asked(here)
-    assert (answer.unit, answer.text, answer.facts["accepted"]) == (MAIN, "A node is memory.", 45)
-    assert {item.name: item.verdict for item in answer.items} == RIGHT
-    (question,) = here.questions
-    # The stand-in knows no template.
-    assert question.body() == {**trials.REQUEST, "prompt": "What is a node?", "n_predict": 8, "ignore_eos": False}
-    assert question.limit == 5.0
-    assert answer.items[-1].sentence == "12.5 tokens per second, with 64."
-
-
-def test_the_question_is_put_into_the_template_of_the_model(here: Instances) -> None:
-    here.planned()
-    here.health = (200, b'{"status":"ok","prompt":"<user>What?<model>"}')
-    asked(here)
-    assert here.questions[0].text == "<user>What?<model>"
-
-
-@pytest.mark.parametrize(
-    ("seen", "guesses", "verdict", "words"),
-    [
-        ({}, True, "ok", "45 of them right"),
-        ({"accepted": 0}, True, "wrong", "it guessed 60 tokens, none of them right"),
-        ({**NOTHING, "speculative": True}, True, "wrong", "it guessed nothing, and something was to be"),
-        ({**NOTHING, "speculative": True}, False, "ok", "found nothing in this text that is said twice"),
-        ({**NOTHING, "speculative": False}, True, "wrong", "does not speculate"),
-        ({**NOTHING, "tokens": 0, "reason": "busy."}, True, "unknown", "Not known: busy."),
-    ],
-)
-def test_what_an_answer_shows_of_speculation(
-    here: Instances, seen: dict[str, Any], guesses: bool, verdict: str, words: str
-) -> None:
-    here.planned()
-    here.trial = trial(**seen)
-    (item,) = [one for one in asked(here, guesses=guesses).items if one.name == "speculation/chat"]
-    assert item.verdict == verdict and words in item.sentence
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"prompt": " "}, "prompt is empty"),
-        ({"tokens": 0}, "both have to be above zero"),
-        ({"limit": 0}, "both have to be above zero"),
-        ({"name": "other"}, "There is no instance other on this host, which has chat."),
-    ],
-)
-def test_a_question_that_cannot_be_asked(here: Instances, changes: dict[str, Any], words: str) -> None:
-    here.planned()
-    with pytest.raises(BadRequest, match=words):
-        asked(here, **changes)
-    assert here.questions == []
-
-
-def test_which_instance_is_asked(here: Instances) -> None:
-    with pytest.raises(BadRequest, match="Say which instance to ask: this host has none"):
-        asked(here)
-    here.planned()
-    here.planned("llama-code.service")
-    with pytest.raises(BadRequest, match="this host has chat, code"):
-        asked(here)
-    here.planned(task="embedding")
-    with pytest.raises(BadRequest, match="chat is for the task embedding, and makes no text"):
-        asked(here, name="chat")
-    here.unit(MAIN, f"{HEAD}\n{SECTION}{{\n")
-    with pytest.raises(BadRequest, match="carries no plan"):
-        asked(here, name="chat")

@@ -17,7 +17,7 @@ import socket
 
 import pytest
 
-from vepyc.play import run
+from vepyc.play import quick, run
 
 from .guests import guest_of
 
@@ -79,6 +79,7 @@ class Fleet:
         drift = ("ansible-playbook", "-i", str(self.folder / "hosts.json"), "playbooks/drift.yml", *BOTH)
         done = run(
             *(command or drift),
+            **quick(),
             ANSIBLE_STDOUT_CALLBACK="sovereign.epyc.drift",
             SOVEREIGN_EPYC_DRIFT_JSON=str(self.folder / "report.json"),
             SOVEREIGN_EPYC_DRIFT_HTML=str(self.folder / "report.html"),

@@ -1,0 +1,65 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Keeps the archives that Ansible makes of modules, for later runs with the same modules, in ARCHIVES_FOLDER.
+
+Ansible parses a module and all that it imports to know what to send, which is two fifths of what a play costs the
+controller, and keeps the archive for one run. Tests have a thousand runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible import constants
+from ansible.plugins.callback import CallbackBase
+from ansible.release import __version__ as ansible_version
+
+PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
+#: How long archives are kept of modules that no run has any more, in seconds.
+DAY = 24 * 60 * 60
+
+
+def made_of() -> str:
+    """A digest of all that decides what is in an archive."""
+    total = hashlib.sha256(ansible_version.encode())
+    for folder in ("modules", "module_utils"):
+        for path in sorted((PLUGINS / folder).rglob("*.py")):
+            total.update(f"\0{path.relative_to(PLUGINS)}\0".encode() + path.read_bytes())
+    return total.hexdigest()[:16]
+
+
+class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no annotations
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "archives"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept = Path(os.environ["ARCHIVES_FOLDER"], made_of())
+        self._kept.mkdir(parents=True, exist_ok=True)
+        os.utime(self._kept)
+        # Where Ansible looks before it makes one.
+        self._own = Path(constants.DEFAULT_LOCAL_TMP, "ansiballz_cache")
+        self._own.mkdir(exist_ok=True)
+        for archive in self._kept.glob("[!.]*"):
+            shutil.copyfile(archive, self._own / archive.name)
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        """At the end of a run: one that is killed may have written half of an archive."""
+        for archive in self._own.iterdir():
+            kept = self._kept / archive.name
+            if not kept.exists() and not archive.name.endswith(".lock"):
+                part = kept.with_name(f".{archive.name}.{os.getpid()}")
+                shutil.copyfile(archive, part)
+                part.rename(kept)
+        for other in self._kept.parent.iterdir():
+            if other.stat().st_mtime < time.time() - DAY:
+                shutil.rmtree(other, ignore_errors=True)

@@ -20,8 +20,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from .debian import bootstrap
 from .errors import GuestError, VepycError
-from .paths import digest, directory, locked, run_tool, ssh_key
+from .paths import digest, directory, locked, ssh_key
 
 _SUITE = "trixie"
 _PACKAGES = (
@@ -162,11 +163,7 @@ def _build_root(target: Path, files: dict[str, str]) -> None:
     print(f"installing {_SUITE} for containers (once, 1 to 3 minutes; log: {log})", flush=True)
     work = target.with_name(target.name + ".building")
     shutil.rmtree(work, ignore_errors=True)
-    command = ["debootstrap", "--variant=minbase", f"--cache-dir={directory('packages', _SUITE)}"]
-    command += [f"--include={','.join(_PACKAGES)}", _SUITE, str(work)]
-    if mirror := os.environ.get("VEPYC_MIRROR"):
-        command.append(mirror)
-    run_tool(command, log)
+    bootstrap(_SUITE, _PACKAGES, work, log)
     for unit in _MASKED_UNITS:
         mask = work / "etc/systemd/system" / unit
         mask.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 from . import guest, kernel
+from .debian import bootstrap
 from .errors import VepycError
 from .guest import Release
 from .paths import PACKAGE, digest, directory, locked, run_tool, ssh_key
@@ -60,7 +61,7 @@ def _build(release: Release, target: Path) -> None:
     print(f"building the {release.suite} image (once, 2 to 4 minutes; log: {log})", flush=True)
     try:
         root = work / "root"
-        _bootstrap(release, root, log)
+        bootstrap(release.suite, guest.PACKAGES, root, log)
         _configure(release, root, log)
         boot = root / "boot"
         (vmlinuz,) = boot.glob("vmlinuz-*")
@@ -74,16 +75,6 @@ def _build(release: Release, target: Path) -> None:
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         raise
-
-
-def _bootstrap(release: Release, root: Path, log: Path) -> None:
-    """Install Debian into a directory. Downloaded packages are kept for the next build."""
-    packages = directory("packages", release.suite)
-    command = ["debootstrap", "--variant=minbase", f"--cache-dir={packages}"]
-    command += [f"--include={','.join(guest.PACKAGES)}", release.suite, str(root)]
-    if mirror := os.environ.get("VEPYC_MIRROR"):
-        command.append(mirror)
-    run_tool(command, log)
 
 
 def _configure(release: Release, root: Path, log: Path) -> None:

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -262,6 +265,36 @@ def test_a_tool_that_fails_is_named_with_its_last_line(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with pytest.raises(VepycError, match=f"sh failed with exit code 3: No space left on device; see {log}"):
         run_tool(["sh", "-c", "echo begun; echo No space left on device >&2; exit 3"], log)
+
+
+def test_what_a_killed_build_has_begun_ends_with_it(tmp_path: Path) -> None:
+    """With a debootstrap that mounts something in the new root, and then stays."""
+    root, begun, tool = tmp_path / "root", tmp_path / "begun", tmp_path / "debootstrap"
+    root.mkdir()
+    tool.write_text(f"#!/bin/sh\nmount -t tmpfs none {root} && touch {begun} && sleep 600\n")
+    tool.chmod(0o755)
+    build = (
+        f"from pathlib import Path; import vepyc.debian as d; d.bootstrap('a', ['b'], Path({str(root)!r}), Path('log'))"
+    )
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(LAB)}
+    building = subprocess.Popen([sys.executable, "-c", build], cwd=tmp_path, env=environment)
+    within(30, begun.exists)
+    assert running(tool) and not root.is_mount(), "the mount is none of ours"
+    building.kill()
+    building.wait()
+    within(30, lambda: not running(tool))
+    root.rmdir()
+
+
+def running(program: Path) -> bool:
+    return subprocess.run(["pgrep", "-f", f"^/bin/sh {program}"], stdout=subprocess.DEVNULL).returncode == 0
+
+
+def within(seconds: float, done: Callable[[], bool]) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_a_run_directory_without_a_supervisor_is_stale() -> None:

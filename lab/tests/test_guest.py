@@ -17,6 +17,7 @@ import time
 import uuid
 import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -254,20 +255,26 @@ with open("/root/.vepyc-given", "r+b") as file:
     start, length = marshal.loads(file.read(int.from_bytes(file.read(8), "big")))[sys.argv[1]]
     file.truncate(start + length - 1)
 """
-# In the way of Ansible: a program that brings an archive, and says which of its modules was imported by whom.
+# In the way of Ansible: a program that brings an archive, and says which of its modules it finds, and imported itself.
 BRINGS = """
-import base64, os, sys, tempfile
+import base64, importlib, os, sys, tempfile
 def main(zip_data):
     with tempfile.NamedTemporaryFile(suffix=".zip") as archive:
         archive.write(base64.b64decode(zip_data))
         archive.flush()
         sys.path.insert(0, archive.name)
-        from ansible.module_utils import basic, more
-        print(basic.TEXT, basic.IMPORTED_BY == os.getpid(), more.TEXT, more.IMPORTED_BY == os.getpid())
+        for name in NAMES:
+            try:
+                module = importlib.import_module(name)
+                print(module.TEXT, "itself" if module.IMPORTED_BY == os.getpid() else "before", end=";")
+            except ImportError:
+                print("none", end=";")
 main(
 zip_data='ARCHIVE',
 )
 """
+BASIC, MORE = "ansible.module_utils.basic", "ansible.module_utils.more"
+OURS, OTHER = (f"ansible_collections.a.b.plugins.module_utils.{name}" for name in ("ours", "other"))
 SSH = PACKAGE / "ssh.py"
 # What Ansible has its ssh run, with a module on the standard input.
 NEW_PYTHON = "/bin/sh -c /usr/bin/python3"
@@ -338,7 +345,9 @@ def test_modules_of_ansible_run_in_a_python_that_is_there(own_small: Machine) ->
     # It is neither the same process nor one that an earlier module has changed.
     assert as_ansible(own_small, "import os, sys; sys.changed = print(os.getpid())").stdout.strip().isdigit()
     assert as_ansible(own_small, "import sys; print(hasattr(sys, 'changed'))").stdout == "False\n"
-    assert "ZeroDivisionError" in as_ansible(own_small, "1 / 0").stderr
+    for program, error in (("1 / 0", "ZeroDivisionError"), ("open('/none')", "FileNotFoundError")):
+        failed = as_ansible(own_small, program)
+        assert failed.returncode == 1 and failed.stderr.splitlines()[-1].startswith(error)
     cut = as_ansible(own_small, "import os; os.kill(os.getppid(), 9)")
     assert (cut.returncode, cut.stderr) == (255, "The connection to the guest ended before the module did.\n")
     # What is not for a new Python is ssh's, and so are its errors.
@@ -347,26 +356,32 @@ def test_modules_of_ansible_run_in_a_python_that_is_there(own_small: Machine) ->
 
 
 def brings(machine: Machine, **texts: str) -> str:
-    """Run a program that brings these modules as if they were Ansible's, and return what it says of them."""
+    """Run a program whose archive has these modules, and return what it says of all that there may be."""
+    names = {"basic": BASIC, "more": MORE, "ours": OURS, "other": OTHER}
+    files = {f"{names[name].replace('.', '/')}.py": text for name, text in texts.items()}
+    packages = {f"{parent}/__init__.py" for file in files for parent in Path(file).parents if parent.name}
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for package in ("ansible/", "ansible/module_utils/"):
-            archive.writestr(f"{package}__init__.py", "")
-        for name, text in texts.items():
-            source = f"import os\nTEXT, IMPORTED_BY = {text!r}, os.getpid()\n"
-            archive.writestr(f"ansible/module_utils/{name}.py", source)
-    done = as_ansible(machine, BRINGS.replace("ARCHIVE", base64.b64encode(packed.getvalue()).decode()))
-    return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+        for package in packages:
+            archive.writestr(package, "")
+        for file, text in files.items():
+            archive.writestr(file, f"import os\nTEXT, IMPORTED_BY = {text!r}, os.getpid()\n")
+    program = BRINGS.replace("ARCHIVE", base64.b64encode(packed.getvalue()).decode())
+    return as_ansible(machine, program.replace("NAMES", repr([BASIC, MORE, OURS, OTHER]))).stdout
 
 
-def test_what_programs_bring_of_ansible_is_imported_once(own_small: Machine) -> None:
+def test_what_programs_bring_is_imported_once(own_small: Machine) -> None:
+    """Of Ansible what every module needs, of a collection all that modules share; each program has what it brings."""
     own_small.run("systemctl restart vepyc-python.service")
-    assert brings(own_small, basic="one", more="a") == "one False a True", (
-        "only what every module needs is imported before"
-    )
-    assert brings(own_small, basic="one", more="b") == "one False b True", "each finds the rest in its own archive"
-    assert brings(own_small, basic="two", more="b") == "two True b True", "another Ansible is another library"
-    assert "cannot import name 'more'" in brings(own_small, basic="one"), "nothing is there that was not brought"
+    for texts, said in (
+        ({"basic": "1", "more": "a", "ours": "x"}, "1 before;a itself;x before;none;"),
+        ({"basic": "1", "more": "b", "other": "y"}, "1 before;b itself;none;y before;"),
+        ({"basic": "1", "ours": "x", "other": "y"}, "1 before;none;x before;y before;"),
+        # What differs is not used, nor is anything that may have been imported together with it.
+        ({"basic": "1", "ours": "z", "other": "y"}, "1 itself;none;z itself;y itself;"),
+        ({"basic": "2", "ours": "x"}, "2 itself;none;x itself;none;"),
+    ):
+        assert brings(own_small, **texts) == said
     assert as_ansible(own_small, "import sys; print('ansible' in sys.modules)").stdout == "False\n"
 
 

@@ -6,7 +6,7 @@
 On an emulated processor it takes seconds to start Python and to import what every module needs; here both happen once.
 Requests and answers are lines of JSON, on the standard input and output, or with --socket on each connection to the
 socket that is the standard input. There the programs are what Ansible sends to a Python that it starts (ssh.py), and
-what such a program brings of Ansible's own modules is imported once for all that bring the same.
+what modules import of such a program's archive is imported once for all that bring the same.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import json
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from types import ModuleType
@@ -29,9 +30,9 @@ argparse base64 ctypes dataclasses datetime decimal encodings.idna gettext glob 
 random runpy selectors shlex syslog tempfile textwrap urllib.parse zipfile
 """
 
-# What the modules of Ansible import of Ansible itself, with all that these import: four fifths of their time here.
+# What every module imports of Ansible itself, with all that these import: four fifths of its time here.
 _OF_ANSIBLE = ("ansible.module_utils.basic", "ansible.module_utils._internal._ansiballz._loader")
-_ARCHIVE = "/run/vepyc-ansible.zip"
+_UTILITIES = "/plugins/module_utils/"
 _PATIENCE = 60.0
 
 
@@ -53,54 +54,79 @@ def _serve(listener: socket.socket) -> None:
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG) != (0, 0):
                 pass
-        connection.settimeout(_PATIENCE)
-        with suppress(OSError), connection, connection.makefile("r") as requests, connection.makefile("w") as answers:
-            print(json.dumps("ready"), file=answers, flush=True)
-            line = requests.readline()
-            if not line:
-                continue
-            request = json.loads(line)
+        request = _request(connection)
+        if request:
             library.learn(request)
             if os.fork() == 0:
                 listener.close()
                 os.setsid()
                 library.keep(request)
-                _answer_one(request, answers)
+                with connection.makefile("w") as answers:
+                    _answer_one(request, answers)
                 return
+        connection.close()
+
+
+def _request(connection: socket.socket) -> dict[str, Any] | None:
+    """What somebody asks for who has connected; nothing, if it was only to see that this is here."""
+    connection.settimeout(_PATIENCE)
+    with suppress(OSError), connection.makefile("rw") as stream:
+        print(json.dumps("ready"), file=stream, flush=True)
+        line = stream.readline()
+        connection.settimeout(None)
+        return dict(json.loads(line)) if line else None
+    return None
 
 
 class _Library:
-    """Ansible's own modules, as the first program brought them."""
+    """Modules that programs brought, Ansible's own and those of collections, imported once."""
 
     def __init__(self) -> None:
-        self._files: dict[str, int] = {}  # what is imported, as an archive names it, with its checksum there
+        self._files: dict[str, int] = {}  # of what is imported, as archives name it, with its checksum there
+        self._tried: set[str] = set()  # an older Ansible lacks a name
 
     def learn(self, request: dict[str, Any]) -> None:
-        """Import what a program brings, unless another one did."""
-        if self._files or not request["files"]:
+        """Import what a program brings and no program before it did."""
+        brought = request["files"]
+        utilities = [_name(file) for file in brought if file.startswith("ansible_collections/") and _UTILITIES in file]
+        new = [name for name in (*_OF_ANSIBLE, *utilities) if name not in self._tried]
+        if not brought or not new or self._differs(brought):
             return
-        with open(_ARCHIVE, "wb") as archive:
+        with tempfile.NamedTemporaryFile(suffix=".zip", dir="/run") as archive:
             archive.write(base64.b64decode(request["program"][slice(*request["archive"])]))
-        sys.path.insert(0, _ARCHIVE)
-        for name in _OF_ANSIBLE:
-            with suppress(ImportError):  # an older Ansible has other names
-                importlib.import_module(name)
-        sys.path.remove(_ARCHIVE)
-        files = [str(module.__file__).removeprefix(f"{_ARCHIVE}/") for module in self._imported().values()]
-        self._files = {file: request["files"][file] for file in files}
+            archive.flush()
+            sys.path.insert(0, archive.name)
+            self._look_in_archives()
+            for name in new:
+                with suppress(ImportError):
+                    importlib.import_module(name)
+                self._tried.add(name)
+            sys.path.remove(archive.name)
+        names = {_name(file): file for file in brought}
+        self._files.update({names[name]: brought[names[name]] for name in _imported() if name in names})
         gc.freeze()
 
     def keep(self, request: dict[str, Any]) -> None:
         """Make this process one whose program finds all that it brings, and nothing else."""
-        same = all(request["files"].get(file) == checksum for file, checksum in self._files.items())
-        for name, module in self._imported().items():
-            if not same:
+        brought = request["files"]
+        differs = self._differs(brought)
+        needed = set() if differs else {_name(file) for file in brought}
+        for name in _imported():
+            if name not in needed:
                 del sys.modules[name]
-            elif hasattr(module, "__path__"):
-                module.__path__ = _Path(name)  # type: ignore[assignment]
+                parent, _, attribute = name.rpartition(".")
+                if parent in sys.modules:
+                    vars(sys.modules[parent]).pop(attribute, None)
+        self._look_in_archives()
 
-    def _imported(self) -> dict[str, ModuleType]:
-        return {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "ansible"}
+    def _differs(self, brought: dict[str, int]) -> bool:
+        """Whether a module of the same name is another one. Those that import it hold it too, so then none is kept."""
+        return any(brought.get(file, checksum) != checksum for file, checksum in self._files.items())
+
+    def _look_in_archives(self) -> None:
+        for name, module in _imported().items():
+            if hasattr(module, "__path__"):
+                module.__path__ = _Path(name)  # type: ignore[assignment]
 
 
 class _Path:
@@ -111,6 +137,16 @@ class _Path:
 
     def __iter__(self) -> Iterator[str]:
         return (f"{place}/{self._folder}" for place in sys.path if place.endswith(".zip"))
+
+
+def _imported() -> dict[str, ModuleType]:
+    packages = ("ansible", "ansible_collections")
+    return {name: module for name, module in sys.modules.items() if name.partition(".")[0] in packages}
+
+
+def _name(file: str) -> str:
+    """The name of a module, by its file in an archive."""
+    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def _answer(requests: TextIO, answers: TextIO) -> None:

@@ -62,7 +62,7 @@ def _connect(path: str) -> socket.socket | None:
 
 
 def _brought(program: str) -> dict[str, object]:
-    """Where in a program its archive is, and what that has of Ansible's own modules, each with its checksum."""
+    """Where in a program its archive is, and which files that has, each with its checksum."""
     # Most calls of ssh are for something else, and these would be half of their time.
     import zipfile
 
@@ -70,7 +70,7 @@ def _brought(program: str) -> dict[str, object]:
     files = {}
     if found:
         with zipfile.ZipFile(io.BytesIO(base64.b64decode(found[1]))) as archive:
-            files = {one.filename: one.CRC for one in archive.infolist() if one.filename.startswith("ansible/")}
+            files = {one.filename: one.CRC for one in archive.infolist()}
     return {"archive": found.span(1) if found else (0, 0), "files": files}
 
 

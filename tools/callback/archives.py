@@ -50,7 +50,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         self._own = Path(constants.DEFAULT_LOCAL_TMP, "ansiballz_cache")
         self._own.mkdir(exist_ok=True)
         for archive in self._kept.glob("[!.]*"):
-            shutil.copyfile(archive, self._own / archive.name)
+            (self._own / archive.name).symlink_to(archive)
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         """At the end of a run: one that is killed may have written half of an archive."""

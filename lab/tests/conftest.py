@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,14 @@ def machine_of(shape: str, name: str, kernel: str = "6.12", prepared: Preparatio
         yield machine
     finally:
         machine.down()
+
+
+def wait_while(left: Callable[[], object], seconds: float = 30) -> None:
+    """Wait until nothing is left, or fail with what still is."""
+    deadline = time.monotonic() + seconds
+    while still := left():
+        assert time.monotonic() < deadline, f"still there: {still}"
+        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")

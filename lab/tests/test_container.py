@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,8 @@ import pytest
 
 from vepyc import GuestError, VepycError
 from vepyc.container import Container, container
+
+from .conftest import wait_while
 
 
 @pytest.fixture(scope="module")
@@ -116,10 +117,7 @@ def test_it_ends_with_the_process_that_started_it() -> None:
     assert processes_of("test-orphan")
     owner.kill()
     owner.wait()
-    deadline = time.monotonic() + 10
-    while processes_of("test-orphan") and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert processes_of("test-orphan") == []
+    wait_while(lambda: processes_of("test-orphan"), seconds=10)
     with container("test-orphan") as box:
         box.run("true")
 

@@ -11,7 +11,6 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from vepyc.image import image_dir
 from vepyc.rundir import RunDir
 from vepyc.snapshot import prepared_dir
 
-from .conftest import check_l3_domains, check_schemata, hwcr, machine_of, msrs
+from .conftest import check_l3_domains, check_schemata, hwcr, machine_of, msrs, wait_while
 
 
 def processes(machine: Machine) -> list[int]:
@@ -41,10 +40,7 @@ def gone(pid: int) -> bool:
 
 
 def wait_until_gone(pids: list[int]) -> None:
-    deadline = time.monotonic() + 30
-    while not all(map(gone, pids)):
-        assert time.monotonic() < deadline, f"still there: {[pid for pid in pids if not gone(pid)]}"
-        time.sleep(0.1)
+    wait_while(lambda: [pid for pid in pids if not gone(pid)])
 
 
 # Power

@@ -11,8 +11,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +24,8 @@ from vepyc.paths import run_tool
 from vepyc.rundir import Config, RunDir
 from vepyc.sockets import await_server
 from vepyc.start import choose_port
+
+from .conftest import wait_while
 
 KEEP = 0xFFFFFFFF
 LAB = Path(__file__).resolve().parent.parent
@@ -278,23 +278,16 @@ def test_what_a_killed_build_has_begun_ends_with_it(tmp_path: Path) -> None:
     )
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(LAB)}
     building = subprocess.Popen([sys.executable, "-c", build], cwd=tmp_path, env=environment)
-    within(30, begun.exists)
+    wait_while(lambda: not begun.exists())
     assert running(tool) and not root.is_mount(), "the mount is none of ours"
     building.kill()
     building.wait()
-    within(30, lambda: not running(tool))
+    wait_while(lambda: running(tool))
     root.rmdir()
 
 
 def running(program: Path) -> bool:
     return subprocess.run(["pgrep", "-f", f"^/bin/sh {program}"], stdout=subprocess.DEVNULL).returncode == 0
-
-
-def within(seconds: float, done: Callable[[], bool]) -> None:
-    end = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_a_run_directory_without_a_supervisor_is_stale() -> None:

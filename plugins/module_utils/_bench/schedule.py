@@ -124,11 +124,11 @@ def row(seed: int, number: int, unit: str, nth: int, names: Iterable[str], phase
     }
 
 
-def names(arms: Iterable[Mapping[str, Any]], unit: str, wanted: Iterable[str]) -> list[str]:
+def members(arms: Iterable[Mapping[str, Any]], unit: str, wanted: Iterable[str]) -> list[str]:
     """Return the arms of a round of a class: the anchor, its twin, stock where it belongs, and the ``wanted`` knobs."""
     still = set(wanted)
-    members = [arm for arm in arms if arm["class"] in (unit, None) and arm["name"] != KEPT]
-    return [arm["name"] for arm in members if arm["without"] is None or arm["without"] in still]
+    there = [arm for arm in arms if arm["class"] in (unit, None) and arm["name"] != KEPT]
+    return [arm["name"] for arm in there if arm["without"] is None or arm["without"] in still]
 
 
 def page(rows: Iterable[Mapping[str, Any]]) -> str:

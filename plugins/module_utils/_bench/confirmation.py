@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Confirmation:
-    """The race: ``together`` compares what is kept with stock, ``parts`` the same by metric, ``others`` the other pairs.
+    """The race: ``together`` compares what is kept with stock, ``parts`` the same by metric, ``others`` the rest.
 
     All is None or empty before the first fresh round. The three pairs share the probability of a false claim.
     """

@@ -43,8 +43,8 @@ def faults(document: Mapping[str, Any], those: Sequence[Round], twins: Mapping[s
     for unit, twin in twins.items():
         if twin.word in (PAYS, HURTS):
             told.append(
-                f"The tuned state differs from itself, {twin.text()}, among {unit} settings: something changes with the "
-                "order or the name of an arm. Find it, and measure again."
+                f"The tuned state differs from itself, {twin.text()}, among {unit} settings: something changes with "
+                "the order or the name of an arm. Find it, and measure again."
             )
     for unit in schedule.UNITS:
         for phase in (schedule.ABLATION, schedule.CONFIRMATION):
@@ -63,8 +63,8 @@ def faults(document: Mapping[str, Any], those: Sequence[Round], twins: Mapping[s
 def _neighbours(those: Sequence[Round]) -> tuple[list[tuple[float, float]], int]:
     """Return values of each arm in rounds that follow on one another, and how many of them are free to vary.
 
-    A value is the log ratio to the anchor, less the mean of its arm and then that of its round: what all arms of a round
-    share is the anchor's own noise, and would count once for each of them.
+    A value is the log ratio to the anchor, less the mean of its arm and then that of its round: what all arms of a
+    round share is the anchor's own noise, and would count once for each of them.
     """
     good = [one for one in those if not one.void and schedule.TUNED in one.levels]
     anchor = [one.levels[schedule.TUNED][rounds.ONE_STREAM] for one in good]

@@ -6,7 +6,7 @@
 
 One metric decides on a setting: the geometric mean over the kinds of prompts of the tokens per second that are decoded
 with one stream. Prefill, several streams and each kind by itself are guards: a proven loss there forbids "pays". The
-probability of a false claim is shared out among the settings, so it holds for the run.
+probability of a false claim is shared out among all arms that are compared with the anchor, so it holds for the run.
 
 Speculation makes tokens per second depend on the text. Where arms that speculate gave other texts, time per step
 decides instead, and tokens per step may not contradict it.
@@ -63,7 +63,11 @@ class Judgement:
         arms = {arm["name"]: arm for arm in plan["arms"]}
         knobs = [arm for arm in plan["arms"] if arm["without"] is not None]
         rules = {
-            unit: Rule(plan["alpha"] / max(len(knobs), 1), math.log1p(plan["zone"]), rule.least)
+            unit: Rule(
+                plan["alpha"] / (len(knobs) + len((schedule.AGAIN, schedule.STOCK))),
+                math.log1p(plan["zone"]),
+                rule.least,
+            )
             for unit, rule in schedule.UNITS.items()
         }
         ablation = {

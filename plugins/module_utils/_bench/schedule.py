@@ -59,8 +59,8 @@ UNITS = {
     RESTART: Unit("start", 3, 0, 4),
     REBOOT: Unit("boot", 3, 0, 5, mirrored=True),
 }
-#: No knob gets more rounds than this.
-MOST = 40
+#: No knob gets more rounds than this that count, or than that with the void ones.
+MOST, TRIES = 40, 80
 #: So many fresh rounds make a confirmation.
 CONFIRMING = 10
 

@@ -112,7 +112,8 @@ def _verdict(arm: Mapping[str, Any], those: Sequence[Round], rule: Rule) -> Verd
         return one
     one.primary = compare(those, name, rounds.ONE_STREAM, rule)
     least = 1 if unit != schedule.REBOOT else rule.least
-    one.open = one.primary.count < schedule.MOST
+    tried = sum(name in r.planned for r in those)
+    one.open = one.primary.count < schedule.MOST and tried < schedule.TRIES
     if one.primary.count < least:
         one.word = UNTESTED
         one.reason = f"{one.primary.count} of {least} {schedule.UNITS[unit].name}{'' if least == 1 else 's'} count"
@@ -129,8 +130,8 @@ def _verdict(arm: Mapping[str, Any], those: Sequence[Round], rule: Rule) -> Verd
     lost = [guard for guard in one.guards if guard.word == HURTS]
     if one.word == PAYS and lost:
         one.word, one.reason = UNDECIDED, f"better over all kinds, but {key_text(lost[0])} loses: {lost[0].text()}"
-    elif one.word == UNDECIDED and not one.reason and one.primary.count >= schedule.MOST:
-        one.reason = f"{schedule.MOST} rounds did not decide"
+    elif one.word == UNDECIDED and not one.reason and not one.open:
+        one.reason = f"{one.primary.count} rounds that count, of {tried}, did not decide"
     return one
 
 

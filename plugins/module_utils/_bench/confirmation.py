@@ -46,9 +46,7 @@ class Confirmation:
             return
         self.together = compare(fresh, schedule.STOCK, rounds.ONE_STREAM, rule, self.winner)
         self.confirmed = self.together.found is not None
-        wanted = (rounds.DECODE, rounds.PREFILL)
-        keys = [key for key in rounds.keys(fresh) if key[0] in wanted and key != rounds.ONE_STREAM]
-        self.parts = [compare(fresh, schedule.STOCK, key, rule, self.winner) for key in keys]
+        self.parts = [compare(fresh, schedule.STOCK, key, rule, self.winner) for key in rounds.guards(fresh)]
         if self.winner == schedule.KEPT:
             one_stream = rounds.ONE_STREAM
             self.others = {

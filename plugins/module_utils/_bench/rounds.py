@@ -172,6 +172,11 @@ def differences(rounds: Iterable[Round], arm: str, key: Key, anchor: str = sched
     return values
 
 
-def keys(rounds: Iterable[Round]) -> list[Key]:
-    """Return the metrics of good rounds, sorted."""
-    return sorted({key for one in rounds if not one.void for levels in one.levels.values() for key in levels})
+def guards(rounds: Iterable[Round], decode: str = DECODE) -> list[Key]:
+    """Return what a gain must not cost in good rounds, sorted: prefill, several streams, and each kind with one.
+
+    ``decode`` is the metric that decides.
+    """
+    there = {key for one in rounds if not one.void for levels in one.levels.values() for key in levels}
+    wanted = {(PREFILL, "", 1), *(key for key in there if key[0] == decode and (key[1] == "") != (key[2] == 1))}
+    return sorted(there & wanted)

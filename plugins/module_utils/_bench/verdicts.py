@@ -124,8 +124,7 @@ def _verdict(arm: Mapping[str, Any], those: Sequence[Round], rule: Rule) -> Verd
     else:
         one.word = one.primary.word
         one.open = one.open and one.word == UNDECIDED
-    wanted = (rounds.STEPS, rounds.PREFILL) if other else (rounds.DECODE, rounds.PREFILL)
-    keys = [key for key in rounds.keys(those) if key[0] in wanted and key != one.primary.key]
+    keys = rounds.guards(those, rounds.STEPS if other else rounds.DECODE)
     one.guards = [compare(those, name, key, rule) for key in keys]
     lost = [guard for guard in one.guards if guard.word == HURTS]
     if one.word == PAYS and lost:

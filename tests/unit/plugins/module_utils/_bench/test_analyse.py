@@ -39,7 +39,10 @@ def test_the_report(run: Bench, tmp_path: Path) -> None:
     words = {name: line[23:33].strip() for name, line in rows.items()}
     assert words == {"threads": "pays", "governor": "nothing", "boost": "hurts", "isolation": "not tested"}
     assert "  round 3: steal took 2.0% of the CPU time, above 0.5%" in lines
-    assert any(line.startswith("  threads: decode with 4 streams 1.30+, decode of code 1.30+") for line in lines)
+    assert any(
+        line.startswith("  threads: decode with 4 streams 1.30+, decode of code 1.30+, decode of prose")
+        for line in lines
+    )
     assert any(line.startswith("isolation: not tested, it needs a reboot") for line in lines)
     assert any(line.startswith("  kept over tuned      1.06") for line in lines)
 

@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 import copy
+import math
 import random
 from collections import Counter
 
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.interval import interval
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import Bench
 
@@ -61,6 +63,18 @@ def test_the_luck_of_a_start_is_no_effect() -> None:
     """Each start is 2 percent off, and all requests to it are alike: as samples of their own they would prove that."""
     runs = [Bench(seed, {"idle": 0.0}, schedule.RESTART, start_noise=0.02, requests=3) for seed in SEEDS]
     assert sum(bool(run.ablate(24).claims()) for run in runs) <= 1
+    assert sum(by_request(run) for run in runs) >= 5
+
+
+def by_request(run: Bench) -> bool:
+    """Return whether something is claimed after some round where each request is a value."""
+    times = {
+        arm: [math.log(sample["predicted_ms"]) for sample in run.data["samples"] if sample["arm"] == arm]
+        for arm in (schedule.TUNED, "without idle")
+    }
+    values = [one - other for one, other in zip(*times.values())]
+    looks = [interval(values[:count], 0.05) for count in range(6, len(values) + 1, 3)]
+    return any(found is not None and (found.low > 0 or found.high < 0) for found in looks)
 
 
 def test_what_is_there_is_found_with_its_sign() -> None:

@@ -44,6 +44,14 @@ class Comparison:
         self.found: Interval | None = interval(values, rule.alpha) if self.count >= rule.least else None
         self.word = _word(self.found, rule.zone)
 
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data; ratios have six decimals, which are the same on every machine."""
+        ratios = self.found.ratios() if self.found else (None, None, None)
+        ratio, low, high = (None if one is None else round(one, 6) for one in ratios)
+        metric, kind, streams = self.key
+        place = {"metric": metric, "kind": kind, "streams": streams, "rounds": self.count}
+        return {**place, "ratio": ratio, "low": low, "high": high}
+
     def text(self) -> str:
         """Return the ratio with its interval, as in ``1.34 (1.31 to 1.37)``."""
         return ratio_text(self.found)

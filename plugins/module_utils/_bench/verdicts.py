@@ -94,8 +94,16 @@ class Judgement:
                 one.word, one.reason, one.open = UNDECIDED, "the run is void", False
         self.confirmation = Confirmation(document, self.rounds)
 
+    def rows(self) -> list[dict[str, Any]]:
+        """Return plain data for programs: a row for each setting, then one for each of its guards, ratios or None."""
+        return [
+            {"knob": one.knob, "verdict": word, **(comparison.to_dict() if comparison else {})}
+            for one in self.verdicts
+            for word, comparison in ((one.word, one.primary), *((guard.word, guard) for guard in one.guards))
+        ]
+
     def open(self, unit: str) -> list[str]:
-        """Return the settings of a class that need another round; a run goes on until there are none."""
+        """Return the settings of a class that need another round: a run goes on until none does, or it is void."""
         return [one.knob for one in self.verdicts if one.open and one.unit == unit]
 
     def claims(self) -> list[str]:

@@ -233,6 +233,19 @@ def test_the_more_settings_the_more_it_takes() -> None:
     assert one.found.mean == other.found.mean and one.found.high < other.found.high
 
 
+def test_the_rows_for_programs() -> None:
+    bench = measured(10)
+    bench.data["plan"]["untested"]["isolation"] = "it needs a reboot"
+    first, prose, prefill, last = Judgement(bench.data).rows()
+    assert first["ratio"] == pytest.approx(1.05, abs=0.02) and first["low"] < first["ratio"] < first["high"]
+    place = {"knob": "boost", "verdict": "pays", "metric": "decode", "streams": 1, "rounds": 10}
+    ratios = {name: first[name] for name in ("ratio", "low", "high")}
+    assert (first, prose) == ({**place, **ratios, "kind": ""}, {**place, **ratios, "kind": "prose"})
+    assert (prefill["metric"], last) == ("prefill", {"knob": "isolation", "verdict": "not tested"})
+    (early, *dummy) = Judgement(measured(4).data).rows()
+    assert (early["verdict"], early["ratio"], early["rounds"]) == ("undecided", None, 4)
+
+
 def test_only_fresh_rounds_confirm() -> None:
     bench = measured(12)
     assert Judgement(bench.data).confirmation.together is None

@@ -62,12 +62,9 @@ class Judgement:
         plan = document["plan"]
         arms = {arm["name"]: arm for arm in plan["arms"]}
         knobs = [arm for arm in plan["arms"] if arm["without"] is not None]
+        compared = sum(name not in (schedule.TUNED, schedule.KEPT) for name in arms)
         rules = {
-            unit: Rule(
-                plan["alpha"] / (len(knobs) + len((schedule.AGAIN, schedule.STOCK))),
-                math.log1p(plan["zone"]),
-                rule.least,
-            )
+            unit: Rule(plan["alpha"] / compared, math.log1p(plan["zone"]), rule.least)
             for unit, rule in schedule.UNITS.items()
         }
         ablation = {

@@ -1,0 +1,137 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The report of a run for a terminal of 100 columns: document in, text out, the same bytes on any machine."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+
+from . import document as documents
+from . import schedule
+from .comparison import HURTS, PAYS, ratio_text
+from .forest import Axis
+from .verdicts import RACED, Judgement, key_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any, Optional
+
+    from .comparison import Comparison
+
+    #: A name, the word of its verdict, and the comparison behind it.
+    Row = tuple[str, str, Optional[Comparison]]
+
+WIDTH = 100
+NAMES = 22
+#: What stands behind a ratio of which the interval proves a gain or a loss.
+MARKS = {PAYS: "+", HURTS: "-"}
+
+
+def analyse(path: str) -> str:
+    """Return the report of the run in a file; raises BadRequest where it is none."""
+    return report(documents.load(path))
+
+
+def report(document: Mapping[str, Any]) -> str:
+    """Return the report of a document, with a newline at its end."""
+    return "\n".join(line.rstrip() for line in _lines(document, Judgement(document))) + "\n"
+
+
+def headline(judgement: Judgement) -> str:
+    """Return the first line in words. Only a sound run with a whole confirmation says what settings do together."""
+    if judgement.faults:
+        return "This run is void and proves nothing."
+    race = judgement.confirmation
+    if race.together is None or not race.confirmed or race.together.found is None:
+        count = race.together.count if race.together else 0
+        return f"Not confirmed: {count} of {schedule.CONFIRMING} fresh rounds of what is kept against stock."
+    good = sum(one.word == PAYS for one in judgement.verdicts)
+    raced = sum(one.word in RACED for one in judgement.verdicts)
+    found = race.together.found
+    proof = ", a loss" if found.high < 0 else ", no proven gain" if found.low <= 0 else ""
+    verb = "pays" if good == 1 else "pay"
+    return f"On this host {good} of {raced} settings {verb}; together {ratio_text(found)}{proof}"
+
+
+def _lines(document: Mapping[str, Any], judgement: Judgement) -> Iterator[str]:
+    yield headline(judgement)
+    for sentence in judgement.faults:
+        yield from _wrapped(sentence)
+    void = [one for one in judgement.rounds if one.void]
+    yield ""
+    known = document["fingerprint"]
+    yield from _wrapped(f"Run {document['id']} of {document['started']}, seed {document['seed']}")
+    yield from _wrapped(f"{known['sku'] or 'unknown processor'}, Linux {known['kernel'] or 'unknown'}")
+    yield f"{len(judgement.rounds)} rounds, {len(void)} of them void; {len(document['samples'])} samples"
+    yield ""
+    yield from _forest(document, judgement)
+    yield from _reasons(judgement)
+    yield from _guards(judgement)
+    yield from _confirmation(judgement)
+    if void:
+        yield ""
+        yield "Void rounds, dropped whole:"
+        for one in void:
+            yield from _wrapped(f"round {one.number}: {one.void}", "  ")
+
+
+def _forest(document: Mapping[str, Any], judgement: Judgement) -> Iterator[str]:
+    """A row for each setting, the best first, then stock and the twin of each class."""
+    rows: list[Row] = [(one.knob, one.word, one.primary) for one in judgement.verdicts]
+    rows.sort(key=lambda row: (-row[2].found.mean if row[2] and row[2].found else math.inf, row[0]))
+    rows.append(("tuned over stock", "", judgement.stock))
+    rows += [(f"tuned, {unit}", "itself", twin) for unit, twin in judgement.twins.items()]
+    found = [row[2].found for row in rows if row[2] and row[2].found]
+    axis = Axis(found, math.log1p(document["plan"]["zone"]))
+    yield f"{'setting':<{NAMES}} {'verdict':<10} {'with over without':<24} {'n':>2}  {axis.scale()}"
+    for name, word, one in rows:
+        ratio = one.text() if one else "-"
+        count = one.count if one else 0
+        yield f"{_cut(name)} {word:<10} {ratio:<24} {count:>2}  {axis.line(one.found if one else None)}"
+    yield f"n: rounds, starts or boots; [o]: interval and estimate; : is below {document['plan']['zone']:.1%}"
+
+
+def _reasons(judgement: Judgement) -> Iterator[str]:
+    told = [one for one in judgement.verdicts if one.reason]
+    if told:
+        yield ""
+    for one in told:
+        yield from _wrapped(f"{one.knob}: {one.word}, {one.reason}")
+
+
+def _guards(judgement: Judgement) -> Iterator[str]:
+    shown = [one for one in judgement.verdicts if any(guard.found for guard in one.guards)]
+    if shown:
+        yield ""
+        yield "By metric, + and - where the interval proves it:"
+    for one in shown:
+        yield from _wrapped(f"{one.knob}: {', '.join(_marked(guard) for guard in one.guards if guard.found)}", "  ")
+
+
+def _confirmation(judgement: Judgement) -> Iterator[str]:
+    race = judgement.confirmation
+    if race.together is None:
+        return
+    yield ""
+    yield f"Confirmation, {race.together.count} fresh rounds:"
+    for name, one in {f"{race.winner} over stock": race.together, **race.others}.items():
+        yield f"  {name:<20} {one.text()}"
+    yield from _wrapped(", ".join(_marked(part) for part in race.parts if part.found), "  ")
+
+
+def _marked(one: Comparison) -> str:
+    """Return a metric with its ratio, and whether the interval proves it."""
+    ratio = math.exp(one.found.mean) if one.found else 1.0
+    return f"{key_text(one)} {ratio:.2f}{MARKS.get(one.word, '')}"
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
+
+
+def _cut(name: str) -> str:
+    return f"{name:<{NAMES}}" if len(name) <= NAMES else f"{name[: NAMES - 3]}..."

@@ -24,16 +24,17 @@ from .._llama.verify.trial import Question
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any, Optional
+    from typing import Any
 
     from .prompts import Prompt
 
     #: A record of the run document.
     Sample = dict[str, Any]
-    Witness = Optional[Mapping[str, Any]]
 
 #: Seconds that one answer may take.
 LIMIT = 600.0
+#: What says where in a run a sample belongs.
+WHERE = ("round", "arm", "start")
 #: What the server must tell of each answer.
 TOLD = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms")
 
@@ -79,6 +80,16 @@ class Answer:
     def predicted(self) -> int:
         """The generated tokens."""
         return round(self.timings["predicted_n"])
+
+    @property
+    def drafted(self) -> int:
+        """The tokens that were guessed, 0 where the server does not speculate."""
+        return round(self.timings.get("draft_n", 0))
+
+    @property
+    def accepted(self) -> int:
+        """The guessed tokens that were right."""
+        return round(self.timings.get("draft_n_accepted", 0))
 
     @property
     def rate(self) -> float:
@@ -138,36 +149,26 @@ def ask(server: Server, prompt: Prompt) -> Answer:
     return Answer(prompt, begun, chunks, ended, timings, "".join(texts))
 
 
-def sample(
-    answer: Answer,
-    round_: int,
-    arm: str,
-    start: int,
-    streams: int = 1,
-    witness: Witness = None,
-    void: str | None = None,
-) -> Sample:
-    """Return the record of an answer for the run document: counts, milliseconds, and no text but its digest.
+def sample(answer: Answer, where: Mapping[str, Any], witness: Mapping[str, Any], void: str | None = None) -> Sample:
+    """Return the record of an answer that one stream got, for the run document; no text but its digest.
 
-    ``start`` numbers the starts of the server in the run. ``void`` says why the record does not count.
+    ``where`` holds round, arm, and the number of the start of the server. ``void`` says why it does not count.
     """
     timings = answer.timings
     return {
-        "round": round_,
-        "arm": arm,
-        "start": start,
+        **{name: where[name] for name in WHERE},
         "kind": answer.prompt.kind,
-        "streams": streams,
+        "streams": 1,
         "prompt_n": round(timings["prompt_n"]),
         "prompt_ms": timings["prompt_ms"],
         "predicted_n": answer.predicted,
         "predicted_ms": timings["predicted_ms"],
-        "drafted": round(timings.get("draft_n", 0)),
-        "accepted": round(timings.get("draft_n_accepted", 0)),
+        "drafted": answer.drafted,
+        "accepted": answer.accepted,
         "ttft_ms": round(answer.ttft_ms, 3),
         "gaps_ms": [round(gap, 3) for gap in answer.gaps_ms],
         "text_sha256": hashlib.sha256(answer.text.encode("utf-8", "surrogatepass")).hexdigest(),
-        "witness": None if witness is None else dict(witness),
+        "witness": dict(witness),
         "void": void,
     }
 

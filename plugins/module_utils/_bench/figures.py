@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Figures of samples: rates, steps, and percentiles of what a client waits for. All from the records alone.
+"""Figures of samples of one stream: rates, steps, and percentiles of what a client waits for; from the records alone.
 
 Rates are sums over sums, so that a long answer weighs as much as it took. Tokens per step and milliseconds per step are
 kept apart: with speculation the first depends on the text, and only the second on the machine.
@@ -22,7 +22,7 @@ SUMMED = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "drafted", "ac
 
 
 def figures(samples: Sequence[Sample]) -> dict[str, float | None]:
-    """Return the figures of some samples of one arm, kind and number of streams; at least one.
+    """Return the figures of some samples of one stream, one arm and one kind; at least one sample.
 
     Rates are tokens per second, times milliseconds. None stands for what these samples cannot tell: the acceptance
     where nothing was guessed, and the 99th percentile of too few gaps.

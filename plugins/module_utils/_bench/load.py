@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import threading
 from itertools import cycle, islice
+from statistics import median
 
 from .._errors import BadRequest, TuningError
-from .answer import ask
+from .answer import WHERE, ask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
-    from .answer import Answer, Server
+    from .answer import Answer, Sample, Server
     from .prompts import Prompt
 
 #: Requests of each stream: the first and the last mostly lie across the edges of the window.
@@ -33,11 +35,11 @@ LEAST_SHARE = 0.9
 class Window:
     """What N streams did while all were busy.
 
-    ``answers`` are those that lie wholly within it, ``throughput`` all tokens per second that came within it,
-    ``concurrency`` the requests in work on average.
+    ``answers`` are those that lie wholly within it, ``tokens`` counts all that came within it, and ``concurrency`` the
+    requests that were in work on average. ``begin`` and ``end`` are seconds of the clock.
     """
 
-    __slots__ = ("answers", "begin", "concurrency", "end", "streams", "throughput")
+    __slots__ = ("answers", "begin", "concurrency", "end", "streams", "tokens")
 
     def __init__(self, by_stream: Sequence[Sequence[Answer]]) -> None:
         """Cut the window out of what each stream was answered, in order. TuningError where too little was in work."""
@@ -54,7 +56,7 @@ class Window:
                 f"{REQUESTS} requests a stream."
             )
         seconds = self.end - self.begin
-        self.throughput = sum(self._tokens(answer) for answer in seen) / seconds
+        self.tokens = sum(self._tokens(answer) for answer in seen)
         self.concurrency = sum(self._work(answer) for answer in seen) / seconds
         if self.concurrency < LEAST_SHARE * self.streams:
             raise TuningError(
@@ -62,6 +64,31 @@ class Window:
                 "the server as many slots (--parallel) as there are streams, or ask with fewer streams.",
                 concurrency=self.concurrency,
             )
+
+    def sample(self, where: Mapping[str, Any], witness: Mapping[str, Any], void: str | None = None) -> Sample:
+        """Return the record of the window for the run document, as ``answer.sample`` does for one stream.
+
+        Its time is that of the window and its tokens are all that came in it, so that their ratio is what the server
+        made for all streams together. The rest is of the answers that lie wholly within it.
+        """
+        ours = self.answers
+        return {
+            **{name: where[name] for name in WHERE},
+            "kind": ours[0].prompt.kind,
+            "streams": self.streams,
+            "prompt_n": sum(round(answer.timings["prompt_n"]) for answer in ours),
+            "prompt_ms": sum(answer.timings["prompt_ms"] for answer in ours),
+            "predicted_n": round(self.tokens),
+            "predicted_ms": 1000 * (self.end - self.begin),
+            "drafted": sum(answer.drafted for answer in ours),
+            "accepted": sum(answer.accepted for answer in ours),
+            "ttft_ms": round(median(answer.ttft_ms for answer in ours), 3),
+            "gaps_ms": [round(gap, 3) for answer in ours for gap in answer.gaps_ms],
+            # Which answers fall into the window is chance, so their texts together say nothing.
+            "text_sha256": None,
+            "witness": dict(witness),
+            "void": void,
+        }
 
     def _tokens(self, answer: Answer) -> float:
         """Return the tokens of an answer that came within the window."""

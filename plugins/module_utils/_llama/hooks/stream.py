@@ -19,7 +19,7 @@ from . import http as server_http
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Mapping
     from typing import Any
 
 LONGEST_LINE = 1 << 20
@@ -27,7 +27,7 @@ LONGEST_LINE = 1 << 20
 
 def events(
     url: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any = time
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any], None, None]:
     """Yield what a server answers, token by token, until the time is over; it stops when the connection closes."""
     connection, base = server_http.connect(url, end - clock.monotonic())
     headers = {"Content-Type": "application/json", **server_http.authorization(key)}

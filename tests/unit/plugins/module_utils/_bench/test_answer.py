@@ -143,9 +143,9 @@ def test_an_older_server_that_took_nothing_from_its_cache() -> None:
 
 
 def test_a_server_that_refuses() -> None:
-    with serving(Completions([{"error": {"message": "the prompt is too long"}}], status=400)) as http:
-        with pytest.raises(TuningError) as error:
-            answers.ask(answers.Server(http.url), FIVE)
+    too_long = Completions([{"error": {"message": "the prompt is too long"}}], status=400)
+    with serving(too_long) as http, pytest.raises(TuningError) as error:
+        answers.ask(answers.Server(http.url), FIVE)
     assert str(error.value) == f"{http.url}/completion answers 400: the prompt is too long."
     with pytest.raises(TuningError, match=r"/completion broke off \(.*Connection refused\)\."):
         answers.ask(answers.Server(http.url), FIVE)

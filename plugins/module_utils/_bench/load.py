@@ -133,12 +133,9 @@ class _Crew:
         self._server = server
         self._prompts = prompts
         self._lock = threading.Lock()
-        # No stream takes its second prompt before the others have their first.
-        self._together = threading.Barrier(streams)
 
     def work(self, place: int) -> None:
         """Ask until nothing is left, or something went wrong anywhere."""
-        self._together.wait()
         try:
             while True:
                 with self._lock:

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import load
@@ -111,8 +113,24 @@ def test_streams_ask_at_once_and_share_the_prompts(monkeypatch: pytest.MonkeyPat
     assert [len(one) for one in found] == [4, 4, 4]
 
 
-def test_the_first_error_ends_all_streams() -> None:
-    server = Completions([{"error": {"message": "no room"}}], status=503)
-    with serving(server) as http, pytest.raises(TuningError, match=r"/completion answers 503: no room\."):
-        load.many_streams(Server(http.url), [Prompt("prose", "Once", 3)], 3, requests=50)
-    assert len(server.asked) <= 3
+def test_the_first_error_ends_all_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are being answered when one fails ask no more after that."""
+    asked: list[str] = []
+    failing: list[threading.Thread] = []
+    begun = threading.Event()
+
+    def ask(server: Server, prompt: Prompt) -> Answer:
+        asked.append(prompt.text)
+        if prompt.text == "bad":
+            failing.append(threading.current_thread())
+            begun.set()
+            raise TuningError("It broke off.")
+        begun.wait(30)
+        failing[0].join(30)
+        return steady(0, 1)
+
+    monkeypatch.setattr(load, "ask", ask)
+    prompts = [Prompt("prose", text, 3) for text in ("good", "bad", "good", "good")]
+    with pytest.raises(TuningError, match=r"It broke off\."):
+        load.many_streams(Server("http://127.0.0.1:1"), prompts, 3)
+    assert len(asked) <= 3 and asked.count("bad") == 1

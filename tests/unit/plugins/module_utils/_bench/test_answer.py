@@ -17,6 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench import answe
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.prompts import Prompt
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.hooks import http as server_http
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.hooks import stream
 from ansible_collections.sovereign.epyc.tests.unit.fakes.completions import (
     WHERE,
     WITNESS,
@@ -35,7 +36,7 @@ def played(monkeypatch: pytest.MonkeyPatch, delays: list[float], prompt: Prompt,
     """Ask a server whose events come after these delays in seconds, the last one being the end."""
     clock = Clock()
     script = list(zip(delays, events(prompt.tokens, **more), strict=True))
-    monkeypatch.setattr(answers.stream, "events", clock.playing(script))
+    monkeypatch.setattr(stream, "events", clock.playing(script))
     return answers.ask(answers.Server("http://127.0.0.1:1", clock=clock), prompt)
 
 
@@ -177,7 +178,7 @@ def test_a_server_that_never_ends_is_left_at_the_limit(monkeypatch: pytest.Monke
     """It goes on sending, so no read times out; the limit is that of the answer, not of a read."""
     clock = Clock()
     script = [(0.4, event) for event in events(5)[:-1]]
-    monkeypatch.setattr(answers.stream, "events", clock.playing(script))
+    monkeypatch.setattr(stream, "events", clock.playing(script))
     with pytest.raises(
         TuningError, match=r"did not finish in 2 s: 5 pieces of text for 5 tokens came, the last after 2\.0 s"
     ):

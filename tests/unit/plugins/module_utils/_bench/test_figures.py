@@ -25,7 +25,7 @@ def test_a_burst_server() -> None:
     """A token takes about 10 ms; half of the gaps are none, and one in four is 40 ms."""
     found = figures([sample(answer(0, bursts(256)), WHERE, WITNESS)])
     assert found["tpot_p50"] == pytest.approx(10, rel=0.02) and found["tpot_p95"] == found["tpot_p50"]
-    assert (found["gap_p50"], found["gap_p95"]) == (0, pytest.approx(40))
+    assert found["gap_p50"] == 0 and found["gap_p95"] == pytest.approx(40)
     assert percentile([1000 * gap for gap in (0.04, 0.0, 0.0, 0.0) * 60], 90) == pytest.approx(40)
     assert found["ttft_p50"] == pytest.approx(200)
 
@@ -51,7 +51,8 @@ def test_rates_are_sums_over_sums() -> None:
 
 def test_without_speculation_each_token_is_a_step() -> None:
     found = figures([sample(answer(0, [1, 2, 3], predicted_ms=60.0), WHERE, WITNESS)])
-    assert (found["tokens_per_step"], found["ms_per_step"], found["acceptance"]) == (1, pytest.approx(20), None)
+    assert found["ms_per_step"] == pytest.approx(20)
+    assert (found["tokens_per_step"], found["acceptance"]) == (1, None)
 
 
 def test_all_in_one_piece_has_no_gap() -> None:

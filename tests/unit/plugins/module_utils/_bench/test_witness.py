@@ -90,12 +90,15 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
+    scenes: list[Scene] = []
+
     def answer(request: BaseHTTPRequestHandler) -> None:
-        say(request, 200 if scene.metrics else 501, METRICS.format(*scene.metrics or [0] * 4).encode())
+        metrics = scenes[0].metrics
+        say(request, 200 if metrics else 501, METRICS.format(*metrics or [0] * 4).encode())
 
     with serving(answer) as http:
-        scene = Scene(tmp_path, http.url)
-        yield scene
+        scenes.append(Scene(tmp_path, http.url))
+        yield scenes[0]
 
 
 def test_a_quiet_round_counts(scene: Scene) -> None:

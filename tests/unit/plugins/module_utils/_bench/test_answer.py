@@ -35,7 +35,9 @@ FIVE = Prompt("code_edit", "def f(", 5)
 def played(monkeypatch: pytest.MonkeyPatch, delays: list[float], prompt: Prompt, **more: float) -> answers.Answer:
     """Ask a server whose events come after these delays in seconds, the last one being the end."""
     clock = Clock()
-    script = list(zip(delays, events(prompt.tokens, **more), strict=True))
+    coming = events(prompt.tokens, **more)
+    assert len(coming) == len(delays)
+    script = list(zip(delays, coming))
     monkeypatch.setattr(stream, "events", clock.playing(script))
     return answers.ask(answers.Server("http://127.0.0.1:1", clock=clock), prompt)
 

@@ -83,7 +83,7 @@ def _foreign(before: Reading, after: Reading, asked: tuple[int, int]) -> str:
         return "Requests of others cannot be seen: the server tells no counters; start it with --metrics."
     waiting = (before.waiting or 0) + (after.waiting or 0)
     if waiting:
-        return f"{waiting} requests of others were in progress, before or after the round."
+        return f"Requests of others were in progress before or after the round: {waiting}."
     more = [late - early - ours for early, late, ours in zip(before.tokens, after.tokens, asked)]
     if min(more) < 0:
         return "The server counted fewer tokens than were asked of it: it began anew, or another one answered."
@@ -98,7 +98,8 @@ def _moved(before: Reading, after: Reading) -> str:
         return ""
     first = min(changed)
     was, now = (cpulist.render(reading.allowed[first]) for reading in (before, after))
-    return f"{len(changed)} threads may run elsewhere than before: thread {first[0]} on CPUs {now} instead of {was}."
+    many = "1 thread" if len(changed) == 1 else f"{len(changed)} threads"
+    return f"{many} may run elsewhere than before: thread {first[0]} on CPUs {now} instead of {was}."
 
 
 def _astray(after: Reading, limits: Limits) -> str:

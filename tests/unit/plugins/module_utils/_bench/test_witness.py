@@ -172,7 +172,7 @@ def test_swap(scene: Scene) -> None:
     [
         ((1060, 800, 0, 0), "Others asked the server too: it read 0 and made 12 tokens that were not ours."),
         ((1100, 788, 0, 0), "Others asked the server too: it read 40 and made 0 tokens that were not ours."),
-        ((1060, 788, 1, 2), "3 requests of others were in progress, before or after the round."),
+        ((1060, 788, 1, 2), "Requests of others were in progress before or after the round: 3."),
         ((60, 288, 0, 0), "The server counted fewer tokens than were asked of it"),
         (None, "Requests of others cannot be seen: the server tells no counters; start it with --metrics."),
     ],
@@ -189,7 +189,7 @@ def test_a_thread_that_was_moved(scene: Scene) -> None:
     def move() -> None:
         scene.service.thread(101, "4-7", 4)
 
-    sentence = "1 threads may run elsewhere than before: thread 101 on CPUs 4-7 instead of 4."
+    sentence = "1 thread may run elsewhere than before: thread 101 on CPUs 4-7 instead of 4."
     assert scene.objections(move) == [sentence]
 
 

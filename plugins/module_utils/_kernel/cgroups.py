@@ -4,7 +4,7 @@
 
 """The threads and processes of a running service, found through its control group.
 
-Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel (cgroup.threads, cgroup.procs).
+Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel (cgroup.threads, cgroup.procs, cpu.stat).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .._io.kernelfs import KernelFS
 
 CGROUPS = "/sys/fs/cgroup"
+MICROSECONDS = 1_000_000
 
 
 def threads_of(fs: KernelFS, who: str) -> set[int]:
@@ -34,6 +35,12 @@ def processes_of(fs: KernelFS, who: str) -> list[int]:
         threads_of(fs, who)
         return [int(who)]
     return sorted(_ids_below(fs, _folder_of(fs, who), "cgroup.procs"))
+
+
+def seconds_of(fs: KernelFS, unit: str) -> float:
+    """Return the processor seconds that all processes of a systemd unit have used, those that ended too."""
+    lines = (line.split() for line in fs.read(f"{_folder_of(fs, unit)}/cpu.stat").splitlines())
+    return int(dict(lines)["usage_usec"]) / MICROSECONDS
 
 
 def _folder_of(fs: KernelFS, unit: str) -> str:

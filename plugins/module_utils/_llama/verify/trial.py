@@ -17,10 +17,11 @@ import time
 
 from ..._errors import TuningError
 from ..hooks import http as server_http
+from ..hooks import stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     Numbers = Mapping[str, float]
@@ -55,7 +56,6 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any], str]] = {
     "embedding": ("/v1/embeddings", {"input": [PHRASE] * TEXTS}, "data"),
     "rerank": ("/v1/rerank", {"query": PHRASE, "documents": [PHRASE] * TEXTS}, "results"),
 }
-LONGEST_LINE = 1 << 20
 #: Vectors have thousands of numbers, and there are some for each text.
 LONGEST_ANSWER = 64 << 20
 DRAFTS = "llamacpp:spec_decode_num_drafts_total"
@@ -129,10 +129,10 @@ def run(url: str, key: str | None, clock: Any = time, task: str = "completion", 
     timings: Numbers = {}
     first = last = 0.0
     try:
-        for event in _events(url, question.body(), end, key, clock):
+        for event in stream.events(url, question.body(), end, key, clock):
             last = clock.monotonic()
             first = first or last
-            timings = _numbers(event.get("timings")) or timings
+            timings = stream.numbers(event.get("timings")) or timings
             trial.whole = bool(event.get("stop"))
             trial.tokens += not trial.whole
             trial.text += str(event.get("content", ""))
@@ -181,7 +181,7 @@ def _ask_for_rows(trial: Trial, url: str, end: float, key: str | None, clock: An
         trial.reason = f"{path} was asked about {TEXTS} texts, and its answer is not about them."
         return
     trial.whole = True
-    trial.tokens = round(_numbers(answer.get("usage")).get("total_tokens", TEXTS))
+    trial.tokens = round(stream.numbers(answer.get("usage")).get("total_tokens", TEXTS))
     trial.rate = trial.tokens / seconds if seconds else None
 
 
@@ -200,8 +200,8 @@ def post(url: str, path: str, body: Mapping[str, Any], end: float, key: str | No
     finally:
         connection.close()
     if response.status != 200:
-        raise TuningError(f"{path} answers {response.status}{_told(_parsed(text))}.")
-    return _parsed(text)
+        raise TuningError(f"{path} answers {response.status}{stream.told(stream.parsed(text))}.")
+    return stream.parsed(text)
 
 
 def _metrics(url: str, timeout: float, key: str | None) -> Numbers:
@@ -212,56 +212,6 @@ def _metrics(url: str, timeout: float, key: str | None) -> Numbers:
 
 def _speculative(url: str, timeout: float, key: str | None) -> bool | None:
     status, text = server_http.ask(url, "/slots", timeout, key)
-    slots = _parsed(text) if status == 200 else None
+    slots = stream.parsed(text) if status == 200 else None
     told = [slot.get("speculative") for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
     return any(told) if told and None not in told else None
-
-
-def _events(url: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any) -> Iterator[dict[str, Any]]:
-    """Yield what a server answers, token by token, until the time is over; it stops when the connection closes."""
-    connection, base = server_http.connect(url, end - clock.monotonic())
-    headers = {"Content-Type": "application/json", **server_http.authorization(key)}
-    try:
-        connection.request("POST", f"{base}/completion", json.dumps(body), headers)
-        # Kept here because the connection forgets it where the server says that it will close.
-        channel = connection.sock
-        response = connection.getresponse()
-        if response.status != 200:
-            told = _told(_parsed(response.read(LONGEST_LINE).decode("utf-8", "replace")))
-            raise TuningError(f"/completion answers {response.status}{told}.")
-        while clock.monotonic() < end:
-            channel.settimeout(max(end - clock.monotonic(), 0.1))
-            line = response.readline(LONGEST_LINE)
-            if not line:
-                return
-            word, dummy, text = line.decode("utf-8", "replace").partition(":")
-            event = _parsed(text)
-            if word == "error" or (isinstance(event, dict) and "error" in event):
-                raise TuningError(f"/completion broke off{_told(event)}.")
-            if word == "data" and isinstance(event, dict):
-                yield event
-    except socket.timeout:
-        return
-    except (OSError, http.client.HTTPException) as error:
-        raise TuningError(f"/completion broke off ({error or type(error).__name__}).") from None
-    finally:
-        connection.close()
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
-
-
-def _numbers(found: Any) -> Numbers:
-    items = found.items() if isinstance(found, dict) else ()
-    return {key: value for key, value in items if isinstance(value, (int, float))}
-
-
-def _told(answer: Any) -> str:
-    """Return the server's own words on an error."""
-    error = answer.get("error", answer) if isinstance(answer, dict) else None
-    message = error.get("message") if isinstance(error, dict) else None
-    return f": {str(message).rstrip('.')}" if message else ""

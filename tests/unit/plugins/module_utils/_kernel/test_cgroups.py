@@ -10,7 +10,11 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.cgroups import processes_of, threads_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.cgroups import (
+    processes_of,
+    seconds_of,
+    threads_of,
+)
 
 
 @pytest.fixture
@@ -76,3 +80,12 @@ def test_what_does_not_run_is_refused(fs: KernelFS, who: str, words: str) -> Non
 def test_a_control_group_that_vanishes_has_no_threads(fs: KernelFS, tmp_path: Path) -> None:
     (tmp_path / "sys/fs/cgroup/system.slice/llama.service/cgroup.threads").unlink()
     assert threads_of(fs, "llama.service") == set()
+
+
+def test_processor_time_of_a_unit(fs: KernelFS, tmp_path: Path) -> None:
+    """What ended in the group counts too, so it is not the sum of what runs."""
+    stat = tmp_path / "sys/fs/cgroup/system.slice/llama.service/cpu.stat"
+    stat.write_text("usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\n")
+    assert seconds_of(fs, "llama.service") == 2.5
+    with pytest.raises(BadRequest, match="has no control group"):
+        seconds_of(fs, "none.service")

@@ -1,0 +1,57 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Figures of samples of one stream: rates, steps, and percentiles of what a client waits for; from the records alone.
+
+Rates are sums over sums, so that a long answer weighs as much as it took. Tokens per step and milliseconds per step are
+kept apart: with speculation the first depends on the text, and only the second on the machine.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .answer import Sample
+
+#: A share of one in a hundred needs this many values to mean anything.
+ENOUGH_FOR_P99 = 1000
+SUMMED = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "drafted", "accepted")
+
+
+def figures(samples: Sequence[Sample]) -> dict[str, float | None]:
+    """Return the figures of some samples of one stream, one arm and one kind; at least one sample.
+
+    Rates are tokens per second, times milliseconds. None stands for what these samples cannot tell: the acceptance
+    where nothing was guessed, and the 99th percentile of too few gaps.
+    """
+    total = {name: sum(one[name] for one in samples) for name in SUMMED}
+    steps = total["predicted_n"] - total["accepted"]
+    first = [one["ttft_ms"] for one in samples]
+    each = [sum(one["gaps_ms"]) / (one["predicted_n"] - 1) for one in samples]
+    gaps = [gap for one in samples for gap in one["gaps_ms"]] or [0.0]
+    return {
+        "decode": 1000 * total["predicted_n"] / total["predicted_ms"],
+        "prefill": 1000 * total["prompt_n"] / total["prompt_ms"],
+        "ms_per_step": total["predicted_ms"] / steps,
+        "tokens_per_step": total["predicted_n"] / steps,
+        "acceptance": total["accepted"] / total["drafted"] if total["drafted"] else None,
+        "ttft_p50": percentile(first, 50),
+        "ttft_p95": percentile(first, 95),
+        "tpot_p50": percentile(each, 50),
+        "tpot_p95": percentile(each, 95),
+        "gap_p50": percentile(gaps, 50),
+        "gap_p95": percentile(gaps, 95),
+        "gap_p99": percentile(gaps, 99) if len(gaps) >= ENOUGH_FOR_P99 else None,
+    }
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Return the value below which a share of the values lies, on the straight line between its two neighbours."""
+    ordered = sorted(values)
+    place = (len(ordered) - 1) * percent / 100
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return float(ordered[low] + (ordered[high] - ordered[low]) * (place - low))

@@ -1,0 +1,126 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Witnesses of a round: what else the host did while a server was measured, read before and after.
+
+They know nothing of the arm, so that no result can decide whether its round counts.
+Source: Documentation/filesystems/proc.rst (/proc/stat, /proc/vmstat) of the Linux kernel, and tools/server/README.md of
+llama.cpp (/metrics).
+"""
+
+from __future__ import annotations
+
+import time
+
+from .._errors import TuningError
+from .._kernel import cgroups, numa_maps, threads
+from .._llama.hooks import http as server_http
+from . import sensors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from .._io.kernelfs import KernelFS
+    from .answer import Server
+
+#: Words of the first line of /proc/stat that count work. Idle, iowait and steal are none, and guests are in user.
+WORK = (1, 2, 3, 6, 7)
+STEAL = 8
+SWAPPED = ("pswpin", "pswpout")
+#: Tokens that the server has read and made in its life.
+COUNTERS = ("llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total")
+METRICS_TIMEOUT = 30.0
+KINDS = ("weights", "anonymous")
+
+
+class Reading:
+    """What there was at one moment. Times are seconds since the start of the host or of the program.
+
+    ``busy`` and ``stolen`` are those of all CPUs, ``service`` that of the unit, ``own`` that of this program.
+    ``allowed`` holds the CPUs of each thread, ``main`` process and start of the oldest one. ``tokens`` and ``waiting``
+    are None where the server does not tell them, and ``pages`` and ``huge_kb`` where the kernel does not; the kB of
+    ``pages`` are by node.
+    """
+
+    def __init__(self, fs: KernelFS, unit: str, models: Iterable[str], clock: Any) -> None:
+        self.moment = clock.monotonic()
+        self.own = clock.process_time()
+        words = fs.read("/proc/stat").splitlines()[0].split()
+        self.busy = sum(int(words[at]) for at in WORK) / threads.TICKS_PER_SECOND
+        self.stolen = int(words[STEAL]) / threads.TICKS_PER_SECOND
+        self.service = cgroups.seconds_of(fs, unit)
+        counts = dict(line.split() for line in fs.read("/proc/vmstat").splitlines())
+        self.swapped = sum(int(counts.get(name, 0)) for name in SWAPPED)
+        found = threads.sample(fs, cgroups.processes_of(fs, unit))
+        self.allowed = {key: thread.allowed for key, thread in found.items()}
+        processes = [thread for thread in found.values() if thread.tid == thread.process]
+        if not processes:
+            raise TuningError(f"The unit {unit} has no process: it ended while it was measured. Its journal says why.")
+        oldest = min(processes, key=lambda thread: (int(thread.started), thread.tid))
+        self.main = oldest.tid, oldest.started
+        memory = numa_maps.read(fs, oldest.tid, models)
+        self.unread = "; ".join(memory.missing.values())
+        self.pages: dict[int, int] | None = None
+        if memory.kinds is not None:
+            self.pages = {}
+            for kind in KINDS:
+                for node, size in memory.kinds[kind].nodes.items():
+                    self.pages[node] = self.pages.get(node, 0) + size // 1024
+        self.huge_kb = None if memory.huge is None else sum(memory.huge.values()) // 1024
+        self.cycles = sensors.cycles(fs, sorted({cpu for cpus in self.allowed.values() for cpu in cpus}))
+        self.energy = sensors.energy(fs)
+        self.tokens: tuple[float, float] | None = None
+        self.waiting: int | None = None
+
+    def ask(self, server: Server) -> None:
+        """Read the counters of the server too."""
+        status, text = server_http.ask(server.url, "/metrics", METRICS_TIMEOUT, server.key)
+        numbers = server_http.parse_metrics(text) if status == 200 else {}
+        if all(name in numbers for name in (*COUNTERS, server_http.IN_WORK[0])):
+            self.tokens = numbers[COUNTERS[0]], numbers[COUNTERS[1]]
+            self.waiting = server_http.in_work(server.url, text)
+
+
+def look(fs: KernelFS, unit: str, server: Server, models: Iterable[str] = (), clock: Any = time) -> Reading:
+    """Read everything once; BadRequest or TuningError where the unit does not run."""
+    reading = Reading(fs, unit, models, clock)
+    reading.ask(server)
+    return reading
+
+
+def witness(fs: KernelFS, before: Reading, after: Reading, settings_sha256: str | None = None) -> dict[str, Any]:
+    """Return what the samples between two readings keep of them. Shares are of 1, pages are kB; None is unknown."""
+    pages = after.pages or {}
+    return {
+        "others": _rounded(others(before, after)),
+        "steal": _rounded(steal(before, after)),
+        "freq_mhz": sensors.mhz(fs, before.cycles, after.cycles),
+        "watts": sensors.watts(before.energy, after.energy, after.moment - before.moment),
+        "pages_by_node": {str(node): pages[node] for node in sorted(pages)},
+        "huge_kb": after.huge_kb,
+        "settings_sha256": settings_sha256,
+    }
+
+
+def others(before: Reading, after: Reading) -> float | None:
+    """Return the processor time of all other programs, as a share of the service's; None where that had none.
+
+    The time of this program is not in it: it may be what asks the server.
+    """
+    service = after.service - before.service
+    own = after.own - before.own
+    return max(0.0, after.busy - before.busy - service - own) / service if service > 0 else None
+
+
+def steal(before: Reading, after: Reading) -> float:
+    """Return the share of the time that CPUs had work in which the hypervisor gave them to somebody else."""
+    stolen = after.stolen - before.stolen
+    wanted = after.busy - before.busy + stolen
+    return stolen / wanted if wanted > 0 else 0.0
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 5)

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The answer of a llama-server as it comes: the events of a streamed completion.
+
+Source: tools/server/README.md of llama.cpp, and the section on server-sent events of the HTML standard.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import time
+
+from ..._errors import TuningError
+from . import http as server_http
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+    from typing import Any
+
+LONGEST_LINE = 1 << 20
+
+
+def events(
+    url: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any = time
+) -> Generator[dict[str, Any], None, None]:
+    """Yield what a server answers, token by token, until the time is over; it stops when the connection closes."""
+    connection, base = server_http.connect(url, end - clock.monotonic())
+    headers = {"Content-Type": "application/json", **server_http.authorization(key)}
+    try:
+        connection.request("POST", f"{base}/completion", json.dumps(body), headers)
+        # Kept here because the connection forgets it where the server says that it will close.
+        channel = connection.sock
+        response = connection.getresponse()
+        if response.status != 200:
+            answer = parsed(response.read(LONGEST_LINE).decode("utf-8", "replace"))
+            raise TuningError(f"/completion answers {response.status}{told(answer)}.")
+        while clock.monotonic() < end:
+            channel.settimeout(max(end - clock.monotonic(), 0.1))
+            line = response.readline(LONGEST_LINE)
+            if not line:
+                return
+            word, dummy, text = line.decode("utf-8", "replace").partition(":")
+            event = parsed(text)
+            if word == "error" or (isinstance(event, dict) and "error" in event):
+                raise TuningError(f"/completion broke off{told(event)}.")
+            if word == "data" and isinstance(event, dict):
+                yield event
+    except socket.timeout:
+        return
+    except (OSError, http.client.HTTPException) as error:
+        raise TuningError(f"/completion broke off ({error or type(error).__name__}).") from None
+    finally:
+        connection.close()
+
+
+def parsed(text: str) -> Any:
+    """Return the value of a JSON text, None where it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def told(answer: Any) -> str:
+    """Return the server's own words on an error."""
+    error = answer.get("error", answer) if isinstance(answer, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    return f": {str(message).rstrip('.')}" if message else ""
+
+
+def numbers(found: Any) -> dict[str, float]:
+    """Return those values of a JSON object that are numbers."""
+    items = found.items() if isinstance(found, dict) else ()
+    return {key: value for key, value in items if isinstance(value, (int, float))}

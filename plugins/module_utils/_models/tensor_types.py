@@ -68,3 +68,8 @@ IK_TYPES = {
     157: "IQ2_KL",
     158: "IQ1_KT",
 }
+
+
+def element(name: str) -> float:
+    """Return how many bytes an element of this type takes, on average; the name is in letters of any case."""
+    return next(size / block for text, block, size in TENSOR_TYPES.values() if text == name.upper())

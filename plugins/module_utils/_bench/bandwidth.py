@@ -76,7 +76,7 @@ def measure(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Se
             f"{cpulist.render(nodes)}."
         )
     size = max(LEAST, CACHES * cache(top, cpus))
-    reasons = []
+    reasons: list[str] = []
     for source, attempt in (("likwid-bench", _likwid), ("reader", _reader)):
         try:
             return Bandwidth(cpus, nodes, attempt(top, cpus, nodes, policy, size), source, reasons)

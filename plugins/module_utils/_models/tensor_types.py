@@ -71,5 +71,5 @@ IK_TYPES = {
 
 
 def element(name: str) -> float:
-    """Return how many bytes an element of this type takes, on average; the name is in letters of any case."""
+    """Return how many bytes an element of the type of this name takes."""
     return next(size / block for text, block, size in TENSOR_TYPES.values() if text == name.upper())

@@ -13,9 +13,8 @@ Source: the graphs in src/models and the kernels in ggml/src/ggml-cpu of llama.c
 
 from __future__ import annotations
 
-from .layers import NOTHING, STATE, Layers
+from .cost import NOTHING, STATE, Layers, Work
 from .tensor_types import element
-from .work import Work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

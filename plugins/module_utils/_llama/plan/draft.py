@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._models.work import Work
+from ..._models.cost import Work
 from . import seats, speculation
 
 TYPE_CHECKING = False

@@ -11,7 +11,7 @@ server's own figures.
 
 from __future__ import annotations
 
-from ..._models.layers import NOTHING, STATE, Layers
+from ..._models.cost import NOTHING, STATE, Layers
 from ..._models.tensor_types import element
 
 TYPE_CHECKING = False

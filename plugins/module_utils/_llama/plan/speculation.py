@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..._host.topology import Topology
-    from ..._models.work import Work
+    from ..._models.cost import Work
 
 #: Tokens of a batch, and milliseconds of one Zen 4 core for it in a model of BODY parameters. Measured with and without
 #: repacked weights; the slower of the two, because a model has tensors of both kinds.

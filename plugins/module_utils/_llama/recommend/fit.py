@@ -10,7 +10,7 @@ The planner of llama_server plans and counts each, for a recent build of llama.c
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._models.work import Work
+from ..._models.cost import Work
 from ..._notation.sizes import about
 from ..plan.memory import FreeMemory, fitting
 from ..plan.need import need

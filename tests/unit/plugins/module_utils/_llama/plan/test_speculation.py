@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import speculation
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.speculation import Box
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.work import Work
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.cost import Work
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 #: Llama 3.1 70B and Llama 3.2 1B, both Q4_K_M.

@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What each layer of a model keeps of a context, from the header of the model.
+"""What a token costs a model: the weights that are read for it, and what each layer keeps of it, from the header.
 
-A layer keeps keys and values of every token, or of those in a window, or keys alone in a compressed form (MLA), or a
-state of one size for any number of tokens, or nothing of its own. An architecture that is in no table here counts as if
-each of its layers kept every token.
+A table in which a token looks up a row is not read; the embedding is, where it is the output too. A layer keeps keys
+and values of every token, or of those in a window, or keys alone in a compressed form (MLA), or a state of one size for
+any number of tokens, or nothing of its own. An architecture that is in no table here counts as if each of its layers
+kept every token. Layers at the end that only guess the next tokens take no part.
 Source: load_arch_hparams() in src/models, and llama-hparams.cpp, of llama.cpp, build 11434.
 """
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from .gguf import Tensor
     from .model import Model
 
 #: The most layers that the server takes.
@@ -90,13 +92,14 @@ NOTHING = (
 )
 #: States are numbers of four bytes.
 STATE = 4
+#: Tables of rows: what a token is, what each layer adds to it, where it stands, of which text it is.
+EMBEDDING = "token_embd.weight"
+TABLES = ("per_layer_token_embd.weight", "position_embd.weight", "token_types.weight")
+OUTPUT = "output.weight"
 
 
 class Layers:
-    """What the header of a model says of its layers, or its architecture where the header says nothing.
-
-    Layers are told by their numbers, from 0 on.
-    """
+    """What the header of a model says of its layers, or its architecture where the header says nothing."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -155,7 +158,7 @@ class Layers:
         return bool(self._states[layer])
 
     def reads_tokens(self, layer: int) -> bool:
-        """Return whether a layer reads keys and values, its own or those of a layer before it."""
+        """Return whether a layer reads keys and values, of its own or of another layer."""
         return not self._states[layer] or self.architecture in BOTH
 
     def keeps_tokens(self, layer: int) -> bool:
@@ -183,26 +186,25 @@ class Layers:
         return FIXED_WINDOWS.get(self.architecture, told or WINDOWS[self.architecture][2])
 
     def sees_window(self, layer: int) -> bool:
-        """Return whether a layer sees the last tokens only, where the model has windows at all."""
+        """Return whether a layer sees a window, where the model has one."""
         return bool(self._window_pattern[layer])
 
     # How much
 
     def keys(self, layer: int) -> int:
-        """Return how many numbers the keys of one token have in a layer."""
+        """Return how many numbers the keys of a token have."""
         return self._key_heads[layer] * self._widths(layer)[0]
 
     def values(self, layer: int) -> int:
-        """Return how many numbers the values of one token have in a layer."""
+        """Return how many numbers the values of a token have."""
         return self._key_heads[layer] * self._widths(layer)[1]
 
     def queries(self, layer: int) -> int:
-        """Return how many numbers a token of the context is multiplied with, keys and values, by all heads."""
+        """Return with how many numbers of a token all heads multiply, keys and values."""
         heads = self._heads or self._key_heads
         return heads[layer] * sum(self._widths(layer)) if self._key_heads[layer] else 0
 
     def _widths(self, layer: int) -> tuple[int, int]:
-        """Return the numbers of a key and of a value of one head."""
         if self.window and self.sees_window(layer):
             return self._narrow_key, self._narrow_value
         return self._key, self._value
@@ -236,3 +238,75 @@ class Layers:
         if self.architecture == "minimax-01":
             return convolution + self._key * self._key * (self._heads[0] if self._heads else 0)
         return convolution + size * inner
+
+
+class Work:
+    """What one token of a model reads, in bytes, and how many parameters it goes through.
+
+    ``dense`` is what each token reads, ``output`` the part of it that belongs to no layer, and ``expert`` what all
+    routed experts take, of which a token uses ``used`` of ``experts``.
+    """
+
+    __slots__ = ("dense", "dense_parameters", "expert", "expert_parameters", "experts", "output", "used")
+
+    def __init__(
+        self,
+        dense: float,
+        dense_parameters: float,
+        expert: float = 0,
+        expert_parameters: float = 0,
+        experts: int = 0,
+        used: int = 0,
+        output: float = 0,
+    ) -> None:
+        self.dense = dense
+        self.dense_parameters = dense_parameters
+        self.expert = expert
+        self.expert_parameters = expert_parameters
+        self.experts = experts
+        self.used = used
+        self.output = output
+
+    @classmethod
+    def of(cls, model: Model, used: int | None = None) -> Work:
+        """Return the work of a model; ``used`` experts for each token, None for as many as it says itself."""
+        work = cls(0, 0, experts=model.experts)
+        work.used = used or model.of_architecture("expert_used_count") or model.experts
+        for tensor in _read(model):
+            if "_exps." in tensor.name:
+                work.expert += tensor.bytes
+                work.expert_parameters += tensor.elements
+                continue
+            work.dense += tensor.bytes
+            work.dense_parameters += tensor.elements
+            work.output += 0 if tensor.name.startswith("blk.") else tensor.bytes
+        return work
+
+    def bytes(self, tokens: int) -> float:
+        """Return the bytes that a batch reads: more tokens use more different experts."""
+        return sum(self.parts(tokens).values())
+
+    def parts(self, tokens: int) -> dict[str, float]:
+        """Return the bytes that a batch reads, by name: ``layers`` with shared experts, ``experts``, ``output``."""
+        unused = (1 - self.used / self.experts) ** tokens if self.experts else 1.0
+        return {"layers": self.dense - self.output, "experts": self.expert * (1 - unused), "output": self.output}
+
+    @property
+    def parameters(self) -> float:
+        """How many parameters each token goes through."""
+        return self.dense_parameters + (self.expert_parameters * self.used / self.experts if self.experts else 0)
+
+
+def _read(model: Model) -> list[Tensor]:
+    """Return the tensors that decoding reads."""
+    tensors = model.tensors
+    tables = (*TABLES, EMBEDDING) if any(tensor.name == OUTPUT for tensor in tensors) else TABLES
+    layers = Layers(model).layers
+    return [one for one in tensors if one.name not in tables and not (layers and _layer(one) >= layers)]
+
+
+def _layer(tensor: Tensor) -> int:
+    """Return the layer of a tensor, -1 for one of none."""
+    first, dummy, rest = tensor.name.partition(".")
+    number = rest.partition(".")[0]
+    return int(number) if first == "blk" and number.isdecimal() else -1

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.work import Work
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.cost import Work
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 
 

@@ -16,6 +16,8 @@ description:
     than that of any model is refused before it takes memory.
   - With O(draft), says whether a server would speculate with the pair. llama.cpp takes a draft with another vocabulary,
     answers normally, and never speculates.
+  - Says what decoding reads from memory for each token, by its parts. Bandwidth divided by these bytes is the most
+    tokens per second that this model can give on a host whose memory is the limit.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
@@ -26,6 +28,28 @@ options:
   draft:
     description: The file of the model that drafts for O(model), in the same way.
     type: path
+  context:
+    description: How many tokens the context holds when the bytes of a token are counted, of each of O(streams).
+    type: int
+    default: 4096
+  streams:
+    description: How many requests are decoded at a time.
+    type: int
+    default: 1
+  draft_max:
+    description: How many tokens O(draft) guesses in each step. With 0, it reads nothing.
+    type: int
+    default: 0
+  cache_type_k:
+    description: The type of the keys in the KV cache of O(model). That of O(draft) has keys and values in C(f16).
+    type: str
+    choices: &types [f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1]
+    default: f16
+  cache_type_v:
+    description: The type of the values in the KV cache of O(model).
+    type: str
+    choices: *types
+    default: f16
 notes:
   - The sizes of tensors are compared with the size of the file. Only a checksum shows whether their content is right.
 """
@@ -41,6 +65,18 @@ EXAMPLES = r"""
   ansible.builtin.assert:
     that: models.draft_refusals == []
     fail_msg: "{{ models.draft_refusals | join(' ') }}"
+
+- name: Count what a token reads of a model and of a long context
+  sovereign.epyc.gguf_info:
+    model: /srv/models/large.gguf
+    context: 32768
+    cache_type_k: q8_0
+    cache_type_v: q8_0
+  register: large
+
+- name: Say how many tokens per second a bandwidth of 300 GB/s allows
+  ansible.builtin.debug:
+    msg: "{{ 300e9 / large.traffic.bytes }}"
 """
 
 RETURN = r"""
@@ -108,6 +144,31 @@ draft_refusals:
   returned: when O(draft) is given
   type: list
   elements: str
+traffic:
+  description:
+    - What one step of decoding reads and computes. Each stream gets a token in it, and those guesses of O(draft) that
+      are right.
+    - None where the header of a model does not say its layers and heads.
+  returned: success
+  type: dict
+  contains:
+    parts:
+      description:
+        - Bytes by what they are. C(layers) are the weights of all layers, with shared experts; C(experts) is the part
+          of the routed experts that is read on average; C(output) the weights behind the layers, which a model may
+          share with its embedding; C(kv) keys and values; C(state) what recurrent layers keep.
+        - With O(draft), C(draft) are its weights and C(draft_context) what it keeps of the context, for all guesses.
+      type: dict
+      sample: {layers: 4095016960, experts: 0, output: 431013888, kv: 536870912, state: 0}
+    bytes:
+      description: All bytes together.
+      type: int
+    flops:
+      description: How many floating point operations are computed.
+      type: int
+    tokens:
+      description: How many tokens go through the model, right guesses and wrong ones.
+      type: int
 remarks:
   description: What speaks against the pair though a server would take it.
   returned: success
@@ -116,8 +177,10 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import pair
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.traffic import Draft, step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,18 +191,40 @@ if TYPE_CHECKING:
 
 def read(params: dict[str, Any], dummy_fs: KernelFS) -> dict[str, Any]:
     """Return the facts as the module's result."""
+    for name, least in (("context", 0), ("streams", 1), ("draft_max", 0)):
+        if params[name] < least:
+            raise BadRequest(f"{name} is {params[name]}; say {least} or more.")
+    if params["draft_max"] and not params["draft"]:
+        raise BadRequest("draft_max needs a draft; give the file of the model that drafts.")
     model = gguf_model.read(params["model"])
     result: dict[str, Any] = {"model": model.to_dict(), "remarks": []}
+    guesses = None
     if params["draft"]:
         draft = gguf_model.read(params["draft"])
         result["draft"] = draft.to_dict()
         result["draft_refusals"] = pair.refusals(model, draft)
         result["remarks"] = pair.remarks(model, draft)
+        guesses = Draft(draft, params["draft_max"])
+    types = (params["cache_type_k"], params["cache_type_v"])
+    traffic = step(model, params["context"], types, params["streams"], guesses)
+    result["traffic"] = traffic.to_dict() if traffic else None
     return result
 
 
+TYPE = dict(type="str", choices=["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"], default="f16")
+SPEC = dict(
+    model=dict(type="path", required=True),
+    draft=dict(type="path"),
+    context=dict(type="int", default=4096),
+    streams=dict(type="int", default=1),
+    draft_max=dict(type="int", default=0),
+    cache_type_k=TYPE,
+    cache_type_v=TYPE,
+)
+
+
 def main() -> None:
-    run_reader(dict(model=dict(type="path", required=True), draft=dict(type="path")), read)
+    run_reader(SPEC, read)
 
 
 if __name__ == "__main__":

@@ -68,3 +68,8 @@ IK_TYPES = {
     157: "IQ2_KL",
     158: "IQ1_KT",
 }
+
+
+def element(name: str) -> float:
+    """Return how many bytes an element of the type of this name takes."""
+    return next(size / block for text, block, size in TENSOR_TYPES.values() if text == name.upper())

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._models.cost import Work
 from . import seats, speculation
-from .speculation import Work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

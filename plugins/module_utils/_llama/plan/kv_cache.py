@@ -4,97 +4,22 @@
 
 """The memory in which a server keeps what it computed of a context, from the header of the model.
 
-A layer keeps keys and values of every token, or of those in a window, or keys alone in a compressed form (MLA), or a
-state of one size for any number of tokens, or nothing of its own. An architecture that is in no table here counts as if
-each of its layers kept every token, which is never too little.
-Source: src/llama-kv-cache*.cpp, llama-memory-*.cpp, llama-hparams.cpp, and load_arch_hparams() in src/models of
-llama.cpp, build 11434. The tests hold it against that server's own figures.
+What counts as if each of its layers kept every token is never counted too small.
+Source: src/llama-kv-cache*.cpp and llama-memory-*.cpp of llama.cpp, build 11434. The tests hold it against that
+server's own figures.
 """
 
 from __future__ import annotations
 
-from ..._models.tensor_types import TENSOR_TYPES
+from ..._models.cost import NOTHING, STATE, Layers
+from ..._models.tensor_types import element
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     from ..._models.model import Model
 
 #: Caches have room for multiples of so many tokens.
 CELLS = 256
-#: The most layers that the server takes.
-MOST_LAYERS = 512
-#: By architecture: every how many layers one sees all tokens, whether that is the first or the last of them, and the
-#: window where the file does not say. 0 layers: none sees all. The file may say which layers see a window.
-WINDOWS = {
-    "afmoe": (4, False, 0),
-    "cohere2": (4, False, 0),
-    "cohere2moe": (4, True, 0),
-    "exaone-moe": (4, False, 128),
-    "exaone4": (4, False, 4096),
-    "gemma2": (2, False, 4096),
-    "gemma3": (6, False, 0),
-    "gemma3n": (5, False, 0),
-    "gemma4": (1, False, 0),
-    "gpt-oss": (2, False, 0),
-    "granite_swa": (1, False, 0),
-    "laguna": (4, True, 0),
-    "lfm2": (0, False, 0),
-    "llama4": (4, False, 8192),
-    "maple": (1, False, 0),
-    "mellum": (4, False, 0),
-    "mimo2": (1, False, 0),
-    "muse-glimmer": (4, False, 0),
-    "olmo2": (4, False, 0),
-    "plamo3": (8, False, 0),
-    "smallthinker": (4, True, 0),
-    "spark2_5": (1, False, 0),
-    "step35": (1, False, 0),
-}
-#: Windows that the server sets itself, whatever the file says but 0.
-FIXED_WINDOWS = {"llama4": 8192, "smallthinker": 4096}
-#: The only number of layers with which one of them has windows.
-WINDOWED_LAYERS = {"exaone4": 64}
-#: The first layers with a cache of their own; those behind them read it.
-OWN_CACHE = {"gemma3n": 20}
-#: Every how many layers one keeps tokens and the others a state.
-INTERVALS = {"minimax-01": 8, "qwen35": 4, "qwen35moe": 4, "qwen3next": 4, "qwen4exp": 4}
-#: Those whose layers without heads of keys keep a state, and those of which every layer keeps both.
-BY_HEADS = (
-    "bailingmoe3",
-    "glm5-next",
-    "granitehybrid",
-    "jamba",
-    "kimi-k3",
-    "kimi-linear",
-    "lfm2",
-    "lfm2moe",
-    "nemotron_h",
-    "nemotron_h_moe",
-    "plamo2",
-)
-BOTH = ("falcon-h1",)
-STATES_ONLY = ("arwkv7", "mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7")
-#: They read a whole text at once and keep nothing of it.
-NOTHING = (
-    "bert",
-    "dream",
-    "eurobert",
-    "gemma-embedding",
-    "jina-bert-v2",
-    "jina-bert-v3",
-    "llada",
-    "llada-moe",
-    "modern-bert",
-    "neo-bert",
-    "nomic-bert",
-    "nomic-bert-moe",
-    "rnd1",
-)
-#: States are numbers of four bytes.
-STATE = 4
 
 
 class Cache:
@@ -135,7 +60,7 @@ class Sizes:
         self.context = context
         self.slots = slots
         self.batch = batch
-        self.key, self.value = (_element(name) for name in types)
+        self.key, self.value = (element(name) for name in types)
         self.windows = windows
         self.compressed = compressed
         self.flat = flat
@@ -148,7 +73,7 @@ class Sizes:
 
 def cache_of(model: Model, sizes: Sizes) -> Cache | None:
     """Return the memory of a model's context; None where its header does not say its layers and heads."""
-    header = _Header(model)
+    header = Layers(model)
     if model.architecture in NOTHING:
         return Cache(0, 0, False, sizes.cells)
     if not header.layers or not header.says_enough:
@@ -172,134 +97,5 @@ def cache_of(model: Model, sizes: Sizes) -> Cache | None:
     return Cache(int(size), int(windowed + state), bool(state), sizes.cells)
 
 
-def _element(name: str) -> float:
-    return next(size / block for text, block, size in TENSOR_TYPES.values() if text == name.upper())
-
-
 def _padded(tokens: int) -> int:
     return -(-tokens // CELLS) * CELLS
-
-
-class _Header:
-    """What the header of a model says of its layers, or its architecture where the header says nothing."""
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.architecture = model.architecture
-        blocks = self._number("block_count")
-        blocks = blocks if blocks <= MOST_LAYERS else 0
-        ahead = self._number("nextn_predict_layers")
-        #: Layers at the end that guess the next tokens are not used.
-        self.layers = blocks - ahead if ahead < blocks else blocks
-        self._blocks = blocks
-        heads = self._for_each("attention.head_count")
-        self._heads = heads
-        self._key_heads = self._for_each("attention.head_count_kv") or heads
-        most = model.largest("attention.head_count")
-        width = self._number("embedding_length") // most if most else 0
-        self._key = self._number("attention.key_length") or width
-        self._value = self._number("attention.value_length") or width
-        self._narrow_key = self._number("attention.key_length_swa") or self._key
-        self._narrow_value = self._number("attention.value_length_swa") or self._value
-        self._states = self._which_states()
-        self._window_pattern = self._which_windows()
-
-    def _number(self, key: str) -> int:
-        return max(0, self.model.of_architecture(key) or 0)
-
-    def _for_each(self, key: str) -> list[int]:
-        """Return a number for each layer: the file has one for all of them, or a list. Empty where it has none."""
-        value: Any = self.model.values.get(f"{self.architecture}.{key}")
-        if isinstance(value, list):
-            return [max(0, int(number)) for number in value[: self._blocks]] + [0] * (self._blocks - len(value))
-        return [max(0, int(value))] * self._blocks if isinstance(value, int) else []
-
-    @property
-    def says_enough(self) -> bool:
-        return bool(self._key and self._value and self._key_heads) or self.architecture in STATES_ONLY
-
-    # Which layers keep what
-
-    def _which_states(self) -> Sequence[bool]:
-        told = self._for_each("attention.recurrent_layers")
-        if told:
-            return [bool(number) for number in told]
-        if self.architecture in (*STATES_ONLY, *BOTH):
-            return [True] * self._blocks
-        interval = self._number("full_attention_interval") or INTERVALS.get(self.architecture, 0)
-        if interval and self.architecture in INTERVALS:
-            return [bool((layer + 1) % interval) for layer in range(self._blocks)]
-        if self.architecture in BY_HEADS:
-            inner = self._for_each("feed_forward_length") if self.architecture.startswith("nemotron") else []
-            return [not heads and not any(inner[layer : layer + 1]) for layer, heads in enumerate(self._key_heads)]
-        return [False] * self._blocks
-
-    def keeps_state(self, layer: int) -> bool:
-        return bool(self._states[layer])
-
-    def keeps_tokens(self, layer: int) -> bool:
-        """Return whether a layer has keys and values of its own."""
-        shared = self._number("attention.shared_kv_layers")
-        own = OWN_CACHE.get(self.architecture, self._blocks - shared)
-        return layer < own and (not self._states[layer] or self.architecture in BOTH)
-
-    def _which_windows(self) -> Sequence[bool]:
-        every, first, dummy = WINDOWS.get(self.architecture, (1, False, 0))
-        told: Any = self.model.values.get(f"{self.architecture}.attention.sliding_window_pattern")
-        if isinstance(told, list):
-            return [bool(number) for number in told] + [False] * self._blocks
-        every = told if isinstance(told, int) else every
-        return [not every or layer % every != (0 if first else every - 1) for layer in range(self._blocks)]
-
-    @property
-    def window(self) -> int:
-        """How many tokens those layers see that see a window; 0 where all see every token."""
-        if self.architecture not in WINDOWS or WINDOWED_LAYERS.get(self.architecture, self.layers) != self.layers:
-            return 0
-        told = self.model.of_architecture("attention.sliding_window")
-        if told == 0 or (told is None and not WINDOWS[self.architecture][2]):
-            return 0
-        return FIXED_WINDOWS.get(self.architecture, told or WINDOWS[self.architecture][2])
-
-    def sees_window(self, layer: int) -> bool:
-        return bool(self._window_pattern[layer])
-
-    # How much
-
-    def keys(self, layer: int) -> int:
-        narrow = bool(self.window) and self.sees_window(layer)
-        return self._key_heads[layer] * (self._narrow_key if narrow else self._key)
-
-    def values(self, layer: int) -> int:
-        narrow = bool(self.window) and self.sees_window(layer)
-        return self._key_heads[layer] * (self._narrow_value if narrow else self._value)
-
-    @property
-    def compressed(self) -> bool:
-        """Whether the keys hold the values too (MLA)."""
-        return bool(self._number("attention.key_length_mla") and self._number("attention.value_length_mla"))
-
-    @property
-    def indexer(self) -> int:
-        """The width of the keys by which a layer chooses the tokens that it reads."""
-        return self._number("attention.indexer.key_length")
-
-    @property
-    def state(self) -> int:
-        """How many numbers the state of a layer has, with those of its convolution."""
-        embedding, head = self._number("embedding_length"), self._number("wkv.head_size")
-        if head:
-            shifts = self.model.of_architecture("token_shift_count")
-            return embedding * (2 if shifts is None else shifts) + embedding * head
-        before = max(0, self._number("ssm.conv_kernel") - 1)
-        delta = self._number("kda.head_dim")
-        if delta:
-            heads = self._heads[0] if self._heads else 0
-            return 3 * (before or 3) * heads * delta + delta * delta * heads
-        if self._number("shortconv.l_cache"):
-            return embedding * (self._number("shortconv.l_cache") - 1)
-        inner, size = self._number("ssm.inner_size"), self._number("ssm.state_size")
-        convolution = before * (inner + 2 * self._number("ssm.group_count") * size)
-        if self.architecture == "minimax-01":
-            return convolution + self._key * self._key * (self._heads[0] if self._heads else 0)
-        return convolution + size * inner

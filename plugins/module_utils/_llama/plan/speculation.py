@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..._host.topology import Topology
-    from ..._models.gguf import Tensor
-    from ..._models.model import Model
+    from ..._models.cost import Work
 
 #: Tokens of a batch, and milliseconds of one Zen 4 core for it in a model of BODY parameters. Measured with and without
 #: repacked weights; the slower of the two, because a model has tensors of both kinds.
@@ -45,50 +44,6 @@ WORTH = 1.1
 ABOUT = 0.98
 
 
-class Work:
-    """What one token of a model reads and computes. Experts count by how many of them are used."""
-
-    __slots__ = ("dense", "dense_parameters", "expert", "expert_parameters", "experts", "used")
-
-    def __init__(
-        self,
-        dense: float,
-        dense_parameters: float,
-        expert: float = 0,
-        expert_parameters: float = 0,
-        experts: int = 0,
-        used: int = 0,
-    ) -> None:
-        self.dense = dense
-        self.dense_parameters = dense_parameters
-        self.expert = expert
-        self.expert_parameters = expert_parameters
-        self.experts = experts
-        self.used = used
-
-    @classmethod
-    def of(cls, model: Model, used: int | None = None) -> Work:
-        """Return the work of a model; ``used`` experts for each token, None for as many as it says itself."""
-        tensors = model.tensors
-        # A token looks up one row of the embedding, unless the same tensor is the output too.
-        if any(tensor.name == "output.weight" for tensor in tensors):
-            tensors = [tensor for tensor in tensors if tensor.name != "token_embd.weight"]
-        experts = [tensor for tensor in tensors if "_exps." in tensor.name]
-        rest = [tensor for tensor in tensors if "_exps." not in tensor.name]
-        number = used or model.of_architecture("expert_used_count") or model.experts
-        return cls(_bytes(rest), _elements(rest), _bytes(experts), _elements(experts), model.experts, number)
-
-    def bytes(self, tokens: int) -> float:
-        """Return the bytes that a batch reads: more tokens use more different experts."""
-        unused = (1 - self.used / self.experts) ** tokens if self.experts else 1.0
-        return self.dense + self.expert * (1 - unused)
-
-    @property
-    def parameters(self) -> float:
-        """How many parameters each token goes through."""
-        return self.dense_parameters + (self.expert_parameters * self.used / self.experts if self.experts else 0)
-
-
 class Box:
     """The resources of a model: cores, and the bytes per second that they read together."""
 
@@ -108,14 +63,6 @@ class Start:
         self.draft_max = draft_max
         self.rate = rate
         self.plain = plain
-
-
-def _bytes(tensors: Sequence[Tensor]) -> float:
-    return float(sum(tensor.bytes for tensor in tensors))
-
-
-def _elements(tensors: Sequence[Tensor]) -> float:
-    return float(sum(tensor.elements for tensor in tensors))
 
 
 def peak(top: Topology) -> float | None:

@@ -10,12 +10,12 @@ The planner of llama_server plans and counts each, for a recent build of llama.c
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._models.cost import Work
 from ..._notation.sizes import about
 from ..plan.memory import FreeMemory, fitting
 from ..plan.need import need
 from ..plan.options import Options
 from ..plan.plan import plan_service
-from ..plan.speculation import Work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

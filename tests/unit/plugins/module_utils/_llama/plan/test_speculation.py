@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import speculation
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.speculation import Box, Work
-from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.speculation import Box
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.cost import Work
+from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 #: Llama 3.1 70B and Llama 3.2 1B, both Q4_K_M.
 LARGE = Work(42.5e9, 70e9)
@@ -107,23 +108,6 @@ def test_experts_make_a_batch_dearer() -> None:
     assert moe.parameters == 8e9 + 10e9
     box = Box(128, 345e9)
     assert speculation.start(moe, SMALL, box, box).draft_max == 0
-
-
-def test_the_work_of_a_file(tmp_path: Path) -> None:
-    found = Work.of(ggufs.written(tmp_path / "m.gguf", 144_000, experts=8, used=2, expert_weights=14_400))
-    assert (found.dense, found.dense_parameters) == (144_000, 256_000)
-    assert (found.expert, found.expert_parameters, found.experts, found.used) == (14_400, 25_600, 8, 2)
-    assert Work.of(ggufs.written(tmp_path / "m.gguf", 144_000, experts=8, used=2), used=1).used == 1
-
-
-def test_an_embedding_is_looked_up_and_not_read(tmp_path: Path) -> None:
-    embedding = ggufs.tensor("token_embd.weight", (32,), 0, 0)
-    tied = tmp_path / "tied.gguf"
-    tied.write_bytes(ggufs.gguf(ggufs.model(), [embedding], 128))
-    output = [embedding, ggufs.tensor("output.weight", (64,), 0, 128)]
-    parted = tmp_path / "parted.gguf"
-    parted.write_bytes(ggufs.gguf(ggufs.model(), output, 384))
-    assert [Work.of(ggufs.gguf_model.read(str(path))).dense for path in (tied, parted)] == [128, 256]
 
 
 @given(tokens=st.integers(1, 100))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import textwrap
 
+from . import benchmark_report, schedule
 from . import document as documents
-from . import schedule
 from .comparison import HURTS, PAYS, ratio_text
 from .forest import Axis
 from .verdicts import RACED, Judgement, key_text
@@ -37,7 +37,9 @@ def analyse(path: str) -> str:
 
 
 def report(document: Mapping[str, Any]) -> str:
-    """Return the report of a document, with a newline at its end."""
+    """Return the report of a checked document, with a newline at its end."""
+    if schedule.anchor(document["plan"]["arms"]) == schedule.RUNNING:
+        return benchmark_report.report(document)
     return "\n".join(line.rstrip() for line in _lines(document, Judgement(document))) + "\n"
 
 

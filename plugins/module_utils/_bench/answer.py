@@ -18,7 +18,6 @@ from contextlib import closing
 
 from .._errors import TuningError
 from .._llama.hooks import stream
-from .._llama.hooks.keys import read_keys
 from .._llama.verify.trial import Question
 
 TYPE_CHECKING = False
@@ -40,13 +39,13 @@ TOLD = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms")
 
 
 class Server:
-    """Where a server listens, the first key of its key file, and the seconds that one answer may take."""
+    """Where a server listens, a key that it takes, and the seconds that one answer may take."""
 
     __slots__ = ("clock", "key", "limit", "url")
 
-    def __init__(self, url: str, key_file: str | None = None, limit: float = LIMIT, clock: Any = time) -> None:
+    def __init__(self, url: str, key: str | None = None, limit: float = LIMIT, clock: Any = time) -> None:
         self.url = url.rstrip("/")
-        self.key = read_keys(key_file)[0] if key_file else None
+        self.key = key
         self.limit = limit
         self.clock = clock
 

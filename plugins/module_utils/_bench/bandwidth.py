@@ -75,11 +75,10 @@ def measure(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Se
             f"{cpulist.render(nodes)} is asked for: give the policy too, for example numactl --membind="
             f"{cpulist.render(nodes)}."
         )
-    size = max(LEAST, CACHES * cache(top, cpus))
     reasons: list[str] = []
     for source, attempt in (("likwid-bench", _likwid), ("reader", _reader)):
         try:
-            return Bandwidth(cpus, nodes, attempt(top, cpus, nodes, policy, size), source, reasons)
+            return Bandwidth(cpus, nodes, attempt(top, cpus, nodes, policy, size(top, cpus)), source, reasons)
         except TuningError as error:
             reasons.append(str(error))
     return paper(top, cpus, nodes, reasons)
@@ -93,18 +92,23 @@ def paper(top: Topology, cpus: Sequence[int], nodes: Sequence[int], reasons: Seq
     return Bandwidth(cpus, nodes, socket * max(1, len(top.sockets)) * len(nodes) / len(top.nodes), "paper", reasons)
 
 
+def size(top: Topology, cpus: Sequence[int]) -> int:
+    """Return how many bytes are read to measure: their caches must not hold them."""
+    return max(LEAST, CACHES * cache(top, cpus))
+
+
 def cache(top: Topology, cpus: Sequence[int]) -> int:
     """Return the bytes of all L3 caches that these CPUs use."""
     return sum(domain.bytes for domain in top.l3 if set(domain.cpus) & set(cpus))
 
 
-def _likwid(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str], size: int) -> float:
+def _likwid(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str], total: int) -> float:
     if not shutil.which(likwid.PROGRAM, path=command.PATH):
         raise TuningError(f"There is no {likwid.PROGRAM} in {command.PATH}; on Debian, the package likwid brings it.")
     words = None
     if not policy:
         domains = likwid.domains_of(command.run(likwid.LIST))
-        words = likwid.command(domains, cpus, nodes, -(-size // len(nodes)), top.flags)
+        words = likwid.command(domains, cpus, nodes, -(-total // len(nodes)), top.flags)
     if words is None:
         raise TuningError(
             f"{likwid.PROGRAM} has no thread domains that are CPUs {cpulist.render(cpus)} with memory on node "
@@ -121,5 +125,5 @@ def _output(words: Sequence[str]) -> str:
     return done.out
 
 
-def _reader(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str], size: int) -> float:
-    return reader.rate(cpus, -(-size // len(cpus)), policy)
+def _reader(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str], total: int) -> float:
+    return reader.rate(cpus, -(-total // len(cpus)), policy)

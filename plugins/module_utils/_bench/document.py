@@ -36,14 +36,13 @@ FINGERPRINT = {
     "cmdline": Maybe(TEXT),
     "topology": Maybe(TEXT),
     "uptime_s": Maybe(AMOUNT),
-    "dimms": Maybe([TEXT]),
     "engine_build": Maybe(TEXT),
     "engine_sha256": Maybe(TEXT),
+    #: Of names, sizes and first MiB of the model's files: reading all of them would take minutes.
     "model_sha256": Maybe(TEXT),
     "arguments": [TEXT],
     "settings": {ANY: Maybe(TEXT)},
     "prompts_sha256": Maybe(TEXT),
-    "collection": Maybe(TEXT),
 }
 #: ``class`` is null for the anchor and its twin, which every class needs. ``settings`` and ``arguments`` are what the
 #: arm has instead of the anchor's.
@@ -56,7 +55,7 @@ ARM = {
 }
 ROUND = {
     "round": COUNT,
-    "phase": one_of(schedule.ABLATION, schedule.CONFIRMATION),
+    "phase": one_of(schedule.ABLATION, schedule.CONFIRMATION, schedule.BENCHMARK),
     "class": CLASS,
     "restart": FLAG,
     "arms": [NAME],
@@ -109,27 +108,50 @@ SAMPLE = {
     "witness": WITNESS,
     "void": Maybe(TEXT),
 }
+#: ``source`` is what measured it, or "paper" for a figure from the data sheet, or "nothing"; GB/s are 10^9 bytes.
+BANDWIDTH = {
+    "scope": NAME,
+    "cpus": TEXT,
+    "nodes": TEXT,
+    "gbps": Maybe(AMOUNT),
+    "source": one_of("likwid-bench", "reader", "paper", "nothing"),
+}
+#: The bytes that a step of one stream reads, by what they are, with ``context`` tokens before it and ``guessed`` ones.
+STEP = {"kind": NAME, "context": WHOLE, "guessed": AMOUNT, "parts": {ANY: AMOUNT}}
 SHAPE = {
     "schema": WHOLE,
     "id": NAME,
+    "instance": NAME,
     "started": TEXT,
     "ended": Maybe(TEXT),
     "seed": WHOLE,
     "fingerprint": FINGERPRINT,
     "plan": PLAN,
     "samples": [SAMPLE],
-    "bandwidth": [{"scope": NAME, "cpus": TEXT, "nodes": TEXT, "gbps": Maybe(AMOUNT)}],
+    "bandwidth": [BANDWIDTH],
+    #: Bytes of the L3 caches of the instance's CPUs.
+    "cache": WHOLE,
+    "steps": [STEP],
+    #: What a reader has to know, in sentences.
+    "remarks": [TEXT],
     #: Whether the last snapshot of all settings equals the first; null before the end.
     "restored": Maybe(FLAG),
 }
 #: What may be set once, and what may get more; all else stays as the first writing has it.
 SET_ONCE = ("ended", "restored")
-GROWING = ("samples", "bandwidth")
+GROWING = ("samples", "bandwidth", "steps", "remarks")
 GROWING_PLAN = ("arms", "order", "untested", "rejected")
 
 
 def new(
-    identity: str, started: str, seed: int, fingerprint: Mapping[str, Any], arms: list[dict[str, Any]], **plan: Any
+    identity: str,
+    instance: str,
+    started: str,
+    seed: int,
+    fingerprint: Mapping[str, Any],
+    arms: list[dict[str, Any]],
+    cache: int = 0,
+    **plan: Any,
 ) -> dict[str, Any]:
     """Return the document of a run that has no samples yet; ``plan`` may have other values than the usual ones."""
     usual: dict[str, Any] = {
@@ -143,6 +165,7 @@ def new(
     return {
         "schema": SCHEMA,
         "id": identity,
+        "instance": instance,
         "started": started,
         "ended": None,
         "seed": seed,
@@ -150,6 +173,9 @@ def new(
         "plan": {"arms": arms, "order": [], **usual, **plan},
         "samples": [],
         "bandwidth": [],
+        "cache": cache,
+        "steps": [],
+        "remarks": [],
         "restored": None,
     }
 
@@ -172,7 +198,10 @@ def _contradiction(document: Mapping[str, Any]) -> str:
     """Return where parts of a document of the right shape do not agree, an empty text where all do."""
     plan = document["plan"]
     names = [arm["name"] for arm in plan["arms"]]
-    for name in (schedule.STOCK, schedule.TUNED, schedule.AGAIN):
+    alone = schedule.RUNNING in names
+    if alone and len(names) > 1:
+        return f"plan.arms has {schedule.RUNNING}, which is the only arm of a benchmark, and others"
+    for name in () if alone else (schedule.STOCK, schedule.TUNED, schedule.AGAIN):
         if name not in names:
             return f"plan.arms has no {name}, without which nothing can be compared"
     knobs = [arm["without"] for arm in plan["arms"] if arm["without"] is not None]
@@ -181,7 +210,7 @@ def _contradiction(document: Mapping[str, Any]) -> str:
         if twice:
             return f"plan.arms has the {words} {twice[0]} twice"
     for arm in plan["arms"]:
-        if (arm["class"] is None) != (arm["name"] in (schedule.TUNED, schedule.AGAIN)):
+        if (arm["class"] is None) != (arm["name"] in (schedule.TUNED, schedule.AGAIN, schedule.RUNNING)):
             return f"plan.arms gives {arm['name']} the class {arm['class']}"
     for at, one in enumerate(plan["order"]):
         if one["round"] != at + 1:

@@ -21,6 +21,28 @@ ENOUGH_FOR_P99 = 1000
 SUMMED = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "drafted", "accepted")
 
 
+def steps_of(samples: Sequence[Sample]) -> int:
+    """Return how many steps some samples of one stream took: all tokens but those that were guessed right."""
+    return int(sum(one["predicted_n"] - one["accepted"] for one in samples))
+
+
+def of_streams(samples: Sequence[Sample]) -> dict[str, float | None]:
+    """Return the figures of windows of several streams, one arm, one kind, one number of streams; at least one.
+
+    ``decode`` is of all streams together, ``tpot`` the mean time per token of a stream. The time to the first text is a
+    median in each window already, so there is no 95th percentile of it.
+    """
+    tokens, milliseconds = (sum(one[name] for one in samples) for name in ("predicted_n", "predicted_ms"))
+    gaps = [gap for one in samples for gap in one["gaps_ms"]] or [0.0]
+    return {
+        "decode": 1000 * tokens / milliseconds,
+        "tpot": samples[0]["streams"] * milliseconds / tokens,
+        "ttft_p50": percentile([one["ttft_ms"] for one in samples], 50),
+        "gap_p50": percentile(gaps, 50),
+        "gap_p95": percentile(gaps, 95),
+    }
+
+
 def figures(samples: Sequence[Sample]) -> dict[str, float | None]:
     """Return the figures of some samples of one stream, one arm and one kind; at least one sample.
 
@@ -28,7 +50,7 @@ def figures(samples: Sequence[Sample]) -> dict[str, float | None]:
     where nothing was guessed, and the 99th percentile of too few gaps.
     """
     total = {name: sum(one[name] for one in samples) for name in SUMMED}
-    steps = total["predicted_n"] - total["accepted"]
+    steps = steps_of(samples)
     first = [one["ttft_ms"] for one in samples]
     each = [sum(one["gaps_ms"]) / (one["predicted_n"] - 1) for one in samples]
     gaps = [gap for one in samples for gap in one["gaps_ms"]] or [0.0]

@@ -106,10 +106,22 @@ def one_stream(server: Server, prompts: Iterable[Prompt]) -> list[Answer]:
     return [ask(server, prompt) for prompt in prompts]
 
 
-def many_streams(server: Server, prompts: Sequence[Prompt], streams: int, requests: int = REQUESTS) -> Window:
+def counted(answers: Iterable[Answer]) -> tuple[int, int]:
+    """Return the tokens that the server read and made for some answers."""
+    read = made = 0
+    for answer in answers:
+        read += round(answer.timings["prompt_n"])
+        made += answer.predicted
+    return read, made
+
+
+def many_streams(
+    server: Server, prompts: Sequence[Prompt], streams: int, requests: int = REQUESTS
+) -> list[list[Answer]]:
     """Ask with some streams at once, ``requests`` times as many prompts as streams, beginning anew after the last one.
 
-    Each stream takes the next prompt that nobody has. The first error ends all of them and is raised.
+    Each stream takes the next prompt that nobody has. Return the answers of each stream, in order. The first error ends
+    all of them and is raised.
     """
     if streams < 2 or requests < 2:
         raise BadRequest(f"{streams} streams of {requests} requests are no load: take at least 2 of both.")
@@ -121,7 +133,7 @@ def many_streams(server: Server, prompts: Sequence[Prompt], streams: int, reques
         thread.join()
     if crew.errors:
         raise crew.errors[0]
-    return Window(crew.answers)
+    return crew.answers
 
 
 class _Crew:

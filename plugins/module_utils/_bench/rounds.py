@@ -69,7 +69,7 @@ def of(document: Mapping[str, Any]) -> list[Round]:
             _fill(one, samples)
             one.void = _spoiled(samples) or _torn(one, samples, cells) or _shared(one, samples, started)
             rounds.append(one)
-    _mark_jumps(rounds)
+    _mark_jumps(rounds, schedule.anchor(document["plan"]["arms"]))
     return rounds
 
 
@@ -144,12 +144,12 @@ def _shared(one: Round, samples: Iterable[Mapping[str, Any]], started: dict[int,
     return ""
 
 
-def _mark_jumps(rounds: Iterable[Round]) -> None:
+def _mark_jumps(rounds: Iterable[Round], anchor: str) -> None:
     """Mark rounds whose anchor is off from that of the last good one, unless it stays at its new level."""
     good: dict[tuple[str, str], float] = {}
     last: dict[tuple[str, str], float] = {}
     for one in rounds:
-        level = one.levels.get(schedule.TUNED, {}).get(ONE_STREAM)
+        level = one.levels.get(anchor, {}).get(ONE_STREAM)
         if level is None:
             one.void = one.void or "no sample of the anchor with one stream"
             continue

@@ -7,7 +7,8 @@
 An arm is one configuration of the instance. ``tuned`` is the anchor that all are compared with, ``again`` is the same
 under another name (a difference between the two is a fault of the measurement), ``stock`` has all originals, and
 ``without X`` is the anchor with the original of X. ``kept`` is what is left when settings that do not pay are removed;
-it is raced against stock and tuned on fresh rounds, the confirmation.
+it is raced against stock and tuned on fresh rounds, the confirmation. A benchmark compares nothing and has one arm,
+``running``: the instance as it is.
 
 A knob acts at once, at a start or at a boot, and that is the unit to repeat: values from one start share its luck, so
 twenty requests to it count once. Source of the units and numbers: Kalibera and Jones, "Rigorous benchmarking in
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-STOCK, TUNED, AGAIN, KEPT = "stock", "tuned", "again", "kept"
+STOCK, TUNED, AGAIN, KEPT, RUNNING = "stock", "tuned", "again", "kept", "running"
 WITHOUT = "without "
-ABLATION, CONFIRMATION = "ablation", "confirmation"
+ABLATION, CONFIRMATION, BENCHMARK = "ablation", "confirmation", "benchmark"
 LIVE, RESTART, REBOOT = "live", "restart", "reboot"
 
 
@@ -86,6 +87,16 @@ def arms(knobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         _arm(AGAIN, None, None, {}, []),
         *(_arm(WITHOUT + k["name"], k["class"], k["name"], k["settings"], k["arguments"]) for k in knobs),
     ]
+
+
+def running() -> list[dict[str, Any]]:
+    """Return the arms of a benchmark: the instance as it runs."""
+    return [_arm(RUNNING, None, None, {}, [])]
+
+
+def anchor(arms: Iterable[Mapping[str, Any]]) -> str:
+    """Return the name of the arm that all are compared with; in a benchmark it is the only one."""
+    return RUNNING if any(arm["name"] == RUNNING for arm in arms) else TUNED
 
 
 def kept(removed: Sequence[Mapping[str, Any]], dearest: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from . import sensors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from .._io.kernelfs import KernelFS
@@ -39,26 +39,28 @@ KINDS = ("weights", "anonymous")
 class Reading:
     """What there was at one moment. Times are seconds since the start of the host or of the program.
 
-    ``busy`` and ``stolen`` are those of all CPUs, ``service`` that of the unit, ``own`` that of this program.
-    ``allowed`` holds the CPUs of each thread, ``main`` process and start of the oldest one. ``tokens`` and ``waiting``
-    are None where the server does not tell them, and ``pages`` and ``huge_kb`` where the kernel does not; the kB of
-    ``pages`` are by node.
+    ``busy`` and ``stolen`` are those of all CPUs, ``service`` that of all units, ``own`` that of this program. The rest
+    is of the first unit: ``allowed`` holds the CPUs of each thread, ``main`` process and start of the oldest one.
+    ``tokens`` and ``waiting`` are None where the server does not tell them, and ``pages`` and ``huge_kb`` where the
+    kernel does not; the kB of ``pages`` are by node.
     """
 
-    def __init__(self, fs: KernelFS, unit: str, models: Iterable[str], clock: Any) -> None:
+    def __init__(self, fs: KernelFS, units: Sequence[str], models: Iterable[str], clock: Any) -> None:
         self.moment = clock.monotonic()
         self.own = clock.process_time()
         words = fs.read("/proc/stat").splitlines()[0].split()
         self.busy = sum(int(words[at]) for at in WORK) / threads.TICKS_PER_SECOND
         self.stolen = int(words[STEAL]) / threads.TICKS_PER_SECOND
-        self.service = cgroups.seconds_of(fs, unit)
+        self.service = sum(cgroups.seconds_of(fs, unit) for unit in units)
         counts = dict(line.split() for line in fs.read("/proc/vmstat").splitlines())
         self.swapped = sum(int(counts.get(name, 0)) for name in SWAPPED)
-        found = threads.sample(fs, cgroups.processes_of(fs, unit))
+        found = threads.sample(fs, cgroups.processes_of(fs, units[0]))
         self.allowed = {key: thread.allowed for key, thread in found.items()}
         processes = [thread for thread in found.values() if thread.tid == thread.process]
         if not processes:
-            raise TuningError(f"The unit {unit} has no process: it ended while it was measured. Its journal says why.")
+            raise TuningError(
+                f"The unit {units[0]} has no process: it ended while it was measured. Its journal says why."
+            )
         oldest = min(processes, key=lambda thread: (int(thread.started), thread.tid))
         self.main = oldest.tid, oldest.started
         memory = numa_maps.read(fs, oldest.tid, models)
@@ -84,9 +86,12 @@ class Reading:
             self.waiting = server_http.in_work(server.url, text)
 
 
-def look(fs: KernelFS, unit: str, server: Server, models: Iterable[str] = (), clock: Any = time) -> Reading:
-    """Read everything once; BadRequest or TuningError where the unit does not run."""
-    reading = Reading(fs, unit, models, clock)
+def look(fs: KernelFS, units: Sequence[str], server: Server, models: Iterable[str] = (), clock: Any = time) -> Reading:
+    """Read everything once: ``units`` are that of the server, and that of its draft where it has one.
+
+    BadRequest or TuningError where one does not run.
+    """
+    reading = Reading(fs, units, models, clock)
     reading.ask(server)
     return reading
 

@@ -282,11 +282,11 @@ class Work:
             work.output += 0 if tensor.name.startswith("blk.") else tensor.bytes
         return work
 
-    def bytes(self, tokens: int) -> float:
+    def bytes(self, tokens: float) -> float:
         """Return the bytes that a batch reads: more tokens use more different experts."""
         return sum(self.parts(tokens).values())
 
-    def parts(self, tokens: int) -> dict[str, float]:
+    def parts(self, tokens: float) -> dict[str, float]:
         """Return the bytes that a batch reads, by name: ``layers`` with shared experts, ``experts``, ``output``."""
         unused = (1 - self.used / self.experts) ** tokens if self.experts else 1.0
         return {"layers": self.dense - self.output, "experts": self.expert * (1 - unused), "output": self.output}

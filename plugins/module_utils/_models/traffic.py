@@ -32,7 +32,7 @@ class Traffic:
 
     __slots__ = ("flops", "parts", "tokens")
 
-    def __init__(self, parts: dict[str, float], flops: float, tokens: int) -> None:
+    def __init__(self, parts: dict[str, float], flops: float, tokens: float) -> None:
         self.parts = parts
         self.flops = flops
         self.tokens = tokens
@@ -53,7 +53,7 @@ class Draft:
 
     __slots__ = ("drafted", "model", "types")
 
-    def __init__(self, model: Model, drafted: int, types: tuple[str, str] = F16) -> None:
+    def __init__(self, model: Model, drafted: float, types: tuple[str, str] = F16) -> None:
         self.model = model
         self.drafted = drafted
         self.types = types
@@ -66,17 +66,19 @@ def step(
     streams: int = 1,
     draft: Draft | None = None,
     used: int | None = None,
+    guessed: float = 0,
 ) -> Traffic | None:
     """Return what a step reads when each stream has ``context`` tokens; None where a header does not say enough.
 
     ``types`` are those of keys and of values, as llama.cpp calls them. ``used`` is how many experts each token uses,
-    None for as many as the model says itself.
+    None for as many as the model says itself. ``guessed`` tokens a stream come from no draft model; a mean may have a
+    fraction.
     """
     work, told = Work.of(model, used), _context(model, context, types)
     if told is None:
         return None
     keeps, attention = told
-    tokens = streams * (1 + draft.drafted if draft else 1)
+    tokens = streams * (1 + (draft.drafted if draft else guessed))
     parts = {**work.parts(tokens), **{name: streams * size for name, size in keeps.items()}}
     flops = tokens * (2 * work.parameters + attention)
     if draft:

@@ -35,8 +35,6 @@ NOT_INSTALLED = (
     "_knobs.units",
     "_llama.builder",
     "_llama.recommend",
-    "_llama.unit",
-    "_llama.verify",
     "_setup",
 )
 #: What most hosts have, and what stays there when a minor version of Python is replaced.

@@ -71,7 +71,7 @@ class Bench:
         self.last: dict[str, float] = {}
         self.clock, self.starts, self.nth = 0.0, 0, {schedule.ABLATION: 0, schedule.CONFIRMATION: 0}
         arms = schedule.arms([knob(name, unit) for name in effects])
-        self.data = document.new(f"run-{seed}", "2026-11-25T00:00:00Z", seed, fingerprint(), arms)
+        self.data = document.new(f"run-{seed}", "chat", "2026-11-25T00:00:00Z", seed, fingerprint(), arms)
         #: What a test changes in each sample before it is written down.
         self.spoil: Callable[[dict[str, Any]], None] = lambda sample: None
 

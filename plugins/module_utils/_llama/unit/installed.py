@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 
+from ..._errors import BadRequest
 from ..._io import textfile
 from ..._io.paths import UNIT_FOLDER
 from ..plan.names import unit_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
 #: systemd passes over sections whose names begin with X-.
 SECTION = "[X-Sovereign-Epyc]\nPlan="
+REPAIR = "Run the play with llama_server again."
 KEYS = frozenset(
     ("name", "url", "key_file", "task", "speculation", "expect", "rpc", "files", "mapped", "programs", "keys")
 )
@@ -63,6 +65,22 @@ def installed_units(root: str = "/") -> dict[str, str]:
             texts.setdefault(name[: -len("-rpc")] if drafts else name, "")
             texts.update({} if drafts else {name: text})
     return dict(sorted(texts.items()))
+
+
+def chosen(name: str | None, root: str = "/") -> tuple[str, dict[str, Any]]:
+    """Return name and plan of an instance of this host, the only one where none is named; BadRequest for no such."""
+    units = installed_units(root)
+    there = ", ".join(units) or "none"
+    if name is None and len(units) == 1:
+        (name,) = units
+    if name is None:
+        raise BadRequest(f"Say which instance: this host has {there}.")
+    if name not in units:
+        raise BadRequest(f"There is no instance {name} on this host, which has {there}.")
+    plan = plan_of(units[name])
+    if plan is None:
+        raise BadRequest(f"{unit_of(name)} carries no plan, or a part of one. {REPAIR}")
+    return name, plan
 
 
 def seats(root: str = "/") -> list[dict[str, str]]:

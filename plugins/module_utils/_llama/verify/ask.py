@@ -14,18 +14,15 @@ import time
 from ..._errors import BadRequest, TuningError
 from ..._verify.items import OK, WRONG, Item
 from ..plan.names import unit_of
-from ..unit.installed import installed_units, plan_of
+from ..unit.installed import chosen
 from . import trial as trials
 from . import verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     from ..._host.host import Host
-
-    Plan = Mapping[str, Any]
 
 
 class Answer:
@@ -49,7 +46,7 @@ def ask(
         raise BadRequest("prompt is empty: say what to ask.")
     if tokens < 1 or limit <= 0:
         raise BadRequest(f"tokens is {tokens} and timeout is {limit:g}: both have to be above zero.")
-    name, plan = _chosen(host, name)
+    name, plan = chosen(name, host.fs.root)
     if plan["task"] != "completion":
         raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Ask an instance that does.")
     try:
@@ -71,21 +68,6 @@ def ask(
         if sentence and item.name == f"speculation/{name}":
             item.verdict, item.sentence = verdict, sentence
     return Answer(unit_of(name), trial.text, items, {**facts, "tokens": trial.tokens})
-
-
-def _chosen(host: Host, name: str | None) -> tuple[str, Plan]:
-    units = installed_units(host.fs.root)
-    there = ", ".join(units) or "none"
-    if name is None and len(units) == 1:
-        (name,) = units
-    if name is None:
-        raise BadRequest(f"Say which instance to ask: this host has {there}.")
-    if name not in units:
-        raise BadRequest(f"There is no instance {name} on this host, which has {there}.")
-    plan = plan_of(units[name])
-    if plan is None:
-        raise BadRequest(f"{unit_of(name)} carries no plan, or a part of one. {verify.REPAIR}")
-    return name, plan
 
 
 def _in_its_template(url: str, prompt: str, limit: float, key: str | None, clock: Any) -> str:

@@ -19,7 +19,7 @@ from ..._verify.placement.watch import Watch
 from ..hooks import http
 from ..hooks.keys import loaded_key, read_keys
 from ..plan.names import key_path, unit_of
-from ..unit.installed import installed_units, plan_of, replaced
+from ..unit.installed import REPAIR, installed_units, plan_of, replaced
 from . import trial as trials
 
 TYPE_CHECKING = False
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     Plan = Mapping[str, Any]
     Facts = dict[str, object]
 
-REPAIR = "Run the play with llama_server again."
 #: What is said where everything is as it shall be: where it computes, and where its memory lies.
 TOLD = ("busy_cpus", "nodes/weights", "nodes/anonymous")
 

@@ -84,6 +84,10 @@ BROKEN = [
     (lambda data: data["plan"]["arms"].append(data["plan"]["arms"][3]), "has the arm without boost twice"),
     (put("plan", "arms", 0, "without", "boost"), "has the setting boost twice"),
     (put("plan", "arms", 3, "class", None), "gives without boost the class None"),
+    (
+        put("plan", "arms", 2, "name", "running"),
+        "has running, which is the only arm of a benchmark, and others",
+    ),
 ]
 
 
@@ -119,7 +123,7 @@ def test_a_document_only_grows(tmp_path: Path) -> None:
     document.save(path, short)
     long["plan"]["rejected"]["boost"] = "it cannot be written"
     long["ended"], long["restored"] = "2026-11-25T01:00:00Z", True
-    long["bandwidth"].append({"scope": "all", "cpus": "0-3", "nodes": "0", "gbps": None})
+    long["bandwidth"].append({"scope": "all", "cpus": "0-3", "nodes": "0", "gbps": None, "source": "nothing"})
     document.save(path, long)
     assert document.load(path) == long
     with pytest.raises(TuningError, match=r"was not written: samples would be other than it holds"):

@@ -103,15 +103,13 @@ def test_one_stream_asks_in_order() -> None:
     assert [one.prompt for one in found] == prompts
 
 
-def test_streams_ask_at_once_and_share_the_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_ask_at_once_and_share_the_prompts() -> None:
     """The server answers nobody before three have asked; how fast this machine is must not decide."""
-    cut: list[list[int]] = []
-    monkeypatch.setattr(load, "Window", lambda by_stream: cut.append([len(answers) for answers in by_stream]))
     server = Completions(events(3), together=3)
     with serving(server) as http:
-        load.many_streams(Server(http.url), [Prompt("prose", text, 3) for text in "abcde"], 3, requests=4)
+        found = load.many_streams(Server(http.url), [Prompt("prose", text, 3) for text in "abcde"], 3, requests=4)
     assert sorted(one["prompt"] for one in server.asked) == sorted("abcdeabcdeab")
-    assert len(cut[0]) == 3 and sum(cut[0]) == 12
+    assert len(found) == 3 and sum(len(answers) for answers in found) == 12
 
 
 def test_the_first_error_ends_all_streams(monkeypatch: pytest.MonkeyPatch) -> None:

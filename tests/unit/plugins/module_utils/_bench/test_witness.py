@@ -62,7 +62,7 @@ class Scene:
 
     def look(self) -> witness.Reading:
         clock = SimpleNamespace(monotonic=lambda: self.service.now, process_time=lambda: self.own)
-        return witness.look(self.tree.fs, "llama.service", self.server, ["/srv/my models/model.gguf"], clock)
+        return witness.look(self.tree.fs, ["llama.service"], self.server, ["/srv/my models/model.gguf"], clock)
 
     def quiet(self) -> None:
         """A round of ten seconds: the service computes for 20, we for 0.1, and all others for 0.2, one percent."""
@@ -244,4 +244,4 @@ def test_a_service_that_does_not_run(scene: Scene) -> None:
     with pytest.raises(TuningError, match=r"llama\.service has no process: it ended while it was measured"):
         scene.look()
     with pytest.raises(BadRequest, match=r"other\.service has no control group"):
-        witness.look(scene.tree.fs, "other.service", scene.server)
+        witness.look(scene.tree.fs, ["other.service"], scene.server)

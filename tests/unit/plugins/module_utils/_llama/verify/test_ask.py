@@ -95,7 +95,7 @@ def test_a_question_that_cannot_be_asked(here: Instances, changes: dict[str, Any
 
 
 def test_which_instance_is_asked(here: Instances) -> None:
-    with pytest.raises(BadRequest, match="Say which instance to ask: this host has none"):
+    with pytest.raises(BadRequest, match="Say which instance: this host has none"):
         asked(here)
     here.planned()
     here.planned("llama-code.service")

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The instance that is measured: it runs, answers, and says of itself how it was started.
+
+Source: ``/slots`` and ``/props`` in tools/server/README.md of llama.cpp.
+"""
+
+from __future__ import annotations
+
+import time
+
+from .._errors import BadRequest, TuningError
+from .._kernel import cgroups
+from .._llama.hooks import http as server_http
+from .._llama.hooks import stream
+from .._llama.plan.names import unit_of
+from .._llama.unit.installed import chosen
+from .._llama.verify import verify
+from .._notation import cpulist
+from .._verify.items import OK
+from .answer import LIMIT, Server
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .._host.host import Host
+
+#: Seconds that the server may take to say something of itself.
+TIMEOUT = 30.0
+
+
+class Target:
+    """An instance that serves, with its plan.
+
+    ``units`` are its own and, where it has one, that of the server of its draft. ``arguments`` are those of its process
+    with the program first, ``slots`` is how many streams it takes at once, and ``build`` what it calls itself.
+    """
+
+    __slots__ = ("arguments", "build", "name", "plan", "server", "slots", "units")
+
+    def __init__(self, name: str, plan: Mapping[str, Any], server: Server, arguments: Sequence[str]) -> None:
+        self.name = name
+        self.plan = plan
+        self.server = server
+        self.arguments = list(arguments)
+        self.units = [unit_of(name), *([plan["rpc"]["unit"]] if plan["rpc"] else [])]
+        slots = self._told("/slots")
+        self.slots = len(slots) if isinstance(slots, list) and slots else 1
+        props = self._told("/props")
+        self.build: str | None = str(props["build_info"]) if isinstance(props, dict) and "build_info" in props else None
+
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """The CPUs that it computes on."""
+        return cpulist.parse(self.plan["expect"]["busy_cpus"])
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The nodes that its memory is planned on."""
+        return cpulist.parse(self.plan["expect"]["nodes"])
+
+    def argument(self, *names: str) -> str | None:
+        """Return the value of an argument of its process, by any of its names; None where it has none."""
+        for name, value in zip(self.arguments, self.arguments[1:]):
+            if name in names:
+                return value
+        return None
+
+    def _told(self, path: str) -> Any:
+        status, text = server_http.ask(self.server.url, path, TIMEOUT, self.server.key)
+        return stream.parsed(text) if status == 200 else None
+
+
+def find(host: Host, name: str | None, limit: float = LIMIT, clock: Any = time) -> Target:
+    """Return an instance of this host, the only one where none is named; ``limit`` are the seconds of one answer.
+
+    BadRequest where there is no such instance or it makes no text, TuningError where it does not serve.
+    """
+    name, plan = chosen(name, host.fs.root)
+    if plan["task"] != "completion":
+        raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Measure an instance that does.")
+    item = verify.serving(name, plan)
+    if item.verdict != OK:
+        raise TuningError(item.sentence)
+    processes = cgroups.processes_of(host.fs, unit_of(name))
+    words = host.fs.read(f"/proc/{processes[0]}/cmdline").split("\0") if processes else []
+    server = Server(plan["url"], verify.key_of(host, name, plan), limit, clock)
+    return Target(name, plan, server, [word for word in words if word])

@@ -1,0 +1,179 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A whole benchmark of an instance, whose server moves the counters of the kernel as it answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, benchmark, load
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import Asked
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.benchmark_report import Benchmark
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
+from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import (
+    GBPS,
+    PROMPT,
+    TOKEN_MS,
+    WEIGHTS,
+    Measured,
+    measured,
+)
+
+TOKENS = 8
+QUICK = {"rounds": 2, "tokens": TOKENS, "kinds": ["prose"], "streams": []}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Measured]:
+    with measured(tmp_path, monkeypatch) as host:
+        yield host
+
+
+def run(here: Measured, **options: Any) -> tuple[str, dict[str, Any], list[str]]:
+    """The file of a run, what is in it, and what was told meanwhile."""
+    told: list[str] = []
+    path, document = benchmark.measure(here.host(), Asked({**QUICK, **options}), told.append)
+    assert json.loads(Path(path).read_text()) == document
+    return path, document, told
+
+
+def test_a_run_of_two_rounds(here: Measured) -> None:
+    path, document, told = run(here)
+    assert path.startswith(f"{benchmark.FOLDER}/chat-2")
+    assert {one["void"] for one in document["samples"]} == {None}
+    assert [one["round"] for one in document["plan"]["order"]] == [1, 2]
+    assert (document["instance"], document["restored"], document["remarks"]) == ("chat", True, [])
+    assert document["fingerprint"]["engine_build"] == "b11434"
+    assert document["fingerprint"]["arguments"][0] == "/opt/llama-server"
+    assert told[-1] == "it measures round 2; of 2 that have to count, 1 are there"
+    assert all(not one["cache_prompt"] and one["ignore_eos"] for one in here.asked)
+    # The instance computes on CPUs 4 and 5.
+    assert here.set_aside and not here.set_aside[0] & {4, 5}
+
+
+def test_what_the_figures_say(here: Measured) -> None:
+    path, document, dummy = run(here)
+    (row,) = Benchmark(document).rows()
+    assert (row["kind"], row["streams"]) == ("prose", 1)
+    assert [row[name] for name in ("decode", "low", "high")] == pytest.approx([1000 / TOKEN_MS] * 3)
+    assert row["prefill"] == pytest.approx(PROMPT / 0.1)
+    # Of eight tokens three were guessed right, so that there were five steps.
+    assert row["tokens_per_step"] == pytest.approx(8 / 5) and row["ms_per_step"] == pytest.approx(16)
+    (step,) = document["steps"]
+    assert step["guessed"] == pytest.approx(4 / 5) and step["context"] == PROMPT + TOKENS // 2
+    read = sum(step["parts"].values())
+    assert read == pytest.approx(WEIGHTS, rel=0.05)
+    assert row["memory"] == pytest.approx(read / GBPS / 1e6 / 16)
+    report = analyse.analyse(path)
+    assert report.startswith("chat: 100.0 tokens per second with one stream (100.0 to 100.0).\n")
+    assert "2 rounds, 0 of them void" in report
+
+
+def test_several_streams(here: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as slots where none are named. This server answers at once, so its own times fit no window of ours."""
+    monkeypatch.setattr(load, "LEAST_SHARE", 0.0)
+    dummy, document, told = run(here, streams=None, rounds=1)
+    assert [(one["streams"], one["void"]) for one in document["samples"]] == [(1, None)] * 3 + [(2, None)]
+    # To warm up, one at a time, and two streams of four requests.
+    assert len(here.asked) == 3 + 3 + 8
+    assert [row["streams"] for row in Benchmark(document).rows()] == [1, 2]
+    assert " with one stream (100.0 to 100.0), " in Benchmark(document).headline()
+    assert told
+
+
+def test_streams_that_waited_for_a_slot_spoil_the_round(here: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "LEAST_SHARE", 1e9)
+    path, document, dummy = run(here, streams=None, rounds=1)
+    assert {one["streams"] for one in document["samples"]} == {1} and not Benchmark(document).counts
+    assert "round 3: 2 streams asked, but only" in analyse.analyse(path)
+
+
+def test_a_round_with_requests_of_others_is_kept_and_repeated(here: Measured) -> None:
+    def other(number: int) -> None:
+        # The warm-up takes three requests, and the first round the next three.
+        if number == 5:
+            here.counters["tokens_predicted_total"] += 7
+
+    here.before_answer = other
+    path, document, dummy = run(here)
+    void = {one["round"]: one["void"] for one in document["samples"]}
+    assert void == {1: "Others asked the server too: it read 0 and made 7 tokens that were not ours.", 2: None, 3: None}
+    assert Benchmark(document).counts
+    assert "Void rounds:\n  round 1: Others asked the server too" in analyse.analyse(path)
+
+
+def test_a_run_of_which_no_round_counts_says_so(here: Measured) -> None:
+    def busy(number: int) -> None:
+        here.others += 1
+
+    here.before_answer = busy
+    path, document, dummy = run(here)
+    assert len(document["plan"]["order"]) == 6
+    assert not Benchmark(document).counts
+    report = analyse.analyse(path)
+    assert report.startswith("No round counts, and this proves nothing. chat: 100.0 tokens per second")
+    assert "round 6: Other programs used 10.0% of the processor time" in report
+
+
+def test_a_server_that_fails_leaves_what_was_measured(here: Measured) -> None:
+    def end(number: int) -> None:
+        here.cut_off = number == 8
+
+    here.before_answer = end
+    with pytest.raises(TuningError, match="completion"):
+        run(here)
+    (file,) = Path(benchmark.FOLDER).iterdir()
+    assert {one["round"] for one in json.loads(file.read_text())["samples"]} == {1}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"instance": "other"}, "There is no instance other on this host, which has chat."),
+        ({"streams": [1, 3]}, "chat takes 2 streams at once, and 3 are asked for"),
+        ({"streams": [0]}, "streams is 0; say a whole number from 1 to 256"),
+        ({"rounds": 0}, "rounds is 0; say a whole number from 1 to 1000"),
+        ({"rounds": "many"}, "rounds is many"),
+        ({"tokens": 1}, "tokens is 1; say a whole number from 2"),
+        ({"kinds": ["verse"]}, "There are no prompts of the kind verse; say of prose, code_edit, summary."),
+        ({"prompts": "/absent"}, "The prompts /absent cannot be read"),
+        ({"output": __file__}, "is there already, and is left as it is"),
+    ],
+)
+def test_what_cannot_be_measured(here: Measured, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadRequest, match=words):
+        run(here, **options)
+    assert here.asked == [] and not Path(benchmark.FOLDER).exists()
+
+
+def test_an_instance_that_makes_no_text(here: Measured) -> None:
+    here.planned(task="embedding")
+    with pytest.raises(BadRequest, match="chat is for the task embedding, and makes no text"):
+        run(here)
+    here.ready()
+    here.states["llama-chat.service"] = "failed"
+    with pytest.raises(TuningError, match=r"llama-chat\.service is failed"):
+        run(here)
+
+
+def test_prompts_of_ones_own(here: Measured, tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text('{"text": "Once", "output_length": 5}\n{"text": "Twice"}\n')
+    dummy, document, told = run(here, kinds=None, prompts=str(tmp_path / "own.jsonl"), rounds=1)
+    assert [(one["kind"], one["predicted_n"]) for one in document["samples"]] == [("user", 5), ("user", TOKENS)]
+    del told
+
+
+def test_what_would_be_measured(here: Measured) -> None:
+    asked = Asked({**QUICK, "streams": None})
+    assert benchmark.announced(here.host(), asked) == (
+        "chat",
+        "chat would be asked prompts in 2 rounds (3 of prose), with 1 and 2 streams.",
+    )
+    assert here.asked == []

@@ -96,11 +96,6 @@ class Answer:
         return 1000 * self.timings["predicted_n"] / self.timings["predicted_ms"]
 
     @property
-    def worked(self) -> float:
-        """The seconds that the server had the request in a slot; before them it waited."""
-        return (self.timings["prompt_ms"] + self.timings["predicted_ms"]) / 1000
-
-    @property
     def ttft_ms(self) -> float:
         """Milliseconds from the request, with the connection that is made for it, to the first text."""
         return 1000 * (self.chunks[0] - self.begun)

@@ -5,8 +5,8 @@
 """The load: prompts one after the other, or N streams at once in a closed loop, each asking as soon as it is answered.
 
 Of N streams only the window counts in which all N have a request: from the moment the last stream has begun to the
-moment the first one finds nothing more to ask. How many requests the server really worked on in the window comes from
-its own times: a request that waits for a slot is in the client's hands, but in no slot.
+moment the first one finds nothing more to ask. A request that waits while the server reads the prompt of another one is
+under way too, as that is a part of what several streams cost. Only a client that asks too slowly spoils a window.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Requests of each stream: the first and the last mostly lie across the edges of the window.
 REQUESTS = 4
-#: The share of N that must have been in work on average.
+#: The share of N that must have been under way on average.
 LEAST_SHARE = 0.9
 
 
@@ -36,13 +36,13 @@ class Window:
     """What N streams did while all were busy.
 
     ``answers`` are those that lie wholly within it, ``tokens`` counts all that came within it, and ``concurrency`` the
-    requests that were in work on average. ``begin`` and ``end`` are seconds of the clock.
+    requests that were under way on average. ``begin`` and ``end`` are seconds of the clock.
     """
 
     __slots__ = ("answers", "begin", "concurrency", "end", "streams", "tokens")
 
     def __init__(self, by_stream: Sequence[Sequence[Answer]]) -> None:
-        """Cut the window out of what each stream was answered, in order. TuningError where too little was in work."""
+        """Cut the window out of what each stream was answered, in order. TuningError where too little was under way."""
         self.streams = len(by_stream)
         if not all(by_stream):
             raise BadRequest(f"A stream of {self.streams} had nothing to ask: give each at least {REQUESTS} requests.")
@@ -57,11 +57,11 @@ class Window:
             )
         seconds = self.end - self.begin
         self.tokens = sum(self._tokens(answer) for answer in seen)
-        self.concurrency = sum(self._work(answer) for answer in seen) / seconds
+        self.concurrency = sum(self._seconds(answer) for answer in seen) / seconds
         if self.concurrency < LEAST_SHARE * self.streams:
             raise TuningError(
-                f"{self.streams} streams asked, but only {self.concurrency:.1f} requests were in work on average: give "
-                "the server as many slots (--parallel) as there are streams, or ask with fewer streams.",
+                f"{self.streams} streams asked, but only {self.concurrency:.1f} requests were under way on average: "
+                "the program that asks got too little time. Look for what else runs on the housekeeping CPUs.",
                 concurrency=self.concurrency,
             )
 
@@ -95,10 +95,9 @@ class Window:
         within = sum(self.begin < moment <= self.end for moment in answer.chunks)
         return answer.predicted * within / len(answer.chunks)
 
-    def _work(self, answer: Answer) -> float:
-        """Return the seconds of the window in which the server worked on a request."""
-        begun = max(answer.begun, answer.ended - answer.worked, self.begin)
-        return max(0.0, min(answer.ended, self.end) - begun)
+    def _seconds(self, answer: Answer) -> float:
+        """Return the seconds of the window in which a request was under way."""
+        return max(0.0, min(answer.ended, self.end) - max(answer.begun, self.begin))
 
 
 def one_stream(server: Server, prompts: Iterable[Prompt]) -> list[Answer]:

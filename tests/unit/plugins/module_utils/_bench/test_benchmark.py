@@ -77,8 +77,8 @@ def test_what_the_figures_say(here: Measured) -> None:
 
 
 def test_several_streams(here: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as slots where none are named. This server answers at once, so its own times fit no window of ours."""
-    monkeypatch.setattr(load, "LEAST_SHARE", 0.0)
+    """As many as slots where none are named."""
+    monkeypatch.setattr(load, "LEAST_SHARE", 0.0)  # This server answers so fast that asking takes longer.
     dummy, document, told = run(here, streams=None, rounds=1)
     assert [(one["streams"], one["void"]) for one in document["samples"]] == [(1, None)] * 3 + [(2, None)]
     # To warm up, one at a time, and two streams of four requests.
@@ -88,7 +88,7 @@ def test_several_streams(here: Measured, monkeypatch: pytest.MonkeyPatch) -> Non
     assert told
 
 
-def test_streams_that_waited_for_a_slot_spoil_the_round(here: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_that_asked_too_slowly_spoil_the_round(here: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "LEAST_SHARE", 1e9)
     path, document, dummy = run(here, streams=None, rounds=1)
     assert {one["streams"] for one in document["samples"]} == {1} and not Benchmark(document).counts

@@ -1,0 +1,86 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A benchmark of the real llama-server with a real model, by the playbook and by the command on the host."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from vepyc.play import run_playbook
+
+FOLDER = "/var/lib/sovereign-epyc/benchmarks"
+#: Long prompts would take most of the time on a machine that is shared, and so would many tokens.
+PROMPTS = "".join(
+    f"{json.dumps({'text': text, 'output_length': 12})}\n"
+    for text in ("one two three four\none two three four\none two", "Once upon a time")
+)
+ASKED = {"benchmark_rounds": 1, "benchmark_prompts": "/srv/prompts.jsonl", "benchmark_streams": [2]}
+
+
+@pytest.fixture(scope="module")
+def served(host):
+    host.run("cat >/srv/prompts.jsonl", text=PROMPTS)
+    host.serve({"name": "chat", "port": 8080, "context": 4096, "slots": 2})
+    return host
+
+
+def play(host, *arguments, **options):
+    """Run the playbook; return its exit code, and what the module says."""
+    played = run_playbook(host.folder, "playbooks/benchmark.yml", "-e", json.dumps({**ASKED, **options}), *arguments)
+    return played.returncode, played["Measure"]["results"][0]
+
+
+def files(host):
+    return host.run(f"ls {FOLDER}", check=False).split()
+
+
+def test_a_check_asks_nothing(served):
+    before = served.metric(8080, "tokens_predicted_total")
+    code, result = play(served, "--check")
+    assert code == 0 and result["text"] == "chat would be asked prompts in 1 rounds (2 of user), with 1 and 2 streams."
+    assert served.metric(8080, "tokens_predicted_total") == before and files(served) == []
+
+
+def test_the_playbook_measures_and_brings_the_file(served, tmp_path):
+    """Others use this machine too, so whether a round counts is chance; what the samples say is not."""
+    before = served.state()
+    code, result = play(served, benchmark_folder=str(tmp_path))
+    assert code == (0 if result["clean"] else 2), result
+    assert served.state() == before
+    (copy,) = tmp_path.iterdir()
+    document = json.loads(copy.read_text())
+    assert f"{FOLDER}/{copy.name.partition('-')[2]}".endswith(files(served)[0])
+    alone = [one for one in document["samples"] if one["streams"] == 1 and one["round"] == 1]
+    assert [one["predicted_n"] for one in alone] == [12, 12]
+    # What stands in the prompt again and again is guessed.
+    assert alone[0]["accepted"] > 0 and sum(alone[0]["gaps_ms"]) > 0
+    assert any(one["streams"] == 2 for one in document["samples"])
+    # No request but ours was seen, and all threads and pages are where they were planned.
+    said = " ".join(str(one["void"]) for one in document["samples"])
+    assert not any(word in said for word in ("Others asked", "cannot be seen", "elsewhere", "other nodes", "replaced"))
+    assert document["fingerprint"]["engine_build"] and document["restored"] is True
+    (memory,) = document["bandwidth"]
+    assert memory["source"] in ("reader", "paper", "nothing") and document["steps"][0]["parts"]["layers"] > 10_000_000
+    assert {row["streams"] for row in result["figures"]} == {1, 2}
+    assert served.run(f"sovereign-epyc analyse {FOLDER}/{files(served)[0]}") == result["text"]
+
+
+def test_the_command_measures_too_and_sees_who_else_asks(served):
+    served.run(
+        'systemd-run --unit=others --collect sh -c \'while sleep 0.2; do curl -sf -d \'{"prompt": "a", '
+        "\"n_predict\": 2}' http://127.0.0.1:8080/completion; done' >/dev/null"
+    )
+    done = served.box.run(
+        "sovereign-epyc bench --rounds 1 --streams 1 --prompts /srv/prompts.jsonl --output /srv/run.json", check=False
+    )
+    served.run("systemctl stop others")
+    assert done.returncode == 2, done
+    assert done.stdout.startswith("No round counts, and this proves nothing. chat: ")
+    assert "Others asked the server too" in done.stdout or "Requests of others were in progress" in done.stdout
+    assert done.stdout.endswith("/srv/run.json\n") and "... it warms up" in done.stderr
+    again = served.box.run("sovereign-epyc bench --output /srv/run.json", check=False)
+    assert again.returncode == 1 and "/srv/run.json is there already" in again.stderr

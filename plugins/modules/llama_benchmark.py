@@ -21,6 +21,13 @@ description:
   - In check mode nothing is asked and nothing is written.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
+attributes:
+  diff_mode:
+    support: none
+    details: Nothing of the host differs afterwards but the file of the run.
+  idempotent:
+    support: none
+    details: Each run measures anew, and has a file of its own.
 options:
   instance:
     description: The name of the instance. It may be left out where the host has only one.

@@ -30,6 +30,7 @@ BEFORE = {
     "irq_affinity": 224.5,
     "kernel_cmdline": 230.7,
     "llama_ask": 287.1,
+    "llama_benchmark": 470.0,
     "llama_build": 252.4,
     "llama_server": 396.8,
     "model_file": 231.4,

@@ -13,11 +13,20 @@ import pytest
 from vepyc.play import run_playbook
 
 FOLDER = "/var/lib/sovereign-epyc/benchmarks"
+COUNTED = "one two three four five six seven eight nine ten\n"
 #: Long prompts would take most of the time on a machine that is shared, and so would many tokens.
 PROMPTS = "".join(
     f"{json.dumps({'text': text, 'output_length': 12})}\n"
-    for text in ("one two three four\none two three four\none two", "Once upon a time")
+    for text in (f"{COUNTED}{COUNTED}one two", "Once upon a time")
 )
+#: Asks the server again and again.
+OTHERS = """
+import time, urllib.request
+while True:
+    request = urllib.request.Request("http://127.0.0.1:8080/completion", b'{"prompt": "a", "n_predict": 2}')
+    urllib.request.urlopen(request).read()
+    time.sleep(0.2)
+"""
 ASKED = {"benchmark_rounds": 1, "benchmark_prompts": "/srv/prompts.jsonl", "benchmark_streams": [2]}
 
 
@@ -70,10 +79,8 @@ def test_the_playbook_measures_and_brings_the_file(served, tmp_path):
 
 
 def test_the_command_measures_too_and_sees_who_else_asks(served):
-    served.run(
-        'systemd-run --unit=others --collect sh -c \'while sleep 0.2; do curl -sf -d \'{"prompt": "a", '
-        "\"n_predict\": 2}' http://127.0.0.1:8080/completion; done' >/dev/null"
-    )
+    served.run("cat >/srv/others.py", text=OTHERS)
+    served.run("systemd-run --quiet --unit=others python3 /srv/others.py")
     done = served.box.run(
         "sovereign-epyc bench --rounds 1 --streams 1 --prompts /srv/prompts.jsonl --output /srv/run.json", check=False
     )

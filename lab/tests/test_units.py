@@ -240,8 +240,8 @@ def test_up_refuses_what_it_does_not_know(arguments: dict[str, Any], message: st
         up(**arguments)
 
 
-def test_a_taken_port_names_the_option(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("vepyc.start.ensure_image", lambda release: tmp_path)
+def test_a_taken_port_names_the_option_before_an_image_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vepyc.start.ensure_image", lambda release: pytest.fail("an image was looked for"))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -101,6 +101,7 @@ def _prepare(asked: _Asked, preparation: Preparation, saved: Path) -> Machine:
 def _create(asked: _Asked, saved: Path | None) -> Machine:
     """Make the run directory of a machine and bring it up, from a saved state or from disk."""
     # Before anything is begun. Not said where the image is made: that file is part of the recipe that names the image.
+    choose_port(asked.shape, asked.run_dir.path.name, asked.port)
     if not image_dir(asked.release).exists():
         need_room(directory("images"), 4, f"the {asked.release.suite} image")
     elif not saved:

@@ -85,6 +85,9 @@ bench-fleet: setup  ## Measure a drift check of 1, 10 and 50 hosts against Ansib
 bench-llama: setup  ## Measure our llama-server against a plain one on a real small model, as ratios of one run
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_llama.py $(ARGS)
 
+bench-driver: setup  ## Hold the load driver of our benchmark against AIPerf, on a real llama-server; 1.2 GB of packages
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_driver.py $(ARGS)
+
 coverage: setup  ## Run the unit tests, report what of the engine they reach, and fail below 95 percent
 	$(RUN) coverage run -m pytest tests/unit $(ARGS)
 	$(RUN) coverage report
@@ -112,4 +115,4 @@ clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
 .PHONY: help setup site ask drift caches test test-all lint unit lab-test service-test molecule bench bench-report bench-fleet
-.PHONY: bench-llama coverage examples docs release record pictures bench-lab clean
+.PHONY: bench-llama bench-driver coverage examples docs release record pictures bench-lab clean

@@ -38,10 +38,15 @@ exec chroot "$work/root" "$@"
 
 def run_in_debian(tool: str, *words: str) -> NoReturn:
     """Become a tool of this clone in the lab's Debian. Its Python is the one there, so the tool needs nothing else."""
+    places = f"PYTHONPATH={ROOT}/.collections:{ROOT}/lab:{ROOT}"
+    python = [places, f"VEPYC_HOME={paths.home()}", "PYTHONDONTWRITEBYTECODE=1", "python3"]
+    start = in_debian(Path(tool).stem, *python, str(ROOT / tool), *words)
+    os.execvp(start[0], start)
+
+
+def in_debian(name: str, *words: str) -> list[str]:
+    """Return what runs a command, after its variables, in the lab's Debian; no two of a name at a time."""
     seen = ["/proc", "/sys", "/dev", str(paths.home()), str(ROOT)]
     path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    places = f"PYTHONPATH={ROOT}/.collections:{ROOT}/lab:{ROOT}"
-    command = ["env", "-i", path, places, f"VEPYC_HOME={paths.home()}", "PYTHONDONTWRITEBYTECODE=1", "python3"]
     start = ["unshare", "--mount", "--propagation=private", "sh", "-c", _ENTER, "sh", str(ensure_root())]
-    start += [str(paths.directory("containers", Path(tool).stem)), *seen, "--", *command, str(ROOT / tool), *words]
-    os.execvp(start[0], start)
+    return [*start, str(paths.directory("containers", name)), *seen, "--", "env", "-i", path, *words]

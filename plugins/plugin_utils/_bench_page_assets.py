@@ -12,7 +12,8 @@ STYLE = """
 section { margin: 1.5rem 0; padding-top: .8rem; border-top: 1px solid var(--line); }
 section h2 { margin: 0; }
 section table { width: auto; margin: .5rem 0; } section td, section th { text-align: left; }
-section th:first-child { width: auto; font-weight: 600; overflow-wrap: anywhere; } td { overflow-wrap: anywhere; }
+section th:first-child { width: auto; font-weight: 600; }
+section td { max-width: 45rem; overflow-wrap: break-word; }
 section td.number, section th.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .wide { overflow-x: auto; }
 .plot { display: block; max-width: 100%; height: auto; margin: .5rem 0; font: 12px system-ui, sans-serif; }

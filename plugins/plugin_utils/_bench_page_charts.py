@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 #: The bandwidth of an instance as a whole has this scope.
 INSTANCE = "instance"
-LEFT, RIGHT, TOP, BOTTOM = 60, 980, 20, 300
+LEFT, RIGHT, TOP, BOTTOM = 60, 1180, 20, 320
 #: Where bars begin, and the room that is left for a number behind them.
-BARS, BEHIND = 260, 700
+BARS, BEHIND = 260, 900
 
 
 def ceilings(run: Run) -> list[tuple[Document, Ceiling]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 #: All lengths are in pixels of a page that has room for the whole width.
-WIDTH, ROW = 1000, 22
+WIDTH, ROW = 1200, 22
 #: Arm -> the class of its colour and its shape; all other arms share one.
 LOOKS = {
     schedule.STOCK: ("stock", "square"),

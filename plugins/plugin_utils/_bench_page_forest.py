@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page_draw as draw
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_assets import SIGNS
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_words import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,29 +27,29 @@ if TYPE_CHECKING:
     Row = tuple[str, str, Optional[Comparison], str]
 
 #: Where the words of a verdict begin, the plot begins and ends, and the ratio begins.
-VERDICT, LEFT, RIGHT, RATIO = 210, 320, 770, 790
-HEAD, LETTERS = 26, 30
+VERDICT, LEFT, RIGHT, RATIO = 240, 350, 930, 950
+HEAD, LETTERS = 26, 34
 #: An interval farther from 1 than this many times the largest estimate or the zone is cut, and has an arrow.
 REACH = 3
 
 
-def rows(judgement: Judgement) -> list[Row]:
-    """Return the settings from the best down, then what has no interval, then stock and the anchor's twins."""
-    found: list[Row] = []
-    for one in judgement.verdicts:
-        unit = schedule.UNITS[one.unit].name if one.unit else ""
-        found.append((one.knob, one.word, one.primary, unit))
+def rows(judgement: Judgement, dearest: str) -> list[Row]:
+    """Return the settings from the best down, then what has no interval, then stock and the anchor's twins.
+
+    ``dearest`` is the class that stock belongs to.
+    """
+    names = {unit: rule.name for unit, rule in schedule.UNITS.items()}
+    found: list[Row] = [(one.knob, one.word, one.primary, names.get(one.unit, "")) for one in judgement.verdicts]
     found.sort(key=lambda row: (-row[2].found.mean if row[2] and row[2].found else math.inf, row[0]))
     if judgement.stock.count:
-        found.append(("tuned over stock", "", judgement.stock, ""))
-    twins = judgement.twins.items()
-    found += [(f"tuned over itself, {unit}", "", twin, schedule.UNITS[unit].name) for unit, twin in twins]
-    return found
+        found.append(("tuned over stock", "", judgement.stock, names[dearest]))
+    return found + [(f"tuned over itself, {unit}", "", twin, names[unit]) for unit, twin in judgement.twins.items()]
 
 
 def plot(run: Run) -> Iterator[str]:
     """Yield the part of the page; nothing where nothing is compared."""
-    shown = rows(run.judgement) if run.judgement else []
+    classes = {arm["name"]: arm["class"] for arm in run.data["plan"]["arms"]}
+    shown = rows(run.judgement, classes[schedule.STOCK]) if run.judgement else []
     if not any(row[2] and row[2].found for row in shown):
         return
     share = run.data["plan"]["zone"]
@@ -92,8 +93,7 @@ def _row(row: Row, axis: draw.Axis, y: float) -> str:
     ratio, title = "no interval", ""
     parts = [draw.text(0, y + 4, draw.words(name, LETTERS)), draw.text(VERDICT, y + 4, f"{sign} {word}".strip())]
     if one:
-        count = f"{one.count} {unit}{'' if one.count == 1 else 's'}" if unit else f"{one.count}"
-        ratio, title = f"{one.text()}, {count}", f"{draw.words(name)}: {word} {one.text()}"
+        ratio, title = f"{one.text()}, {number(one.count, unit)}", f"{draw.words(name)}: {word} {one.text()}"
     if one and one.found:
         low, high, middle = (axis.at(value) for value in (one.found.low, one.found.high, one.found.mean))
         parts.append(draw.line(low, y, high, y, "range"))

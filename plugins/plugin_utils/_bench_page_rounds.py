@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page_draw as draw
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_words import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     #: The place of a sample in the document, its tokens per second, and the sample.
     Spot = tuple[int, float, dict[str, Any]]
 
-LEFT, RIGHT = 190, 985
+LEFT, RIGHT = 200, 1185
 PANEL, GAP = 84, 16
 #: A cell of a round is no wider than this.
 CELL = 14
@@ -42,8 +43,8 @@ def course(run: Run) -> Iterator[str]:
     yield draw.key(run.arms, alone)
     parts = []
     bottom = float(len(cells) * (PANEL + GAP))
-    for number, key in enumerate(sorted(cells)):
-        parts += _panel(run, key, cells[key], across, number * (PANEL + GAP) + GAP / 2)
+    for at, key in enumerate(sorted(cells)):
+        parts += _panel(run, key, cells[key], across, at * (PANEL + GAP) + GAP / 2)
     first = next((at for at, one in enumerate(run.data["samples"]) if _fresh(run, one)), None)
     if first is not None:
         parts.append(draw.line(across.at(first - 0.5), 0, across.at(first - 0.5), bottom, "one"))
@@ -62,7 +63,7 @@ def _panel(run: Run, key: tuple[int, str], spots: Sequence[Spot], across: draw.A
     up = draw.Axis(min(speeds), max(speeds), top + PANEL - 6, top + 6)
     parts = [
         draw.text(0, top + PANEL / 2 - 2, draw.words(kind, 20)),
-        draw.text(0, top + PANEL / 2 + 13, f"{streams} stream{'' if streams == 1 else 's'}", "small"),
+        draw.text(0, top + PANEL / 2 + 13, number(streams, "stream"), "small"),
         draw.text(LEFT - 6, up.at(max(speeds)) + 4, draw.number(max(speeds)), "end"),
         draw.line(LEFT, top, RIGHT, top, "axis"),
         draw.line(LEFT, top + PANEL, RIGHT, top + PANEL, "axis"),
@@ -104,9 +105,9 @@ def lived(run: Run) -> Iterator[str]:
     yield "</section>"
 
 
-def _cell(number: int, void: str, step: float, y: float) -> str:
-    title = f"round {number}{f', void: {void}' if void else ''}"
+def _cell(nth: int, void: str, step: float, y: float) -> str:
+    title = f"round {nth}{f', void: {void}' if void else ''}"
     return (
-        f'<rect class="mark{" hollow" if void else ""}" x="{draw.place(LEFT + (number - 1) * step)}" y="{y}" '
+        f'<rect class="mark{" hollow" if void else ""}" x="{draw.place(LEFT + (nth - 1) * step)}" y="{y}" '
         f'width="{draw.place(max(step - 2.5, 1))}" height="{draw.ROW - 8}"><title>{draw.words(title)}</title></rect>'
     )

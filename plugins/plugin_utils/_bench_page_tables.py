@@ -70,7 +70,7 @@ def verdicts(run: Run) -> Iterator[str]:
 def guards(run: Run) -> Iterator[str]:
     """Yield what each setting does to each metric that it must not cost."""
     rows = [
-        [draw.words(one.knob), draw.words(key_text(guard)), _word(guard.word), _ratio(guard), _count(guard)]
+        [draw.words(one.knob), draw.words(key_text(guard)), _claim(run, guard), _ratio(guard), _count(guard)]
         for one in (run.judgement.verdicts if run.judgement else ())
         for guard in one.guards
         if guard.found
@@ -85,9 +85,9 @@ def confirmation(run: Run) -> Iterator[str]:
     if race is None or race.together is None:
         return
     pairs = {f"{race.winner} over stock": race.together, **race.others}
-    rows = [[name, "", _word(one.word), _ratio(one), _count(one)] for name, one in pairs.items()]
+    rows = [[name, "", _claim(run, one), _ratio(one), _count(one)] for name, one in pairs.items()]
     rows += [
-        [f"{race.winner} over stock", draw.words(key_text(one)), _word(one.word), _ratio(one), _count(one)]
+        [f"{race.winner} over stock", draw.words(key_text(one)), _claim(run, one), _ratio(one), _count(one)]
         for one in race.parts
         if one.found
     ]
@@ -147,6 +147,11 @@ def _setting(value: object) -> str:
 def _word(word: str) -> str:
     kind, sign = SIGNS[word]
     return f'<span class="{kind}">{sign} {word}</span>'
+
+
+def _claim(run: Run, one: Comparison) -> str:
+    """Return the word for a comparison; a run that is void makes no claim, whatever its intervals say."""
+    return "" if run.judgement and run.judgement.faults else _word(one.word)
 
 
 def _ratio(one: Comparison | None) -> str:

@@ -47,8 +47,9 @@ def course(run: Run) -> Iterator[str]:
         parts += _panel(run, key, cells[key], across, at * (PANEL + GAP) + GAP / 2)
     first = next((at for at, one in enumerate(run.data["samples"]) if _fresh(run, one)), None)
     if first is not None:
-        parts.append(draw.line(across.at(first - 0.5), 0, across.at(first - 0.5), bottom, "one"))
-        parts.append(draw.text(across.at(first - 0.5) + 4, bottom + 10, "confirmation", "small"))
+        x = across.at(first - 0.5)
+        parts.append(draw.line(x, 0, x, bottom, "one"))
+        parts.append(draw.text(x, bottom + 10, "confirmation from here", "end small" if x > RIGHT / 2 else "small"))
     yield draw.svg(bottom + 16, "Every sample of the run in order", parts)
     yield "</section>"
 

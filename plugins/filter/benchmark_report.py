@@ -26,7 +26,7 @@ seealso:
 EXAMPLES = r"""
 - name: Print what a run found out
   ansible.builtin.debug:
-    msg: "{{ (lookup('ansible.builtin.file', 'run.json') | sovereign.epyc.benchmark_report).splitlines() }}"
+    msg: "{{ lookup('ansible.builtin.file', 'run.json') | sovereign.epyc.benchmark_report }}"
 """
 
 RETURN = r"""

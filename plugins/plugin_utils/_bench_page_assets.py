@@ -14,7 +14,8 @@ section h2 { margin: 0; }
 section table { width: auto; margin: .5rem 0; } section td, section th { text-align: left; }
 section th:first-child { width: auto; font-weight: 600; }
 section td { max-width: 45rem; overflow-wrap: break-word; }
-section td.number, section th.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+section td.number, section th.number { text-align: right; font-variant-numeric: tabular-nums; }
+section td.number { white-space: nowrap; } section thead th { vertical-align: bottom; }
 .wide { overflow-x: auto; }
 .plot { display: block; max-width: 100%; height: auto; margin: .5rem 0; font: 12px system-ui, sans-serif; }
 .plot.inline { display: inline-block; margin: 0; vertical-align: -.15em; }

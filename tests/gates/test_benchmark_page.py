@@ -72,8 +72,9 @@ def test_no_word_of_a_chart_runs_over_another_or_out_of_it(page: Page) -> None:
     assert page.run(COLLISIONS) == []
 
 
-def test_the_page_is_as_wide_as_the_window(page: Page) -> None:
+def test_page_and_tables_are_as_wide_as_the_window(page: Page) -> None:
     assert page.run("document.documentElement.scrollWidth <= innerWidth")
+    assert page.run("[...document.querySelectorAll('.wide')].every(one => one.scrollWidth <= one.clientWidth)")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: benchmark_page
+short_description: The page of a benchmark or an ablation
+version_added: 0.1.0
+author: The sovereign.epyc authors (@sovereign-epyc)
+description:
+  - Makes one HTML page of the document that a run wrote, with the verdict on each setting, its interval, and every
+    sample. All figures come from the samples in the document, and the same document gives the same bytes anywhere.
+  - The page needs no network and no script. Parts of which the document has no data are not on it.
+positional: _input
+options:
+  _input:
+    description: The document, or the text of the JSON file that holds it.
+    type: raw
+    required: true
+seealso:
+  - plugin: sovereign.epyc.benchmark_report
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: Write the page of a run
+  ansible.builtin.copy:
+    content: "{{ lookup('ansible.builtin.file', 'run.json') | sovereign.epyc.benchmark_page }}"
+    dest: run.html
+    mode: "0644"
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+_value:
+  description: The text of the page.
+  type: str
+"""
+
+from typing import Any  # noqa: E402  # the documentation stands before the imports
+
+from ansible.errors import AnsibleFilterError  # noqa: E402
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest  # noqa: E402
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page  # noqa: E402
+
+
+def benchmark_page(data: object) -> str:
+    """Return the page; raises AnsibleFilterError for what is no document of a run."""
+    try:
+        return _bench_page.render(data)
+    except BadRequest as error:
+        raise AnsibleFilterError(f"This is no document of a run: {error}.") from None
+
+
+class FilterModule:
+    """What Ansible looks for in this file."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filter by its name."""
+        return {"benchmark_page": benchmark_page}

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: benchmark_report
+short_description: The report of a benchmark or an ablation for a terminal
+version_added: 0.1.0
+author: The sovereign.epyc authors (@sovereign-epyc)
+description:
+  - Makes a text of at most 100 columns of the document that a run wrote, with the same verdicts as the page. All
+    figures come from the samples in the document, and the same document gives the same bytes anywhere.
+positional: _input
+options:
+  _input:
+    description: The document, or the text of the JSON file that holds it.
+    type: raw
+    required: true
+seealso:
+  - plugin: sovereign.epyc.benchmark_page
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: Print what a run found out
+  ansible.builtin.debug:
+    msg: "{{ lookup('ansible.builtin.file', 'run.json') | sovereign.epyc.benchmark_report }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The report, with line breaks.
+  type: str
+"""
+
+from typing import Any  # noqa: E402  # the documentation stands before the imports
+
+from ansible.errors import AnsibleFilterError  # noqa: E402
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse  # noqa: E402
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest  # noqa: E402
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import given  # noqa: E402
+
+
+def benchmark_report(data: object) -> str:
+    """Return the report; raises AnsibleFilterError for what is no document of a run."""
+    try:
+        return analyse.report(given(data))
+    except BadRequest as error:
+        raise AnsibleFilterError(f"This is no document of a run: {error}.") from None
+
+
+class FilterModule:
+    """What Ansible looks for in this file."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filter by its name."""
+        return {"benchmark_report": benchmark_report}

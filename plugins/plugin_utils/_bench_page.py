@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A run as one HTML page that needs nothing else: no network, no script, and the same bytes on every machine.
+
+The engine computes every figure; the page only draws them. A part of which the document has no data is not there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
+    _bench_page_charts,
+    _bench_page_forest,
+    _bench_page_rounds,
+    _bench_page_tables,
+    _html_page,
+)
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page_draw as draw
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_assets import STYLE
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import Run, given
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_html_assets import STYLE as PAGE_STYLE
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_words import number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PARTS = (
+    _bench_page_forest.plot,
+    _bench_page_charts.memory,
+    _bench_page_charts.latency,
+    _bench_page_rounds.course,
+    _bench_page_charts.predicted,
+    _bench_page_rounds.lived,
+    _bench_page_tables.verdicts,
+    _bench_page_tables.guards,
+    _bench_page_tables.confirmation,
+    _bench_page_tables.figures,
+    _bench_page_tables.void,
+    _bench_page_tables.fingerprint,
+)
+
+
+def render(data: object) -> str:
+    """Return the page of a document, or of the text of its file; raises BadRequest where it is none."""
+    run = Run(given(data))
+    return _html_page.page(f"Benchmark: {run.headline()}", PAGE_STYLE + STYLE, "", _body(run))
+
+
+def _body(run: Run) -> Iterator[str]:
+    data, known = run.data, run.data["fingerprint"]
+    yield f'<h1>Benchmark</h1><p class="headline">{draw.words(run.headline())}</p>'
+    of = [f"Run {data['id']}", *([f"of instance {data['instance']}"] if "instance" in data else [])]
+    host = f"{known['sku'] or 'Unknown processor'}, Linux {known['kernel'] or 'unknown'}"
+    counts = (
+        f"{number(len(run.rounds), 'round')}, {len(run.void)} of them void; {number(len(data['samples']), 'sample')}"
+    )
+    yield f'<p class="faint">{draw.words(" ".join(of))}, <time>{draw.words(data["started"])}</time>, '
+    yield f"seed {data['seed']}. {draw.words(host)}. {counts}.</p>"
+    for sentence in run.judgement.faults if run.judgement else ():
+        yield f'<article class="drift"><p>{draw.words(sentence)}</p></article>'
+    for sentence in data.get("remarks", ()):
+        yield f"<p>{draw.words(sentence)}</p>"
+    for part in PARTS:
+        yield from part(run)

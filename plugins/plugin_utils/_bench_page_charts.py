@@ -1,0 +1,161 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Charts of speed: measured over ceiling, throughput against latency, and predicted against measured.
+
+Each yields its part of the page, and nothing where the document has not what it shows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.bandwidth import Bandwidth
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.ceiling import Ceiling, ceiling
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.figures import percentile
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.traffic import Traffic
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page_draw as draw
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import rate, told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import Document, Run
+
+    #: Streams, 95th percentile of the gap in milliseconds, tokens per second.
+    Point = tuple[int, float, float]
+
+#: The bandwidth of an instance as a whole has this scope.
+INSTANCE = "instance"
+LEFT, RIGHT, TOP, BOTTOM = 60, 1180, 20, 320
+#: Where bars begin, and the room that is left for a number behind them.
+BARS, BEHIND = 260, 900
+
+
+def ceilings(run: Run) -> list[tuple[Document, Ceiling]]:
+    """Return each step that the document describes, held against the bandwidth of the instance."""
+    known = [one for one in run.data["bandwidth"] if one["scope"] == INSTANCE]
+    good = [one for one in run.rounds if not one.void]
+    found = []
+    for step in run.data.get("steps", ()) if known else ():
+        milliseconds = told(run.samples(run.arm, good, 1, step["kind"]), 1).get("ms_per_step")
+        if milliseconds:
+            traffic = Traffic(dict(sorted(step["parts"].items())), 0, 1)
+            memory = Bandwidth((), (), known[-1]["gbps"], known[-1].get("source", "paper"))
+            found.append((step, ceiling(traffic, memory, milliseconds, run.data.get("cache", 0))))
+    return sorted(found, key=lambda pair: (pair[0]["context"], pair[0]["kind"]))
+
+
+def memory(run: Run) -> Iterator[str]:
+    """Yield the bars of measured over ceiling, and what has to be said of them."""
+    shown = [(step, one, one.ratio) for step, one in ceilings(run) if one.ratio is not None]
+    if not shown:
+        return
+    yield "<section><h2>Measured over ceiling</h2>"
+    yield '<p class="faint">The part of a step that reading its bytes takes at least; the line is the ceiling.</p>'
+    axis = draw.Axis(0.0, max(1.0, *(ratio for dummy, dummy2, ratio in shown)), BARS, BEHIND)
+    bottom = len(shown) * draw.ROW + 6
+    parts = []
+    for at, (step, one, ratio) in enumerate(shown):
+        y = at * draw.ROW + 4
+        name = f"{draw.words(step['kind'], 20)}, {step['context']} tokens of context"
+        length = draw.place(axis.at(ratio) - BARS)
+        parts.append(draw.text(0, y + 13, name))
+        parts.append(f'<rect class="bar" x="{BARS}" y="{y}" width="{length}" height="{draw.ROW - 6}"/>')
+        rest = one.step_ms - (one.memory_ms or 0.0)
+        parts.append(
+            draw.text(
+                axis.at(ratio) + 8,
+                y + 13,
+                f"{draw.number(ratio, 2)}: {draw.number(one.memory_ms or 0.0, 2)} ms memory, "
+                f"{draw.number(rest, 2)} ms rest",
+            )
+        )
+    parts.append(draw.line(axis.at(1.0), 0, axis.at(1.0), bottom, "one"))
+    yield f'<div class="tuned">{draw.svg(bottom, "Measured over ceiling by kind and context", parts)}</div>'
+    sentences = dict.fromkeys(said for dummy, one, dummy2 in shown for said in (one.problem, *one.remarks) if said)
+    yield "".join(f"<p>{draw.words(sentence)}</p>" for sentence in sentences)
+    yield "</section>"
+
+
+def points(run: Run) -> dict[str, list[Point]]:
+    """Return where each arm shown is with each number of streams; those of which no gap is known are left out."""
+    arms, those = run.shown()
+    found: dict[str, list[Point]] = {}
+    for arm in arms:
+        for streams in run.streams():
+            gaps = [gap for one in run.samples(arm, those, streams) for gap in one["gaps_ms"]]
+            speed = rate(those, arm, streams)
+            if gaps and speed is not None:
+                found.setdefault(arm, []).append((streams, percentile(gaps, 95), speed))
+    return found
+
+
+def latency(run: Run) -> Iterator[str]:
+    """Yield throughput against latency; one point alone would say nothing."""
+    shown = points(run)
+    every = [one for those in shown.values() for one in those]
+    if len(every) < 2:
+        return
+    across = draw.Axis(0.0, max(gap for dummy, gap, dummy2 in every), LEFT, RIGHT - 60)
+    up = draw.Axis(0.0, max(speed for dummy, dummy2, speed in every), BOTTOM, TOP)
+    yield "<section><h2>Throughput against latency</h2>"
+    yield '<p class="faint">Tokens per second of all streams together (up), against the gap between two pieces of '
+    yield "text that 95 % of the gaps do not exceed, in milliseconds (right). A number is that of the streams.</p>"
+    alone = run.judgement is None
+    yield draw.key(shown, alone)
+    parts = []
+    for value, label in across.ticks():
+        parts.append(draw.line(across.at(value), TOP, across.at(value), BOTTOM, "axis"))
+        parts.append(draw.text(across.at(value), BOTTOM + 16, label, "middle"))
+    for value, label in up.ticks():
+        parts.append(draw.line(LEFT, up.at(value), RIGHT, up.at(value), "axis"))
+        parts.append(draw.text(LEFT - 8, up.at(value) + 4, label, "end"))
+    for arm, those in shown.items():
+        kind, shape = draw.look(arm, alone)
+        spots = [(across.at(gap), up.at(speed)) for dummy, gap, speed in those]
+        path = "L".join(f"{draw.place(x)} {draw.place(y)}" for x, y in spots)
+        marks = [f'<path class="range" d="M{path}"/>']
+        for (streams, gap, speed), (x, y) in zip(those, spots):
+            title = f"{arm}, {streams}: {draw.number(speed)} tokens per second, {draw.number(gap)} ms"
+            marks += [draw.mark(shape, x, y, draw.words(title)), draw.text(x + 9, y - 6, str(streams))]
+        parts.append(f'<g class="{kind}">{"".join(marks)}</g>')
+    yield draw.svg(BOTTOM + 24, "Throughput against latency by the number of streams", parts)
+    yield "</section>"
+
+
+def predicted(run: Run) -> Iterator[str]:
+    """Yield predicted against measured, where a prediction has the name of an arm that was measured.
+
+    A prediction is tokens per second with one stream, the geometric mean over all kinds.
+    """
+    good = [one for one in run.rounds if not one.void]
+    shown = []
+    for arm in run.arms:
+        measured, before = rate(good, arm), run.data["plan"]["predicted"].get(arm)
+        if measured is not None and before is not None:
+            shown.append((arm, before, measured))
+    if not shown:
+        return
+    every = [value for dummy, before, measured in shown for value in (before, measured)]
+    axis = draw.Axis(min(0.0, *every), max(every), BARS, BEHIND)
+    bottom = len(shown) * draw.ROW + 24
+    yield "<section><h2>Predicted against measured</h2>"
+    yield '<p class="faint">Tokens per second with one stream. The hollow mark was predicted before anything was '
+    yield "measured, the other one was measured.</p>"
+    parts = []
+    for value, label in axis.ticks():
+        parts.append(draw.line(axis.at(value), 0, axis.at(value), bottom - 20, "axis"))
+        parts.append(draw.text(axis.at(value), bottom - 6, label, "middle"))
+    for at, (arm, before, measured) in enumerate(shown):
+        y = at * draw.ROW + draw.ROW / 2
+        numbers = f"predicted {draw.number(before)}, measured {draw.number(measured)}"
+        parts += [
+            draw.text(0, y + 4, draw.words(arm)),
+            draw.line(axis.at(before), y, axis.at(measured), y, "range"),
+            draw.mark("circle", axis.at(before), y, "predicted", hollow=True),
+            draw.mark("circle", axis.at(measured), y, "measured"),
+            draw.text(BEHIND + 20, y + 4, numbers),
+        ]
+    yield f'<div class="tuned">{draw.svg(bottom, "Predicted against measured by arm", parts)}</div></section>'

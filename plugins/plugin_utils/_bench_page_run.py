@@ -1,0 +1,121 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A run as its page needs it: the engine's judgement, and the samples of rounds that count."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, document, figures, rounds, schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.interval import mean
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Document = dict[str, Any]
+    Samples = list[dict[str, Any]]
+
+#: What figures tells of windows of several streams too; the rest needs the times of single requests.
+OF_STREAMS = ("decode", "ttft_p50", "gap_p50", "gap_p95")
+
+
+def given(data: object) -> Document:
+    """Return the document in ``data``, which is one or the text of its file; raises BadRequest where it is none."""
+    if isinstance(data, str):
+        try:
+            data = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise BadRequest(f"it is no JSON ({error}); take the file as the run wrote it") from None
+    return document.check(data)
+
+
+class Run:
+    """A run to be shown. ``arm`` is the one that others are held to, or the only one.
+
+    ``judgement`` is None where there is only one arm, so that nothing is compared. ``void`` maps the number of a
+    void round to its reason.
+    """
+
+    __slots__ = ("arm", "arms", "data", "judgement", "rounds", "void")
+
+    def __init__(self, data: Document) -> None:
+        """Take a document that ``given`` has returned."""
+        self.data = data
+        names = [arm["name"] for arm in data["plan"]["arms"]]
+        planned = {name for one in data["plan"]["order"] for name in one["arms"]}
+        alone = len(names) == 1 or len(planned) == 1
+        self.judgement = None if alone else Judgement(data)
+        self.rounds = self.judgement.rounds if self.judgement else rounds.of(data)
+        self.arm = min(planned or names) if alone else schedule.TUNED
+        #: The arms that were planned in any round, in the order of the plan.
+        self.arms = [name for name in names if name in planned]
+        self.void = {one.number: one.void for one in self.rounds if one.void}
+
+    def headline(self) -> str:
+        """Return the first line in words."""
+        if self.judgement:
+            return analyse.headline(self.judgement)
+        good = len(self.rounds) - len(self.void)
+        return f"One arm, {self.arm}, in {good} {'round' if good == 1 else 'rounds'} that count: nothing is compared."
+
+    def why(self, sample: dict[str, Any]) -> str:
+        """Return why a sample does not count, an empty text where it does."""
+        return self.void.get(sample["round"], "")
+
+    def shown(self) -> tuple[list[str], list[rounds.Round]]:
+        """Return the arms whose figures are shown side by side, and the good rounds that have all of them.
+
+        These are stock and what is kept, on fresh rounds where there are some; else stock and tuned; else the only one.
+        """
+        good = [one for one in self.rounds if not one.void]
+        if self.judgement is None:
+            return [self.arm], good
+        race = self.judgement.confirmation
+        fresh = [one for one in good if one.phase == schedule.CONFIRMATION]
+        pair = [schedule.STOCK, race.winner if fresh else schedule.TUNED]
+        both = [one for one in fresh or good if all(arm in one.levels for arm in pair)]
+        return (pair, both) if both else ([self.arm], [one for one in good if self.arm in one.levels])
+
+    def samples(self, arm: str, those: Sequence[rounds.Round], streams: int, kind: str = "") -> Samples:
+        """Return the samples of an arm in some rounds; of all kinds where none is named."""
+        numbers = {one.number for one in those}
+        return [
+            one
+            for one in self.data["samples"]
+            if one["arm"] == arm and one["streams"] == streams and one["round"] in numbers and kind in ("", one["kind"])
+        ]
+
+    def streams(self) -> list[int]:
+        """Return the numbers of streams that there are samples of."""
+        return sorted({one["streams"] for one in self.data["samples"]})
+
+    def kinds(self) -> list[str]:
+        """Return the kinds of prompts that there are samples of."""
+        return sorted({one["kind"] for one in self.data["samples"]})
+
+
+def rate(those: Sequence[rounds.Round], arm: str, streams: int = 1) -> float | None:
+    """Return the decoded tokens per second of an arm, the geometric mean over kinds and rounds; None of no round."""
+    key = (rounds.DECODE, "", streams)
+    levels = [one.levels[arm][key] for one in those if key in one.levels.get(arm, {})]
+    return 1000 * math.exp(mean(levels)) if levels else None
+
+
+def told(samples: Samples, streams: int) -> dict[str, float | None]:
+    """Return the figures of samples of one arm and kind, those that they can tell; nothing of no samples."""
+    if not samples:
+        return {}
+    whole = all(
+        one["ttft_ms"] is not None and one["gaps_ms"] and one["predicted_n"] > 1 and one["prompt_ms"] for one in samples
+    )
+    if not whole:
+        tokens, milliseconds = (sum(one[name] for one in samples) for name in ("predicted_n", "predicted_ms"))
+        return {"decode": 1000 * tokens / milliseconds}
+    found = figures.figures(samples)
+    return found if streams == 1 else {name: found[name] for name in OF_STREAMS}

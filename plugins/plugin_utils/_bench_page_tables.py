@@ -1,0 +1,184 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The tables of the page: verdicts with reasons, guards, confirmation, figures, void rounds, and the fingerprint.
+
+Each yields its part of the page, and nothing where the document has not what it shows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import key_text
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page_draw as draw
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_assets import SIGNS
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ansible_collections.sovereign.epyc.plugins.module_utils._bench.comparison import Comparison
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import Run
+
+#: Figure -> its heading and its decimals.
+FIGURES = {
+    "decode": ("decode, tokens/s", 2),
+    "prefill": ("prefill, tokens/s", 1),
+    "ms_per_step": ("ms per step", 2),
+    "tokens_per_step": ("tokens per step", 2),
+    "acceptance": ("accepted of drafted", 3),
+    "ttft_p50": ("first text, ms, p50", 1),
+    "ttft_p95": ("p95", 1),
+    "tpot_p50": ("per token, ms, p50", 2),
+    "tpot_p95": ("p95", 2),
+    "gap_p50": ("gap, ms, p50", 2),
+    "gap_p95": ("p95", 2),
+    "gap_p99": ("p99", 2),
+}
+#: Field of the fingerprint -> its words.
+KNOWN = {
+    "sku": "Processor",
+    "microcode": "Microcode",
+    "bios": "BIOS",
+    "kernel": "Kernel",
+    "cmdline": "Boot parameters",
+    "topology": "Topology",
+    "uptime_s": "Uptime, s",
+    "dimms": "DIMMs",
+    "engine_build": "llama.cpp",
+    "engine_sha256": "SHA-256 of its program",
+    "model_sha256": "SHA-256 of the model",
+    "arguments": "Arguments",
+    "prompts_sha256": "SHA-256 of the prompts",
+    "collection": "Collection",
+}
+
+
+def verdicts(run: Run) -> Iterator[str]:
+    """Yield the verdict on each setting with its reason, in the order of the plan."""
+    if run.judgement is None or not run.judgement.verdicts:
+        return
+    rows = (
+        [draw.words(one.knob), _word(one.word), _ratio(one.primary), _count(one.primary), draw.words(one.reason)]
+        for one in run.judgement.verdicts
+    )
+    yield from _part("Verdicts", _table(["Setting", "Verdict", "With over without", "Rounds", "Reason"], rows, (3,)))
+
+
+def guards(run: Run) -> Iterator[str]:
+    """Yield what each setting does to each metric that it must not cost."""
+    rows = [
+        [draw.words(one.knob), draw.words(key_text(guard)), _claim(run, guard), _ratio(guard), _count(guard)]
+        for one in (run.judgement.verdicts if run.judgement else ())
+        for guard in one.guards
+        if guard.found
+    ]
+    if rows:
+        yield from _part("By metric", _table(["Setting", "Metric", "What it does", "Ratio", "Rounds"], rows, (4,)))
+
+
+def confirmation(run: Run) -> Iterator[str]:
+    """Yield the race on fresh rounds; nothing before its first."""
+    race = run.judgement.confirmation if run.judgement else None
+    if race is None or race.together is None:
+        return
+    pairs = {f"{race.winner} over stock": race.together, **race.others}
+    rows = [[name, "", _claim(run, one), _ratio(one), _count(one)] for name, one in pairs.items()]
+    rows += [
+        [f"{race.winner} over stock", draw.words(key_text(one)), _claim(run, one), _ratio(one), _count(one)]
+        for one in race.parts
+        if one.found
+    ]
+    table = _table(["What", "Metric", "What it does", "Ratio", "Rounds"], rows, (4,))
+    yield from _part("Confirmation on fresh rounds", table)
+
+
+def figures(run: Run) -> Iterator[str]:
+    """Yield the figures by kind and number of streams, of the arms that are shown side by side."""
+    arms, those = run.shown()
+    found = []
+    for streams in run.streams():
+        for kind in run.kinds():
+            for arm in arms:
+                values = told(run.samples(arm, those, streams, kind), streams)
+                if values:
+                    found.append(([draw.words(kind), str(streams), draw.words(arm)], values))
+    used = [name for name in FIGURES if any(values.get(name) is not None for dummy, values in found)]
+    if not found:
+        return
+    rows = [[*names, *(_value(values.get(name), FIGURES[name][1]) for name in used)] for names, values in found]
+    titles = ["Kind", "Streams", "Arm", *(FIGURES[name][0] for name in used)]
+    yield from _part("Figures", _table(titles, rows, range(3, len(titles))))
+
+
+def void(run: Run) -> Iterator[str]:
+    """Yield the void rounds, which are dropped whole."""
+    if run.void:
+        rows = ([str(number), draw.words(why)] for number, why in run.void.items())
+        yield from _part("Void rounds, dropped whole", _table(["Round", "Reason"], rows))
+
+
+def fingerprint(run: Run) -> Iterator[str]:
+    """Yield what the run was made on, as far as it is known."""
+    known = run.data["fingerprint"]
+    rows = {}
+    for name, title in KNOWN.items():
+        value = known.get(name)
+        if value not in (None, []):
+            rows[title] = " ".join(map(str, value)) if isinstance(value, list) else value
+    settings = sorted((str(address), value) for address, value in known["settings"].items())
+    if not rows and not settings:
+        return
+    yield "<section><h2>What it was measured on</h2><dl>"
+    yield "".join(f"<dt>{title}</dt><dd>{draw.words(value)}</dd>" for title, value in rows.items())
+    yield "</dl>"
+    if settings:
+        cells = ([f"<code>{draw.words(address)}</code>", _setting(value)] for address, value in settings)
+        yield f"<details><summary>{len(settings)} settings</summary>{_table(['Setting', 'Value'], cells)}</details>"
+    yield "</section>"
+
+
+def _setting(value: object) -> str:
+    return "not there" if value is None else f"<code>{draw.words(value)}</code>"
+
+
+def _word(word: str) -> str:
+    kind, sign = SIGNS[word]
+    return f'<span class="{kind}">{sign} {word}</span>'
+
+
+def _claim(run: Run, one: Comparison) -> str:
+    """Return the word for a comparison; a run that is void makes no claim, whatever its intervals say."""
+    return "" if run.judgement and run.judgement.faults else _word(one.word)
+
+
+def _ratio(one: Comparison | None) -> str:
+    return one.text() if one else ""
+
+
+def _count(one: Comparison | None) -> str:
+    return str(one.count) if one else ""
+
+
+def _value(value: float | None, digits: int) -> str:
+    return "" if value is None else draw.number(value, digits)
+
+
+def _part(title: str, table: str) -> Iterator[str]:
+    yield f"<section><h2>{title}</h2>"
+    yield table
+    yield "</section>"
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()) -> str:
+    """Return a table of cells that are HTML; the columns in ``numbers`` are numbers."""
+    right = set(numbers)
+    styles = [' class="number"' if at in right else "" for at in range(len(titles))]
+    head = "".join(f"<th{style}>{title}</th>" for style, title in zip(styles, titles))
+    body = []
+    for row in rows:
+        cells = "".join(f"<td{style}>{cell}</td>" for style, cell in zip(styles[1:], row[1:]))
+        body.append(f"<tr><th>{row[0]}</th>{cells}</tr>")
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""playbooks/analyse.yml on the controller: what it prints, writes and refuses, and what is told of its filters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
+
+from .conftest import ROOT
+
+PLAYBOOK = "playbooks/analyse.yml"
+
+
+def play(run: Callable[..., str], *words: str, check: bool = False) -> str:
+    extra = [word for one in words for word in ("-e", one)]
+    return run("ansible-playbook", "-i", "localhost,", PLAYBOOK, *extra, *(["--check"] if check else []))
+
+
+def test_report_and_page(run: Callable[..., str], tmp_path: Path) -> None:
+    """A text of the document that Ansible would take for a template is neither run nor changed."""
+    data = bench_documents.ablation()
+    data["fingerprint"]["sku"] = "{{ 6 * 7 }} {% if %}"
+    source, page = tmp_path / "run.json", tmp_path / "run.html"
+    source.write_text(json.dumps(data))
+    words = (f"analyse_file={source}", f"analyse_page={page}")
+    said = play(run, *words, check=True)
+    assert not page.exists()
+    lines = analyse.report(data).splitlines()
+    assert [line for line in lines if line not in said] == []
+    play(run, *words)
+    assert page.read_text() == _bench_page.render(data)
+
+
+def test_what_it_refuses(run: Callable[..., str], tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text("{}")
+    cases = {
+        (): "Say with analyse_file which run",
+        (f"analyse_file={bad}",): "This is no document of a run: schema is missing",
+        (f"analyse_file={bad}", "analyse_page="): "analyse_page must be the path of a file on the controller.",
+    }
+    for words, why in cases.items():
+        with pytest.raises(pytest.fail.Exception) as caught:
+            play(run, *words)
+        assert why in " ".join(str(caught.value).split()), words
+    assert [one.name for one in tmp_path.iterdir()] == ["bad.json"]
+
+
+def test_ansible_doc_reads_every_filter(run: Callable[..., str]) -> None:
+    names = {f"sovereign.epyc.{path.stem}" for path in (ROOT / "plugins/filter").glob("*.py")}
+    said = run("ansible-doc", "--type", "filter", "--json", *sorted(names))
+    read = json.loads(said[said.index("{\n") :])
+    assert {name for name in names if read[name]["doc"]["description"] and read[name]["return"]} == names

@@ -1,0 +1,120 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The page of a run in a real browser: what a person sees, in the light, in the dark and on paper."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
+from tools.chromium import Page
+
+from .contrast import LIGHT, contrasts
+
+#: As long as the name of an arm lets the name of a setting be.
+LONG = "speculation_draft_length_maximum"
+CHARTS = 5
+#: Contrast of what is drawn in a chart with the ground of the page, by what it is: text or mark.
+DRAWN = f"""
+    (() => {{ {LIGHT}
+      const ground = light(getComputedStyle(document.body).backgroundColor);
+      const least = (kind, colour) => Math.min(...[...document.querySelectorAll(`.plot ${{kind}}`)]
+        .map(one => contrast(light(getComputedStyle(one)[colour]), ground)));
+      return {{text: least('text', 'fill'), mark: least('.mark', 'stroke'), range: least('.range', 'stroke')}};
+    }})()
+"""
+#: Pairs of words in a chart that run over each other, and words that leave it.
+COLLISIONS = """
+    (() => [...document.querySelectorAll('svg.plot')].flatMap(plot => {
+      const edge = plot.getBoundingClientRect();
+      const boxes = [...plot.querySelectorAll('text')].map(one => [one.textContent, one.getBoundingClientRect()]);
+      const out = boxes.filter(([, box]) => box.left < edge.left - 1 || box.right > edge.right + 1
+        || box.top < edge.top - 1 || box.bottom > edge.bottom + 1).map(([words]) => `${words} is outside`);
+      const pairs = boxes.flatMap(([words, box], at) => boxes.slice(at + 1).filter(([, other]) =>
+        box.left < other.right - 1 && other.left < box.right - 1 && box.top < other.bottom - 3
+        && other.top < box.bottom - 3).map(([others]) => `${words} and ${others}`));
+      return [...out, ...pairs];
+    }))()
+"""
+
+
+@pytest.fixture
+def page(browser: Page, tmp_path: Path) -> Page:
+    """The page of an ablation, just opened."""
+    file = tmp_path / "run.html"
+    text = json.dumps(bench_documents.ablation()).replace("governor", LONG)
+    file.write_text(_bench_page.render(text), encoding="utf-8")
+    browser.dark(False)
+    browser.paper(False)
+    browser.errors.clear()
+    browser.open(file)
+    return browser
+
+
+def test_it_is_read_without_a_network_and_without_a_script(page: Page) -> None:
+    assert page.run("document.querySelector('.headline').innerText") == (
+        "On this host 1 of 3 settings pays; together 1.30 (1.29 to 1.31)"
+    )
+    assert page.run("document.querySelectorAll('section > svg, section > div > svg').length") == CHARTS
+    assert page.run("[...document.scripts].map(one => one.textContent).join('')") == ""
+    assert [url for url in page.requests() if not url.startswith("file:")] == []
+    assert page.errors == []
+
+
+def test_no_word_of_a_chart_runs_over_another_or_out_of_it(page: Page) -> None:
+    assert page.run("document.querySelectorAll('svg.plot text').length") > 60
+    assert page.run(COLLISIONS) == []
+
+
+def test_page_and_tables_are_as_wide_as_the_window(page: Page) -> None:
+    assert page.run("document.documentElement.scrollWidth <= innerWidth")
+    assert page.run("[...document.querySelectorAll('.wide')].every(one => one.scrollWidth <= one.clientWidth)")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_everything_can_be_read(page: Page, dark: bool) -> None:
+    page.dark(dark)
+    ratios = contrasts(page)
+    assert len(ratios) > 60
+    assert [name for ratio, name in ratios if ratio < 4.5] == []
+    drawn = page.run(DRAWN)
+    assert drawn["text"] >= 4.5 and min(drawn["mark"], drawn["range"]) >= 3, drawn
+    # The charts change with the preference, and not only the page around them.
+    hollow = page.run("getComputedStyle(document.querySelector('.plot .hollow')).fill")
+    assert hollow == ("rgb(22, 24, 27)" if dark else "rgb(255, 255, 255)")
+
+
+def test_what_colours_say_is_said_without_them(page: Page) -> None:
+    """Arms have shapes of their own, what is void is hollow, and a verdict is a word with a sign."""
+    shapes = "[...document.querySelectorAll('.legend')].map(one => new Set([...one.querySelectorAll('path')]"
+    shapes += ".map(path => path.getAttribute('d'))).size === one.querySelectorAll('path').length)"
+    assert page.run(shapes) == [True, True]
+    said = page.run("document.querySelector('section svg').textContent")
+    for words in ("\u25b2 pays", "\u25bc hurts", "\u25cf nothing", "\u25c7 not tested"):
+        assert words in said, words
+    titles = page.run("[...document.querySelectorAll('.plot .hollow title')].map(one => one.textContent)")
+    void = [words for words in titles if words != "predicted"]
+    assert len(void) > 20 and all("void: steal took 2.0%" in words for words in void)
+
+
+def test_it_prints_with_all_charts(page: Page) -> None:
+    page.paper(True)
+    assert page.run("[...document.querySelectorAll('section svg')].every(one => one.checkVisibility())")
+    assert page.run("document.querySelectorAll('tbody tr').length") > 30
+    assert len(page.call("Page.printToPDF")["data"]) > 10_000
+
+
+def test_what_a_document_holds_is_text(browser: Page, tmp_path: Path) -> None:
+    file = tmp_path / "evil.html"
+    file.write_text(_bench_page.render(bench_documents.hostile()), encoding="utf-8")
+    browser.errors.clear()
+    browser.open(file)
+    assert browser.run("document.querySelectorAll('img, a').length") == 0
+    assert browser.run("document.body.innerText").count(bench_documents.EVIL) > 20
+    assert browser.errors == []

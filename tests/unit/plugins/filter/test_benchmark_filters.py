@@ -1,0 +1,36 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The filters are their engine parts, and what they refuse is an error of a filter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.sovereign.epyc.plugins.filter import benchmark_page, benchmark_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
+
+PAGE = benchmark_page.FilterModule().filters()["benchmark_page"]
+REPORT = benchmark_report.FilterModule().filters()["benchmark_report"]
+
+
+def test_page_and_report_of_a_document_and_of_its_text() -> None:
+    data = bench_documents.ablation()
+    assert PAGE(data) == PAGE(json.dumps(data)) == _bench_page.render(data)
+    assert REPORT(data) == REPORT(json.dumps(data)) == analyse.report(data)
+
+
+@pytest.mark.parametrize("made", [PAGE, REPORT])
+def test_what_is_no_document_is_refused(made: Callable[[object], str]) -> None:
+    data = bench_documents.begun()
+    del data["seed"]
+    with pytest.raises(AnsibleFilterError) as caught:
+        made(data)
+    assert str(caught.value) == ("This is no document of a run: seed is missing; take the file as the run wrote it.")

@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Documents of runs for the tests of their page: an ablation that has something of everything, and a benchmark."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
+from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import KINDS, Bench
+
+KNOBS = {"threads": 0.3, "boost": -0.06, "governor": 0.0}
+#: A text that would be markup, an attribute's end and an entity where it is not escaped; it fits into a name.
+EVIL = "<img src=x onerror=a()>\"'&lt;"
+STEAL_ROUND = 3
+
+
+def client(sample: dict[str, Any]) -> None:
+    """Add what the client saw of a sample: the time to the first text, and gaps of which some are longer.
+
+    Eight tokens come at once.
+    """
+    gap = 8 * sample["predicted_ms"] / sample["predicted_n"] * sample["streams"]
+    sample["gaps_ms"] = [round(gap * (1 + (at % 7) / 10), 3) for at in range(sample["predicted_n"] // 8 - 1)]
+    sample["ttft_ms"] = sample["prompt_ms"]
+
+
+def _spoil(sample: dict[str, Any]) -> None:
+    client(sample)
+    sample["witness"].update(steal=0.02 if sample["round"] == STEAL_ROUND else 0.0)
+
+
+@lru_cache(maxsize=1)
+def _ablation() -> str:
+    """Return the text of its file: making the run takes longer than all that is done with it."""
+    bench = Bench(11, KNOBS, noise=0.004, kinds=KINDS, streams=(1, 4))
+    bench.spoil = _spoil
+    bench.ablate(14)
+    bench.data["plan"]["untested"]["isolation"] = "it needs a reboot, and reboots are not allowed"
+    bench.data["plan"]["predicted"] = {"tuned": 29.0, "without boost": 33.0, "nobody": 3.0}
+    bench.data["fingerprint"].update(sku="AMD EPYC 9354", kernel="6.12", arguments=["--threads", "32"])
+    bench.data["fingerprint"]["settings"] = {"sysfs:governor": "performance", "sysfs:absent": None}
+    bench.confirm(["boost"])
+    return json.dumps(bench.data)
+
+
+def ablation() -> dict[str, Any]:
+    """Return an ablation with a gain, a loss, nothing, an untested setting, a void round, and its confirmation."""
+    return dict(json.loads(_ablation()))
+
+
+def unconfirmed() -> dict[str, Any]:
+    """Return the same run without its confirmation."""
+    data = ablation()
+    order = data["plan"]["order"]
+    data["plan"]["order"] = [one for one in order if one["phase"] == schedule.ABLATION]
+    data["samples"] = [one for one in data["samples"] if one["round"] <= len(data["plan"]["order"])]
+    return data
+
+
+def begun() -> dict[str, Any]:
+    """Return a run that has no samples yet, on a host of which nothing is known."""
+    return Bench(11, KNOBS).data
+
+
+def benchmark(rounds: int = 6) -> dict[str, Any]:
+    """Return a run of one arm."""
+    bench = Bench(5, KNOBS, noise=0.01, kinds=KINDS, streams=(1, 2, 4))
+    bench.spoil = client
+    for dummy in range(rounds):
+        bench.round([schedule.TUNED])
+    return bench.data
+
+
+def hostile() -> dict[str, Any]:
+    """Return the ablation with EVIL wherever a document takes a text that we do not choose."""
+    others = {"threads": EVIL, "without threads": f"without {EVIL}", "prose": EVIL, "run-11": EVIL}
+    data: dict[str, Any] = _replaced(ablation(), others)
+    data["started"] = EVIL
+    known = data["fingerprint"]
+    for name, value in known.items():
+        known[name] = EVIL if value is None or isinstance(value, str) else value
+    known.update(arguments=[EVIL, "\u202e"], dimms=[EVIL], uptime_s=5, settings={EVIL: EVIL, "\x1b[31m": None})
+    data["plan"]["untested"] = {EVIL: EVIL, "\x1b\ud800": "\u202e"}
+    data["plan"]["rejected"] = {"governor": EVIL}
+    data["plan"]["predicted"][f"without {EVIL}"] = 30.0
+    data["samples"][-1]["void"] = EVIL
+    return data
+
+
+def _replaced(data: Any, others: dict[str, str]) -> Any:
+    """Return data with other texts in place of some, in keys too."""
+    if isinstance(data, dict):
+        return {_replaced(key, others): _replaced(value, others) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_replaced(one, others) for one in data]
+    return others.get(data, data) if isinstance(data, str) else data

@@ -52,16 +52,16 @@ def render(data: object) -> str:
 def _body(run: Run) -> Iterator[str]:
     data, known = run.data, run.data["fingerprint"]
     yield f'<h1>Benchmark</h1><p class="headline">{draw.words(run.headline())}</p>'
-    of = [f"Run {data['id']}", *([f"of instance {data['instance']}"] if "instance" in data else [])]
+    of = f"Run {data['id']} of the instance {data['instance']}"
     host = f"{known['sku'] or 'Unknown processor'}, Linux {known['kernel'] or 'unknown'}"
     counts = (
         f"{number(len(run.rounds), 'round')}, {len(run.void)} of them void; {number(len(data['samples']), 'sample')}"
     )
-    yield f'<p class="faint">{draw.words(" ".join(of))}, <time>{draw.words(data["started"])}</time>, '
+    yield f'<p class="faint">{draw.words(of)}, <time>{draw.words(data["started"])}</time>, '
     yield f"seed {data['seed']}. {draw.words(host)}. {counts}.</p>"
     for sentence in run.judgement.faults if run.judgement else ():
         yield f'<article class="drift"><p>{draw.words(sentence)}</p></article>'
-    for sentence in data.get("remarks", ()):
+    for sentence in data["remarks"]:
         yield f"<p>{draw.words(sentence)}</p>"
     for part in PARTS:
         yield from part(run)

@@ -11,23 +11,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.bandwidth import Bandwidth
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.ceiling import Ceiling, ceiling
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import memory as memories
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.figures import percentile
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.traffic import Traffic
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page_draw as draw
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import rate, told
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ansible_collections.sovereign.epyc.plugins.module_utils._bench.ceiling import Ceiling
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import Document, Run
 
     #: Streams, 95th percentile of the gap in milliseconds, tokens per second.
     Point = tuple[int, float, float]
 
-#: The bandwidth of an instance as a whole has this scope.
-INSTANCE = "instance"
 LEFT, RIGHT, TOP, BOTTOM = 60, 1180, 20, 320
 #: Where bars begin, and the room that is left for a number behind them.
 BARS, BEHIND = 260, 900
@@ -35,15 +32,9 @@ BARS, BEHIND = 260, 900
 
 def ceilings(run: Run) -> list[tuple[Document, Ceiling]]:
     """Return each step that the document describes, held against the bandwidth of the instance."""
-    known = [one for one in run.data["bandwidth"] if one["scope"] == INSTANCE]
     good = [one for one in run.rounds if not one.void]
-    found = []
-    for step in run.data.get("steps", ()) if known else ():
-        milliseconds = told(run.samples(run.arm, good, 1, step["kind"]), 1).get("ms_per_step")
-        if milliseconds:
-            traffic = Traffic(dict(sorted(step["parts"].items())), 0, 1)
-            memory = Bandwidth((), (), known[-1]["gbps"], known[-1].get("source", "paper"))
-            found.append((step, ceiling(traffic, memory, milliseconds, run.data.get("cache", 0))))
+    held = memories.ceilings(run.data, run.samples(run.arm, good, 1))
+    found = [(step, held[step["kind"]]) for step in run.data["steps"] if step["kind"] in held]
     return sorted(found, key=lambda pair: (pair[0]["context"], pair[0]["kind"]))
 
 

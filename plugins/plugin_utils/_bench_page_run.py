@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, document, figures, rounds, schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.benchmark_report import Benchmark
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.interval import mean
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
     Document = dict[str, Any]
     Samples = list[dict[str, Any]]
-
-#: What figures tells of windows of several streams too; the rest needs the times of single requests.
-OF_STREAMS = ("decode", "ttft_p50", "gap_p50", "gap_p95")
 
 
 def given(data: object) -> Document:
@@ -49,10 +47,9 @@ class Run:
         self.data = data
         names = [arm["name"] for arm in data["plan"]["arms"]]
         planned = {name for one in data["plan"]["order"] for name in one["arms"]}
-        alone = len(names) == 1 or len(planned) == 1
-        self.judgement = None if alone else Judgement(data)
+        self.arm = schedule.anchor(data["plan"]["arms"])
+        self.judgement = None if self.arm == schedule.RUNNING else Judgement(data)
         self.rounds = self.judgement.rounds if self.judgement else rounds.of(data)
-        self.arm = min(planned or names) if alone else schedule.TUNED
         #: The arms that were planned in any round, in the order of the plan.
         self.arms = [name for name in names if name in planned]
         self.void = {one.number: one.void for one in self.rounds if one.void}
@@ -61,8 +58,7 @@ class Run:
         """Return the first line in words."""
         if self.judgement:
             return analyse.headline(self.judgement)
-        good = len(self.rounds) - len(self.void)
-        return f"One arm, {self.arm}, in {good} {'round' if good == 1 else 'rounds'} that count: nothing is compared."
+        return Benchmark(self.data).headline()
 
     def why(self, sample: dict[str, Any]) -> str:
         """Return why a sample does not count, an empty text where it does."""
@@ -117,5 +113,4 @@ def told(samples: Samples, streams: int) -> dict[str, float | None]:
     if not whole:
         tokens, milliseconds = (sum(one[name] for one in samples) for name in ("predicted_n", "predicted_ms"))
         return {"decode": 1000 * tokens / milliseconds}
-    found = figures.figures(samples)
-    return found if streams == 1 else {name: found[name] for name in OF_STREAMS}
+    return figures.figures(samples) if streams == 1 else figures.of_streams(samples)

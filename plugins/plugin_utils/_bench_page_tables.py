@@ -33,6 +33,7 @@ FIGURES = {
     "ttft_p95": ("p95", 1),
     "tpot_p50": ("per token, ms, p50", 2),
     "tpot_p95": ("p95", 2),
+    "tpot": ("mean", 2),
     "gap_p50": ("gap, ms, p50", 2),
     "gap_p95": ("p95", 2),
     "gap_p99": ("p99", 2),
@@ -46,13 +47,11 @@ KNOWN = {
     "cmdline": "Boot parameters",
     "topology": "Topology",
     "uptime_s": "Uptime, s",
-    "dimms": "DIMMs",
     "engine_build": "llama.cpp",
     "engine_sha256": "SHA-256 of its program",
     "model_sha256": "SHA-256 of the model",
     "arguments": "Arguments",
     "prompts_sha256": "SHA-256 of the prompts",
-    "collection": "Collection",
 }
 
 

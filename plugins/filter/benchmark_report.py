@@ -35,13 +35,13 @@ _value:
   type: str
 """
 
-from typing import Any  # noqa: E402  # the documentation stands before the imports
+from typing import Any
 
-from ansible.errors import AnsibleFilterError  # noqa: E402
+from ansible.errors import AnsibleFilterError
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse  # noqa: E402
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest  # noqa: E402
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import given  # noqa: E402
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import given
 
 
 def benchmark_report(data: object) -> str:

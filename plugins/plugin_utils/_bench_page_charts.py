@@ -77,9 +77,9 @@ def points(run: Run) -> dict[str, list[Point]]:
     for arm in arms:
         for streams in run.streams():
             gaps = [gap for one in run.samples(arm, those, streams) for gap in one["gaps_ms"]]
-            speed = rate(those, arm, streams)
-            if gaps and speed is not None:
-                found.setdefault(arm, []).append((streams, percentile(gaps, 95), speed))
+            gap, speed = percentile(gaps, 95), rate(those, arm, streams)
+            if gap is not None and speed is not None:
+                found.setdefault(arm, []).append((streams, gap, speed))
     return found
 
 

@@ -107,10 +107,4 @@ def told(samples: Samples, streams: int) -> dict[str, float | None]:
     """Return the figures of samples of one arm and kind, those that they can tell; nothing of no samples."""
     if not samples:
         return {}
-    whole = all(
-        one["ttft_ms"] is not None and one["gaps_ms"] and one["predicted_n"] > 1 and one["prompt_ms"] for one in samples
-    )
-    if not whole:
-        tokens, milliseconds = (sum(one[name] for one in samples) for name in ("predicted_n", "predicted_ms"))
-        return {"decode": 1000 * tokens / milliseconds}
     return figures.figures(samples) if streams == 1 else figures.of_streams(samples)

@@ -16,8 +16,6 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analy
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
 
-from .conftest import ROOT
-
 PLAYBOOK = "playbooks/analyse.yml"
 
 
@@ -54,10 +52,3 @@ def test_what_it_refuses(run: Callable[..., str], tmp_path: Path) -> None:
             play(run, *words)
         assert why in " ".join(str(caught.value).split()), words
     assert [one.name for one in tmp_path.iterdir()] == ["bad.json"]
-
-
-def test_ansible_doc_reads_every_filter(run: Callable[..., str]) -> None:
-    names = {f"sovereign.epyc.{path.stem}" for path in (ROOT / "plugins/filter").glob("*.py")}
-    said = run("ansible-doc", "--type", "filter", "--json", *sorted(names))
-    read = json.loads(said[said.index("{\n") :])
-    assert {name for name in names if read[name]["doc"]["description"] and read[name]["return"]} == names

@@ -78,7 +78,7 @@ def test_a_module_of_others_that_is_not_there_is_refused(run: Callable[..., str]
 
 
 def test_ansible_doc_reads_every_plugin_and_role(run: Callable[..., str]) -> None:
-    for kind, folder in (("module", "modules"), ("callback", "callback"), ("lookup", "lookup")):
+    for kind, folder in (("module", "modules"), ("callback", "callback"), ("filter", "filter"), ("lookup", "lookup")):
         names = {f"sovereign.epyc.{path.stem}" for path in (ROOT / "plugins" / folder).glob("*.py")}
         read = ansible_doc(run, kind, names)
         assert {name for name in names if read[name]["doc"]["description"]} == names

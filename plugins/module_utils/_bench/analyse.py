@@ -111,7 +111,8 @@ def _guards(judgement: Judgement) -> Iterator[str]:
         yield ""
         yield "By metric, + and - where the interval proves it:"
     for one in shown:
-        yield from _wrapped(f"{one.knob}: {', '.join(_marked(guard) for guard in one.guards if guard.found)}", "  ")
+        told = ", ".join(_marked(guard, judgement) for guard in one.guards if guard.found)
+        yield from _wrapped(f"{one.knob}: {told}", "  ")
 
 
 def _confirmation(judgement: Judgement) -> Iterator[str]:
@@ -122,13 +123,13 @@ def _confirmation(judgement: Judgement) -> Iterator[str]:
     yield f"Confirmation, {race.together.count} fresh rounds:"
     for name, one in {f"{race.winner} over stock": race.together, **race.others}.items():
         yield f"  {name:<20} {one.text()}"
-    yield from _wrapped(", ".join(_marked(part) for part in race.parts if part.found), "  ")
+    yield from _wrapped(", ".join(_marked(part, judgement) for part in race.parts if part.found), "  ")
 
 
-def _marked(one: Comparison) -> str:
-    """Return a metric with its ratio, and whether the interval proves it."""
+def _marked(one: Comparison, judgement: Judgement) -> str:
+    """Return a metric with its ratio, and whether the interval proves it; a run that is void proves nothing."""
     ratio = math.exp(one.found.mean) if one.found else 1.0
-    return f"{key_text(one)} {ratio:.2f}{MARKS.get(one.word, '')}"
+    return f"{key_text(one)} {ratio:.2f}{'' if judgement.faults else MARKS.get(one.word, '')}"
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:

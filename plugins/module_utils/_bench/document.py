@@ -18,7 +18,7 @@ from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.store import ANY
 from . import schedule
-from .shape import AMOUNT, COUNT, DATA, DURATION, FLAG, NAME, NUMBER, SHARE, TEXT, WHOLE, Maybe, misfit, one_of
+from .shape import AMOUNT, COUNT, DATA, DURATION, FLAG, NAME, NUMBER, SEVERAL, SHARE, TEXT, WHOLE, Maybe, misfit, one_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ PLAN = {
     #: A change of less than this share is nothing.
     "zone": SHARE,
     "budget_s": Maybe(AMOUNT),
+    #: Arm -> tokens per second with one stream that were predicted, the geometric mean over all kinds.
     "predicted": {ANY: NUMBER},
     #: Knob -> why it has no arm, such as that it needs a reboot.
     "untested": {ANY: TEXT},
@@ -90,6 +91,7 @@ WITNESS = {
 #: With one stream ``predicted_ms`` is the server's time for ``predicted_n`` tokens; with more it is the window in which
 #: all streams were busy, and ``predicted_n`` counts the tokens of all of them in it. ``start`` is the number of the
 #: start of the server, ``void`` why a witness spoils the sample.
+#: One token alone has no time per token, so there are at least two.
 SAMPLE = {
     "round": COUNT,
     "arm": NAME,
@@ -98,7 +100,7 @@ SAMPLE = {
     "streams": COUNT,
     "prompt_n": WHOLE,
     "prompt_ms": AMOUNT,
-    "predicted_n": COUNT,
+    "predicted_n": SEVERAL,
     "predicted_ms": DURATION,
     "drafted": WHOLE,
     "accepted": WHOLE,

@@ -33,11 +33,12 @@ def of_streams(samples: Sequence[Sample]) -> dict[str, float | None]:
     median in each window already, so there is no 95th percentile of it.
     """
     tokens, milliseconds = (sum(one[name] for one in samples) for name in ("predicted_n", "predicted_ms"))
-    gaps = [gap for one in samples for gap in one["gaps_ms"]] or [0.0]
+    seen = _seen(samples)
+    gaps = _gaps(seen)
     return {
         "decode": 1000 * tokens / milliseconds,
         "tpot": samples[0]["streams"] * milliseconds / tokens,
-        "ttft_p50": percentile([one["ttft_ms"] for one in samples], 50),
+        "ttft_p50": percentile([one["ttft_ms"] for one in seen], 50),
         "gap_p50": percentile(gaps, 50),
         "gap_p95": percentile(gaps, 95),
     }
@@ -47,16 +48,18 @@ def figures(samples: Sequence[Sample]) -> dict[str, float | None]:
     """Return the figures of some samples of one stream, one arm and one kind; at least one sample.
 
     Rates are tokens per second, times milliseconds. None stands for what these samples cannot tell: the acceptance
-    where nothing was guessed, and the 99th percentile of too few gaps.
+    where nothing was guessed, what only a client sees where the samples have nothing of it, and the 99th percentile of
+    too few gaps.
     """
     total = {name: sum(one[name] for one in samples) for name in SUMMED}
     steps = steps_of(samples)
-    first = [one["ttft_ms"] for one in samples]
-    each = [sum(one["gaps_ms"]) / (one["predicted_n"] - 1) for one in samples]
-    gaps = [gap for one in samples for gap in one["gaps_ms"]] or [0.0]
+    seen = _seen(samples)
+    first = [one["ttft_ms"] for one in seen]
+    each = [sum(one["gaps_ms"]) / (one["predicted_n"] - 1) for one in seen]
+    gaps = _gaps(seen)
     return {
         "decode": 1000 * total["predicted_n"] / total["predicted_ms"],
-        "prefill": 1000 * total["prompt_n"] / total["prompt_ms"],
+        "prefill": 1000 * total["prompt_n"] / total["prompt_ms"] if total["prompt_ms"] else None,
         "ms_per_step": total["predicted_ms"] / steps,
         "tokens_per_step": total["predicted_n"] / steps,
         "acceptance": total["accepted"] / total["drafted"] if total["drafted"] else None,
@@ -70,8 +73,23 @@ def figures(samples: Sequence[Sample]) -> dict[str, float | None]:
     }
 
 
-def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the value below which a share of the values lies, on the straight line between its two neighbours."""
+def _seen(samples: Sequence[Sample]) -> list[Sample]:
+    """Return the samples of which a client saw the answer come."""
+    return [one for one in samples if one["ttft_ms"] is not None]
+
+
+def _gaps(seen: Sequence[Sample]) -> list[float]:
+    """Return the gaps of all answers; answers in one piece have none, which is a gap of 0."""
+    return [gap for one in seen for gap in one["gaps_ms"]] or [0.0] * bool(seen)
+
+
+def percentile(values: Sequence[float], percent: float) -> float | None:
+    """Return the value below which a share of the values lies, on the straight line between its two neighbours.
+
+    None of no values.
+    """
+    if not values:
+        return None
     ordered = sorted(values)
     place = (len(ordered) - 1) * percent / 100
     low = int(place)

@@ -68,6 +68,7 @@ def one_of(*words: str) -> Leaf:
 
 
 WHOLE = Leaf("a whole number from 0 up", _is_whole)
+SEVERAL = Leaf("a whole number from 2 up", lambda value: _is_whole(value) and value > 1)
 COUNT = Leaf("a whole number from 1 up", lambda value: _is_whole(value) and value > 0)
 AMOUNT = Leaf("a number from 0 up", lambda value: _is_number(value) and value >= 0)
 DURATION = Leaf("milliseconds above 0", lambda value: _is_number(value) and value >= SHORTEST)

@@ -68,7 +68,7 @@ BROKEN = [
     (put("samples", 3, "predicted_ms", 0), r"samples\[3\].predicted_ms is 0 and should be milliseconds above 0"),
     (put("samples", 3, "predicted_ms", float("nan")), r"samples\[3\].predicted_ms is nan"),
     (put("samples", 3, "predicted_ms", 1e300), r"samples\[3\].predicted_ms is 1e\+300"),
-    (put("samples", 0, "predicted_n", 0), "should be a whole number from 1 up"),
+    (put("samples", 0, "predicted_n", 1), "should be a whole number from 2 up"),
     (put("samples", 0, "arm", "tuned\x1b[2J"), r"is 'tuned\\x1b\[2J' and should be a name"),
     (put("samples", 0, "void", "a\nb"), "should be a text in one line"),
     (put("samples", 0, "gaps_ms", [1, "2"]), r"samples\[0\].gaps_ms\[1\] is '2' and should be a number from 0 up"),

@@ -17,7 +17,7 @@ from contextlib import suppress
 from .._errors import BadRequest, TuningError
 from .._io.store import HOME
 from . import document as documents
-from . import fingerprint, load, memory, schedule, void, warm, witness
+from . import fingerprint, load, memory, progress, schedule, void, warm, witness
 from .answer import ask, sample
 from .asked import TRIES
 from .bandwidth import cache
@@ -43,6 +43,11 @@ def measure(host: Host, asked: Asked, tell: Callable[[str], None], clock: Any = 
     ``tell`` gets a line on each step. What was measured is in the file after each round. BadRequest or TuningError
     where the instance cannot be measured, or the server fails while it is.
     """
+    with progress.alone():
+        return _measure(host, asked, tell, clock)
+
+
+def _measure(host: Host, asked: Asked, tell: Callable[[str], None], clock: Any) -> tuple[str, dict[str, Any]]:
     target = find(host, asked.instance, asked.limit, clock)
     streams = streams_of(target, asked)
     started = _now()

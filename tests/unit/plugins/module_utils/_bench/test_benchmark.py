@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, benchmark, load
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, benchmark, load, progress
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import Asked
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.benchmark_report import Benchmark
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
@@ -161,6 +161,23 @@ def test_an_instance_that_makes_no_text(here: Measured) -> None:
     here.states["llama-chat.service"] = "failed"
     with pytest.raises(TuningError, match=r"llama-chat\.service is failed"):
         run(here)
+
+
+def test_two_runs_at_once(here: Measured) -> None:
+    with progress.alone(), pytest.raises(BadRequest, match="Another run measures on this host"):
+        run(here)
+    assert here.asked == []
+    run(here)
+
+
+def test_how_far_it_is_can_be_read_meanwhile(here: Measured) -> None:
+    file = Path(progress.FILE)
+    seen: list[str] = []
+    here.before_answer = lambda number: seen.append(file.read_text())
+    with progress.shown() as tell:
+        benchmark.measure(here.host(), Asked(QUICK), tell)
+    assert seen[0] == "it warms up\n" and seen[-1].startswith("it measures round 2")
+    assert not file.exists()
 
 
 def test_prompts_of_ones_own(here: Measured, tmp_path: Path) -> None:

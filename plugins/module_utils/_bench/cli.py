@@ -57,7 +57,7 @@ def _bench(arguments: Sequence[str]) -> int:
     try:
         asked = Asked(vars(parser.parse_args(arguments)))
         host = Host(KernelFS(read_only=True), stored(Store(read_only=True))[0], stored=True)
-        path, document = benchmark.measure(host, asked, lambda line: print(f"... {line}", file=sys.stderr, flush=True))
+        path, document = benchmark.measure(host, asked, _tell)
     except TuningError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -74,6 +74,10 @@ def _analyse(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"... {line}\n")
 
 
 def _numbers(text: str) -> list[str]:

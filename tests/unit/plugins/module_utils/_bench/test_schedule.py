@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
@@ -16,11 +18,11 @@ GOLDEN = [
     ["again", "without a", "stock", "tuned", "without b"],
 ]
 KNOBS = [knob("boost"), knob("threads", schedule.RESTART), knob("pages", schedule.RESTART)]
-NAMES = ["stock", "tuned", "again", "without a", "without b"]
+NAMES = ("stock", "tuned", "again", "without a", "without b")
 PHASES = (schedule.ABLATION, schedule.CONFIRMATION)
 
 
-def orders(unit: str, rounds: int, seed: int = 7, names: list[str] = NAMES) -> list[list[str]]:
+def orders(unit: str, rounds: int, seed: int = 7, names: Sequence[str] = NAMES) -> list[list[str]]:
     return [schedule.row(seed, nth, unit, nth, names)["arms"] for nth in range(1, rounds + 1)]
 
 

@@ -111,7 +111,7 @@ def test_a_round_with_requests_of_others_is_kept_and_repeated(here: Measured) ->
 
 def test_a_run_of_which_no_round_counts_says_so(here: Measured) -> None:
     def busy(number: int) -> None:
-        here.others += 1
+        here.others += 1_000
 
     here.before_answer = busy
     path, document, dummy = run(here)

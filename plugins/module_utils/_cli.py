@@ -46,8 +46,6 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
   restore   put back everything that was ever changed, and forget the stored settings
   show      draw the host as a map of who works where, and list the stored requests and the originals that restore
             would put back; the map has colours on a terminal, unless NO_COLOR is set
-  bench     measure the running service of an instance of llama-server; --help lists its options
-  analyse   show what the samples in the file of a run say
   llama     what the units of llama.cpp servers call; alone, it lists its commands
 
 apply --retry tries again, three times, where something failed that may be there later.
@@ -72,10 +70,6 @@ def main(arguments: Sequence[str]) -> int:
         from ._llama.hooks import cli
 
         return cli.main(arguments[1:])
-    if arguments and arguments[0] in ("bench", "analyse"):
-        from ._bench import cli as bench_cli
-
-        return bench_cli.main(arguments[0], arguments[1:])
     if list(arguments) == ["--help"]:
         _say(USAGE.rstrip())
         return 0

@@ -65,7 +65,8 @@ options:
 notes:
   - A run takes some minutes, and the service is busy meanwhile. A key is read on the host, from the file that the
     instance was given.
-  - C(sovereign-epyc bench) does the same on the host, and C(sovereign-epyc analyse) shows what a document says.
+  - The filters C(sovereign.epyc.benchmark_report) and C(sovereign.epyc.benchmark_page) show what a document
+    says.
 seealso:
   - module: sovereign.epyc.llama_ask
   - module: sovereign.epyc.llama_server

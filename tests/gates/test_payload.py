@@ -13,7 +13,7 @@ from .conftest import ROOT
 
 #: KiB of each module when the engine was one flat folder, and what it may have of that now, with what was added since:
 #: the undo layer by layer, the ledger's second file, requests that are asked for no more. Two had dragged every knob
-#: along for the sake of a constant. epyc_engine brings the files to the host that measure there, and what they need.
+#: along for the sake of a constant.
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "epyc_bios": 220.2,
@@ -39,7 +39,7 @@ BEFORE = {
     "service_placement": 327.9,
     "sysfs_settings": 218.4,
 }
-SHARE = {**dict.fromkeys(BEFORE, 1.2), "llama_server": 0.95, "service_placement": 0.8, "epyc_engine": 1.65}
+SHARE = {**dict.fromkeys(BEFORE, 1.2), "llama_server": 0.95, "service_placement": 0.8}
 
 
 def test_no_module_sends_much_more_than_before(run: Callable[..., str]) -> None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A benchmark of the real llama-server with a real model, by the playbook and by the command on the host."""
+"""A benchmark of the real llama-server with a real model, by the playbook."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import json
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse
 from vepyc.play import run_playbook
 
 FOLDER = "/var/lib/sovereign-epyc/benchmarks"
@@ -75,20 +76,15 @@ def test_the_playbook_measures_and_brings_the_file(served, tmp_path):
     (memory,) = document["bandwidth"]
     assert memory["source"] in ("reader", "paper", "nothing") and document["steps"][0]["parts"]["layers"] > 10_000_000
     assert {row["streams"] for row in result["figures"]} == {1, 2}
-    assert served.run(f"sovereign-epyc analyse {FOLDER}/{files(served)[0]}") == result["text"]
+    assert analyse.report(document) == result["text"]
 
 
-def test_the_command_measures_too_and_sees_who_else_asks(served):
+def test_it_sees_who_else_asks(served):
     served.run("cat >/srv/others.py", text=OTHERS)
     served.run("systemd-run --quiet --unit=others python3 /srv/others.py")
-    done = served.box.run(
-        "sovereign-epyc bench --rounds 1 --streams 1 --prompts /srv/prompts.jsonl --output /srv/run.json", check=False
-    )
+    code, result = play(served, benchmark_streams=[])
     served.run("systemctl stop others")
-    assert done.returncode == 2, done
-    assert done.stdout.startswith("No round counts, and this proves nothing. chat: ")
-    said = " ".join(done.stdout.split())
+    assert code == 2 and not result["clean"]
+    said = " ".join(result["text"].split())
+    assert said.startswith("No round counts, and this proves nothing. chat: ")
     assert "Others asked the server too" in said or "Requests of others were in progress" in said
-    assert done.stdout.endswith("/srv/run.json\n") and "... it warms up" in done.stderr
-    again = served.box.run("sovereign-epyc bench --output /srv/run.json", check=False)
-    assert again.returncode == 1 and "/srv/run.json is there already" in again.stderr

@@ -10,7 +10,6 @@ import math
 import textwrap
 
 from . import benchmark_report, schedule
-from . import document as documents
 from .comparison import HURTS, PAYS, ratio_text
 from .forest import Axis
 from .verdicts import RACED, Judgement, key_text
@@ -29,11 +28,6 @@ WIDTH = 100
 NAMES = 22
 #: What stands behind a ratio of which the interval proves a gain or a loss.
 MARKS = {PAYS: "+", HURTS: "-"}
-
-
-def analyse(path: str) -> str:
-    """Return the report of the run in a file; raises BadRequest where it is none."""
-    return report(documents.load(path))
 
 
 def report(document: Mapping[str, Any]) -> str:

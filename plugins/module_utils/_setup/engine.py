@@ -31,8 +31,12 @@ PACKAGE = f"{ENGINE}/sovereign_epyc"
 #: Packages and modules that are not installed on the host: what needs Ansible, what only installs, what recommends.
 NOT_INSTALLED = (
     "_ansible",
+    "_knobs.files",
+    "_knobs.units",
     "_llama.builder",
     "_llama.recommend",
+    "_llama.unit",
+    "_llama.verify",
     "_setup",
 )
 #: What most hosts have, and what stays there when a minor version of Python is replaced.

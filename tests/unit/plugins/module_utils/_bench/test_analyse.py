@@ -28,7 +28,7 @@ def run() -> Bench:
 def test_the_report(run: Bench, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     document.save(str(path), run.data)
-    text = analyse.analyse(str(path))
+    text = analyse.report(document.load(str(path)))
     lines = text.splitlines()
     assert lines[0] == "On this host 1 of 3 settings pays; together 1.30 (1.29 to 1.31)"
     assert max(map(len, lines)) <= 100 and text.isascii() and text.endswith("\n")
@@ -100,4 +100,4 @@ def test_a_gain_that_fresh_rounds_do_not_show_is_said_to_be_none() -> None:
 
 def test_a_file_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="name the JSON file of a run"):
-        analyse.analyse(str(tmp_path / "absent.json"))
+        analyse.report(document.load(str(tmp_path / "absent.json")))

@@ -59,7 +59,7 @@ def test_a_run_of_two_rounds(here: Measured) -> None:
 
 
 def test_what_the_figures_say(here: Measured) -> None:
-    path, document, dummy = run(here)
+    document = run(here)[1]
     (row,) = Benchmark(document).rows()
     assert (row["kind"], row["streams"]) == ("prose", 1)
     assert [row[name] for name in ("decode", "low", "high")] == pytest.approx([1000 / TOKEN_MS] * 3)
@@ -71,7 +71,7 @@ def test_what_the_figures_say(here: Measured) -> None:
     read = sum(step["parts"].values())
     assert read == pytest.approx(WEIGHTS, rel=0.05)
     assert row["memory"] == pytest.approx(read / GBPS / 1e6 / 16)
-    report = analyse.analyse(path)
+    report = analyse.report(document)
     assert report.startswith("chat: 100.0 tokens per second with one stream (100.0 to 100.0).\n")
     assert "2 rounds, 0 of them void" in report
 
@@ -90,9 +90,9 @@ def test_several_streams(here: Measured, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_streams_that_asked_too_slowly_spoil_the_round(here: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "LEAST_SHARE", 1e9)
-    path, document, dummy = run(here, streams=None, rounds=1)
+    document = run(here, streams=None, rounds=1)[1]
     assert {one["streams"] for one in document["samples"]} == {1} and not Benchmark(document).counts
-    assert "round 3: 2 streams asked, but only" in analyse.analyse(path)
+    assert "round 3: 2 streams asked, but only" in analyse.report(document)
 
 
 def test_a_round_with_requests_of_others_is_kept_and_repeated(here: Measured) -> None:
@@ -102,11 +102,11 @@ def test_a_round_with_requests_of_others_is_kept_and_repeated(here: Measured) ->
             here.counters["tokens_predicted_total"] += 7
 
     here.before_answer = other
-    path, document, dummy = run(here)
+    document = run(here)[1]
     void = {one["round"]: one["void"] for one in document["samples"]}
     assert void == {1: "Others asked the server too: it read 0 and made 7 tokens that were not ours.", 2: None, 3: None}
     assert Benchmark(document).counts
-    assert "Void rounds:\n  round 1: Others asked the server too" in analyse.analyse(path)
+    assert "Void rounds:\n  round 1: Others asked the server too" in analyse.report(document)
 
 
 def test_a_run_of_which_no_round_counts_says_so(here: Measured) -> None:
@@ -114,10 +114,10 @@ def test_a_run_of_which_no_round_counts_says_so(here: Measured) -> None:
         here.others += 1_000
 
     here.before_answer = busy
-    path, document, dummy = run(here)
+    document = run(here)[1]
     assert len(document["plan"]["order"]) == 6
     assert not Benchmark(document).counts
-    report = analyse.analyse(path)
+    report = analyse.report(document)
     assert report.startswith("No round counts, and this proves nothing. chat: 100.0 tokens per second")
     assert "round 6: Other programs used 10.0% of the processor time" in report
 

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from .._knobs.knob import Change, Settings
 
 PACKAGE = f"{ENGINE}/sovereign_epyc"
-#: Packages and modules that are not installed on the host: what needs Ansible, what only installs, what recommends.
+#: Packages and modules that are not installed on the host: what needs Ansible, installs, measures or
+#: recommends.
 NOT_INSTALLED = (
     "_ansible",
+    "_bench",
     "_knobs.files",
     "_knobs.units",
     "_llama.builder",

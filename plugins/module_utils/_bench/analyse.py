@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 import math
-import textwrap
 
 from . import benchmark_report, schedule
 from .comparison import HURTS, PAYS, ratio_text
 from .forest import Axis
+from .report_parts import made_on, void_rounds, wrapped
 from .verdicts import RACED, Judgement, key_text
 
 TYPE_CHECKING = False
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     #: A name, the word of its verdict, and the comparison behind it.
     Row = tuple[str, str, Optional[Comparison]]
 
-WIDTH = 100
 NAMES = 22
 #: What stands behind a ratio of which the interval proves a gain or a loss.
 MARKS = {PAYS: "+", HURTS: "-"}
@@ -56,23 +55,16 @@ def headline(judgement: Judgement) -> str:
 def _lines(document: Mapping[str, Any], judgement: Judgement) -> Iterator[str]:
     yield headline(judgement)
     for sentence in judgement.faults:
-        yield from _wrapped(sentence)
-    void = [one for one in judgement.rounds if one.void]
+        yield from wrapped(sentence)
     yield ""
-    known = document["fingerprint"]
-    yield from _wrapped(f"Run {document['id']} of {document['started']}, seed {document['seed']}")
-    yield from _wrapped(f"{known['sku'] or 'unknown processor'}, Linux {known['kernel'] or 'unknown'}")
-    yield f"{len(judgement.rounds)} rounds, {len(void)} of them void; {len(document['samples'])} samples"
+    yield from wrapped(f"Run {document['id']} of {document['started']}, seed {document['seed']}")
+    yield from made_on(document, judgement.rounds)
     yield ""
     yield from _forest(document, judgement)
     yield from _reasons(judgement)
     yield from _guards(judgement)
     yield from _confirmation(judgement)
-    if void:
-        yield ""
-        yield "Void rounds, dropped whole:"
-        for one in void:
-            yield from _wrapped(f"round {one.number}: {one.void}", "  ")
+    yield from void_rounds(judgement.rounds, "Void rounds, dropped whole:")
 
 
 def _forest(document: Mapping[str, Any], judgement: Judgement) -> Iterator[str]:
@@ -96,7 +88,7 @@ def _reasons(judgement: Judgement) -> Iterator[str]:
     if told:
         yield ""
     for one in told:
-        yield from _wrapped(f"{one.knob}: {one.word}, {one.reason}")
+        yield from wrapped(f"{one.knob}: {one.word}, {one.reason}")
 
 
 def _guards(judgement: Judgement) -> Iterator[str]:
@@ -106,7 +98,7 @@ def _guards(judgement: Judgement) -> Iterator[str]:
         yield "By metric, + and - where the interval proves it:"
     for one in shown:
         told = ", ".join(_marked(guard, judgement) for guard in one.guards if guard.found)
-        yield from _wrapped(f"{one.knob}: {told}", "  ")
+        yield from wrapped(f"{one.knob}: {told}", "  ")
 
 
 def _confirmation(judgement: Judgement) -> Iterator[str]:
@@ -117,17 +109,13 @@ def _confirmation(judgement: Judgement) -> Iterator[str]:
     yield f"Confirmation, {race.together.count} fresh rounds:"
     for name, one in {f"{race.winner} over stock": race.together, **race.others}.items():
         yield f"  {name:<20} {one.text()}"
-    yield from _wrapped(", ".join(_marked(part, judgement) for part in race.parts if part.found), "  ")
+    yield from wrapped(", ".join(_marked(part, judgement) for part in race.parts if part.found), "  ")
 
 
 def _marked(one: Comparison, judgement: Judgement) -> str:
     """Return a metric with its ratio, and whether the interval proves it; a run that is void proves nothing."""
     ratio = math.exp(one.found.mean) if one.found else 1.0
     return f"{key_text(one)} {ratio:.2f}{'' if judgement.faults else MARKS.get(one.word, '')}"
-
-
-def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
 
 
 def _cut(name: str) -> str:

@@ -5,7 +5,7 @@
 """How many bytes per second some CPUs read from the memory of some nodes: measured, or the paper figure and no fact.
 
 likwid-bench measures where it is installed and has these very CPUs; else a reader of ours, where there is a compiler.
-Run it while the instance is stopped: what else reads memory is missing in the result.
+Run it while the instance is idle: what else reads memory is missing in the result.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def measure(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Se
     """
     if not cpus:
         raise BadRequest("No CPUs were given to measure the bandwidth of; name those of the instance.")
-    local = {node.id for node in top.nodes if set(node.cpus) & set(cpus)}
-    if not policy and local != set(nodes):
+    own = local(top, cpus)
+    if not policy and own != set(nodes):
         raise BadRequest(
-            f"CPUs {cpulist.render(cpus)} are on node {cpulist.render(local)}, and memory of node "
+            f"CPUs {cpulist.render(cpus)} are on node {cpulist.render(own)}, and memory of node "
             f"{cpulist.render(nodes)} is asked for: give the policy too, for example numactl --membind="
             f"{cpulist.render(nodes)}."
         )
@@ -90,6 +90,11 @@ def paper(top: Topology, cpus: Sequence[int], nodes: Sequence[int], reasons: Seq
     if socket is None:
         return Bandwidth(cpus, nodes, None, "nothing", reasons)
     return Bandwidth(cpus, nodes, socket * max(1, len(top.sockets)) * len(nodes) / len(top.nodes), "paper", reasons)
+
+
+def local(top: Topology, cpus: Sequence[int]) -> set[int]:
+    """Return the nodes that these CPUs are on."""
+    return {node.id for node in top.nodes if set(node.cpus) & set(cpus)}
 
 
 def size(top: Topology, cpus: Sequence[int]) -> int:
@@ -120,7 +125,7 @@ def _likwid(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Se
 def _output(words: Sequence[str]) -> str:
     done = command.attempt(words, SECONDS)
     if done.code != 0:
-        said = " ".join((done.err or done.out).split()[-20:]) or "nothing"
+        said = likwid.last_words(done.err or done.out)
         raise TuningError(f"{words[0]} failed with exit code {done.code}. It says: {said}")
     return done.out
 

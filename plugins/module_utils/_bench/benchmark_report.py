@@ -7,22 +7,20 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from statistics import median
 
 from . import memory, rounds, schedule
 from .figures import figures, of_streams
+from .report_parts import made_on, void_rounds, wrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from .answer import Sample
     from .ceiling import Ceiling
-    from .rounds import Round
 
-WIDTH = 100
 #: Headings of the table, and how many characters their columns have.
 COLUMNS = (
     ("kind", 10),
@@ -46,8 +44,7 @@ class Benchmark:
         """Read a document of one arm that document.check has passed."""
         self.document = document
         self.rounds = rounds.of(document)
-        self.void = [one for one in self.rounds if one.void]
-        self.counts = len(self.void) < len(self.rounds)
+        self.counts = not all(one.void for one in self.rounds)
         self.shown = [one for one in self.rounds if not (self.counts and one.void)]
         numbers = {one.number for one in self.shown}
         self.samples: list[Sample] = [one for one in document["samples"] if one["round"] in numbers]
@@ -65,7 +62,8 @@ class Benchmark:
         table = []
         for (streams, kind), those in sorted(cells.items()):
             found = figures(those) if streams == 1 else of_streams(those)
-            low, high = _range(self.shown, (rounds.DECODE, kind, streams))
+            rates = self._rates(kind, streams)
+            low, high = min(rates, default=0.0), max(rates, default=0.0)
             held = self.ceilings.get(kind) if streams == 1 else None
             share = held.ratio if held else None
             table.append({"kind": kind, "streams": streams, **found, "low": low, "high": high, "memory": share})
@@ -76,9 +74,13 @@ class Benchmark:
 
         None where no round has it.
         """
-        key = (rounds.DECODE, "", streams)
-        rates = [_rate(one, key) for one in self.shown if key in one.levels.get(schedule.RUNNING, {})]
+        rates = self._rates("", streams)
         return (median(rates), min(rates), max(rates)) if rates else None
+
+    def _rates(self, kind: str, streams: int) -> list[float]:
+        """Return tokens per second in each round shown; a level is the logarithm of tokens per millisecond."""
+        levels = (one.levels.get(schedule.RUNNING, {}).get((rounds.DECODE, kind, streams)) for one in self.shown)
+        return [1000 * math.exp(level) for level in levels if level is not None]
 
     def headline(self) -> str:
         """Return the first line in words."""
@@ -101,17 +103,16 @@ def report(document: Mapping[str, Any]) -> str:
 
 
 def _lines(found: Benchmark) -> Iterator[str]:
-    document, known = found.document, found.document["fingerprint"]
-    yield from _wrapped(found.headline())
+    document = found.document
+    yield from wrapped(found.headline())
     yield ""
-    yield from _wrapped(f"Run {document['id']} of {document['started']}")
-    yield from _wrapped(f"{known['sku'] or 'unknown processor'}, Linux {known['kernel'] or 'unknown'}")
-    yield f"{len(found.rounds)} rounds, {len(found.void)} of them void; {len(document['samples'])} samples"
+    yield from wrapped(f"Run {document['id']} of {document['started']}")
+    yield from made_on(document, found.rounds)
     yield ""
     yield " ".join(f"{name:<{width}}" if at == 0 else f"{name:>{width}}" for at, (name, width) in enumerate(COLUMNS))
     for row in found.rows():
         yield _row(row)
-    yield from _wrapped(
+    yield from wrapped(
         "lowest, highest: of a round; first ms: to the first text, median; ms/token: after it, of a stream; gap p95: "
         "between two pieces of text; memory: the part of a step that reading its bytes takes at least"
     )
@@ -122,12 +123,8 @@ def _lines(found: Benchmark) -> Iterator[str]:
     if remarks:
         yield ""
     for sentence in remarks:
-        yield from _wrapped(sentence)
-    if found.void:
-        yield ""
-        yield "Void rounds:"
-        for one in found.void:
-            yield from _wrapped(f"round {one.number}: {one.void}", "  ")
+        yield from wrapped(sentence)
+    yield from void_rounds(found.rounds, "Void rounds:")
 
 
 def _row(row: Mapping[str, Any]) -> str:
@@ -154,17 +151,3 @@ def _cell(value: float | None, width: int, digits: int) -> str:
 def _common(ceilings: Mapping[str, Ceiling]) -> list[str]:
     """Return the remarks on how to read the share of memory, each once: they say the same of each kind."""
     return list(dict.fromkeys(remark for one in ceilings.values() for remark in one.remarks))
-
-
-def _range(shown: Sequence[Round], key: tuple[str, str, int]) -> tuple[float, float]:
-    rates = [_rate(one, key) for one in shown if key in one.levels.get(schedule.RUNNING, {})]
-    return min(rates, default=0.0), max(rates, default=0.0)
-
-
-def _rate(one: Round, key: tuple[str, str, int]) -> float:
-    """Return tokens per second; a level is the logarithm of tokens per millisecond."""
-    return 1000 * math.exp(one.levels[schedule.RUNNING][key])
-
-
-def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")

@@ -26,6 +26,11 @@ def steps_of(samples: Sequence[Sample]) -> int:
     return int(sum(one["predicted_n"] - one["accepted"] for one in samples))
 
 
+def ms_per_step(samples: Sequence[Sample]) -> float:
+    """Return the milliseconds of a step of some samples of one stream; at least one sample."""
+    return float(sum(one["predicted_ms"] for one in samples) / steps_of(samples))
+
+
 def of_streams(samples: Sequence[Sample]) -> dict[str, float | None]:
     """Return the figures of windows of several streams, one arm, one kind, one number of streams; at least one.
 
@@ -60,7 +65,7 @@ def figures(samples: Sequence[Sample]) -> dict[str, float | None]:
     return {
         "decode": 1000 * total["predicted_n"] / total["predicted_ms"],
         "prefill": 1000 * total["prompt_n"] / total["prompt_ms"] if total["prompt_ms"] else None,
-        "ms_per_step": total["predicted_ms"] / steps,
+        "ms_per_step": ms_per_step(samples),
         "tokens_per_step": total["predicted_n"] / steps,
         "acceptance": total["accepted"] / total["drafted"] if total["drafted"] else None,
         "ttft_p50": percentile(first, 50),

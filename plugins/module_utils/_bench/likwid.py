@@ -60,6 +60,10 @@ def rate_of(text: str) -> float:
     """Return GB/s, all groups together, from what a run says; TuningError where it does not say it."""
     found = RATE.findall(text)
     if len(found) != 1 or not float(found[0]):
-        words = " ".join(text.split()[-20:]) or "nothing"
-        raise TuningError(f"{PROGRAM} ended without a line MByte/s. It says: {words}")
+        raise TuningError(f"{PROGRAM} ended without a line MByte/s. It says: {last_words(text)}")
     return float(found[0]) / 1000
+
+
+def last_words(text: str) -> str:
+    """Return the end of what a program says, for a sentence."""
+    return " ".join(text.split()[-20:]) or "nothing"

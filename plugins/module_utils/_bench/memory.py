@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 
 #: Bytes that stay free while memory is read.
 ROOM = 2 << 30
+#: The scope of a bandwidth that is of all CPUs and nodes of an instance.
+INSTANCE = "instance"
 
 
 def measure(host: Host, target: Target) -> Bandwidth:
     """Return what the CPUs of an instance read from its nodes; with its memory policy, while it is idle."""
     top = host.topology
     cpus, nodes = target.cpus, target.nodes
-    local = {node.id for node in top.nodes if set(node.cpus) & set(cpus)}
-    policy = "interleave" if target.plan["expect"]["interleaved"] else "bind" if local != set(nodes) else ""
+    far = bandwidths.local(top, cpus) != set(nodes)
+    policy = "interleave" if target.plan["expect"]["interleaved"] else "bind" if far else ""
     available = host.fs.read("/proc/meminfo").partition("MemAvailable:")[2].split()
     if not available or 1024 * int(available[0]) < bandwidths.size(top, cpus) + ROOM:
         return bandwidths.paper(top, cpus, nodes, ["There is too little free memory to measure its bandwidth."])
@@ -48,7 +50,7 @@ def _under(policy: str, nodes: str) -> list[str]:
 def record(found: Bandwidth) -> dict[str, Any]:
     """Return a bandwidth as the run document holds it."""
     told = found.to_dict()
-    return {"scope": "instance", **{name: told[name] for name in ("cpus", "nodes", "gbps", "source")}}
+    return {"scope": INSTANCE, **{name: told[name] for name in ("cpus", "nodes", "gbps", "source")}}
 
 
 def steps(target: Target, samples: Sequence[Sample]) -> list[dict[str, Any]]:
@@ -77,15 +79,17 @@ def steps(target: Target, samples: Sequence[Sample]) -> list[dict[str, Any]]:
 
 def ceilings(document: Mapping[str, Any], samples: Iterable[Sample]) -> dict[str, Ceiling]:
     """Return by kind the mean step of these samples held against the memory; nothing where no bandwidth is known."""
+    known = [one for one in document["bandwidth"] if one["scope"] == INSTANCE]
+    if not known:
+        return {}
+    told = Bandwidth((), (), known[-1]["gbps"], known[-1]["source"])
     there = _of_one_stream(samples)
     found = {}
     for row in document["steps"]:
-        for memory in document["bandwidth"]:
-            if row["kind"] in there and memory["scope"] == "instance":
-                told = Bandwidth((), (), memory["gbps"], memory["source"])
-                milliseconds = figures.figures(there[row["kind"]])["ms_per_step"]
-                traffic = Traffic(dict(row["parts"]), 0, 1 + row["guessed"])
-                found[row["kind"]] = ceiling(traffic, told, milliseconds or 0.0, document["cache"])
+        if row["kind"] in there:
+            traffic = Traffic(dict(row["parts"]), 0, 1 + row["guessed"])
+            milliseconds = figures.ms_per_step(there[row["kind"]])
+            found[row["kind"]] = ceiling(traffic, told, milliseconds, document["cache"])
     return found
 
 

@@ -17,6 +17,7 @@ import tempfile
 
 from .._errors import Absent, TuningError
 from .._io import command, textfile
+from .likwid import last_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,6 +166,6 @@ def rate(cpus: Iterable[int], size: int, policy: Sequence[str] = (), millisecond
     except ValueError:
         rates = []
     if done.code != 0 or len(rates) != RUNS:
-        words = " ".join((done.err or done.out).split()[-20:]) or "nothing"
+        words = last_words(done.err or done.out)
         raise TuningError(f"The reader of memory failed with exit code {done.code}. It says: {words}")
     return max(rates)

@@ -10,6 +10,7 @@ What a rule needs and cannot be read speaks against the round too, with the reas
 from __future__ import annotations
 
 from .._notation import cpulist
+from .rounds import OTHERS, STEAL
 from .witness import others, steal
 
 TYPE_CHECKING = False
@@ -25,7 +26,7 @@ class Limits:
     __slots__ = ("astray", "nodes", "others", "steal")
 
     def __init__(
-        self, nodes: Collection[int] | None = None, others: float = 0.02, steal: float = 0.005, astray: float = 0.01
+        self, nodes: Collection[int] | None = None, others: float = OTHERS, steal: float = STEAL, astray: float = 0.01
     ) -> None:
         self.nodes = nodes
         self.others = others

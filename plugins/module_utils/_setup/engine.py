@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from .._knobs.knob import Change, Settings
 
 PACKAGE = f"{ENGINE}/sovereign_epyc"
-#: Packages and modules that are not installed on the host: what needs Ansible, installs, measures or
-#: recommends.
+#: Packages and modules that are not installed on the host: what needs Ansible, installs, measures or recommends.
 NOT_INSTALLED = (
     "_ansible",
     "_bench",

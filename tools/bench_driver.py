@@ -27,6 +27,7 @@ from statistics import median
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import load, prompts
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.answer import Answer, Server
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.hooks import http as server_http
 from tools.llama_root import in_debian
 from vepyc import VepycError
@@ -138,7 +139,7 @@ def main() -> int:
             finally:
                 process.kill()
                 process.wait()
-    except VepycError as error:
+    except (VepycError, TuningError) as error:
         print(f"bench-driver: {error}", file=sys.stderr)
         return 1
     return int(figures.missed)

@@ -58,6 +58,16 @@ def browser() -> Iterator[Page]:
         yield page
 
 
+def opened(browser: Page, file: Path, text: str) -> Page:
+    """Write a page to a file and open it, light and on a screen, whatever the test before this one did."""
+    file.write_text(text, encoding="utf-8")
+    browser.dark(False)
+    browser.paper(False)
+    browser.errors.clear()
+    browser.open(file)
+    return browser
+
+
 @pytest.fixture(scope="session")
 def pythons() -> dict[str, str]:
     """Return where the Pythons are that work here, of those that a managed host may have, oldest first."""

@@ -15,6 +15,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
 from tools.chromium import Page
 
+from .conftest import opened
 from .contrast import LIGHT, contrasts
 
 #: As long as the name of an arm lets the name of a setting be.
@@ -47,14 +48,8 @@ COLLISIONS = """
 @pytest.fixture
 def page(browser: Page, tmp_path: Path) -> Page:
     """The page of an ablation, just opened."""
-    file = tmp_path / "run.html"
     text = json.dumps(bench_documents.ablation()).replace("governor", LONG)
-    file.write_text(_bench_page.render(text), encoding="utf-8")
-    browser.dark(False)
-    browser.paper(False)
-    browser.errors.clear()
-    browser.open(file)
-    return browser
+    return opened(browser, tmp_path / "run.html", _bench_page.render(text))
 
 
 def test_it_is_read_without_a_network_and_without_a_script(page: Page) -> None:
@@ -111,10 +106,7 @@ def test_it_prints_with_all_charts(page: Page) -> None:
 
 
 def test_what_a_document_holds_is_text(browser: Page, tmp_path: Path) -> None:
-    file = tmp_path / "evil.html"
-    file.write_text(_bench_page.render(bench_documents.hostile()), encoding="utf-8")
-    browser.errors.clear()
-    browser.open(file)
+    opened(browser, tmp_path / "evil.html", _bench_page.render(bench_documents.hostile()))
     assert browser.run("document.querySelectorAll('img, a').length") == 0
     assert browser.run("document.body.innerText").count(bench_documents.EVIL) > 20
     assert browser.errors == []

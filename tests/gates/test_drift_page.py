@@ -16,6 +16,7 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import p
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import report
 from tools.chromium import Page
 
+from .conftest import opened
 from .contrast import contrasts, letters
 
 FLEET: dict[str, tuple[str, ...]] = {
@@ -37,12 +38,8 @@ COUNT = "document.querySelector('output').textContent"
 @pytest.fixture
 def page(browser: Page, tmp_path: Path) -> Page:
     """The page of FLEET, just opened."""
-    file = tmp_path / "report.html"
-    file.write_text(_report_html.render(report(FLEET, host_map=plans.result("9754 SMT")["map"])), encoding="utf-8")
-    browser.dark(False)
-    browser.paper(False)
-    browser.open(file)
-    return browser
+    text = _report_html.render(report(FLEET, host_map=plans.result("9754 SMT")["map"]))
+    return opened(browser, tmp_path / "report.html", text)
 
 
 def test_it_shows_the_fleet_and_asks_nobody_for_anything(page: Page) -> None:

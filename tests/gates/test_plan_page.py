@@ -15,6 +15,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plan_html
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import plans
 from tools.chromium import Page
 
+from .conftest import opened
 from .contrast import contrasts, letters
 
 FLEET: dict[str, Any] = {
@@ -32,13 +33,7 @@ SEEN = f"{CARDS}.filter(one => one.offsetParent).map(one => one.dataset.hosts)"
 @pytest.fixture
 def page(browser: Page, tmp_path: Path) -> Page:
     """The page of FLEET, just opened."""
-    file = tmp_path / "plan.html"
-    file.write_text(_plan_html.render(plans.gathered(FLEET)), encoding="utf-8")
-    browser.dark(False)
-    browser.paper(False)
-    browser.errors.clear()
-    browser.open(file)
-    return browser
+    return opened(browser, tmp_path / "plan.html", _plan_html.render(plans.gathered(FLEET)))
 
 
 def test_it_shows_each_plan_once_and_first_who_has_none(page: Page) -> None:
@@ -125,10 +120,7 @@ def test_what_a_host_answers_is_text(browser: Page, tmp_path: Path) -> None:
     answer["map"]["nodes"][0]["memory"] = evil
     answer["map"]["instances"][0].update(name=evil, url="javascript:alert(1)")
     answer["text"] = evil
-    file = tmp_path / "evil.html"
-    file.write_text(_plan_html.render(plans.gathered({evil: answer})), encoding="utf-8")
-    browser.errors.clear()
-    browser.open(file)
+    opened(browser, tmp_path / "evil.html", _plan_html.render(plans.gathered({evil: answer})))
     assert browser.run("document.title").startswith("Plans: ")
     assert browser.run("document.querySelectorAll('img, a').length") == 0
     shown = evil.replace("\u202e", "\\u202e").replace("\x1b", "\\x1b")

@@ -16,14 +16,15 @@ import time
 from ._drift import metrics
 from ._drift import survey as surveys
 from ._drift.words import line
-from ._errors import TuningError, Unsupported
+from ._errors import TuningError
 from ._host import plan_text
 from ._host.host import Host
 from ._io import textfile as textfiles
 from ._io.kernelfs import KernelFS
-from ._io.store import Store
-from ._knobs.catalogue import KNOBS, in_order
-from ._knobs.converge import converge
+from ._io.store import TRIAL, Store
+from ._knobs import trial
+from ._knobs.application import Application
+from ._knobs.catalogue import in_order
 from ._knobs.desired import stored
 from ._knobs.irq import events
 from ._knobs.ledger import Ledger
@@ -31,8 +32,7 @@ from ._knobs.undo import AGAIN, undo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+    from collections.abc import Sequence
 
     from ._drift.verdict import Verdict
     from ._knobs.knob import Change
@@ -43,6 +43,7 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
   check     compare every stored setting with the running kernel; changes nothing
   apply     apply every stored setting; the boot service runs this
   watch     move new interrupts to the CPUs that the stored settings name, until it is stopped; a service runs this
+  settle    put the stored settings back where an ablation that did not end has left others; it ends one that goes on
   restore   put back everything that was ever changed, and forget the stored settings
   show      draw the host as a map of who works where, and list the stored requests and the originals that restore
             would put back; the map has colours on a terminal, unless NO_COLOR is set
@@ -75,7 +76,15 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     words = [word for word in arguments if word != "--json"]
     as_json = len(words) < len(arguments)
-    commands = {"plan": plan, "check": check, "apply": apply, "watch": watch, "restore": restore, "show": show}
+    commands = {
+        "plan": plan,
+        "check": check,
+        "apply": apply,
+        "watch": watch,
+        "settle": settle,
+        "restore": restore,
+        "show": show,
+    }
     try:
         if len(words) == 3 and words[:2] == ["check", TEXTFILE]:
             return check_to_textfile(as_json, words[2])
@@ -131,15 +140,23 @@ def _show(verdicts: Sequence[Verdict], as_json: bool) -> int:
 
 def apply(as_json: bool, retry: bool = False) -> int:
     """Apply every stored request; with ``retry`` again where one failed, as what it needs may come late at boot."""
-    work = Application()
+    work = Application(KernelFS(), Store())
     work.run()
     for dummy in range(RETRIES if retry else 0):
         if not work.failures:
             break
         time.sleep(PAUSE)
         work.run()
+    trial.forget_earlier(Store(), KernelFS())
     for sentence in work.unsupported:
         sys.stderr.write(f"{sentence}\n")
+    _report(work.changes, work.failures, as_json)
+    return 1 if work.failures else 0
+
+
+def settle(as_json: bool) -> int:
+    """Put the stored settings back after an ablation; nothing is done where none was under way."""
+    work = trial.put_back(Store(), KernelFS())
     _report(work.changes, work.failures, as_json)
     return 1 if work.failures else 0
 
@@ -151,7 +168,9 @@ def watch(as_json: bool) -> int:
     """
     reported: list[str] = []
     for interrupts in events.moments(_names_units):
-        work = Application(only="irq" if interrupts else "", follow=True)
+        if Store(read_only=True).has(TRIAL):
+            continue
+        work = Application(KernelFS(), Store(), only=("irq",) if interrupts else (), follow=True)
         work.run()
         if work.changes or work.failures != reported:
             _report(work.changes, work.failures, as_json)
@@ -167,55 +186,6 @@ def _names_units() -> bool:
     except TuningError:
         return False  # The next look says so.
     return any(name.startswith("resctrl/") and "tasks_of" in str(options) for name, options in requests.items())
-
-
-class Application:
-    """Runs over the stored requests, or those of one knob. When one fails, the others are still applied."""
-
-    def __init__(self, only: str | None = None, follow: bool = False) -> None:
-        self.only = only
-        self.follow = follow
-        self.changes: list[Change] = []
-        #: Of the last run: what failed, and what the hardware or the kernel of this host cannot have.
-        self.failures: list[str] = []
-        self.unsupported: list[str] = []
-
-    def run(self) -> None:
-        """Apply what is stored now; read under the lock, so that none is applied that an undo has just forgotten."""
-        fs, store = KernelFS(), Store()
-        ledger = Ledger(store, fs)
-        self.failures, self.unsupported = [], []
-        with ledger.lock():
-            intent, requests = stored(store)
-            host = Host(fs, intent, stored=True)
-            if self.only == "irq":
-                events.keep_to_housekeeping(host)
-            for name, label, options in in_order(requests):
-                if self.only in (None, name):
-                    self._apply(f"{name}/{label}", options, host, ledger)
-                elif self.follow and name == "resctrl":
-                    self._apply(f"{name}/{label}", options, host, ledger, followers=True)
-
-    def _apply(
-        self, request: str, options: Mapping[str, Any], host: Host, ledger: Ledger, followers: bool = False
-    ) -> None:
-        name = request.partition("/")[0]
-        try:
-            if name not in KNOBS:
-                raise TuningError(f"This version of the collection has no knob {name}.")
-            row = KNOBS[name]
-            knobs = row.load().followers(host, options) if followers else row.build(host, options)
-            self.changes += converge(knobs, ledger).changes
-        except Unsupported as error:
-            self.unsupported.append(f"{request}: {error}")
-        except TuningError as error:
-            self.failures.append(f"{request}: {error}")
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # Only a file that was edited holds such options: those of a module are checked before they are stored.
-            self.failures.append(
-                f"{request}: the stored options {dict(options)} cannot be used ({type(error).__name__}: {error}). Run "
-                "site.yml again, which stores them anew."
-            )
 
 
 def restore(as_json: bool, without_originals: bool = False) -> int:

@@ -44,8 +44,9 @@ FINGERPRINT = {
     "settings": {ANY: Maybe(TEXT)},
     "prompts_sha256": Maybe(TEXT),
 }
-#: ``class`` is null for the anchor and its twin, which every class needs. ``settings`` and ``arguments`` are what the
-#: arm has instead of the anchor's.
+#: ``class`` is null for the anchor and its twin, which every class needs. ``settings`` are what the arm has instead of
+#: the anchor's, and ``arguments`` what of the instance it goes without: flags, and with an equals sign behind them
+#: variables and settings of its unit.
 ARM = {
     "name": NAME,
     "class": Maybe(CLASS),

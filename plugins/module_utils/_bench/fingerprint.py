@@ -12,8 +12,10 @@ from __future__ import annotations
 import hashlib
 import os
 
-from .._drift.survey import of_host
+from .._drift.judge import survey
 from .._drift.verdict import has_place
+from .._io.store import Store
+from .._knobs.desired import stored
 from . import prompts as all_prompts
 
 TYPE_CHECKING = False
@@ -60,7 +62,9 @@ def shape(top: Topology) -> str:
 
 def settings(host: Host) -> dict[str, str | None]:
     """Return what each stored setting of the collection holds now, by its address."""
-    return {one.address: one.found for one in of_host(host.fs).verdicts if has_place(one.address)}
+    store = Store(read_only=True)
+    verdicts = survey(host, store, stored(store)[1])
+    return {one.address: one.found for one in verdicts if has_place(one.address)}
 
 
 def digest(paths: Iterable[str], head: int | None = None) -> str | None:

@@ -10,7 +10,7 @@ from .._errors import TuningError
 from .._models import model as gguf_model
 from .._models.traffic import Draft, Traffic, step
 from . import bandwidth as bandwidths
-from . import figures
+from . import figures, schedule
 from .bandwidth import Bandwidth
 from .ceiling import Ceiling, ceiling
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 ROOM = 2 << 30
 #: The scope of a bandwidth that is of all CPUs and nodes of an instance.
 INSTANCE = "instance"
+#: The arms in which an instance runs as it was planned.
+AS_PLANNED = (schedule.RUNNING, schedule.TUNED, schedule.AGAIN)
 
 
 def measure(host: Host, target: Target) -> Bandwidth:

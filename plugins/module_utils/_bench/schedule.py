@@ -24,6 +24,7 @@ from __future__ import annotations
 import hashlib
 
 from .._errors import BadRequest
+from .._knobs import catalogue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
 STOCK, TUNED, AGAIN, KEPT, RUNNING = "stock", "tuned", "again", "kept", "running"
 WITHOUT = "without "
+LIVE, RESTART, REBOOT = catalogue.LIVE, catalogue.RESTART, catalogue.REBOOT
 ABLATION, CONFIRMATION, BENCHMARK = "ablation", "confirmation", "benchmark"
-LIVE, RESTART, REBOOT = "live", "restart", "reboot"
 
 
 class Unit:
@@ -69,8 +70,9 @@ CONFIRMING = 10
 def arms(knobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the arms of an ablation.
 
-    A knob has a ``name``, a ``class`` of UNITS, and its originals: ``settings`` by address, and ``arguments`` of the
-    server. Stock belongs to the dearest class there is. Raises BadRequest for a name that comes twice, or no knob.
+    A knob has a ``name``, a ``class`` of UNITS, and what to have without it: ``settings``, the originals by address,
+    and ``arguments``, what is said no more of the instance. Stock belongs to the dearest class there is. Raises
+    BadRequest for a name that comes twice, or no knob.
     """
     names = [knob["name"] for knob in knobs]
     twice = sorted({name for name in names if names.count(name) > 1})

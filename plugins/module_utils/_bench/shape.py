@@ -77,8 +77,8 @@ NUMBER = Leaf("a number", _is_number)
 FLAG = Leaf("true or false", lambda value: isinstance(value, bool))
 TEXT = Leaf("a text in one line", _is_text)
 NAME = Leaf(
-    "a name of at most 40 plain characters",
-    lambda value: _is_text(value) and value.isascii() and value == value.strip() and 0 < len(value) <= 40,
+    "a name of at most 60 plain characters",
+    lambda value: _is_text(value) and value.isascii() and value == value.strip() and 0 < len(value) <= 60,
 )
 DATA = Leaf("any data", lambda value: True)
 

@@ -36,17 +36,21 @@ TIMEOUT = 30.0
 class Target:
     """An instance that serves, with its plan.
 
-    ``units`` are its own and, where it has one, that of the server of its draft. ``arguments`` are those of its process
-    with the program first, ``slots`` is how many streams it takes at once, and ``build`` what it calls itself.
+    ``units`` are its own and, where it has one, that of the server of its draft. ``process`` is the number of its
+    process, ``arguments`` are those of it with the program first, ``slots`` is how many streams it takes at once, and
+    ``build`` what it calls itself.
     """
 
-    __slots__ = ("arguments", "build", "name", "plan", "server", "slots", "units")
+    __slots__ = ("arguments", "build", "name", "plan", "process", "server", "slots", "units")
 
-    def __init__(self, name: str, plan: Mapping[str, Any], server: Server, arguments: Sequence[str]) -> None:
+    def __init__(
+        self, name: str, plan: Mapping[str, Any], server: Server, arguments: Sequence[str], process: int
+    ) -> None:
         self.name = name
         self.plan = plan
         self.server = server
         self.arguments = list(arguments)
+        self.process = process
         self.units = [unit_of(name), *([plan["rpc"]["unit"]] if plan["rpc"] else [])]
         slots = self._told("/slots")
         self.slots = len(slots) if isinstance(slots, list) and slots else 1
@@ -87,6 +91,8 @@ def find(host: Host, name: str | None, limit: float = LIMIT, clock: Any = time) 
     if item.verdict != OK:
         raise TuningError(item.sentence)
     processes = cgroups.processes_of(host.fs, unit_of(name))
-    words = host.fs.read(f"/proc/{processes[0]}/cmdline").split("\0") if processes else []
+    if not processes:
+        raise TuningError(f"{unit_of(name)} has no process any more. Its journal says why.")
+    words = host.fs.read(f"/proc/{processes[0]}/cmdline").split("\0")
     server = Server(plan["url"], verify.key_of(host, name, plan), limit, clock)
-    return Target(name, plan, server, [word for word in words if word])
+    return Target(name, plan, server, [word for word in words if word], processes[0])

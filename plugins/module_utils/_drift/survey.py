@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .._errors import TuningError
 from .._host.host import Host
-from .._io.store import Store
+from .._io.store import TRIAL, Store
 from .._knobs.desired import INTENT, stored
 from .._knobs.ledger import Ledger
 from . import findings
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from .._io.kernelfs import KernelFS
 
 NOTHING = "nothing is stored on this host: site.yml has never run here, or everything was put back"
+UNDER_TRIAL = (
+    "an ablation goes on, or did not end, so settings may differ from the stored ones; look again when it has ended, "
+    "or end it with 'sovereign-epyc settle'"
+)
 OTHER_INTENT = "the boot service plans with the intent that is stored, and the inventory has another one"
 
 
@@ -61,6 +65,8 @@ def of_host(
     store = store or Store(read_only=True)
     stored_intent, stored_requests = stored(store)
     host = Host(fs, stored_intent if intent is None else intent, stored=True)
+    if store.has(TRIAL):
+        return Survey(host, [unknown("", "desired:", UNDER_TRIAL)])
     verdicts = survey(host, store, stored_requests if requests is None else requests, remarks)
     if not verdicts:
         return Survey(host, [unknown("", "desired:", NOTHING)])

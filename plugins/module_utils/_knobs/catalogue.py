@@ -37,6 +37,8 @@ class Row:
         variable_of_removed: str = "",
         lasting: Sequence[str] = (),
         needs_reboot: bool = False,
+        acts: Mapping[str, str] | None = None,
+        apart: bool = False,
         each_its_own_value: bool = False,
     ) -> None:
         """``module`` is the name of the Ansible module, ``title`` that of the layer for people.
@@ -47,6 +49,8 @@ class Row:
         one for "" where nothing is wanted.
 
         ``lasting`` are prefixes of addresses that outlive a boot, and ``needs_reboot`` says that they wait for one.
+        ``acts`` maps the prefix of an address to when a running program notices that it has changed: LIVE, the default,
+        RESTART or REBOOT. An ablation tries a knob as one, or where it is ``apart``, each kind of its settings.
         ``each_its_own_value`` means that settings are reported together though their values differ.
         """
         self.name = ""
@@ -56,6 +60,8 @@ class Row:
         self.lasting = tuple(lasting)
         self.needs_reboot = needs_reboot
         self.each_its_own_value = each_its_own_value
+        self.apart = apart
+        self._acts = sorted((acts or {"": REBOOT if needs_reboot else LIVE}).items(), key=lambda row: -len(row[0]))
         self._variables = sorted(variables.items(), key=lambda row: -len(row[0]))
         self._variable_of_removed = variable_of_removed
 
@@ -79,6 +85,14 @@ class Row:
         describe = getattr(self.load(), "describe", None)
         words: Words = describe(rest) if describe else (rest, "", None)
         return words
+
+    def acts(self, rest: str) -> str:
+        """Return when a running program notices that a setting has changed."""
+        return next((when for begin, when in self._acts if rest.startswith(begin)), LIVE)
+
+    def tried_as(self, rest: str) -> str:
+        """Return the name under which an ablation tries a setting."""
+        return self.describe(rest)[0] if self.apart else self.title
 
     def shown(self, rest: str, text: str) -> str:
         """Return what a value means, for people."""
@@ -108,6 +122,8 @@ def _cpu_of(rest: str) -> int | None:
 
 
 KNOBS: dict[str, Row] = {}
+#: When a program notices a change: at once, when it starts anew, or after the next boot.
+LIVE, RESTART, REBOOT = "live", "restart", "reboot"
 
 
 @Row(
@@ -122,6 +138,8 @@ KNOBS: dict[str, Row] = {}
         "workqueue/cpumask": "irq_workqueue_cpus",
         "writeback/cpumask": "irq_workqueue_cpus",
     },
+    acts={"smt/": RESTART, "thp/": RESTART, "numa_balancing": RESTART},
+    apart=True,
 )
 def sysfs() -> Any:
     """Import it."""
@@ -135,6 +153,8 @@ def sysfs() -> Any:
     title="huge pages",
     roles={"hugepages": "numa"},
     variables={"": "numa_hugepages"},
+    # Pages that were given away may not be had again before the next boot.
+    acts={"": REBOOT},
 )
 def hugepages() -> Any:
     """Import it."""
@@ -167,6 +187,7 @@ def resctrl() -> Any:
     title="frequencies",
     roles={"cpufreq": "cpufreq"},
     variables={"policy": "cpufreq_{role}"},
+    apart=True,
 )
 def cpufreq() -> Any:
     """Import it."""

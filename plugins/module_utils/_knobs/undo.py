@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from .._errors import TuningError
 from .._io import textfile
 from .._io.paths import WAITS
+from . import trial
 from .catalogue import KNOBS
 from .converge import Outcome, converge
 from .desired import Desired, stored
@@ -55,6 +56,8 @@ def undo(host: Host, ledger: Ledger, check: bool = False) -> Undone:
     left: list[str] = []
     pending: list[str] = []
     with nullcontext() if check else ledger.lock():
+        if not check:
+            trial.put_back(ledger.store, ledger.fs, apply=False)
         lost = ledger.is_lost()
         if lost:
             remarks.append(_unknown(ledger))

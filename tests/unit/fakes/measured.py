@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, memory, progress
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import memory, meter, progress, run
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.bandwidth import Bandwidth
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
@@ -122,11 +122,11 @@ def measured(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Measured]:
     """A host whose one instance can be measured as long as the block lasts."""
     here = Measured(root)
     patch.setattr(verify, "show", here.show)
-    patch.setattr(benchmark, "FOLDER", str(root / "benchmarks"))
+    patch.setattr(run, "FOLDER", str(root / "benchmarks"))
     patch.setattr(progress, "FILE", str(root / "run/benchmark"))
     patch.setattr(progress, "LOCK", str(root / "run/benchmark.lock"))
-    patch.setattr(benchmark.os, "sched_getaffinity", lambda process: set(range(8)))
-    patch.setattr(benchmark.os, "sched_setaffinity", lambda process, cpus: here.set_aside.append(set(cpus)))
+    patch.setattr(meter.os, "sched_getaffinity", lambda process: set(range(8)))
+    patch.setattr(meter.os, "sched_setaffinity", lambda process, cpus: here.set_aside.append(set(cpus)))
     patch.setattr(memory.bandwidths, "measure", lambda top, cpus, nodes, policy: Bandwidth(cpus, nodes, GBPS, "reader"))
     with serving(here.serve) as server:
         here.url = server.url

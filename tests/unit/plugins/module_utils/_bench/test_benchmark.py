@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, benchmark, load, progress
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import run as runs
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import Asked
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.benchmark_report import Benchmark
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
@@ -46,7 +47,7 @@ def run(here: Measured, **options: Any) -> tuple[str, dict[str, Any], list[str]]
 
 def test_a_run_of_two_rounds(here: Measured) -> None:
     path, document, told = run(here)
-    assert path.startswith(f"{benchmark.FOLDER}/chat-2")
+    assert path.startswith(f"{runs.FOLDER}/chat-2")
     assert {one["void"] for one in document["samples"]} == {None}
     assert [one["round"] for one in document["plan"]["order"]] == [1, 2]
     assert (document["instance"], document["restored"], document["remarks"]) == ("chat", True, [])
@@ -129,7 +130,7 @@ def test_a_server_that_fails_leaves_what_was_measured(here: Measured) -> None:
     here.before_answer = end
     with pytest.raises(TuningError, match="completion"):
         run(here)
-    (file,) = Path(benchmark.FOLDER).iterdir()
+    (file,) = Path(runs.FOLDER).iterdir()
     assert {one["round"] for one in json.loads(file.read_text())["samples"]} == {1}
 
 
@@ -150,7 +151,7 @@ def test_a_server_that_fails_leaves_what_was_measured(here: Measured) -> None:
 def test_what_cannot_be_measured(here: Measured, options: dict[str, Any], words: str) -> None:
     with pytest.raises(BadRequest, match=words):
         run(here, **options)
-    assert here.asked == [] and not Path(benchmark.FOLDER).exists()
+    assert here.asked == [] and not Path(runs.FOLDER).exists()
 
 
 def test_an_instance_that_makes_no_text(here: Measured) -> None:

@@ -1,0 +1,18 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The controller's half of the module llama_ablation: a run takes hours, and shows how far it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.progress import FILE
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import InBackground
+
+
+class ActionModule(InBackground):
+    def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Print the line of the run."""
+        return arguments, f"cat {FILE} 2>/dev/null"

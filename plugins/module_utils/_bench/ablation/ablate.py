@@ -1,0 +1,262 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""An ablation: which settings of a host and options of an instance pay, each left out in turn, and all together.
+
+Knobs that act at once share a server, which starts anew every few rounds; those that act at a start get a start for
+each value. Rounds go on until each knob is decided, or the time is up. Then what is left without the knobs that do not
+pay is raced against stock and tuned on fresh rounds. Whatever happens, the host has its stored settings in the end.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ..._errors import BadRequest, TuningError
+from ..._io.store import Store
+from ..._knobs import trial
+from .. import progress, schedule
+from ..comparison import HURTS, NOTHING, UNDECIDED
+from ..meter import Meter
+from ..run import Run
+from ..target import find
+from ..verdicts import RACED, Judgement
+from . import knobs, options
+from .switch import NotBack, Switch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..answer import Sample
+    from ..asked import Asked
+    from ..target import Target
+
+#: Rounds of each class at most, and the minutes of a whole run.
+ROUNDS, MINUTES = schedule.MOST, 240
+#: So many void rounds in a row end a class: what disturbs does not go away.
+HOPELESS = 10
+#: What writes these taints the kernel, so such a knob has to pay to be kept.
+TAINTS = "msr:"
+
+
+class Wanted:
+    """What an ablation is asked for beside a benchmark: limits, the seed of all orders, and ``only`` some knobs."""
+
+    __slots__ = ("minutes", "only", "rounds", "seed")
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        """Read options by name, of which any may be missing. BadRequest for one that cannot be."""
+        self.rounds = int(raw.get("rounds") or ROUNDS)
+        self.minutes = int(raw.get("minutes") or MINUTES)
+        self.only: list[str] | None = raw.get("knobs")
+        seed = raw.get("seed")
+        self.seed = int.from_bytes(os.urandom(4), "big") if seed is None else int(seed)
+        for name, value, least in (("rounds", self.rounds, 4), ("minutes", self.minutes, 1), ("seed", self.seed, 0)):
+            if not least <= value <= 2**32:
+                raise BadRequest(f"{name}: {value} cannot be; take at least {least}.")
+
+
+def measure(
+    host: Host, asked: Asked, wanted: Wanted, tell: Callable[[str], None], clock: Any = time
+) -> tuple[str, dict[str, Any]]:
+    """Measure what each knob does; return the file of the run, and its document.
+
+    ``tell`` gets a line on each step. BadRequest or TuningError where it cannot be measured, or not to its end: then
+    all is put back too, and what was measured until then is in the file.
+    """
+    with progress.alone():
+        target = find(host, asked.instance, asked.limit, clock)
+        arms, untested = _arms(host, target, wanted)
+        run = Run(host, target, asked, arms, wanted.seed, untested=untested, budget_s=60 * wanted.minutes)
+        run.prepare(tell)
+        store = Store()
+        switch = Switch(store, target, run.settings, asked.limit, clock)
+        trial.begin(store, host.fs, target.units[0])
+        failure = None
+        try:
+            _Ablation(run, switch, asked, wanted, tell, clock).race()
+        except TuningError as error:
+            failure = error
+            run.document["remarks"].append(f"It ended early: {_line(error)}")
+        finally:
+            tell("it puts all back")
+            left = trial.put_back(store, host.fs).failures
+        run.target = find(host, target.name, asked.limit, clock)
+        run.end(restored=not left and run.target.arguments == target.arguments)
+        if left:
+            raise TuningError(
+                f"Not all stored settings could be put back: {' '.join(left)} 'sovereign-epyc settle' tries it again. "
+                f"What was measured is in {run.path}."
+            )
+        if failure:
+            raise TuningError(f"{failure} All was put back. What was measured until then is in {run.path}.")
+    return run.path, run.document
+
+
+def announced(host: Host, asked: Asked, wanted: Wanted) -> tuple[str, str]:
+    """Return the name of the instance that would be measured, and sentences on how; raises as ``measure`` does."""
+    target = find(host, asked.instance, asked.limit)
+    arms, untested = _arms(host, target, wanted)
+    parts = []
+    for unit in schedule.UNITS:
+        names = [arm["without"] for arm in arms if arm["without"] and arm["class"] == unit]
+        if names:
+            parts.append(f"{unit}: {', '.join(names)}")
+    text = f"{target.name} would be measured without each of these in turn, and started anew again and again; "
+    text += "; ".join(parts)
+    if untested:
+        text += f". Not tested: {', '.join(f'{name} ({why})' for name, why in sorted(untested.items()))}"
+    return target.name, f"{text}."
+
+
+def _arms(host: Host, target: Target, wanted: Wanted) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    found, untested = knobs.of_host(host, Store(read_only=True))
+    found += options.of_instance(target, host)
+    if wanted.only is not None:
+        names = [one["name"] for one in found]
+        for name in wanted.only:
+            if name not in names:
+                why = untested.get(name, f"here are {', '.join(names) or 'none'}")
+                raise BadRequest(f"knobs: {name} cannot be left out on this host: {why}.")
+        found = [one for one in found if one["name"] in wanted.only]
+        untested = {}
+    return schedule.arms(found), untested
+
+
+def _line(error: object) -> str:
+    return " ".join(str(error).split())
+
+
+class _Ablation:
+    """The rounds of one run."""
+
+    def __init__(
+        self, run: Run, switch: Switch, asked: Asked, wanted: Wanted, tell: Callable[[str], None], clock: Any
+    ) -> None:
+        self.run = run
+        self.plan = run.document["plan"]
+        self.switch = switch
+        self.asked = asked
+        self.wanted = wanted
+        self.tell = tell
+        self.clock = clock
+        self.deadline = clock.monotonic() + 60 * wanted.minutes
+        #: What the server that runs has been started with, None before the first start.
+        self.server: str | None = None
+
+    def race(self) -> None:
+        """Measure rounds of each class until all is decided, then the confirmation."""
+        for unit in schedule.UNITS:
+            while self._goes_on(unit):
+                still = self._judgement().open(unit)
+                self._round(unit, schedule.ABLATION, schedule.members(self.plan["arms"], unit, still))
+        self._confirm()
+
+    def _judgement(self) -> Judgement:
+        return Judgement(self.run.document)
+
+    def _goes_on(self, unit: str) -> bool:
+        """Return whether a class needs another round, and may have one."""
+        those = [one for one in self.plan["order"] if (one["class"], one["phase"]) == (unit, schedule.ABLATION)]
+        if len(those) >= self.wanted.rounds or self.clock.monotonic() > self.deadline:
+            return False
+        judgement = self._judgement()
+        if not judgement.open(unit):
+            return False
+        void = [one.void for one in judgement.rounds if (one.unit, one.phase) == (unit, schedule.ABLATION)]
+        return not (len(void) >= HOPELESS and (all(void[-HOPELESS:]) or judgement.faults))
+
+    def _confirm(self) -> None:
+        """Race what is kept on fresh rounds, where anything was found out that could be kept."""
+        judgement = self._judgement()
+        if judgement.faults or not any(one.word in RACED for one in judgement.verdicts):
+            return
+        arms = {arm["without"]: arm for arm in self.plan["arms"] if arm["without"]}
+        removed = [arms[one.knob] for one in judgement.verdicts if one.knob in arms and _goes(one.word, arms[one.knob])]
+        unit = next(arm["class"] for arm in self.plan["arms"] if arm["name"] == schedule.STOCK)
+        names = [schedule.STOCK, schedule.TUNED]
+        if removed:
+            self.plan["arms"].append(schedule.kept(removed, unit))
+            names.append(schedule.KEPT)
+        good = tried = 0
+        while good < schedule.CONFIRMING and tried < 3 * schedule.CONFIRMING and self.clock.monotonic() < self.deadline:
+            self._round(unit, schedule.CONFIRMATION, names)
+            tried += 1
+            fresh = [one for one in self._judgement().rounds if one.phase == schedule.CONFIRMATION]
+            good = sum(not one.void for one in fresh)
+            if tried >= HOPELESS and not good:
+                return
+
+    def _round(self, unit: str, phase: str, names: Sequence[str]) -> None:
+        """Measure one round: each arm once, in the order of the plan."""
+        order = self.plan["order"]
+        nth = 1 + sum((one["class"], one["phase"]) == (unit, phase) for one in order)
+        row = schedule.row(self.wanted.seed, len(order) + 1, unit, nth, names, phase)
+        order.append(row)
+        arms = {arm["name"]: arm for arm in self.plan["arms"]}
+        shared = schedule.UNITS[unit].restart_every > 0
+        made: list[Sample] = []
+        if shared and (row["restart"] or self.server != schedule.TUNED):
+            self._start(arms[schedule.TUNED])
+        for name in row["arms"]:
+            self.tell(f"{phase}, round {row['round']}: {name}")
+            arm = arms[name]
+            try:
+                if shared:
+                    self.switch.live(arm)
+                else:
+                    self._start(arm)
+                made += self._measure(row, arm)
+            except NotBack:
+                raise
+            except TuningError as error:
+                if not arm["without"]:
+                    raise TuningError(f"{name} cannot be measured: {error}") from None
+                self._reject(arm["without"], _line(error))
+        self.run.document["samples"] += made
+        self._look_at_guesses(made)
+        self.run.save()
+
+    def _start(self, arm: Mapping[str, Any]) -> None:
+        self.server = None
+        self.switch.start(arm)
+        self.server = arm["name"]
+        self.warmth = self._meter(arm).warm_up()
+
+    def _meter(self, arm: Mapping[str, Any]) -> Meter:
+        anywhere = options.moves(arm["arguments"])
+        return Meter(self.switch.host(), self.switch.target, self.asked, self.clock, anywhere)
+
+    def _measure(self, row: Mapping[str, Any], arm: Mapping[str, Any]) -> list[Sample]:
+        where = {"round": row["round"], "arm": arm["name"], "start": self.switch.starts}
+        requests = schedule.UNITS[row["class"]].requests
+        samples, dummy = self._meter(arm).measure(where, requests, self.switch.digest)
+        if self.warmth:
+            for one in samples:
+                one["void"] = " ".join(filter(None, [one["void"], self.warmth]))
+        return samples
+
+    def _look_at_guesses(self, samples: Collection[Sample]) -> None:
+        """Reject an arm without speculation that guesses, and one where nothing is guessed with speculation."""
+        name = f"{schedule.WITHOUT}{options.SPECULATION}"
+        guessed = {arm: sum(one["drafted"] for one in samples if one["arm"] == arm) for arm in (name, schedule.TUNED)}
+        if not any(one["arm"] == name for one in samples):
+            return
+        if guessed[name]:
+            self._reject(options.SPECULATION, f"{guessed[name]} tokens were guessed without it")
+        elif not guessed[schedule.TUNED]:
+            self._reject(options.SPECULATION, "nothing is guessed with it in these prompts, so nothing is left out")
+
+    def _reject(self, knob: str, why: str) -> None:
+        self.plan["rejected"].setdefault(knob, why)
+
+
+def _goes(word: str, arm: Mapping[str, Any]) -> bool:
+    """Return whether a knob is removed for the confirmation: one that hurts, or that taints the kernel for nothing."""
+    taints = any(address.startswith(TAINTS) for address in arm["settings"])
+    return word == HURTS or (taints and word in (NOTHING, UNDECIDED))

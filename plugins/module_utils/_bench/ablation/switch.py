@@ -1,0 +1,136 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Brings host and instance from one arm to the next, and proves that they are there.
+
+What an arm leaves out gets the original that the ledger remembers, which the ledger keeps, and all else has its stored
+value. Nothing is taken on trust: each write is read back, and a server is asked for its process and its arguments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from ..._errors import TuningError
+from ..._host.host import Host
+from ..._io.kernelfs import KernelFS
+from ..._knobs import trial
+from ..._knobs.application import Application
+from ..._knobs.catalogue import KNOBS
+from ..._knobs.converge import converge
+from ..._knobs.desired import stored
+from ..._knobs.ledger import Ledger, Original
+from ..._llama.hooks import cache
+from .. import fingerprint
+from ..target import find
+from . import options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..._io.store import Store
+    from ..._knobs.knob import Settings
+    from ..target import Target
+
+SMT = "sysfs:smt/control"
+
+
+class Held(Original):
+    """Wants originals as an undo does, but the ledger keeps them: the stored values come back after this arm."""
+
+    def settled(self) -> None:
+        """Forget nothing."""
+
+
+class Switch:
+    """Knows what the host has now. ``target`` is the instance as it runs, anew after each start."""
+
+    def __init__(self, store: Store, target: Target, tuned: Settings, limit: float, clock: Any) -> None:
+        """``tuned`` are all settings with their stored values, and ``target`` is the instance as it is planned."""
+        self.store = store
+        self.target = target
+        self.tuned = tuned
+        self.starts = 0
+        self._arguments = target.arguments
+        self._limit = limit
+        self._clock = clock
+        self._held: Settings = {}
+
+    def host(self) -> Host:
+        """Return this host as it is now."""
+        return Host(KernelFS(), stored(self.store)[0], stored=True)
+
+    def digest(self) -> str:
+        """Return a digest of all settings."""
+        return hashlib.sha256(json.dumps(fingerprint.settings(self.host()), sort_keys=True).encode()).hexdigest()
+
+    def live(self, arm: Mapping[str, Any]) -> None:
+        """Have the settings of an arm. TuningError where one does not take, or another one changed with them."""
+        wanted = dict(arm["settings"])
+        self._back(wanted)
+        if wanted:
+            self._held = wanted
+            self._hold(wanted)
+        self._prove(wanted)
+
+    def start(self, arm: Mapping[str, Any]) -> None:
+        """Start the instance as an arm has it, its model read anew. TuningError where it does not start, or not so."""
+        unit, before = self.target.units[0], self.target.process
+        trial.stop(unit)
+        self.live(arm)
+        online = KernelFS().read("/sys/devices/system/cpu/online")
+        trial.change_unit(unit, options.drop_in(self._arguments, arm["arguments"], online))
+        for file in self.target.plan["mapped"]:
+            # Its pages would stay on the nodes of the arm before.
+            cache.drop(file)
+        trial.restart(unit)
+        self.starts += 1
+        host = self.host()
+        self.target = find(host, self.target.name, self._limit, self._clock)
+        wanted = options.without(self._arguments, arm["arguments"])
+        left = [f"{name}=" for name in options.environment(host, self.target) if f"{name}=" in arm["arguments"]]
+        if self.target.process == before:
+            raise TuningError(f"{unit} did not start anew: process {before} still serves.")
+        if self.target.arguments != wanted or left:
+            raise TuningError(f"{unit} was started with other arguments than this arm has.")
+
+    def _back(self, wanted: Settings) -> None:
+        """Give stored values back to what the last arm left out, unless this one leaves out the same."""
+        if not self._held or self._held == wanted:
+            return
+        work = Application(KernelFS(), self.store, only={address.partition(":")[0] for address in self._held})
+        work.run()
+        if work.failures:
+            raise NotBack(f"The stored settings could not be put back: {' '.join(work.failures)}")
+        self._held = {}
+
+    def _hold(self, wanted: Settings) -> None:
+        """Write originals, in the order of an undo."""
+        host = self.host()
+        ledger = Ledger(self.store, host.fs)
+        for name in ["sysfs", *(name for name in reversed(KNOBS) if name != "sysfs")]:
+            mine = {address for address in wanted if address.partition(":")[0] == name}
+            if mine:
+                knobs = [Held(knob, ledger, only=mine) for knob in reversed(KNOBS[name].build(host, {}))]
+                converge(knobs, ledger)
+                unreached = [sentence for knob in knobs for sentence in knob.unreached]
+                if unreached:
+                    raise TuningError(" ".join(unreached))
+
+    def _prove(self, wanted: Settings) -> None:
+        """Read all back. Other settings of the same knob may go with it, as all masks do with the mount of resctrl."""
+        found = fingerprint.settings(self.host())
+        if SMT in wanted:
+            return  # Which CPUs there are decides on which settings there are.
+        prefixes = {address.partition(":")[0] for address in wanted}
+        for address, value in self.tuned.items():
+            if address.partition(":")[0] not in prefixes and found.get(address) != value:
+                raise TuningError(f"{address} is {found.get(address)} in this arm, and was {value}.")
+
+
+class NotBack(TuningError):
+    """The stored settings could not be put back, so that no arm can be measured any more."""

@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Applies what is stored to the running kernel: what the boot service does, and whatever puts the tuned state back."""
+
+from __future__ import annotations
+
+from .._errors import TuningError, Unsupported
+from .._host.host import Host
+from .catalogue import KNOBS, in_order
+from .converge import converge
+from .desired import stored
+from .irq import events
+from .ledger import Ledger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from typing import Any
+
+    from .._io.kernelfs import KernelFS
+    from .._io.store import Store
+    from .knob import Change
+
+
+class Application:
+    """Runs over the stored requests, or those of ``only`` some knobs. When one fails, the others are still applied.
+
+    With ``follow``, threads of units that a stored group names are moved into it, too.
+    """
+
+    def __init__(self, fs: KernelFS, store: Store, only: Collection[str] | None = None, follow: bool = False) -> None:
+        self.fs = fs
+        self.store = store
+        self.only = only
+        self.follow = follow
+        self.changes: list[Change] = []
+        #: Of the last run: what failed, and what the hardware or the kernel of this host cannot have.
+        self.failures: list[str] = []
+        self.unsupported: list[str] = []
+
+    def run(self) -> None:
+        """Apply what is stored now; read under the lock, so that none is applied that an undo has just forgotten."""
+        ledger = Ledger(self.store, self.fs)
+        self.failures, self.unsupported = [], []
+        with ledger.lock():
+            intent, requests = stored(self.store)
+            host = Host(self.fs, intent, stored=True)
+            if self.follow and self.only:
+                events.keep_to_housekeeping(host)
+            for name, label, options in in_order(requests):
+                if self.only is None or name in self.only:
+                    self._apply(f"{name}/{label}", options, host, ledger)
+                elif self.follow and name == "resctrl":
+                    self._apply(f"{name}/{label}", options, host, ledger, followers=True)
+
+    def _apply(
+        self, request: str, options: Mapping[str, Any], host: Host, ledger: Ledger, followers: bool = False
+    ) -> None:
+        name = request.partition("/")[0]
+        try:
+            if name not in KNOBS:
+                raise TuningError(f"This version of the collection has no knob {name}.")
+            row = KNOBS[name]
+            knobs = row.load().followers(host, options) if followers else row.build(host, options)
+            self.changes += converge(knobs, ledger).changes
+        except Unsupported as error:
+            self.unsupported.append(f"{request}: {error}")
+        except TuningError as error:
+            self.failures.append(f"{request}: {error}")
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # Only a file that was edited holds such options: those of a module are checked before they are stored.
+            self.failures.append(
+                f"{request}: the stored options {dict(options)} cannot be used ({type(error).__name__}: {error}). Run "
+                "site.yml again, which stores them anew."
+            )

@@ -62,7 +62,7 @@ def shape(top: Topology) -> str:
 
 def settings(host: Host) -> dict[str, str | None]:
     """Return what each stored setting of the collection holds now, by its address."""
-    store = Store(read_only=True)
+    store = Store(host.fs.root, read_only=True)
     verdicts = survey(host, store, stored(store)[1])
     return {one.address: one.found for one in verdicts if has_place(one.address)}
 

@@ -15,6 +15,7 @@ import os
 import time
 
 from ..._errors import BadRequest, TuningError
+from ..._io.kernelfs import KernelFS
 from ..._io.store import Store
 from ..._knobs import trial
 from .. import progress, schedule
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 #: Rounds of each class at most, and the minutes of a whole run.
 ROUNDS, MINUTES = schedule.MOST, 240
+#: The share of the time in which rounds may begin that choose what is kept; the rest is for those that confirm it.
+CHOOSING = 0.75
 #: So many void rounds in a row end a class: what disturbs does not go away.
 HOPELESS = 10
 #: What writes these taints the kernel, so such a knob has to pay to be kept.
@@ -74,9 +77,9 @@ def measure(
         arms, untested = _arms(host, target, wanted)
         run = Run(host, target, asked, arms, wanted.seed, untested=untested, budget_s=60 * wanted.minutes)
         run.prepare(tell)
-        store = Store()
-        switch = Switch(store, target, run.settings, asked.limit, clock)
-        trial.begin(store, host.fs, target.units[0])
+        store, fs = Store(host.fs.root), KernelFS(host.fs.root)
+        switch = Switch(store, fs, target, run.settings, asked.limit, clock)
+        trial.begin(store, fs, target.units[0])
         failure = None
         try:
             _Ablation(run, switch, asked, wanted, tell, clock).race()
@@ -85,7 +88,7 @@ def measure(
             run.document["remarks"].append(f"It ended early: {_line(error)}")
         finally:
             tell("it puts all back")
-            left = trial.put_back(store, host.fs).failures
+            left = trial.put_back(store, fs).failures
         run.target = find(host, target.name, asked.limit, clock)
         run.end(restored=not left and run.target.arguments == target.arguments)
         if left:
@@ -115,7 +118,7 @@ def announced(host: Host, asked: Asked, wanted: Wanted) -> tuple[str, str]:
 
 
 def _arms(host: Host, target: Target, wanted: Wanted) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    found, untested = knobs.of_host(host, Store(read_only=True))
+    found, untested = knobs.of_host(host, Store(host.fs.root, read_only=True))
     found += options.of_instance(target, host)
     if wanted.only is not None:
         names = [one["name"] for one in found]
@@ -145,7 +148,7 @@ class _Ablation:
         self.wanted = wanted
         self.tell = tell
         self.clock = clock
-        self.deadline = clock.monotonic() + 60 * wanted.minutes
+        self.begun = clock.monotonic()
         #: What the server that runs has been started with, None before the first start.
         self.server: str | None = None
 
@@ -157,13 +160,17 @@ class _Ablation:
                 self._round(unit, schedule.ABLATION, schedule.members(self.plan["arms"], unit, still))
         self._confirm()
 
+    def _spent(self) -> float:
+        """Return the share of the time that is over."""
+        return float(self.clock.monotonic() - self.begun) / (60 * self.wanted.minutes)
+
     def _judgement(self) -> Judgement:
         return Judgement(self.run.document)
 
     def _goes_on(self, unit: str) -> bool:
         """Return whether a class needs another round, and may have one."""
         those = [one for one in self.plan["order"] if (one["class"], one["phase"]) == (unit, schedule.ABLATION)]
-        if len(those) >= self.wanted.rounds or self.clock.monotonic() > self.deadline:
+        if len(those) >= self.wanted.rounds or self._spent() > CHOOSING:
             return False
         judgement = self._judgement()
         if not judgement.open(unit):
@@ -184,7 +191,7 @@ class _Ablation:
             self.plan["arms"].append(schedule.kept(removed, unit))
             names.append(schedule.KEPT)
         good = tried = 0
-        while good < schedule.CONFIRMING and tried < 3 * schedule.CONFIRMING and self.clock.monotonic() < self.deadline:
+        while good < schedule.CONFIRMING and tried < 3 * schedule.CONFIRMING and self._spent() < 1:
             self._round(unit, schedule.CONFIRMATION, names)
             tried += 1
             fresh = [one for one in self._judgement().rounds if one.phase == schedule.CONFIRMATION]

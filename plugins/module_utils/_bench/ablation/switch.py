@@ -15,7 +15,6 @@ import json
 
 from ..._errors import TuningError
 from ..._host.host import Host
-from ..._io.kernelfs import KernelFS
 from ..._knobs import trial
 from ..._knobs.application import Application
 from ..._knobs.catalogue import KNOBS
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from ..._io.kernelfs import KernelFS
     from ..._io.store import Store
     from ..._knobs.knob import Settings
     from ..target import Target
@@ -49,9 +49,12 @@ class Held(Original):
 class Switch:
     """Knows what the host has now. ``target`` is the instance as it runs, anew after each start."""
 
-    def __init__(self, store: Store, target: Target, tuned: Settings, limit: float, clock: Any) -> None:
+    def __init__(
+        self, store: Store, fs: KernelFS, target: Target, tuned: Settings, limit: float, clock: Any
+    ) -> None:
         """``tuned`` are all settings with their stored values, and ``target`` is the instance as it is planned."""
         self.store = store
+        self.fs = fs
         self.target = target
         self.tuned = tuned
         self.starts = 0
@@ -62,7 +65,7 @@ class Switch:
 
     def host(self) -> Host:
         """Return this host as it is now."""
-        return Host(KernelFS(), stored(self.store)[0], stored=True)
+        return Host(self.fs, stored(self.store)[0], stored=True)
 
     def digest(self) -> str:
         """Return a digest of all settings."""
@@ -82,7 +85,7 @@ class Switch:
         unit, before = self.target.units[0], self.target.process
         trial.stop(unit)
         self.live(arm)
-        online = KernelFS().read("/sys/devices/system/cpu/online")
+        online = self.fs.read("/sys/devices/system/cpu/online")
         trial.change_unit(unit, options.drop_in(self._arguments, arm["arguments"], online))
         for file in self.target.plan["mapped"]:
             # Its pages would stay on the nodes of the arm before.
@@ -102,7 +105,7 @@ class Switch:
         """Give stored values back to what the last arm left out, unless this one leaves out the same."""
         if not self._held or self._held == wanted:
             return
-        work = Application(KernelFS(), self.store, only={address.partition(":")[0] for address in self._held})
+        work = Application(self.fs, self.store, only={address.partition(":")[0] for address in self._held})
         work.run()
         if work.failures:
             raise NotBack(f"The stored settings could not be put back: {' '.join(work.failures)}")

@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""An ablation of the real llama-server with a real model: its options are left out, and come back whatever happens."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from vepyc.play import run_playbook
+
+FOLDER, JOURNAL = "/var/lib/sovereign-epyc/benchmarks", "/var/lib/sovereign-epyc/trial.json"
+UNIT = "llama-chat.service"
+#: What stands in the prompt again and again is guessed.
+COUNTED = "one two three four five six seven eight nine ten\n"
+PROMPTS = json.dumps({"text": f"{COUNTED}{COUNTED}one two", "output_length": 24})
+ASKED = {"ablation_prompts": "/srv/prompts.jsonl", "ablation_rounds": 4, "ablation_seed": 1}
+
+
+@pytest.fixture(scope="module")
+def served(host):
+    host.run("cat >/srv/prompts.jsonl", text=f"{PROMPTS}\n")
+    host.serve({"name": "chat", "port": 8080, "context": 2048, "slots": 1, "cache_type_k": "q8_0"})
+    return host
+
+
+def play(host, *arguments, **options):
+    """Run the playbook; return its exit code, and what the module says."""
+    played = run_playbook(host.folder, "playbooks/ablation.yml", "-e", json.dumps({**ASKED, **options}), *arguments)
+    return played.returncode, played["Leave out one after the other"]["results"][0]
+
+
+def words(host):
+    """The arguments of the process that serves."""
+    return host.run(f"tr '\\0' ' ' </proc/{host.pid('chat')}/cmdline")
+
+
+def test_a_check_lists_the_options_and_starts_nothing(served):
+    before = served.pid("chat")
+    code, result = play(served, "--check")
+    assert code == 0, result
+    assert result["text"].startswith("chat would be measured without each of these in turn, and started anew again and")
+    assert {"threads", "speculation", "KV cache types"} <= set(result["text"].replace(";", ",").split(", ")) | {
+        word.partition("restart: ")[2] for word in result["text"].split(", ")
+    }
+    assert served.pid("chat") == before and served.run(f"ls {FOLDER}", check=False) == ""
+
+
+def test_options_are_left_out_and_come_back(served):
+    """Others use this machine too, so whether a round counts is chance; what the server was started with is not."""
+    before = words(served)
+    assert "--spec-type" in before and "--cache-type-k" in before
+    code, result = play(served, ablation_knobs=["speculation", "KV cache types"], ablation_minutes=2)
+    assert "document" in result, result
+    document = json.loads(served.run(f"cat {result['document']}"))
+    assert code == (0 if result["clean"] else 2)
+    assert {one["knob"] for one in result["verdicts"]} == {"speculation", "KV cache types"}
+    guessed = {}
+    for one in document["samples"]:
+        guessed.setdefault(one["arm"], []).append(one["drafted"])
+    assert not any(guessed["without speculation"]) and all(guessed["tuned"]) and not any(guessed["stock"])
+    starts = [(one["round"], one["arm"], one["start"]) for one in document["samples"]]
+    assert len({start for dummy, dummy, start in starts}) == len(set(starts))
+    assert document["plan"]["rejected"] == {} and document["restored"] is True
+    assert words(served) == before
+    assert served.run(f"ls {JOURNAL} /run/systemd/system/{UNIT}.d", check=False) == ""
+
+
+@pytest.mark.parametrize("how", ["-KILL", "-TERM", "stop"])
+def test_the_tuned_service_is_back_however_it_ends(served, how):
+    before = words(served)
+    begin = run_playbook
+    command = "systemctl stop sovereign-epyc-trial" if how == "stop" else f"kill {how} $(cat /run/measures)"
+    # As soon as the server runs without something.
+    served.run(
+        "cat >/srv/end.sh; systemd-run --quiet --unit=end sh /srv/end.sh",
+        text=f"""
+until ls /run/systemd/system/{UNIT}.d/*trial* >/dev/null 2>&1; do sleep 0.1; done
+sed -nE 's/.*"process": ([0-9]+).*/\\1/p' {JOURNAL} >/run/measures
+sleep 1
+{command}
+""",
+    )
+    played = begin(
+        served.folder, "playbooks/ablation.yml", "-e", json.dumps({**ASKED, "ablation_knobs": ["speculation"]})
+    )
+    assert played.returncode == 2
+    end = time.monotonic() + 60
+    while time.monotonic() < end and served.run(f"ls {JOURNAL}", check=False):
+        time.sleep(0.5)
+    assert served.run(f"ls {JOURNAL} /run/systemd/system/{UNIT}.d", check=False) == ""
+    assert words(served) == before
+    served.run("systemctl is-active llama-chat")

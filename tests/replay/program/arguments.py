@@ -26,8 +26,9 @@ class Ended(Exception):
 class Table:
     """The options of the recorded server; install.py writes them, with all names of each."""
 
-    def __init__(self) -> None:
-        self._options: dict[str, dict[str, Any]] = json.loads((FOLDER / "options.json").read_text())
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self._folder = folder
+        self._options: dict[str, dict[str, Any]] = json.loads((folder / "options.json").read_text())
 
     def name(self, word: str) -> str:
         """Return the one name under which a flag is kept here, by any of its names; Refused where there is none."""
@@ -44,7 +45,7 @@ class Table:
             word, equals, value = left.pop().partition("=")
             name = self.name(word)
             if name in (HELP, VERSION):
-                raise Ended((FOLDER / f"{name[2:]}.txt").read_text())
+                raise Ended((self._folder / f"{name[2:]}.txt").read_text())
             option = self._options[name]
             if option["removed"]:
                 raise Refused(f'error while handling argument "{word}": the argument has been removed.')

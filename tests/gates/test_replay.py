@@ -76,10 +76,11 @@ def replaying(home: Path, said: Mapping[str, Any], *words: str, **environment: s
     (home / "this.json").write_text(json.dumps(said))
     variables = {**os.environ, **environment, "LLAMA_REPLAY_TRUTH": f"{home}/this.json"}
     with subprocess.Popen(command(home, *words), stdout=subprocess.PIPE, text=True, env=variables) as process:
-        assert process.stdout
-        port = process.stdout.readline().split()[-1]
-        yield Replay(process, port)
-        process.kill()
+        try:
+            assert process.stdout
+            yield Replay(process, process.stdout.readline().split()[-1])
+        finally:
+            process.kill()
 
 
 # The command line

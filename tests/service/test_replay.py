@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The replay server behind the walls of a unit: the role takes it for llama-server, and the benchmark finds its truth."""
+"""The replay server behind the walls of a unit: the role takes it for the real one, the benchmark finds its truth."""
 
 from __future__ import annotations
 

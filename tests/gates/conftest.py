@@ -93,6 +93,7 @@ def shipped(tracked: list[Path]) -> Iterator[Path]:
         "tests/gates",
         "tests/lab",
         "tests/molecule",
+        "tests/replay",
         "tests/service",
         "extensions",
         "conftest.py",

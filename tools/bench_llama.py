@@ -31,7 +31,7 @@ from tools.llama_prompts import PROMPTS
 from tools.llama_root import run_in_debian
 from vepyc import VepycError
 from vepyc.figures import Bar, Figures
-from vepyc.llama import ensure_llama, ensure_wide_model
+from vepyc.llama import NATIVE, ensure_llama, ensure_wide_model
 
 PLAIN, DEFAULT = "plain", "default"
 ARMS = (
@@ -177,7 +177,7 @@ def main() -> int:
     figures = Figures()
     try:
         if not asked.binary:
-            binary, model = ensure_llama(native=True) / "bin/llama-server", asked.model or ensure_wide_model()
+            binary, model = ensure_llama(NATIVE) / "bin/llama-server", asked.model or ensure_wide_model()
             words = ["--binary", binary, "--model", model, "--rounds", asked.rounds]
             run_in_debian("tools/bench_llama.py", *map(str, words))
         measure(figures, asked.binary, asked.model, asked.rounds)

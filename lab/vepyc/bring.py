@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 
 from .errors import GuestError
-from .llama import ensure_llama, ensure_model
+from .llama import GUEST, ensure_llama, ensure_model
 from .machine import Machine
 
 #: Where inventories/lab expects them.
@@ -17,7 +17,7 @@ PROGRAMS, MODELS = "/opt/llama/bin", "/srv/models"
 
 def bring_llama(machine: Machine) -> None:
     """Have a llama-server and a small real model on a machine. What is there already is not sent again."""
-    server, model = ensure_llama() / "bin/llama-server", ensure_model()
+    server, model = ensure_llama(GUEST) / "bin/llama-server", ensure_model()
     for source, target, mode in ((server, f"{PROGRAMS}/{server.name}", 755), (model, f"{MODELS}/{model.name}", 644)):
         size = source.stat().st_size
         if machine.run(f"stat -c %s {target}", check=False).stdout.strip() != str(size):

@@ -19,7 +19,7 @@ from functools import partial
 from .errors import VepycError
 from .guest import get_release
 from .image import ensure_image
-from .llama import ensure_llama, ensure_model
+from .llama import CONTAINER, GUEST, ensure_llama, ensure_model
 from .machine import Machine
 from .paths import locked
 from .shapes import get_shape

@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
 from vepyc.bring import PROGRAMS, put
-from vepyc.llama import ensure_llama
+from vepyc.llama import GUEST, ensure_llama
 
 from .guests import guest_of
 from .states import after_site
@@ -77,7 +77,7 @@ done
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
     """A 9354 with the engine, the servers, and a model that knows nothing."""
-    programs = ensure_llama() / "bin"
+    programs = ensure_llama(GUEST) / "bin"
     state = after_site("llama", "-e", json.dumps(SITE))
     with guest_of("epyc9354", "llama", tmp_path_factory.mktemp("llama"), prepared=state) as guest:
         guest.carry_modules()

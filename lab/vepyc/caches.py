@@ -60,7 +60,8 @@ def _builds() -> dict[str, Callable[[], object]]:
     """What the tests keep, the longest builds first."""
     there = pythons()
     return {
-        "llama.cpp": ensure_llama,
+        "llama.cpp for guests": partial(ensure_llama, GUEST),
+        "llama.cpp for containers": partial(ensure_llama, CONTAINER),
         **{f"{shape} with kernel {kernel}": partial(_ensure_snapshot, shape, kernel) for shape, kernel in _MACHINES},
         "the model": ensure_model,
         "the oldest ansible-core": partial(venv, OLDEST_CORE),

@@ -29,13 +29,13 @@ _PORTABLE = {
     "CMAKE_C_FLAGS_RELEASE": "-O1 -DNDEBUG",
     "CMAKE_CXX_FLAGS_RELEASE": "-O1 -DNDEBUG",
 }
-_VECTORS = ("GGML_SSE42", "GGML_AVX", "GGML_AVX2", "GGML_BMI2", "GGML_F16C", "GGML_FMA")
+_VECTORS = ("GGML_AVX2", "GGML_BMI2", "GGML_F16C", "GGML_FMA")
 GUEST, CONTAINER, NATIVE = "guest", "container", "native"
 #: What runs it -> how it is built. QEMU computes with the vectors of a processor one number after the other, and on some
 #: hosts each costs the 100 ns of a switch between SSE and AVX: in a guest, plain instructions are 2 to 16 times as fast.
 _BUILDS = {
-    GUEST: {**_PORTABLE, **dict.fromkeys(_VECTORS, False)},
-    CONTAINER: {**_PORTABLE, **dict.fromkeys(_VECTORS, True)},
+    GUEST: {**_PORTABLE, **dict.fromkeys(("GGML_SSE42", "GGML_AVX", *_VECTORS), False)},
+    CONTAINER: {"GGML_NATIVE": False, **dict.fromkeys(_VECTORS, True), **_PORTABLE},
     NATIVE: {},
 }
 #: Where the module keeps its builds on a host.

@@ -79,7 +79,8 @@ def variables() -> dict[str, dict[str, Any]]:
     """Return the specification of every variable: those of the roles, and those of the playbooks, which have none."""
     known: dict[str, dict[str, Any]] = {}
     for path in ROOT.glob("playbooks/*.yml"):
-        pattern = r"\b(?:epyc_(?:steps|reboot_\w+|restore_\w+)|(?:analyse|ask|benchmark|recommend)_(?!results?\b)\w+)\b"
+        of_playbooks = r"(?:ablation|analyse|ask|benchmark|recommend)_(?!results?\b)\w+"
+        pattern = rf"\b(?:epyc_(?:steps|reboot_\w+|restore_\w+)|{of_playbooks})\b"
         names = re.findall(pattern, path.read_text(encoding="utf-8"))
         known.update({name: {"type": "raw"} for name in names if not name.endswith("_now")})
     for path in ROOT.glob("roles/*/meta/argument_specs.yml"):

@@ -31,8 +31,8 @@ _PORTABLE = {
 }
 _VECTORS = ("GGML_AVX2", "GGML_BMI2", "GGML_F16C", "GGML_FMA")
 GUEST, CONTAINER, NATIVE = "guest", "container", "native"
-#: What runs it -> how it is built. QEMU computes with the vectors of a processor one number after the other, and on some
-#: hosts each costs the 100 ns of a switch between SSE and AVX: in a guest, plain instructions are 2 to 16 times as fast.
+#: What runs it -> how it is built. QEMU computes with vectors one number after the other, and on some hosts each number
+#: costs 100 ns for a switch between SSE and AVX: in a guest, plain instructions are faster, there 16 times.
 _BUILDS = {
     GUEST: {**_PORTABLE, **dict.fromkeys(("GGML_SSE42", "GGML_AVX", *_VECTORS), False)},
     CONTAINER: {"GGML_NATIVE": False, **dict.fromkeys(_VECTORS, True), **_PORTABLE},

@@ -22,6 +22,7 @@ from ._host.host import Host
 from ._io import textfile as textfiles
 from ._io.kernelfs import KernelFS
 from ._io.store import TRIAL, Store
+from ._knobs import application as applications
 from ._knobs import trial
 from ._knobs.application import Application
 from ._knobs.catalogue import in_order
@@ -156,7 +157,7 @@ def apply(as_json: bool, retry: bool = False) -> int:
 
 def settle(as_json: bool) -> int:
     """Put the stored settings back after an ablation; nothing is done where none was under way."""
-    work = trial.put_back(Store(), KernelFS())
+    work = applications.settle(Store(), KernelFS())
     _report(work.changes, work.failures, as_json)
     return 1 if work.failures else 0
 

@@ -123,9 +123,9 @@ text:
   type: str
 """
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablate
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, progress
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.ablation import ablate
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import Asked
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host

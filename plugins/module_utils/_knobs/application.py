@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .._errors import TuningError, Unsupported
 from .._host.host import Host
+from . import trial
 from .catalogue import KNOBS, in_order
 from .converge import converge
 from .desired import stored
@@ -75,3 +76,15 @@ class Application:
                 f"{request}: the stored options {dict(options)} cannot be used ({type(error).__name__}: {error}). Run "
                 "site.yml again, which stores them anew."
             )
+
+
+def settle(store: Store, fs: KernelFS) -> Application:
+    """End the trial that is under way, and put the stored settings back; nothing is done where none is."""
+    work = Application(fs, store)
+
+    def apply() -> bool:
+        work.run()
+        return not work.failures
+
+    trial.end(store, fs, apply)
+    return work

@@ -49,8 +49,8 @@ class Row:
         one for "" where nothing is wanted.
 
         ``lasting`` are prefixes of addresses that outlive a boot, and ``needs_reboot`` says that they wait for one.
-        ``acts`` maps the prefix of an address to when a running program notices that it has changed: LIVE, the default,
-        RESTART or REBOOT. An ablation tries a knob as one, or where it is ``apart``, each kind of its settings.
+        ``acts`` maps the prefix of an address to when a program notices a change, LIVE by default. An ablation tries a
+        knob as one, or each kind of its settings where it is ``apart``.
         ``each_its_own_value`` means that settings are reported together though their values differ.
         """
         self.name = ""
@@ -87,7 +87,7 @@ class Row:
         return words
 
     def acts(self, rest: str) -> str:
-        """Return when a running program notices that a setting has changed."""
+        """Return when a program notices that a setting has changed."""
         return next((when for begin, when in self._acts if rest.startswith(begin)), LIVE)
 
     def tried_as(self, rest: str) -> str:
@@ -122,7 +122,7 @@ def _cpu_of(rest: str) -> int | None:
 
 
 KNOBS: dict[str, Row] = {}
-#: When a program notices a change: at once, when it starts anew, or after the next boot.
+#: At once, when it starts anew, or after the next boot.
 LIVE, RESTART, REBOOT = "live", "restart", "reboot"
 
 
@@ -153,7 +153,7 @@ def sysfs() -> Any:
     title="huge pages",
     roles={"hugepages": "numa"},
     variables={"": "numa_hugepages"},
-    # Pages that were given away may not be had again before the next boot.
+    # Pages that are given away may be lost until then.
     acts={"": REBOOT},
 )
 def hugepages() -> Any:

@@ -4,10 +4,10 @@
 
 """A trial: for a while settings of this host differ from the stored ones, because an ablation measures what they do.
 
-The way back does not depend on the program that measures. Before the first change a journal is on the disk, and a
-transient unit waits until that program has ended, in whatever way; then it puts the stored settings back. After a power
-cut the kernel has forgotten what the trial had set, and the boot service applies the stored settings as always.
-Source: systemd-run(1), systemd.service(5) (ExecStopPost), systemd.unit(5) (drop-ins).
+The journal says so before the first change. Whoever ends a trial puts the stored settings back, in this one way: the
+program that measures, the unit that waits for its end, a person. After a power cut the kernel has forgotten what the
+trial had set, and the boot service applies the stored settings as always.
+Source: systemd.unit(5) (drop-ins).
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ import signal
 import time
 from contextlib import suppress
 
-from .._errors import Absent, BadRequest, TuningError
+from .._errors import Absent, TuningError
 from .._io import command, textfile
-from .._io.paths import COMMAND
 from .._io.store import TRIAL
-from .application import Application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .._io.kernelfs import KernelFS
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 #: ``process`` measures; ``started`` is its start in clock ticks since the boot, so that no later one is taken for it.
 SHAPE = {"boot_id": str, "process": int, "started": str, "unit": str}
-GUARD = "sovereign-epyc-trial.service"
 #: A drop-in here is gone with the boot.
 UNITS, DROP_IN = "/run/systemd/system", "90-sovereign-epyc-trial.conf"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -40,53 +38,24 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 PATIENCE = 10.0
 
 
-def begin(store: Store, fs: KernelFS, unit: str) -> None:
-    """Have the way back ready, for a trial by this process that may start a unit anew; to be called before any change.
+def end(store: Store, fs: KernelFS, settle: Callable[[], bool]) -> None:
+    """End the trial that is under way, if one is; the process that measures too, unless it is this one.
 
-    BadRequest where another trial is under way, or the command of the engine is not on this host.
+    ``settle`` is called before the service starts as its unit says. Where it returns False, the trial stays under way,
+    so that a check says so and this can be done again.
     """
-    if store.has(TRIAL):
-        raise BadRequest(
-            f"An ablation did not end, or goes on: {store.path(TRIAL)} is there. 'sovereign-epyc settle' ends it and "
-            "puts the stored settings back."
-        )
-    if not os.path.exists(COMMAND):
-        raise BadRequest(f"There is no {COMMAND}, which puts settings back when this is ended: run site.yml first.")
-    process = os.getpid()
-    wait = ["tail", f"--pid={process}", "--sleep-interval=0.2", "-f", "/dev/null"]
-    properties = (f"ExecStopPost={COMMAND} settle", "TimeoutStopSec=infinity")
-    options = [f"--unit={GUARD}", "--collect", "--quiet", *(f"--property={one}" for one in properties)]
-    with store.lock():
-        journal = {"boot_id": fs.read(BOOT_ID), "process": process, "started": _started(fs, process), "unit": unit}
-        store.save(TRIAL, journal)
-        try:
-            command.run(["systemd-run", *options, *wait])
-        except TuningError:
-            store.remove(TRIAL)
-            raise
-
-
-def put_back(store: Store, fs: KernelFS, apply: bool = True) -> Application:
-    """End the trial that is under way, and put the stored settings back; with ``apply`` off only what is no setting.
-
-    The process that measures is ended, unless it is this one. Where stored settings cannot be applied, the trial stays
-    under way, so that a check says so and this can be done again.
-    """
-    work = Application(fs, store)
     if not store.has(TRIAL):
-        return work
+        return
     journal = store.load_cache(TRIAL, SHAPE)
     if journal and journal["boot_id"] == fs.read(BOOT_ID):
-        _end(fs, journal)
-    if apply:
-        work.run()
+        _end_process(fs, journal)
+    settled = settle()
     unit = journal.get("unit", "")
     if change_unit(unit, None) or (unit and command.attempt(["systemctl", "is-active", "--quiet", unit]).code):
         restart(unit)
-    if not work.failures:
+    if settled:
         with store.lock():
             store.remove(TRIAL)
-    return work
 
 
 def forget_earlier(store: Store, fs: KernelFS) -> None:
@@ -117,11 +86,6 @@ def change_unit(unit: str, text: str | None) -> bool:
     return True
 
 
-def stop(unit: str) -> None:
-    """Stop a unit."""
-    command.run(["systemctl", "stop", unit])
-
-
 def restart(unit: str) -> None:
     """Start a unit, anew where it runs, and wait until it serves. TuningError where it does not.
 
@@ -132,7 +96,7 @@ def restart(unit: str) -> None:
     command.run(["systemctl", "restart", unit])
 
 
-def _started(fs: KernelFS, process: int) -> str:
+def started(fs: KernelFS, process: int) -> str:
     """Return when a process started, an empty text for one that has ended and that its parent did not look for yet.
 
     These are fields 22 and 3 of proc_pid_stat(5), counted from behind the name, which may hold anything.
@@ -141,7 +105,7 @@ def _started(fs: KernelFS, process: int) -> str:
     return "" if fields[0] == "Z" else fields[19]
 
 
-def _end(fs: KernelFS, journal: dict[str, Any]) -> None:
+def _end_process(fs: KernelFS, journal: dict[str, Any]) -> None:
     process = journal["process"]
     if process == os.getpid():
         return
@@ -149,7 +113,7 @@ def _end(fs: KernelFS, journal: dict[str, Any]) -> None:
     signals = [signal.SIGTERM, signal.SIGKILL]
     while True:
         try:
-            if _started(fs, process) != journal["started"]:
+            if started(fs, process) != journal["started"]:
                 return
             if signals and (len(signals) > 1 or time.monotonic() > last):
                 os.kill(process, signals.pop(0))

@@ -57,7 +57,7 @@ def undo(host: Host, ledger: Ledger, check: bool = False) -> Undone:
     pending: list[str] = []
     with nullcontext() if check else ledger.lock():
         if not check:
-            trial.put_back(ledger.store, ledger.fs, apply=False)
+            trial.end(ledger.store, ledger.fs, lambda: True)
         lost = ledger.is_lost()
         if lost:
             remarks.append(_unknown(ledger))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 PACKAGE = f"{ENGINE}/sovereign_epyc"
 #: Packages and modules that are not installed on the host: what needs Ansible, installs, measures or recommends.
 NOT_INSTALLED = (
+    "_ablation",
     "_ansible",
     "_bench",
     "_knobs.files",

@@ -6,20 +6,20 @@
 
 from __future__ import annotations
 
-from ..._drift.judge import survey, waits
-from ..._drift.verdict import has_place
-from ..._errors import BadRequest
-from ..._knobs.catalogue import REBOOT, row_of
-from ..._knobs.desired import stored
-from ..._knobs.ledger import Ledger
-from .. import schedule
+from .._bench import schedule
+from .._drift.judge import survey, waits
+from .._drift.verdict import has_place
+from .._errors import BadRequest
+from .._knobs.catalogue import REBOOT, row_of
+from .._knobs.desired import stored
+from .._knobs.ledger import Ledger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..._host.host import Host
-    from ..._io.store import Store
+    from .._host.host import Host
+    from .._io.store import Store
 
 NEEDS_REBOOT = "it needs a reboot"
 

@@ -11,18 +11,18 @@ Source: tools/server/README.md of llama.cpp, systemd.exec(5), systemd.resource-c
 
 from __future__ import annotations
 
-from ..._io import textfile
-from ..._io.paths import UNIT_FOLDER
-from ..._knobs.catalogue import RESTART
-from ..._notation.systemd import command
+from .._io import textfile
+from .._io.paths import UNIT_FOLDER
+from .._knobs.catalogue import RESTART
+from .._notation.systemd import command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import Any
 
-    from ..._host.host import Host
-    from ..target import Target
+    from .._bench.target import Target
+    from .._host.host import Host
 
 #: Name -> the beginnings of the flags that say it.
 FLAGS: dict[str, tuple[str, ...]] = {

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablate
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.ablation import ablate
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import Asked
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
@@ -114,8 +114,8 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Simulated:
 
     monkeypatch.setattr(ablate, "Switch", one)
     monkeypatch.setattr(ablate, "Meter", one.meter)
-    monkeypatch.setattr(ablate.trial, "begin", lambda store, fs, unit: one.begun.append(unit))
-    monkeypatch.setattr(ablate.trial, "put_back", put_back)
+    monkeypatch.setattr(ablate.guard, "begin", lambda store, fs, unit: one.begun.append(unit))
+    monkeypatch.setattr(ablate.application, "settle", put_back)
     monkeypatch.setattr(
         ablate.knobs, "of_host", lambda host, store: (KNOBS[:3], {"boot parameters": "it needs a reboot"})
     )

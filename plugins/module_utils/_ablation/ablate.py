@@ -14,17 +14,17 @@ from __future__ import annotations
 import os
 import time
 
-from ..._errors import BadRequest, TuningError
-from ..._io.kernelfs import KernelFS
-from ..._io.store import Store
-from ..._knobs import trial
-from .. import progress, schedule
-from ..comparison import HURTS, NOTHING, UNDECIDED
-from ..meter import Meter
-from ..run import Run
-from ..target import find
-from ..verdicts import RACED, Judgement
-from . import knobs, options
+from .._bench import progress, schedule
+from .._bench.comparison import HURTS, NOTHING, UNDECIDED
+from .._bench.meter import Meter
+from .._bench.run import Run
+from .._bench.target import find
+from .._bench.verdicts import RACED, Judgement
+from .._errors import BadRequest, TuningError
+from .._io.kernelfs import KernelFS
+from .._io.store import Store
+from .._knobs import application
+from . import guard, knobs, options
 from .switch import NotBack, Switch
 
 TYPE_CHECKING = False
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
-    from ..._host.host import Host
-    from ..answer import Sample
-    from ..asked import Asked
-    from ..target import Target
+    from .._bench.answer import Sample
+    from .._bench.asked import Asked
+    from .._bench.target import Target
+    from .._host.host import Host
 
 #: Rounds of each class at most, and the minutes of a whole run.
 ROUNDS, MINUTES = schedule.MOST, 240
@@ -79,7 +79,7 @@ def measure(
         run.prepare(tell)
         store, fs = Store(host.fs.root), KernelFS(host.fs.root)
         switch = Switch(store, fs, target, run.settings, asked.limit, clock)
-        trial.begin(store, fs, target.units[0])
+        guard.begin(store, fs, target.units[0])
         failure = None
         try:
             _Ablation(run, switch, asked, wanted, tell, clock).race()
@@ -88,7 +88,7 @@ def measure(
             run.document["remarks"].append(f"It ended early: {_line(error)}")
         finally:
             tell("it puts all back")
-            left = trial.put_back(store, fs).failures
+            left = application.settle(store, fs).failures
         run.target = find(host, target.name, asked.limit, clock)
         run.end(restored=not left and run.target.arguments == target.arguments)
         if left:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.ablation import options
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import options
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target import find
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import knobs
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import switch as switches
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.switch import NotBack, Switch
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import fingerprint
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.ablation import knobs
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.ablation import switch as switches
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.ablation.switch import NotBack, Switch
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target import find
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
@@ -52,8 +52,8 @@ class Machine:
         patch.setattr(self.fs, "write", self.write)
         Application(self.fs, self.store).run()
         self.told: list[str] = []
-        for name in ("stop", "restart"):
-            patch.setattr(switches.trial, name, lambda unit, name=name: self.told.append(f"{name} {unit}"))
+        patch.setattr(switches.trial, "restart", lambda unit: self.told.append(f"restart {unit}"))
+        patch.setattr(switches.command, "run", lambda words: self.told.append(" ".join(words[1:])))
         patch.setattr(switches.trial, "change_unit", self.change)
         patch.setattr(switches.cache, "drop", lambda path: self.told.append("drop"))
         #: What the process of the server is after the next start.

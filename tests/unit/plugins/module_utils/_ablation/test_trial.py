@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import guard
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import TRIAL, Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import trial
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import application, trial
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 UNIT = "llama-chat.service"
@@ -35,7 +36,7 @@ class Machine:
         self.store = Store(str(self.tree.root))
         self.told: list[str] = []
         self.refuses: tuple[str, ...] = ()
-        patch.setattr(trial, "COMMAND", str(root / "sovereign-epyc"))
+        patch.setattr(guard, "COMMAND", str(root / "sovereign-epyc"))
         patch.setattr(trial, "UNITS", str(root / "units"))
         patch.setattr(trial.command, "run", self.run)
         patch.setattr(trial.command, "attempt", lambda words: trial.command.Done(0, "", ""))
@@ -52,7 +53,7 @@ class Machine:
         return ""
 
     def begin(self) -> None:
-        trial.begin(self.store, self.fs, UNIT)
+        guard.begin(self.store, self.fs, UNIT)
 
     def journal(self, **other: Any) -> None:
         known = {"boot_id": "this-boot", "process": 1 << 30, "started": "5", "unit": UNIT}
@@ -96,7 +97,7 @@ def test_it_is_put_back_by_the_process_itself(machine: Machine) -> None:
     machine.begin()
     assert trial.change_unit(UNIT, "[Service]\n") and machine.drop_in.read_text() == "[Service]\n"
     assert not trial.change_unit(UNIT, "[Service]\n")
-    assert trial.put_back(machine.store, machine.fs).failures == []
+    assert application.settle(machine.store, machine.fs).failures == []
     assert not machine.drop_in.parent.exists() and not machine.store.has(TRIAL)
     assert machine.told[-3:] == [
         "systemctl daemon-reload",
@@ -108,7 +109,7 @@ def test_it_is_put_back_by_the_process_itself(machine: Machine) -> None:
 def test_a_service_without_a_drop_in_goes_on(machine: Machine) -> None:
     machine.begin()
     machine.told.clear()
-    trial.put_back(machine.store, machine.fs)
+    application.settle(machine.store, machine.fs)
     assert machine.told == []
 
 
@@ -121,8 +122,8 @@ def sleeper() -> subprocess.Popen[bytes]:
 def test_a_process_that_still_measures_is_ended_first(machine: Machine) -> None:
     with sleeper() as process:
         assert process.stdout is not None and process.stdout.readline()
-        machine.journal(process=process.pid, started=trial._started(machine.fs, process.pid))
-        trial.put_back(machine.store, machine.fs)
+        machine.journal(process=process.pid, started=trial.started(machine.fs, process.pid))
+        application.settle(machine.store, machine.fs)
         assert process.wait(10) == -signal.SIGTERM
 
 
@@ -130,8 +131,8 @@ def test_a_process_that_still_measures_is_ended_first(machine: Machine) -> None:
 def test_another_process_of_that_number_is_left_alone(machine: Machine, journal: dict[str, str]) -> None:
     with sleeper() as process:
         assert process.stdout is not None and process.stdout.readline()
-        machine.journal(**{"process": process.pid, "started": trial._started(machine.fs, process.pid), **journal})
-        trial.put_back(machine.store, machine.fs)
+        machine.journal(**{"process": process.pid, "started": trial.started(machine.fs, process.pid), **journal})
+        application.settle(machine.store, machine.fs)
         assert process.poll() is None
         process.kill()
 
@@ -140,11 +141,11 @@ def test_what_cannot_be_applied_leaves_it_under_way(machine: Machine) -> None:
     machine.store.save("ledger.json", {})
     machine.store.save("desired.json", {"intent": {}, "requests": {"nothing/here": {}}})
     machine.journal()
-    work = trial.put_back(machine.store, machine.fs)
+    work = application.settle(machine.store, machine.fs)
     assert work.failures == ["nothing/here: This version of the collection has no knob nothing."]
     assert machine.store.has(TRIAL)
     # An undo has no use for stored settings.
-    trial.put_back(machine.store, machine.fs, apply=False)
+    trial.end(machine.store, machine.fs, lambda: True)
     assert not machine.store.has(TRIAL)
 
 
@@ -160,7 +161,7 @@ def test_the_next_boot_forgets_it(machine: Machine) -> None:
 def test_a_damaged_journal_does_not_stand_in_the_way(machine: Machine) -> None:
     Path(machine.store.folder).mkdir(parents=True, exist_ok=True)
     Path(machine.store.path(TRIAL)).write_text("{")
-    trial.put_back(machine.store, machine.fs)
+    application.settle(machine.store, machine.fs)
     assert not machine.store.has(TRIAL)
 
 

@@ -13,17 +13,18 @@ from __future__ import annotations
 import hashlib
 import json
 
-from ..._errors import TuningError
-from ..._host.host import Host
-from ..._knobs import trial
-from ..._knobs.application import Application
-from ..._knobs.catalogue import KNOBS
-from ..._knobs.converge import converge
-from ..._knobs.desired import stored
-from ..._knobs.ledger import Ledger, Original
-from ..._llama.hooks import cache
-from .. import fingerprint
-from ..target import find
+from .._bench import fingerprint
+from .._bench.target import find
+from .._errors import TuningError
+from .._host.host import Host
+from .._io import command
+from .._knobs import trial
+from .._knobs.application import Application
+from .._knobs.catalogue import KNOBS
+from .._knobs.converge import converge
+from .._knobs.desired import stored
+from .._knobs.ledger import Ledger, Original
+from .._llama.hooks import cache
 from . import options
 
 TYPE_CHECKING = False
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ..._io.kernelfs import KernelFS
-    from ..._io.store import Store
-    from ..._knobs.knob import Settings
-    from ..target import Target
+    from .._bench.target import Target
+    from .._io.kernelfs import KernelFS
+    from .._io.store import Store
+    from .._knobs.knob import Settings
 
 SMT = "sysfs:smt/control"
 
@@ -49,9 +50,7 @@ class Held(Original):
 class Switch:
     """Knows what the host has now. ``target`` is the instance as it runs, anew after each start."""
 
-    def __init__(
-        self, store: Store, fs: KernelFS, target: Target, tuned: Settings, limit: float, clock: Any
-    ) -> None:
+    def __init__(self, store: Store, fs: KernelFS, target: Target, tuned: Settings, limit: float, clock: Any) -> None:
         """``tuned`` are all settings with their stored values, and ``target`` is the instance as it is planned."""
         self.store = store
         self.fs = fs
@@ -83,7 +82,7 @@ class Switch:
     def start(self, arm: Mapping[str, Any]) -> None:
         """Start the instance as an arm has it, its model read anew. TuningError where it does not start, or not so."""
         unit, before = self.target.units[0], self.target.process
-        trial.stop(unit)
+        command.run(["systemctl", "stop", unit])
         self.live(arm)
         online = self.fs.read("/sys/devices/system/cpu/online")
         trial.change_unit(unit, options.drop_in(self._arguments, arm["arguments"], online))

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -20,23 +23,25 @@ from vepyc.bring import put
 #: At how many random moments the run is killed and the power is cut, in `make test` and in `make test-all`.
 KILLS, CUTS = (int(os.environ.get(name, "1")) for name in ("ABLATION_KILLS", "ABLATION_CUTS"))
 UNIT, JOURNAL = "llama-chat.service", "/var/lib/sovereign-epyc/trial.json"
-THP, BOOST = "/sys/kernel/mm/transparent_hugepage/enabled", "/sys/devices/system/cpu/cpufreq/policy1/boost"
+GOVERNOR = "/sys/devices/system/cpu/cpufreq/policy1/scaling_governor"
 TRUTH = {
     # So slow that Python has the time to send a token in an emulated machine.
-    "base_ms": 40.0,
+    "base_ms": 30.0,
     "prompt_ms": 0.5,
     "busy": 0.9,
     "noise": 0.002,
-    "effects": [{"file": "/proc/sys/kernel/numa_balancing", "equals": "0", "factor": 0.9}],
+    "effects": [{"file": GOVERNOR, "equals": "performance", "factor": 0.8}],
 }
-PROMPTS = "".join(f"{json.dumps({'text': text, 'output_length': 8})}\n" for text in ("Once upon a time", "In the end"))
-ASKED = {"prompts": "/srv/prompts.jsonl", "rounds": 4, "seed": 1, "minutes": 60}
+PROMPTS = "".join(f"{json.dumps({'text': text, 'output_length': 6})}\n" for text in ("Once upon a time", "The end"))
+ASKED = {"prompts": "/srv/prompts.jsonl", "seed": 1}
 WORDS = f"tr '\\0' ' ' </proc/$(systemctl show --property=MainPID --value {UNIT})/cmdline"
 
 
 @pytest.fixture(scope="module")
 def host(tuned_small):
     """A tuned machine on which the replay server serves."""
+    # Boot parameters would be drift until the next boot, and power cuts are boots.
+    tuned_small.module("kernel_cmdline", state="original")
     place = partial(put, tuned_small.machine)
     install.on_guest(place, TRUTH)
     place("/srv/model.gguf", blank.contents())
@@ -53,7 +58,63 @@ def tuned(host):
 def test_a_check_lists_what_it_would_leave_out_and_writes_nothing(host):
     before = host.untouched()
     result = host.module("llama_ablation", **ASKED, _ansible_check_mode=True)
-    print(result["text"])
     assert host.touched_since(before) == set()
-    for name in ("NUMA balancing", "boost", "threads", "KV cache types"):
-        assert name in result["text"]
+    text = result["text"].replace(";", ",")
+    assert {"governor", "L3 partition", "interrupts", "NUMA balancing", "KV cache types"} <= set(text.split(", "))
+
+
+def test_it_finds_what_a_knob_of_the_kernel_does(host):
+    before = tuned(host)
+    result = host.module("llama_ablation", **ASKED, knobs=["governor"], rounds=8)
+    assert result.get("clean"), result
+    (row,) = [one for one in result["verdicts"] if one["metric"] == "decode" and not one["kind"]]
+    assert row["verdict"] == "pays" and 1.2 < row["low"] < row["high"] < 1.3
+    assert result["text"].startswith("On this host 1 of 1 settings pays; together 1.25 (1.2")
+    assert tuned(host) == before and not host.run(f"ls {JOURNAL}", check=False)
+
+
+def test_a_knob_that_does_not_take_is_rejected(host):
+    before = tuned(host)
+    host.run(f"mount --bind {GOVERNOR} {GOVERNOR} && mount -o remount,ro,bind {GOVERNOR}")
+    result = host.module("llama_ablation", **ASKED, knobs=["governor"], rounds=4)
+    host.run(f"umount {GOVERNOR}")
+    assert [one["verdict"] for one in result["verdicts"]] == ["rejected"], result
+    assert "Read-only file system" in result["text"]
+    assert tuned(host) == before
+
+
+def interrupted(host, end, moment):
+    """Begin an ablation, and end it so many seconds after its first change."""
+    with ThreadPoolExecutor() as pool:
+        run = pool.submit(host.run_module, "llama_ablation", **ASKED, knobs=["L3 partition", "governor", "threads"])
+        host.run(f"timeout 300 sh -c 'until [ -e {JOURNAL} ]; do sleep 0.2; done'; sleep {moment:.1f}")
+        end()
+        return run.exception() or run.result().returncode
+
+
+def back(host):
+    """Wait until nothing of an ablation is left."""
+    last = time.monotonic() + 120
+    while host.run(f"ls {JOURNAL} /run/systemd/system/{UNIT}.d", check=False):
+        assert time.monotonic() < last, "it was not put back"
+        time.sleep(1)
+    host.run(f"systemctl is-active {UNIT}")
+
+
+@pytest.mark.parametrize("seed", range(KILLS))
+def test_killed_at_a_random_moment(host, seed):
+    draw = random.Random(seed)
+    before, name = tuned(host), draw.choice(["KILL", "TERM"])
+    kill = f"kill -{name} $(sed -nE 's/.*\"process\": ([0-9]+).*/\\1/p' {JOURNAL})"
+    assert interrupted(host, lambda: host.run(kill), draw.uniform(0, 60)) != 0
+    back(host)
+    assert tuned(host) == before
+
+
+@pytest.mark.parametrize("seed", range(CUTS))
+def test_power_cut_at_a_random_moment(host, seed):
+    words = host.run(WORDS)
+    interrupted(host, host.machine.kill, random.Random(seed).uniform(0, 60))
+    back(host)
+    assert host.run(WORDS) == words
+    assert host.run("sovereign-epyc check").endswith(" 0 not as configured\n")

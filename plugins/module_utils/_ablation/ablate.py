@@ -74,14 +74,18 @@ def measure(
     """
     with progress.alone():
         target = find(host, asked.instance, asked.limit, clock)
-        arms, untested = _arms(host, target, wanted)
-        run = Run(host, target, asked, arms, wanted.seed, untested=untested, budget_s=60 * wanted.minutes)
+        found, untested = _knobs(host, target, wanted)
+        plan = {"untested": untested, "budget_s": 60 * wanted.minutes}
+        run = Run(host, target, asked, schedule.arms(found), wanted.seed, **plan)
         run.prepare(tell)
         store, fs = Store(host.fs.root), KernelFS(host.fs.root)
         switch = Switch(store, fs, target, run.settings, asked.limit, clock)
         guard.begin(store, fs, target.units[0])
         failure = None
         try:
+            tell("it tries each setting once")
+            rejected = _rejected(switch, found)
+            run.document["plan"].update(arms=schedule.arms(found, rejected), rejected=rejected)
             _Ablation(run, switch, asked, wanted, tell, clock).race()
         except TuningError as error:
             failure = error
@@ -104,10 +108,10 @@ def measure(
 def announced(host: Host, asked: Asked, wanted: Wanted) -> tuple[str, str]:
     """Return the name of the instance that would be measured, and sentences on how; raises as ``measure`` does."""
     target = find(host, asked.instance, asked.limit)
-    arms, untested = _arms(host, target, wanted)
+    found, untested = _knobs(host, target, wanted)
     parts = []
     for unit in schedule.UNITS:
-        names = [arm["without"] for arm in arms if arm["without"] and arm["class"] == unit]
+        names = [knob["name"] for knob in found if knob["class"] == unit]
         if names:
             parts.append(f"{unit}: {', '.join(names)}")
     text = f"{target.name} would be measured without each of these in turn, and started anew again and again; "
@@ -117,18 +121,32 @@ def announced(host: Host, asked: Asked, wanted: Wanted) -> tuple[str, str]:
     return target.name, f"{text}."
 
 
-def _arms(host: Host, target: Target, wanted: Wanted) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def _knobs(host: Host, target: Target, wanted: Wanted) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return what is to be left out, as schedule.arms takes it, and why other knobs are not tested."""
     found, untested = knobs.of_host(host, Store(host.fs.root, read_only=True))
     found += options.of_instance(target, host)
-    if wanted.only is not None:
-        names = [one["name"] for one in found]
-        for name in wanted.only:
-            if name not in names:
-                why = untested.get(name, f"here are {', '.join(names) or 'none'}")
-                raise BadRequest(f"knobs: {name} cannot be left out on this host: {why}.")
-        found = [one for one in found if one["name"] in wanted.only]
-        untested = {}
-    return schedule.arms(found), untested
+    if wanted.only is None:
+        return found, untested
+    names = [one["name"] for one in found]
+    for name in wanted.only:
+        if name not in names:
+            why = untested.get(name, f"here are {', '.join(names) or 'none'}")
+            raise BadRequest(f"knobs: {name} cannot be left out on this host: {why}.")
+    return [one for one in found if one["name"] in wanted.only], {}
+
+
+def _rejected(switch: Switch, found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Leave out each knob of the host once; return why some cannot be, by name. Stock has to do with these, too."""
+    rejected = {}
+    for knob in found:
+        try:
+            if knob["settings"]:
+                switch.live(knob)
+        except NotBack:
+            raise
+        except TuningError as error:
+            rejected[knob["name"]] = _line(error)
+    return rejected
 
 
 def _line(error: object) -> str:
@@ -242,7 +260,7 @@ class _Ablation:
     def _measure(self, row: Mapping[str, Any], arm: Mapping[str, Any]) -> list[Sample]:
         where = {"round": row["round"], "arm": arm["name"], "start": self.switch.starts}
         requests = schedule.UNITS[row["class"]].requests
-        samples, dummy = self._meter(arm).measure(where, requests, self.switch.digest)
+        samples, dummy = self._meter(arm).measure(where, requests, self.switch.proven, self.switch.digest)
         if self.warmth:
             for one in samples:
                 one["void"] = " ".join(filter(None, [one["void"], self.warmth]))

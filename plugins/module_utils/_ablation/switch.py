@@ -57,6 +57,8 @@ class Switch:
         self.target = target
         self.tuned = tuned
         self.starts = 0
+        #: The digest of all settings of the present arm, as they were read back.
+        self.proven = _digest(tuned)
         self._arguments = target.arguments
         self._limit = limit
         self._clock = clock
@@ -68,7 +70,7 @@ class Switch:
 
     def digest(self) -> str:
         """Return a digest of all settings."""
-        return hashlib.sha256(json.dumps(fingerprint.settings(self.host()), sort_keys=True).encode()).hexdigest()
+        return _digest(fingerprint.settings(self.host()))
 
     def live(self, arm: Mapping[str, Any]) -> None:
         """Have the settings of an arm. TuningError where one does not take, or another one changed with them."""
@@ -126,12 +128,17 @@ class Switch:
     def _prove(self, wanted: Settings) -> None:
         """Read all back. Other settings of the same knob may go with it, as all masks do with the mount of resctrl."""
         found = fingerprint.settings(self.host())
+        self.proven = _digest(found)
         if SMT in wanted:
             return  # Which CPUs there are decides on which settings there are.
         prefixes = {address.partition(":")[0] for address in wanted}
         for address, value in self.tuned.items():
             if address.partition(":")[0] not in prefixes and found.get(address) != value:
                 raise TuningError(f"{address} is {found.get(address)} in this arm, and was {value}.")
+
+
+def _digest(settings: Settings) -> str:
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 class NotBack(TuningError):

@@ -48,13 +48,17 @@ class Meter:
         return ""
 
     def measure(
-        self, where: Mapping[str, Any], requests: int = 1, digest: Callable[[], str] | None = None
+        self,
+        where: Mapping[str, Any],
+        requests: int = 1,
+        settings: str | None = None,
+        digest: Callable[[], str] | None = None,
     ) -> tuple[list[Sample], str]:
         """Ask all prompts ``requests`` times; return the samples, and why they are void, an empty text where not.
 
-        ``where`` names round, arm and start. ``digest`` returns that of all settings of the host, before and after.
+        ``where`` names round, arm and start. ``settings`` is the digest of all settings of the host, which ``digest``
+        has to return afterwards too.
         """
-        settings = digest() if digest else None
         before = self._look()
         answers: list[Answer] = []
         for dummy in range(requests):

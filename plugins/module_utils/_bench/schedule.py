@@ -28,7 +28,7 @@ from .._knobs import catalogue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
 STOCK, TUNED, AGAIN, KEPT, RUNNING = "stock", "tuned", "again", "kept", "running"
@@ -67,8 +67,8 @@ MOST, TRIES = 40, 80
 CONFIRMING = 10
 
 
-def arms(knobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the arms of an ablation.
+def arms(knobs: Sequence[Mapping[str, Any]], stays: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Return the arms of an ablation; a knob whose name is in ``stays`` cannot be left out, and stock has it too.
 
     A knob has a ``name``, a ``class`` of UNITS, and what to have without it: ``settings``, the originals by address,
     and ``arguments``, what is said no more of the instance. Stock belongs to the dearest class there is. Raises
@@ -80,9 +80,10 @@ def arms(knobs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         raise BadRequest(f"The setting {twice[0]} comes twice; name each setting once.")
     if not knobs:
         raise BadRequest("There is no setting to leave out: run site.yml first, or name settings of this host.")
-    originals = {address: value for knob in knobs for address, value in knob["settings"].items()}
-    arguments = [word for knob in knobs for word in knob["arguments"]]
-    dearest = max((knob["class"] for knob in knobs), key=list(UNITS).index)
+    out = [knob for knob in knobs if knob["name"] not in stays]
+    originals = {address: value for knob in out for address, value in knob["settings"].items()}
+    arguments = [word for knob in out for word in knob["arguments"]]
+    dearest = max((knob["class"] for knob in out or knobs), key=list(UNITS).index)
     return [
         _arm(STOCK, dearest, None, originals, arguments),
         _arm(TUNED, None, None, {}, []),

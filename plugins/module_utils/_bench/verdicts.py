@@ -157,8 +157,8 @@ def _other_text(one: Round, name: str) -> bool:
     if not {name, schedule.TUNED} & one.drafted or name not in one.levels:
         return False
     kinds = sorted(kind for arm, kind in one.texts if arm == name)
-    texts = [one.texts[name, kind] | one.texts.get((schedule.TUNED, kind), {None}) for kind in kinds]
-    return any(len(text) > 1 or None in text for text in texts)
+    pairs = [(one.texts[name, kind], one.texts.get((schedule.TUNED, kind), {None})) for kind in kinds]
+    return any(mine != other or None in mine for mine, other in pairs)
 
 
 def _same_settings(one: Round, name: str) -> bool:

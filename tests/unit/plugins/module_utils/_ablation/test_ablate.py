@@ -67,6 +67,10 @@ class Simulated:
     def host(self) -> None:
         return None
 
+    @property
+    def proven(self) -> str:
+        return self.digest()
+
     def digest(self) -> str:
         return json.dumps(self.arm["settings"])
 
@@ -78,7 +82,9 @@ class Simulated:
     def warm_up(self) -> str:
         return ""
 
-    def measure(self, where: dict[str, Any], requests: int, digest: Any) -> tuple[list[dict[str, Any]], str]:
+    def measure(
+        self, where: dict[str, Any], requests: int, settings: str, digest: Any
+    ) -> tuple[list[dict[str, Any]], str]:
         gone = [*self.arm["settings"], *self.arm["arguments"]]
         on = [one["name"] for one in KNOBS if not any(word in gone for word in (*one["settings"], *one["arguments"]))]
         level = math.fsum(math.log1p(EFFECTS.get(name, 0.0)) for name in on)
@@ -87,7 +93,7 @@ class Simulated:
             rate = 0.02 * math.exp(level + self.draw.gauss(0, 0.008))
             counted = {"prompt_n": 512, "prompt_ms": 2560, "predicted_n": 96, "predicted_ms": 96 / rate, "accepted": 0}
             told = {"ttft_ms": None, "gaps_ms": [], "text_sha256": "same", "void": self.void}
-            proof = witness(settings_sha256=digest())
+            proof = witness(settings_sha256=settings)
             guessed = self.guessing.get(where["arm"], 0)
             samples.append(
                 {**where, "kind": "prose", "streams": 1, **counted, **told, "drafted": guessed, "witness": proof}
@@ -158,14 +164,26 @@ def test_live_arms_share_a_server_and_others_have_a_start_each(here: Measured, s
     document, dummy = run(here, rounds=6)
     live = [one for one in document["plan"]["order"] if one["class"] == schedule.LIVE]
     assert [one["restart"] for one in live] == [True, False, False, False, False, True]
-    first = simulated.steps[: 1 + len(live[0]["arms"])]
+    # Each setting was tried before.
+    assert simulated.steps[:3] == [("live", "boost"), ("live", "prefetchers"), ("live", "NUMA balancing")]
+    first = simulated.steps[3 : 4 + len(live[0]["arms"])]
     assert first == [("start", "tuned"), *(("live", name) for name in live[0]["arms"])]
     starts = [name for kind, name in simulated.steps if kind == "start"]
     restarted = [one for one in document["plan"]["order"] if one["class"] == schedule.RESTART]
     assert starts == ["tuned", "tuned", *(name for one in restarted for name in one["arms"])]
 
 
-def test_a_knob_that_does_not_take_is_rejected(here: Measured, simulated: Simulated) -> None:
+def test_a_knob_that_cannot_be_left_out_is_in_stock_too(here: Measured, simulated: Simulated) -> None:
+    simulated.broken["boost"] = TuningError("cpufreq:policy0/boost: the write succeeded\nwithout effect.")
+    document, judgement = run(here, rounds=6, knobs=["boost", "prefetchers"])
+    assert document["plan"]["rejected"] == {"boost": "cpufreq:policy0/boost: the write succeeded without effect."}
+    assert words(judgement)["boost"] == "rejected"
+    (stock,) = (arm for arm in document["plan"]["arms"] if arm["name"] == schedule.STOCK)
+    assert stock["settings"] == KNOBS[1]["settings"]
+    assert not any("without boost" in one["arms"] for one in document["plan"]["order"])
+
+
+def test_a_knob_that_does_not_take_later_is_rejected(here: Measured, simulated: Simulated) -> None:
     simulated.broken["without boost"] = TuningError("cpufreq:policy0/boost: the write succeeded\nwithout effect.")
     document, judgement = run(here, rounds=6, knobs=["boost", "prefetchers"])
     assert document["plan"]["rejected"] == {"boost": "cpufreq:policy0/boost: the write succeeded without effect."}

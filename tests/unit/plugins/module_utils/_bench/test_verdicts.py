@@ -219,6 +219,17 @@ def test_with_another_text_the_time_of_a_step_decides(text: str, steps: float, a
     assert one.reason.startswith("other text: judged by time per step") is (text != "same")
 
 
+def test_several_prompts_of_a_kind_have_several_texts() -> None:
+    asked: dict[str, int] = {}
+
+    def change(sample: Sample) -> None:
+        asked[sample["arm"]] = asked.get(sample["arm"], 0) + 1
+        sample.update(drafted=90, accepted=48, text_sha256=f"prompt {asked[sample['arm']] % 2}")
+
+    one = verdict(measured(12, 0.05, noise=0.003, spoil=change, requests=2))
+    assert (one.word, one.reason) == ("pays", "")
+
+
 def test_without_speculation_the_text_decides_nothing() -> None:
     bench = measured(12, 0.05, spoil=lambda sample: sample.update(text_sha256=sample["arm"]))
     assert (verdict(bench).word, verdict(bench).reason) == ("pays", "")

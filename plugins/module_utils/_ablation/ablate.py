@@ -54,11 +54,11 @@ class Wanted:
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         """Read options by name, of which any may be missing. BadRequest for one that cannot be."""
-        self.rounds = int(raw.get("rounds") or ROUNDS)
-        self.minutes = int(raw.get("minutes") or MINUTES)
-        self.only: list[str] | None = raw.get("knobs")
-        seed = raw.get("seed")
-        self.seed = int.from_bytes(os.urandom(4), "big") if seed is None else int(seed)
+        given = {name: value for name, value in raw.items() if value is not None}
+        self.rounds = int(given.get("rounds", ROUNDS))
+        self.minutes = int(given.get("minutes", MINUTES))
+        self.only: list[str] | None = given.get("knobs")
+        self.seed = int(given.get("seed", int.from_bytes(os.urandom(4), "big")))
         for name, value, least in (("rounds", self.rounds, 4), ("minutes", self.minutes, 1), ("seed", self.seed, 0)):
             if not least <= value <= 2**32:
                 raise BadRequest(f"{name}: {value} cannot be; take at least {least}.")

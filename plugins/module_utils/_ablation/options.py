@@ -38,7 +38,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "NUMA mode": ("--numa",),
 }
 #: Flags that are what they are called, not the beginning of others.
-WHOLE = ("--threads", "--repack")
+WHOLE = ("--threads", "--threads-batch", "--repack")
 OPENMP, VARIABLES = "OpenMP environment", ("OMP_", "GOMP_", "KMP_")
 #: Name -> settings of the unit, each with the lines that have systemd do without it.
 UNIT: dict[str, dict[str, tuple[str, ...]]] = {

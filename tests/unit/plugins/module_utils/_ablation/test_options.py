@@ -16,31 +16,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target impor
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 
-WORDS = [
-    "/opt/llama-server",
-    "--model",
-    "/m.gguf",
-    "--port",
-    "8080",
-    "--cache-ram",
-    "-1",
-    "--threads",
-    "8",
-    "--threads-batch",
-    "16",
-    "--cpu-mask",
-    "0xf",
-    "--cpu-strict",
-    "1",
-    "--spec-type",
-    "ngram-simple",
-    "--spec-ngram-simple-size-n",
-    "3",
-    "--cache-type-k",
-    "q8_0",
-    "--no-repack",
-    "--metrics",
-]
+DRAFT = "--threads-batch-draft 2 --spec-type ngram-simple --spec-ngram-simple-size-n 3"
+TEXT = (
+    f"--model /m.gguf --port 8080 --cache-ram -1 --threads 8 --threads-batch 16 --cpu-mask 0xf --cpu-strict 1 {DRAFT}"
+)
+WORDS = f"/opt/llama-server {TEXT} --cache-type-k q8_0 --no-repack --metrics".split()
 
 
 @pytest.fixture
@@ -60,7 +40,7 @@ def test_what_an_instance_was_given_can_be_left_out(here: Measured) -> None:
         "threads": ["--threads"],
         "batch threads": ["--threads-batch"],
         "CPU masks": ["--cpu-mask", "--cpu-strict"],
-        "speculation": ["--spec-type", "--spec-ngram-simple-size-n"],
+        "speculation": ["--threads-batch-draft", "--spec-type", "--spec-ngram-simple-size-n"],
         "KV cache types": ["--cache-type-k"],
         "repacking": ["--no-repack"],
         "OpenMP environment": ["GOMP_SPINCOUNT=", "OMP_PROC_BIND="],
@@ -73,24 +53,8 @@ def test_what_an_instance_was_given_can_be_left_out(here: Measured) -> None:
 
 def test_the_arguments_without_a_flag_and_its_value() -> None:
     kept = options.without(WORDS, ["--threads", "--cpu-mask", "--cpu-strict", "--no-repack"])
-    assert kept == [
-        "/opt/llama-server",
-        "--model",
-        "/m.gguf",
-        "--port",
-        "8080",
-        "--cache-ram",
-        "-1",
-        "--threads-batch",
-        "16",
-        "--spec-type",
-        "ngram-simple",
-        "--spec-ngram-simple-size-n",
-        "3",
-        "--cache-type-k",
-        "q8_0",
-        "--metrics",
-    ]
+    assert kept[1:7] == ["--model", "/m.gguf", "--port", "8080", "--cache-ram", "-1"]
+    assert kept[7:] == f"--threads-batch 16 {DRAFT} --cache-type-k q8_0 --metrics".split()
     assert options.without(WORDS, []) == WORDS
 
 

@@ -53,7 +53,7 @@ def test_what_an_instance_was_given_can_be_left_out(here: Measured) -> None:
 
 def test_the_arguments_without_a_flag_and_its_value() -> None:
     kept = options.without(WORDS, ["--threads", "--cpu-mask", "--cpu-strict", "--no-repack"])
-    assert kept[1:7] == ["--model", "/m", "--port", "8080", "--cache-ram", "-1"]
+    assert kept[1:7] == ["--model", "/m.gguf", "--port", "8080", "--cache-ram", "-1"]
     assert kept[7:] == f"--threads-batch 16 {DRAFT} --cache-type-k q8_0 --metrics".split()
     assert options.without(WORDS, []) == WORDS
 

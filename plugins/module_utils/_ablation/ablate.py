@@ -169,6 +169,8 @@ class _Ablation:
         self.begun = clock.monotonic()
         #: What the server that runs has been started with, None before the first start.
         self.server: str | None = None
+        #: Why its pace was not even when it had warmed up.
+        self.warmth = ""
 
     def race(self) -> None:
         """Measure rounds of each class until all is decided, then the confirmation."""

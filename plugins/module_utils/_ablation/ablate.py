@@ -175,9 +175,10 @@ class _Ablation:
     def race(self) -> None:
         """Measure rounds of each class until all is decided, then the confirmation."""
         for unit in schedule.UNITS:
-            while self._goes_on(unit):
-                still = self._judgement().open(unit)
+            still = self._undecided(unit)
+            while still:
                 self._round(unit, schedule.ABLATION, schedule.members(self.plan["arms"], unit, still))
+                still = self._undecided(unit)
         self._confirm()
 
     def _spent(self) -> float:
@@ -187,16 +188,15 @@ class _Ablation:
     def _judgement(self) -> Judgement:
         return Judgement(self.run.document)
 
-    def _goes_on(self, unit: str) -> bool:
-        """Return whether a class needs another round, and may have one."""
+    def _undecided(self, unit: str) -> list[str]:
+        """Return the knobs of a class that need another round; none where there may be no other."""
         those = [one for one in self.plan["order"] if (one["class"], one["phase"]) == (unit, schedule.ABLATION)]
         if len(those) >= self.wanted.rounds or self._spent() > CHOOSING:
-            return False
+            return []
         judgement = self._judgement()
-        if not judgement.open(unit):
-            return False
         void = [one.void for one in judgement.rounds if (one.unit, one.phase) == (unit, schedule.ABLATION)]
-        return not (len(void) >= HOPELESS and (all(void[-HOPELESS:]) or judgement.faults))
+        hopeless = len(void) >= HOPELESS and (all(void[-HOPELESS:]) or judgement.faults)
+        return [] if hopeless else judgement.open(unit)
 
     def _confirm(self) -> None:
         """Race what is kept on fresh rounds, where anything was found out that could be kept."""

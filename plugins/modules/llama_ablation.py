@@ -22,14 +22,9 @@ description:
   - A setting that does not take effect is rejected, never said to do nothing.
   - In check mode nothing is asked, changed or written.
 author: The sovereign.epyc authors (@sovereign-epyc)
-extends_documentation_fragment: sovereign.epyc.attributes
-attributes:
-  diff_mode:
-    support: none
-    details: Nothing of the host differs afterwards but the file of the run.
-  idempotent:
-    support: none
-    details: Each run measures anew, and has a file of its own.
+extends_documentation_fragment:
+  - sovereign.epyc.attributes
+  - sovereign.epyc.measuring
 options:
   instance:
     description: The name of the instance. It may be left out where the host has only one.
@@ -54,26 +49,6 @@ options:
     type: list
     elements: int
     default: []
-  kinds:
-    description: Only the prompts of these kinds, C(prose), C(code_edit) and C(summary).
-    type: list
-    elements: str
-  prompts:
-    description: A file on the host with prompts of your own, as in M(sovereign.epyc.llama_benchmark).
-    type: path
-  tokens:
-    description: How many tokens each answer has.
-    type: int
-    default: 96
-  timeout:
-    description: How many seconds one answer may take.
-    type: int
-    default: 600
-  output:
-    description:
-      - The file on the host for the document of the run, which must not be there yet. By default a new one in
-        C(/var/lib/sovereign-epyc/benchmarks).
-    type: path
 notes:
   - It needs the engine on the host, which the role sovereign.epyc.base installs.
   - The filters C(sovereign.epyc.benchmark_report) and C(sovereign.epyc.benchmark_page) show what a document
@@ -126,7 +101,7 @@ text:
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablate
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, progress
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import Asked
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import SPEC, Asked
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
@@ -168,11 +143,7 @@ def main() -> None:
         minutes=dict(type="int", default=240),
         seed=dict(type="int"),
         streams=dict(type="list", elements="int", default=[]),
-        kinds=dict(type="list", elements="str"),
-        prompts=dict(type="path"),
-        tokens=dict(type="int", default=96, no_log=False),
-        timeout=dict(type="int", default=600),
-        output=dict(type="path"),
+        **SPEC,
     )
     run_writer(spec, write)
 

@@ -20,14 +20,9 @@ description:
     headers of its model, it gives the time that a step takes at least.
   - In check mode nothing is asked and nothing is written.
 author: The sovereign.epyc authors (@sovereign-epyc)
-extends_documentation_fragment: sovereign.epyc.attributes
-attributes:
-  diff_mode:
-    support: none
-    details: Nothing of the host differs afterwards but the file of the run.
-  idempotent:
-    support: none
-    details: Each run measures anew, and has a file of its own.
+extends_documentation_fragment:
+  - sovereign.epyc.attributes
+  - sovereign.epyc.measuring
 options:
   instance:
     description: The name of the instance. It may be left out where the host has only one.
@@ -40,28 +35,6 @@ options:
     description: How many prompts are sent at once, beside one at a time. By default as many as the server has slots.
     type: list
     elements: int
-  kinds:
-    description: Only the prompts of these kinds, C(prose), C(code_edit) and C(summary).
-    type: list
-    elements: str
-  prompts:
-    description:
-      - A file on the host with prompts of your own, which are asked instead. Each line is a JSON object with C(text),
-        and perhaps C(output_length), the tokens to make. It is the single-turn format of AIPerf.
-    type: path
-  tokens:
-    description: How many tokens each answer has.
-    type: int
-    default: 96
-  timeout:
-    description: How many seconds one answer may take.
-    type: int
-    default: 600
-  output:
-    description:
-      - The file on the host for the document of the run, which must not be there yet. By default a new one in
-        C(/var/lib/sovereign-epyc/benchmarks).
-    type: path
 notes:
   - A run takes some minutes, and the service is busy meanwhile. A key is read on the host, from the file that the
     instance was given.
@@ -120,7 +93,7 @@ text:
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, progress
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import Asked
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import SPEC, Asked
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.benchmark_report import Benchmark, report
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
@@ -159,11 +132,7 @@ def main() -> None:
         instance=dict(type="str"),
         rounds=dict(type="int", default=5),
         streams=dict(type="list", elements="int"),
-        kinds=dict(type="list", elements="str"),
-        prompts=dict(type="path"),
-        tokens=dict(type="int", default=96, no_log=False),
-        timeout=dict(type="int", default=600),
-        output=dict(type="path"),
+        **SPEC,
     )
     run_writer(spec, write)
 

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.progress import FILE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -101,3 +103,11 @@ def _plain(text: str) -> str:
     """Return the last line of a text without what a terminal would take for a command."""
     lines = [line for line in text.splitlines() if line.strip()]
     return "".join(char for char in lines[-1] if char.isprintable()).strip()[:WIDTH] if lines else ""
+
+
+class Measuring(InBackground):
+    """A module that measures an instance, which takes minutes or hours, and writes down how far it is."""
+
+    def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Print the line of the run."""
+        return arguments, f"cat {FILE} 2>/dev/null"

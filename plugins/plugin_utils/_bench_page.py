@@ -34,6 +34,8 @@ PARTS = (
     _bench_page_rounds.course,
     _bench_page_charts.predicted,
     _bench_page_rounds.lived,
+    _bench_page_tables.candidates,
+    _bench_page_tables.gain,
     _bench_page_tables.verdicts,
     _bench_page_tables.guards,
     _bench_page_tables.confirmation,
@@ -59,7 +61,7 @@ def _body(run: Run) -> Iterator[str]:
     )
     yield f'<p class="faint">{draw.words(of)}, <time>{draw.words(data["started"])}</time>, '
     yield f"seed {data['seed']}. {draw.words(host)}. {counts}.</p>"
-    for sentence in run.judgement.faults if run.judgement else ():
+    for sentence in run.faults:
         yield f'<article class="drift"><p>{draw.words(sentence)}</p></article>'
     for sentence in data["remarks"]:
         yield f"<p>{draw.words(sentence)}</p>"

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import memory as memories
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import rounds
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.figures import percentile
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page_draw as draw
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import rate
@@ -94,7 +95,7 @@ def latency(run: Run) -> Iterator[str]:
     yield "<section><h2>Throughput against latency</h2>"
     yield '<p class="faint">Tokens per second of all streams together (up), against the gap between two pieces of '
     yield "text that 95 % of the gaps do not exceed, in milliseconds (right). A number is that of the streams.</p>"
-    alone = run.judgement is None
+    alone = run.alone
     yield draw.key(shown, alone)
     parts = []
     for value, label in across.ticks():
@@ -119,12 +120,12 @@ def latency(run: Run) -> Iterator[str]:
 def predicted(run: Run) -> Iterator[str]:
     """Yield predicted against measured, where a prediction has the name of an arm that was measured.
 
-    A prediction is tokens per second with one stream, the geometric mean over all kinds.
+    A prediction is tokens per second of whole requests with one stream, the geometric mean over all kinds.
     """
     good = [one for one in run.rounds if not one.void]
     shown = []
     for arm in run.arms:
-        measured, before = rate(good, arm), run.data["plan"]["predicted"].get(arm)
+        measured, before = rate(good, arm, metric=rounds.REQUEST), run.data["plan"]["predicted"].get(arm)
         if measured is not None and before is not None:
             shown.append((arm, before, measured))
     if not shown:
@@ -133,8 +134,8 @@ def predicted(run: Run) -> Iterator[str]:
     axis = draw.Axis(min(0.0, *every), max(every), BARS, BEHIND)
     bottom = len(shown) * draw.ROW + 24
     yield "<section><h2>Predicted against measured</h2>"
-    yield '<p class="faint">Tokens per second with one stream. The hollow mark was predicted before anything was '
-    yield "measured, the other one was measured.</p>"
+    yield '<p class="faint">Tokens per second of whole requests with one stream. The hollow mark was predicted before '
+    yield "that arm was measured, the other one was measured.</p>"
     parts = []
     for value, label in axis.ticks():
         parts.append(draw.line(axis.at(value), 0, axis.at(value), bottom - 20, "axis"))

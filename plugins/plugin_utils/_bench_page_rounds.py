@@ -35,7 +35,7 @@ def course(run: Run) -> Iterator[str]:
         cells.setdefault((sample["streams"], sample["kind"]), []).append((at, speed, sample))
     if not cells:
         return
-    alone = run.judgement is None
+    alone = run.alone
     across = draw.Axis(0, max(len(run.data["samples"]) - 1, 1), LEFT + 8, RIGHT - 8)
     yield "<section><h2>Every sample in order</h2>"
     yield '<p class="faint">Tokens per second of each sample, the first one left. A hollow mark is void, and its title '
@@ -72,7 +72,7 @@ def _panel(run: Run, key: tuple[int, str], spots: Sequence[Spot], across: draw.A
     if max(speeds) > min(speeds):
         parts.append(draw.text(LEFT - 6, up.at(min(speeds)) + 4, draw.number(min(speeds)), "end"))
     for at, speed, sample in spots:
-        look, shape = draw.look(sample["arm"], run.judgement is None)
+        look, shape = draw.look(sample["arm"], run.alone)
         why = run.why(sample)
         title = f"round {sample['round']}, {sample['arm']}: {draw.number(speed, 2)}{f'; void: {why}' if why else ''}"
         parts.append(
@@ -83,7 +83,7 @@ def _panel(run: Run, key: tuple[int, str], spots: Sequence[Spot], across: draw.A
 
 def lived(run: Run) -> Iterator[str]:
     """Yield the rounds of each arm; nothing where there is only one, or no round yet."""
-    if run.judgement is None or not run.rounds:
+    if run.alone or not run.rounds:
         return
     last = run.rounds[-1].number
     step = min(CELL, (RIGHT - 60 - LEFT) / last)

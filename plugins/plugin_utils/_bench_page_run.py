@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, document, figures, rounds, schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.benchmark_report import Benchmark
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.interval import mean
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.tuning import Tuning
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 
@@ -36,11 +37,12 @@ def given(data: object) -> Document:
 class Run:
     """A run to be shown. ``arm`` is the one that others are held to, or the only one.
 
-    ``judgement`` is None where there is only one arm, so that nothing is compared. ``void`` maps the number of a
-    void round to its reason.
+    ``judgement`` is that of an ablation and ``tuning`` that of a tuning; of a benchmark, which compares nothing, both
+    are None, and ``alone`` is true. ``faults`` say why the run is void. ``void`` maps the number of a void round to its
+    reason.
     """
 
-    __slots__ = ("arm", "arms", "data", "judgement", "rounds", "void")
+    __slots__ = ("alone", "arm", "arms", "data", "faults", "judgement", "rounds", "tuning", "void")
 
     def __init__(self, data: Document) -> None:
         """Take a document that ``given`` has returned."""
@@ -48,8 +50,12 @@ class Run:
         names = [arm["name"] for arm in data["plan"]["arms"]]
         planned = {name for one in data["plan"]["order"] for name in one["arms"]}
         self.arm = schedule.anchor(data["plan"]["arms"])
-        self.judgement = None if self.arm == schedule.RUNNING else Judgement(data)
-        self.rounds = self.judgement.rounds if self.judgement else rounds.of(data)
+        self.alone = self.arm == schedule.RUNNING
+        self.judgement = Judgement(data) if self.arm == schedule.TUNED else None
+        self.tuning = Tuning(data) if self.arm == schedule.DEFAULT else None
+        judged = self.judgement or self.tuning
+        self.rounds = judged.rounds if judged else rounds.of(data)
+        self.faults = judged.faults if judged else []
         #: The arms that were planned in any round, in the order of the plan.
         self.arms = [name for name in names if name in planned]
         self.void = {one.number: one.void for one in self.rounds if one.void}
@@ -58,6 +64,8 @@ class Run:
         """Return the first line in words."""
         if self.judgement:
             return analyse.headline(self.judgement)
+        if self.tuning:
+            return self.tuning.headline()
         return Benchmark(self.data).headline()
 
     def why(self, sample: dict[str, Any]) -> str:
@@ -67,14 +75,17 @@ class Run:
     def shown(self) -> tuple[list[str], list[rounds.Round]]:
         """Return the arms whose figures are shown side by side, and the good rounds that have all of them.
 
-        These are stock and what is kept, on fresh rounds where there are some; else stock and tuned; else the only one.
+        These are stock and what is kept, on fresh rounds where there are some; else stock and tuned; of a tuning the
+        default and the best candidate; else the only one.
         """
         good = [one for one in self.rounds if not one.void]
-        if self.judgement is None:
-            return [self.arm], good
-        race = self.judgement.confirmation
         fresh = [one for one in good if one.phase == schedule.CONFIRMATION]
-        pair = [schedule.STOCK, race.winner if fresh else schedule.TUNED]
+        if self.judgement:
+            pair = [schedule.STOCK, self.judgement.confirmation.winner if fresh else schedule.TUNED]
+        elif self.tuning and self.tuning.best:
+            pair = [schedule.DEFAULT, self.tuning.best["name"]]
+        else:
+            return [self.arm], [one for one in good if self.arm in one.levels]
         both = [one for one in fresh or good if all(arm in one.levels for arm in pair)]
         return (pair, both) if both else ([self.arm], [one for one in good if self.arm in one.levels])
 
@@ -96,9 +107,9 @@ class Run:
         return sorted({one["kind"] for one in self.data["samples"]})
 
 
-def rate(those: Sequence[rounds.Round], arm: str, streams: int = 1) -> float | None:
-    """Return the decoded tokens per second of an arm, the geometric mean over kinds and rounds; None of no round."""
-    key = (rounds.DECODE, "", streams)
+def rate(those: Sequence[rounds.Round], arm: str, streams: int = 1, metric: str = rounds.DECODE) -> float | None:
+    """Return the tokens per second of an arm, the geometric mean over kinds and rounds; None of no round."""
+    key = (metric, "", streams)
     levels = [one.levels[arm][key] for one in those if key in one.levels.get(arm, {})]
     return 1000 * math.exp(mean(levels)) if levels else None
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import key_text
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.comparison import key_text
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.tuning_report import options_text
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page_draw as draw
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_assets import SIGNS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import told
@@ -94,6 +95,45 @@ def confirmation(run: Run) -> Iterator[str]:
     yield from _part("Confirmation on fresh rounds", table)
 
 
+def candidates(run: Run) -> Iterator[str]:
+    """Yield the candidates of a tuning, the best first, with what was predicted and what came of it."""
+    if not run.tuning:
+        return
+    rows = (
+        [
+            one.arm["name"],
+            draw.words(options_text(one.arm)),
+            *map(_times, (one.predicted, one.measured)),
+            str(one.count),
+            draw.words(one.rejected),
+        ]
+        for one in run.tuning.standings()
+    )
+    titles = ["Arm", "Options", "Predicted over the default", "Measured", "Rounds", "Rejected"]
+    yield from _part("Candidates", _table(titles, rows, (2, 3, 4)))
+
+
+def gain(run: Run) -> Iterator[str]:
+    """Yield the best candidate of a tuning against the default on fresh rounds, and the default against itself."""
+    found = run.tuning
+    if not found or not found.best or not found.gain:
+        return
+    over = "over the default"
+    rows = [[over, "", _claim(run, found.gain), _ratio(found.gain), _count(found.gain)]]
+    rows += [
+        [over, draw.words(key_text(one)), _claim(run, one), _ratio(one), _count(one)]
+        for one in found.guards
+        if one.found
+    ]
+    rows += [["the default over itself", "", "", _ratio(one), _count(one)] for one in found.twins.values()]
+    titles = [draw.words(options_text(found.best)), "Metric", "What it does", "Ratio", "Rounds"]
+    yield from _part("Confirmation on fresh rounds", _table(titles, rows, (4,)))
+
+
+def _times(ratio: float | None) -> str:
+    return "" if ratio is None else draw.number(ratio, 3)
+
+
 def figures(run: Run) -> Iterator[str]:
     """Yield the figures by kind and number of streams, of the arms that are shown side by side."""
     arms, those = run.shown()
@@ -150,7 +190,7 @@ def _word(word: str) -> str:
 
 def _claim(run: Run, one: Comparison) -> str:
     """Return the word for a comparison; a run that is void makes no claim, whatever its intervals say."""
-    return "" if run.judgement and run.judgement.faults else _word(one.word)
+    return "" if run.faults else _word(one.word)
 
 
 def _ratio(one: Comparison | None) -> str:

@@ -34,6 +34,7 @@ BEFORE = {
     "llama_benchmark": 470.0,
     "llama_build": 252.4,
     "llama_server": 396.8,
+    "llama_tune": 661.6,
     "model_file": 231.4,
     "msr_bits": 225.2,
     "resctrl_schemata": 231.2,

@@ -16,16 +16,14 @@ import time
 
 from .._bench import progress, schedule
 from .._bench.comparison import HURTS, NOTHING, UNDECIDED
-from .._bench.meter import Meter
 from .._bench.run import Run
 from .._bench.target import find
 from .._bench.verdicts import RACED, Judgement
 from .._errors import BadRequest, TuningError
-from .._io.kernelfs import KernelFS
 from .._io.store import Store
-from .._knobs import application
-from . import guard, knobs, options
-from .switch import NotBack, Switch
+from . import knobs, options
+from .runner import CHOOSING, HOPELESS, MINUTES, conduct, line
+from .switch import NotBack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,13 +34,11 @@ if TYPE_CHECKING:
     from .._bench.asked import Asked
     from .._bench.target import Target
     from .._host.host import Host
+    from .runner import Runner
+    from .switch import Switch
 
-#: Rounds of each class at most, and the minutes of a whole run.
-ROUNDS, MINUTES = schedule.MOST, 240
-#: The share of the time in which rounds may begin that choose what is kept; the rest is for those that confirm it.
-CHOOSING = 0.75
-#: So many void rounds in a row end a class: what disturbs does not go away.
-HOPELESS = 10
+#: Rounds of each class at most.
+ROUNDS = schedule.MOST
 #: What writes these taints the kernel, so such a knob has to pay to be kept.
 TAINTS = "msr:"
 
@@ -77,32 +73,15 @@ def measure(
         found, untested = _knobs(host, target, wanted)
         plan = {"untested": untested, "budget_s": 60 * wanted.minutes}
         run = Run(host, target, asked, schedule.arms(found), wanted.seed, **plan)
-        run.prepare(tell)
-        store, fs = Store(host.fs.root), KernelFS(host.fs.root)
-        switch = Switch(store, fs, target, run.settings, asked.limit, clock)
-        guard.begin(store, fs, target.units[0])
-        failure = None
-        try:
+
+        def work(runner: Runner) -> None:
             tell("it tries each setting once")
-            rejected = _rejected(switch, found)
-            run.document["plan"].update(arms=schedule.arms(found, rejected), rejected=rejected)
-            _Ablation(run, switch, asked, wanted, tell, clock).race()
-        except TuningError as error:
-            failure = error
-            run.document["remarks"].append(f"It ended early: {_line(error)}")
-        finally:
-            tell("it puts all back")
-            left = application.settle(store, fs).failures
-        run.target = find(host, target.name, asked.limit, clock)
-        run.end(restored=not left and run.target.arguments == target.arguments)
-        if left:
-            raise TuningError(
-                f"Not all stored settings could be put back: {' '.join(left)} 'sovereign-epyc settle' tries it again. "
-                f"What was measured is in {run.path}."
-            )
-        if failure:
-            raise TuningError(f"{failure} All was put back. What was measured until then is in {run.path}.")
-    return run.path, run.document
+            rejected = _rejected(runner.switch, found)
+            runner.plan.update(arms=schedule.arms(found, rejected), rejected=rejected)
+            _Ablation(runner, wanted.rounds).race()
+
+        variants = options.variants(target, host)
+        return conduct(run, asked, wanted.minutes, variants, work, tell, clock)
 
 
 def announced(host: Host, asked: Asked, wanted: Wanted) -> tuple[str, str]:
@@ -145,32 +124,17 @@ def _rejected(switch: Switch, found: Sequence[Mapping[str, Any]]) -> dict[str, s
         except NotBack:
             raise
         except TuningError as error:
-            rejected[knob["name"]] = _line(error)
+            rejected[knob["name"]] = line(error)
     return rejected
 
 
-def _line(error: object) -> str:
-    return " ".join(str(error).split())
-
-
 class _Ablation:
-    """The rounds of one run."""
+    """Which rounds are run: of each class until all is decided, then those that confirm what is kept."""
 
-    def __init__(
-        self, run: Run, switch: Switch, asked: Asked, wanted: Wanted, tell: Callable[[str], None], clock: Any
-    ) -> None:
-        self.run = run
-        self.plan = run.document["plan"]
-        self.switch = switch
-        self.asked = asked
-        self.wanted = wanted
-        self.tell = tell
-        self.clock = clock
-        self.begun = clock.monotonic()
-        #: What the server that runs has been started with, None before the first start.
-        self.server: str | None = None
-        #: Why its pace was not even when it had warmed up.
-        self.warmth = ""
+    def __init__(self, runner: Runner, rounds: int) -> None:
+        self.runner = runner
+        self.plan = runner.plan
+        self._most = rounds
 
     def race(self) -> None:
         """Measure rounds of each class until all is decided, then the confirmation."""
@@ -181,17 +145,13 @@ class _Ablation:
                 still = self._undecided(unit)
         self._confirm()
 
-    def _spent(self) -> float:
-        """Return the share of the time that is over."""
-        return float(self.clock.monotonic() - self.begun) / (60 * self.wanted.minutes)
-
     def _judgement(self) -> Judgement:
-        return Judgement(self.run.document)
+        return Judgement(self.runner.run.document)
 
     def _undecided(self, unit: str) -> list[str]:
         """Return the knobs of a class that need another round; none where there may be no other."""
         those = [one for one in self.plan["order"] if (one["class"], one["phase"]) == (unit, schedule.ABLATION)]
-        if len(those) >= self.wanted.rounds or self._spent() > CHOOSING:
+        if len(those) >= self._most or self.runner.spent() > CHOOSING:
             return []
         judgement = self._judgement()
         void = [one.void for one in judgement.rounds if (one.unit, one.phase) == (unit, schedule.ABLATION)]
@@ -211,7 +171,7 @@ class _Ablation:
             self.plan["arms"].append(schedule.kept(removed, unit))
             names.append(schedule.KEPT)
         good = tried = 0
-        while good < schedule.CONFIRMING and tried < 3 * schedule.CONFIRMING and self._spent() < 1:
+        while good < schedule.CONFIRMING and tried < 3 * schedule.CONFIRMING and self.runner.spent() < 1:
             self._round(unit, schedule.CONFIRMATION, names)
             tried += 1
             fresh = [one for one in self._judgement().rounds if one.phase == schedule.CONFIRMATION]
@@ -220,53 +180,8 @@ class _Ablation:
                 return
 
     def _round(self, unit: str, phase: str, names: Sequence[str]) -> None:
-        """Measure one round: each arm once, in the order of the plan."""
-        order = self.plan["order"]
-        nth = 1 + sum((one["class"], one["phase"]) == (unit, phase) for one in order)
-        row = schedule.row(self.wanted.seed, len(order) + 1, unit, nth, names, phase)
-        order.append(row)
-        arms = {arm["name"]: arm for arm in self.plan["arms"]}
-        shared = schedule.UNITS[unit].restart_every > 0
-        made: list[Sample] = []
-        if shared and (row["restart"] or self.server != schedule.TUNED):
-            self._start(arms[schedule.TUNED])
-        for name in row["arms"]:
-            self.tell(f"{phase}, round {row['round']}: {name}")
-            arm = arms[name]
-            try:
-                if shared:
-                    self.switch.live(arm)
-                else:
-                    self._start(arm)
-                made += self._measure(row, arm)
-            except NotBack:
-                raise
-            except TuningError as error:
-                if not arm["without"]:
-                    raise TuningError(f"{name} cannot be measured: {error}") from None
-                self._reject(arm["without"], _line(error))
-        self.run.document["samples"] += made
-        self._look_at_guesses(made)
-        self.run.save()
-
-    def _start(self, arm: Mapping[str, Any]) -> None:
-        self.server = None
-        self.switch.start(arm)
-        self.server = arm["name"]
-        self.warmth = self._meter(arm).warm_up()
-
-    def _meter(self, arm: Mapping[str, Any]) -> Meter:
-        anywhere = options.moves(arm["arguments"])
-        return Meter(self.switch.host(), self.switch.target, self.asked, self.clock, anywhere)
-
-    def _measure(self, row: Mapping[str, Any], arm: Mapping[str, Any]) -> list[Sample]:
-        where = {"round": row["round"], "arm": arm["name"], "start": self.switch.starts}
-        requests = schedule.UNITS[row["class"]].requests
-        samples, dummy = self._meter(arm).measure(where, requests, self.switch.proven, self.switch.digest)
-        if self.warmth:
-            for one in samples:
-                one["void"] = " ".join(filter(None, [one["void"], self.warmth]))
-        return samples
+        self._look_at_guesses(self.runner.round(unit, phase, names))
+        self.runner.run.save()
 
     def _look_at_guesses(self, samples: Collection[Sample]) -> None:
         """Reject an arm without speculation that guesses, and one where nothing is guessed with speculation."""
@@ -275,12 +190,11 @@ class _Ablation:
         if not any(one["arm"] == name for one in samples):
             return
         if guessed[name]:
-            self._reject(options.SPECULATION, f"{guessed[name]} tokens were guessed without it")
+            self.runner.reject(options.SPECULATION, f"{guessed[name]} tokens were guessed without it")
         elif not guessed[schedule.TUNED]:
-            self._reject(options.SPECULATION, "nothing is guessed with it in these prompts, so nothing is left out")
-
-    def _reject(self, knob: str, why: str) -> None:
-        self.plan["rejected"].setdefault(knob, why)
+            self.runner.reject(
+                options.SPECULATION, "nothing is guessed with it in these prompts, so nothing is left out"
+            )
 
 
 def _goes(word: str, arm: Mapping[str, Any]) -> bool:

@@ -15,10 +15,11 @@ from .._io import textfile
 from .._io.paths import UNIT_FOLDER
 from .._knobs.catalogue import RESTART
 from .._notation.systemd import command
+from .switch import Variant, environment, service_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from .._bench.target import Target
@@ -55,7 +56,7 @@ def of_instance(target: Target, host: Host) -> list[dict[str, Any]]:
         name = next((name for name, begins in FLAGS.items() if _is_one(words[0], begins)), None)
         if name is not None:
             said.setdefault(name, []).append(words[0])
-    variables = sorted(name for name in environment(host, target) if name.startswith(VARIABLES))
+    variables = sorted(name for name in environment(host.fs, target.process) if name.startswith(VARIABLES))
     if variables:
         said[OPENMP] = [f"{name}=" for name in variables]
     lines = (textfile.read(textfile.under(host.fs.root, f"{UNIT_FOLDER}/{target.units[0]}")) or "").splitlines()
@@ -72,25 +73,32 @@ def without(arguments: Sequence[str], left_out: Collection[str]) -> list[str]:
     return [arguments[0], *kept]
 
 
+def variants(target: Target, host: Host) -> Callable[[Mapping[str, Any]], Variant]:
+    """Return what says how an arm has the unit of an instance, which is as it was planned now."""
+    arguments, fs = target.arguments, host.fs
+
+    def variant(arm: Mapping[str, Any]) -> Variant:
+        gone = arm["arguments"]
+        lines = drop_in(arguments, gone, fs.read("/sys/devices/system/cpu/online"))
+        return Variant(
+            lines, without(arguments, gone), [one[:-1] for one in gone if one.startswith(VARIABLES)], moves(gone)
+        )
+
+    return variant
+
+
 def drop_in(arguments: Sequence[str], left_out: Collection[str], online: str) -> str | None:
     """Return the lines that have a unit do without something; None where nothing is left out."""
     if not left_out:
         return None
     words = without(arguments, left_out)
-    lines = ["# Of an ablation that is under way; it goes when that ends.", "[Service]"]
-    lines += ["ExecStart=", f"ExecStart={command(words[0], words[1:])}"]
+    lines = ["ExecStart=", f"ExecStart={command(words[0], words[1:])}"]
     for settings in UNIT.values():
         for name, instead in settings.items():
             lines += [line.format(online=online) for line in instead if name in left_out]
     names = [word[:-1] for word in left_out if word.startswith(VARIABLES)]
     lines += [f"UnsetEnvironment={' '.join(names)}"] if names else []
-    return "\n".join([*lines, ""])
-
-
-def environment(host: Host, target: Target) -> list[str]:
-    """Return the names of the variables of the process of an instance."""
-    text = host.fs.read(f"/proc/{target.process}/environ")
-    return [line.partition("=")[0] for line in text.split("\0") if line]
+    return service_lines(lines)
 
 
 def moves(left_out: Iterable[str]) -> bool:

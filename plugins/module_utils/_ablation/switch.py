@@ -25,11 +25,10 @@ from .._knobs.converge import converge
 from .._knobs.desired import stored
 from .._knobs.ledger import Ledger, Original
 from .._llama.hooks import cache
-from . import options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from .._bench.target import Target
@@ -40,6 +39,31 @@ if TYPE_CHECKING:
 SMT = "sysfs:smt/control"
 
 
+class Variant:
+    """How an arm has the unit of an instance: ``lines`` of a drop-in, None for the unit as it is, and what they make.
+
+    ``arguments`` are those of the process, the program first, ``unset`` the variables that it must not have, and
+    ``plan`` is another plan of the instance, where it has one. ``anywhere`` is for one that lets its memory lie on
+    other nodes than planned.
+    """
+
+    __slots__ = ("anywhere", "arguments", "lines", "plan", "unset")
+
+    def __init__(
+        self,
+        lines: str | None,
+        arguments: Sequence[str],
+        unset: Iterable[str] = (),
+        anywhere: bool = False,
+        plan: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.lines = lines
+        self.arguments = list(arguments)
+        self.unset = list(unset)
+        self.anywhere = anywhere
+        self.plan = plan
+
+
 class Held(Original):
     """Wants originals as an undo does, but the ledger keeps them: the stored values come back after this arm."""
 
@@ -48,10 +72,19 @@ class Held(Original):
 
 
 class Switch:
-    """Knows what the host has now. ``target`` is the instance as it runs, anew after each start."""
+    """Knows what the host has now. ``target`` is the instance as it runs, and ``variant`` how; new after each start."""
 
-    def __init__(self, store: Store, fs: KernelFS, target: Target, tuned: Settings, limit: float, clock: Any) -> None:
-        """``tuned`` are all settings with their stored values, and ``target`` is the instance as it is planned."""
+    def __init__(
+        self,
+        store: Store,
+        fs: KernelFS,
+        target: Target,
+        tuned: Settings,
+        variants: Callable[[Mapping[str, Any]], Variant],
+        limit: float,
+        clock: Any,
+    ) -> None:
+        """``tuned`` are all settings with their stored values, and ``variants`` says how an arm has the unit."""
         self.store = store
         self.fs = fs
         self.target = target
@@ -59,7 +92,8 @@ class Switch:
         self.starts = 0
         #: The digest of all settings of the present arm, as they were read back.
         self.proven = _digest(tuned)
-        self._arguments = target.arguments
+        self.variant = Variant(None, target.arguments)
+        self._variants = variants
         self._limit = limit
         self._clock = clock
         self._held: Settings = {}
@@ -83,23 +117,21 @@ class Switch:
 
     def start(self, arm: Mapping[str, Any]) -> None:
         """Start the instance as an arm has it, its model read anew. TuningError where it does not start, or not so."""
-        unit, before = self.target.units[0], self.target.process
+        unit, before, variant = self.target.units[0], self.target.process, self._variants(arm)
         command.run(["systemctl", "stop", unit])
         self.live(arm)
-        online = self.fs.read("/sys/devices/system/cpu/online")
-        trial.change_unit(unit, options.drop_in(self._arguments, arm["arguments"], online))
+        trial.change_unit(unit, variant.lines)
         for file in self.target.plan["mapped"]:
             # Its pages would stay on the nodes of the arm before.
             cache.drop(file)
         trial.restart(unit)
         self.starts += 1
-        host = self.host()
-        self.target = find(host, self.target.name, self._limit, self._clock)
-        wanted = options.without(self._arguments, arm["arguments"])
-        left = [f"{name}=" for name in options.environment(host, self.target) if f"{name}=" in arm["arguments"]]
+        self.target = find(self.host(), self.target.name, self._limit, self._clock, variant.plan)
+        self.variant = variant
+        left = set(variant.unset).intersection(environment(self.fs, self.target.process))
         if self.target.process == before:
             raise TuningError(f"{unit} did not start anew: process {before} still serves.")
-        if self.target.arguments != wanted or left:
+        if self.target.arguments != variant.arguments or left:
             raise TuningError(f"{unit} was started with other arguments than this arm has.")
 
     def _back(self, wanted: Settings) -> None:
@@ -135,6 +167,17 @@ class Switch:
         for address, value in self.tuned.items():
             if address.partition(":")[0] not in prefixes and found.get(address) != value:
                 raise TuningError(f"{address} is {found.get(address)} in this arm, and was {value}.")
+
+
+def service_lines(lines: Iterable[str]) -> str:
+    """Return the text of a drop-in with these lines for the service."""
+    return "\n".join(["# Of a trial that is under way; it goes when that ends.", "[Service]", *lines, ""])
+
+
+def environment(fs: KernelFS, process: int) -> list[str]:
+    """Return the names of the variables of a process."""
+    text = fs.read(f"/proc/{process}/environ")
+    return [line.partition("=")[0] for line in text.split("\0") if line]
 
 
 def _digest(settings: Settings) -> str:

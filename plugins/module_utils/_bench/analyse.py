@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 
-from . import benchmark_report, schedule
-from .comparison import HURTS, PAYS, ratio_text
+from . import benchmark_report, schedule, tuning_report
+from .comparison import PAYS, ratio_text
 from .forest import Axis
-from .report_parts import made_on, void_rounds, wrapped
-from .verdicts import RACED, Judgement, key_text
+from .report_parts import made_on, marked, void_rounds, wrapped
+from .verdicts import RACED, Judgement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     Row = tuple[str, str, Optional[Comparison]]
 
 NAMES = 22
-#: What stands behind a ratio of which the interval proves a gain or a loss.
-MARKS = {PAYS: "+", HURTS: "-"}
 
 
 def report(document: Mapping[str, Any]) -> str:
     """Return the report of a checked document, with a newline at its end."""
-    if schedule.anchor(document["plan"]["arms"]) == schedule.RUNNING:
+    anchor = schedule.anchor(document["plan"]["arms"])
+    if anchor == schedule.RUNNING:
         return benchmark_report.report(document)
+    if anchor == schedule.DEFAULT:
+        return tuning_report.report(document)
     return "\n".join(line.rstrip() for line in _lines(document, Judgement(document))) + "\n"
 
 
@@ -97,7 +98,7 @@ def _guards(judgement: Judgement) -> Iterator[str]:
         yield ""
         yield "By metric, + and - where the interval proves it:"
     for one in shown:
-        told = ", ".join(_marked(guard, judgement) for guard in one.guards if guard.found)
+        told = ", ".join(marked(guard, not judgement.faults) for guard in one.guards if guard.found)
         yield from wrapped(f"{one.knob}: {told}", "  ")
 
 
@@ -109,13 +110,7 @@ def _confirmation(judgement: Judgement) -> Iterator[str]:
     yield f"Confirmation, {race.together.count} fresh rounds:"
     for name, one in {f"{race.winner} over stock": race.together, **race.others}.items():
         yield f"  {name:<20} {one.text()}"
-    yield from wrapped(", ".join(_marked(part, judgement) for part in race.parts if part.found), "  ")
-
-
-def _marked(one: Comparison, judgement: Judgement) -> str:
-    """Return a metric with its ratio, and whether the interval proves it; a run that is void proves nothing."""
-    ratio = math.exp(one.found.mean) if one.found else 1.0
-    return f"{key_text(one)} {ratio:.2f}{'' if judgement.faults else MARKS.get(one.word, '')}"
+    yield from wrapped(", ".join(marked(part, not judgement.faults) for part in race.parts if part.found), "  ")
 
 
 def _cut(name: str) -> str:

@@ -21,6 +21,15 @@ ROUNDS, TRIES = 5, 3
 #: The most streams, and the seconds that one answer may take.
 MOST_STREAMS, LIMIT = 256, 600
 
+#: The argument spec of what is read here, but the instance, the rounds and the streams.
+SPEC: dict[str, dict[str, Any]] = {
+    "kinds": {"type": "list", "elements": "str"},
+    "prompts": {"type": "path"},
+    "tokens": {"type": "int", "default": all_prompts.TOKENS, "no_log": False},
+    "timeout": {"type": "int", "default": LIMIT},
+    "output": {"type": "path"},
+}
+
 
 class Asked:
     """``prompts`` are those of one stream by kind; ``streams`` are the numbers beside 1, None for as many as slots."""

@@ -72,6 +72,12 @@ def ratio_text(found: Interval | None) -> str:
     return f"{middle} ({low} to {high})"
 
 
+def key_text(comparison: Comparison) -> str:
+    """Return the name of a metric for people."""
+    metric, kind, streams = comparison.key
+    return " ".join([metric, *([f"of {kind}"] if kind else []), *([f"with {streams} streams"] if streams > 1 else [])])
+
+
 def _word(found: Interval | None, zone: float) -> str:
     if found is None:
         return UNDECIDED

@@ -18,7 +18,23 @@ from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.store import ANY
 from . import schedule
-from .shape import AMOUNT, COUNT, DATA, DURATION, FLAG, NAME, NUMBER, SEVERAL, SHARE, TEXT, WHOLE, Maybe, misfit, one_of
+from .shape import (
+    AMOUNT,
+    COUNT,
+    DATA,
+    DURATION,
+    FLAG,
+    NAME,
+    NUMBER,
+    SCALAR,
+    SEVERAL,
+    SHARE,
+    TEXT,
+    WHOLE,
+    Maybe,
+    misfit,
+    one_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,17 +62,18 @@ FINGERPRINT = {
 }
 #: ``class`` is null for the anchor and its twin, which every class needs. ``settings`` are what the arm has instead of
 #: the anchor's, and ``arguments`` what of the instance it goes without: flags, and with an equals sign behind them
-#: variables and settings of its unit.
+#: variables and settings of its unit. ``options`` are those of module llama_server that a candidate has otherwise.
 ARM = {
     "name": NAME,
     "class": Maybe(CLASS),
     "without": Maybe(NAME),
     "settings": {ANY: Maybe(TEXT)},
     "arguments": [TEXT],
+    "options": {ANY: SCALAR},
 }
 ROUND = {
     "round": COUNT,
-    "phase": one_of(schedule.ABLATION, schedule.CONFIRMATION, schedule.BENCHMARK),
+    "phase": one_of(*schedule.PHASES),
     "class": CLASS,
     "restart": FLAG,
     "arms": [NAME],
@@ -70,7 +87,7 @@ PLAN = {
     #: A change of less than this share is nothing.
     "zone": SHARE,
     "budget_s": Maybe(AMOUNT),
-    #: Arm -> tokens per second with one stream that were predicted, the geometric mean over all kinds.
+    #: Candidate -> tokens per second of whole requests that were predicted, the geometric mean over all kinds.
     "predicted": {ANY: NUMBER},
     #: Knob -> why it has no arm, such as that it needs a reboot.
     "untested": {ANY: TEXT},
@@ -143,7 +160,7 @@ SHAPE = {
 #: What may be set once, and what may get more; all else stays as the first writing has it.
 SET_ONCE = ("ended", "restored")
 GROWING = ("samples", "bandwidth", "steps", "remarks")
-GROWING_PLAN = ("arms", "order", "untested", "rejected")
+GROWING_PLAN = ("arms", "order", "predicted", "untested", "rejected")
 
 
 def new(
@@ -204,7 +221,8 @@ def _contradiction(document: Mapping[str, Any]) -> str:
     alone = schedule.RUNNING in names
     if alone and len(names) > 1:
         return f"plan.arms has {schedule.RUNNING}, which is the only arm of a benchmark, and others"
-    for name in () if alone else (schedule.STOCK, schedule.TUNED, schedule.AGAIN):
+    needed = (schedule.DEFAULT,) if schedule.DEFAULT in names else (schedule.STOCK, schedule.TUNED)
+    for name in () if alone else (*needed, schedule.AGAIN):
         if name not in names:
             return f"plan.arms has no {name}, without which nothing can be compared"
     knobs = [arm["without"] for arm in plan["arms"] if arm["without"] is not None]
@@ -213,7 +231,7 @@ def _contradiction(document: Mapping[str, Any]) -> str:
         if twice:
             return f"plan.arms has the {words} {twice[0]} twice"
     for arm in plan["arms"]:
-        if (arm["class"] is None) != (arm["name"] in (schedule.TUNED, schedule.AGAIN, schedule.RUNNING)):
+        if (arm["class"] is None) != (arm["name"] in (*schedule.ANCHORS, schedule.AGAIN)):
             return f"plan.arms gives {arm['name']} the class {arm['class']}"
     for at, one in enumerate(plan["order"]):
         if one["round"] != at + 1:

@@ -6,16 +6,22 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
+
+from .comparison import HURTS, PAYS, key_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from .comparison import Comparison
     from .rounds import Round
 
 WIDTH = 100
+#: What stands behind a ratio of which the interval proves a gain or a loss.
+MARKS = {PAYS: "+", HURTS: "-"}
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:
@@ -39,3 +45,9 @@ def void_rounds(those: Sequence[Round], title: str) -> Iterator[str]:
         yield title
     for one in void:
         yield from wrapped(f"round {one.number}: {one.void}", "  ")
+
+
+def marked(one: Comparison, proves: bool) -> str:
+    """Return a metric with its ratio, and whether the interval proves it, where the run ``proves`` anything."""
+    ratio = math.exp(one.found.mean) if one.found else 1.0
+    return f"{key_text(one)} {ratio:.2f}{MARKS.get(one.word, '') if proves else ''}"

@@ -28,16 +28,17 @@ if TYPE_CHECKING:
 OTHERS, STEAL = 0.02, 0.005
 #: So far the anchor may be off from one round to the next; a drift is slower, and what is faster is no drift.
 JUMP = math.log(1.1)
-DECODE, PREFILL, STEPS, PER_STEP = "decode", "prefill", "steps", "tokens per step"
-ONE_STREAM = (DECODE, "", 1)
+DECODE, PREFILL, STEPS, PER_STEP, REQUEST = "decode", "prefill", "steps", "tokens per step", "request"
+ONE_STREAM, WHOLE_REQUEST = (DECODE, "", 1), (REQUEST, "", 1)
 
 
 class Round:
     """One round: its plan, what each arm reached, and why it is void, an empty text where it counts.
 
     ``levels`` maps arm and metric to a natural logarithm, of tokens or steps per millisecond or tokens per step, so the
-    larger is the better. ``texts`` maps arm and kind to the digest of the text with one stream, ``drafted`` arm to
-    whether it speculated, and ``proof`` arm to the digests of the settings that were read back.
+    larger is the better; of a request these are the tokens of its answer over all of its time. ``texts`` maps arm and
+    kind to the digest of the text with one stream, ``drafted`` arm to whether it speculated, and ``proof`` arm to the
+    digests of the settings that were read back.
     """
 
     __slots__ = ("drafted", "levels", "number", "phase", "planned", "proof", "texts", "unit", "void")
@@ -99,6 +100,7 @@ def _levels(cells: Mapping[tuple[str, int], Sequence[float]]) -> dict[Key, float
         if streams == 1:
             steps = predicted_n - accepted
             found.update({STEPS: math.log(steps / predicted_ms), PER_STEP: math.log(predicted_n / steps)})
+            found[REQUEST] = math.log(predicted_n / (prompt_ms + predicted_ms))
             if prompt_n and prompt_ms:
                 found[PREFILL] = math.log(prompt_n / prompt_ms)
         for metric, level in found.items():

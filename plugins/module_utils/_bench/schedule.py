@@ -7,8 +7,9 @@
 An arm is one configuration of the instance. ``tuned`` is the anchor that all are compared with, ``again`` is the same
 under another name (a difference between the two is a fault of the measurement), ``stock`` has all originals, and
 ``without X`` is the anchor with the original of X. ``kept`` is what is left when settings that do not pay are removed;
-it is raced against stock and tuned on fresh rounds, the confirmation. A benchmark compares nothing and has one arm,
-``running``: the instance as it is.
+it is raced against stock and tuned on fresh rounds, the confirmation. A tuning compares candidates, each with other
+options of the instance, with its ``default``. A benchmark compares nothing and has one arm, ``running``: the instance
+as it is.
 
 A knob acts at once, at a start or at a boot, and that is the unit to repeat: values from one start share its luck, so
 twenty requests to it count once. Source of the units and numbers: Kalibera and Jones, "Rigorous benchmarking in
@@ -31,10 +32,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
-STOCK, TUNED, AGAIN, KEPT, RUNNING = "stock", "tuned", "again", "kept", "running"
-WITHOUT = "without "
+STOCK, TUNED, AGAIN, KEPT, RUNNING, DEFAULT = "stock", "tuned", "again", "kept", "running", "default"
+WITHOUT, CANDIDATE = "without ", "candidate "
+#: What others are compared with, so that it belongs to every class.
+ANCHORS = (TUNED, RUNNING, DEFAULT)
 LIVE, RESTART, REBOOT = catalogue.LIVE, catalogue.RESTART, catalogue.REBOOT
 ABLATION, CONFIRMATION, BENCHMARK = "ablation", "confirmation", "benchmark"
+#: How a tuning finds a candidate: each option alone, combinations by halves, and the last few against each other.
+SWEEP, HALVING, RACE = "sweep", "halving", "race"
+PHASES = (ABLATION, BENCHMARK, SWEEP, HALVING, RACE, CONFIRMATION)
 
 
 class Unit:
@@ -97,9 +103,25 @@ def running() -> list[dict[str, Any]]:
     return [_arm(RUNNING, None, None, {}, [])]
 
 
+def tuning(default: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the arms that a tuning begins with, the instance with its own options; candidates come later."""
+    return [{**_arm(name, None, None, {}, []), "options": dict(default)} for name in (DEFAULT, AGAIN)]
+
+
+def candidate(number: int, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arm of a candidate: the instance with these options instead of its own."""
+    return {**_arm(f"{CANDIDATE}{number}", RESTART, None, {}, []), "options": dict(options)}
+
+
 def anchor(arms: Iterable[Mapping[str, Any]]) -> str:
     """Return the name of the arm that all are compared with; in a benchmark it is the only one."""
-    return RUNNING if any(arm["name"] == RUNNING for arm in arms) else TUNED
+    return next(str(arm["name"]) for arm in arms if arm["name"] in ANCHORS)
+
+
+def subject(arm: Mapping[str, Any]) -> str | None:
+    """Return what is rejected where an arm cannot be measured, a knob or a candidate; None for what others need."""
+    name: str | None = arm["name"] if arm["name"].startswith(CANDIDATE) else arm["without"]
+    return name
 
 
 def kept(removed: Sequence[Mapping[str, Any]], dearest: str) -> dict[str, Any]:
@@ -117,6 +139,7 @@ def _arm(
         "without": without,
         "settings": dict(settings),
         "arguments": list(arguments),
+        "options": {},
     }
 
 

@@ -75,6 +75,7 @@ DURATION = Leaf("milliseconds above 0", lambda value: _is_number(value) and valu
 SHARE = Leaf("a number between 0 and 1", lambda value: _is_number(value) and 0 < value < 1)
 NUMBER = Leaf("a number", _is_number)
 FLAG = Leaf("true or false", lambda value: isinstance(value, bool))
+SCALAR = Leaf("a number or a text in one line", lambda value: _is_number(value) or _is_text(value))
 TEXT = Leaf("a text in one line", _is_text)
 NAME = Leaf(
     "a name of at most 60 plain characters",

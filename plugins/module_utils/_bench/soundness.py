@@ -33,6 +33,21 @@ def faults(document: Mapping[str, Any], those: Sequence[Round], twins: Mapping[s
 
     ``twins`` maps each class to the comparison of the anchor with its twin.
     """
+    told = of_the_machine(document, twins)
+    for unit in schedule.UNITS:
+        for phase in (schedule.ABLATION, schedule.CONFIRMATION):
+            pairs, free = _neighbours([one for one in those if (one.unit, one.phase) == (unit, phase)])
+            found = lag_one(pairs)
+            if free and found > max(CORRELATION, CHANCE / math.sqrt(free)):
+                told.append(
+                    f"Rounds resemble the ones before them ({found:.2f}, above {CORRELATION}) among {unit} settings of "
+                    f"the {phase}: what disturbs lasts longer than a round. Find it, or make samples longer."
+                )
+    return told
+
+
+def of_the_machine(document: Mapping[str, Any], twins: Mapping[str, Comparison]) -> list[str]:
+    """Return what makes any comparison void: stolen time, an anchor that differs from itself, settings that stayed."""
     told = []
     shares = [s["witness"]["steal"] for s in document["samples"] if s["witness"]["steal"] is not None]
     if shares and mean(shares) > rounds.STEAL:
@@ -43,18 +58,9 @@ def faults(document: Mapping[str, Any], those: Sequence[Round], twins: Mapping[s
     for unit, twin in twins.items():
         if twin.word in (PAYS, HURTS):
             told.append(
-                f"The tuned state differs from itself, {twin.text()}, among {unit} settings: something changes with "
-                "the order or the name of an arm. Find it, and measure again."
+                f"The state that all is compared with differs from itself, {twin.text()}, among {unit} settings: "
+                "something changes with the order or the name of an arm. Find it, and measure again."
             )
-    for unit in schedule.UNITS:
-        for phase in (schedule.ABLATION, schedule.CONFIRMATION):
-            pairs, free = _neighbours([one for one in those if (one.unit, one.phase) == (unit, phase)])
-            found = lag_one(pairs)
-            if free and found > max(CORRELATION, CHANCE / math.sqrt(free)):
-                told.append(
-                    f"Rounds resemble the ones before them ({found:.2f}, above {CORRELATION}) among {unit} settings of "
-                    f"the {phase}: what disturbs lasts longer than a round. Find it, or make samples longer."
-                )
     if document["restored"] is False:
         told.append("The settings at the end were not those of the start: run site.yml, and measure again.")
     return told

@@ -79,12 +79,17 @@ class Target:
         return stream.parsed(text) if status == 200 else None
 
 
-def find(host: Host, name: str | None, limit: float = LIMIT, clock: Any = time) -> Target:
+def find(
+    host: Host, name: str | None, limit: float = LIMIT, clock: Any = time, otherwise: Mapping[str, Any] | None = None
+) -> Target:
     """Return an instance of this host, the only one where none is named; ``limit`` are the seconds of one answer.
+
+    ``otherwise`` is the plan that it follows now, where that is not the one of its unit.
 
     BadRequest where there is no such instance or it makes no text, TuningError where it does not serve.
     """
-    name, plan = chosen(name, host.fs.root)
+    name, own = chosen(name, host.fs.root)
+    plan = otherwise or own
     if plan["task"] != "completion":
         raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Measure an instance that does.")
     item = verify.serving(name, plan)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 
 from . import rounds, schedule, soundness
-from .comparison import HURTS, NOTHING, PAYS, UNDECIDED, Rule, compare
+from .comparison import HURTS, NOTHING, PAYS, UNDECIDED, Rule, compare, key_text
 from .confirmation import Confirmation
 
 TYPE_CHECKING = False
@@ -163,9 +163,3 @@ def _other_text(one: Round, name: str) -> bool:
 
 def _same_settings(one: Round, name: str) -> bool:
     return bool(one.proof.get(name, set()) & one.proof.get(schedule.TUNED, set()))
-
-
-def key_text(comparison: Comparison) -> str:
-    """Return the name of a metric for people."""
-    metric, kind, streams = comparison.key
-    return " ".join([metric, *([f"of {kind}"] if kind else []), *([f"with {streams} streams"] if streams > 1 else [])])

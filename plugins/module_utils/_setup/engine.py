@@ -40,6 +40,7 @@ NOT_INSTALLED = (
     "_llama.unit",
     "_llama.verify",
     "_setup",
+    "_tuning",
 )
 #: What most hosts have, and what stays there when a minor version of Python is replaced.
 PYTHON = "/usr/bin/python3"

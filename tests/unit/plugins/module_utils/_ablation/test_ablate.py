@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench import sched
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import Asked
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
-from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import witness
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
+from ansible_collections.sovereign.epyc.tests.unit.fakes.simulated import Simulated
 
 KNOBS = [
     {"name": "boost", "class": schedule.LIVE, "settings": {"cpufreq:policy0/boost": "0"}, "arguments": []},
@@ -33,72 +32,11 @@ KNOBS = [
 EFFECTS = {"boost": 0.08, "threads": -0.06}
 
 
-class Simulated:
-    """Stands for switch and meter. ``broken`` maps an arm to what goes wrong with it, ``spoil`` to why it is void."""
-
-    def __init__(self) -> None:
-        self.draw = random.Random(7)
-        self.steps: list[tuple[str, str]] = []
-        self.broken: dict[str, Exception] = {}
-        self.void: str | None = None
-        self.guessing: dict[str, int] = {}
-        self.put_back = 0
-        self.failures: list[str] = []
-        self.begun: list[str] = []
-        self.arm: Mapping[str, Any] = {}
-
-    # The switch
-
-    def __call__(self, store: object, fs: object, target: Any, *rest: object) -> Simulated:
-        self.target, self.starts = target, 0
-        return self
-
-    def live(self, arm: Mapping[str, Any]) -> None:
-        self.arm = arm
-        self.steps.append(("live", arm["name"]))
-        if arm["name"] in self.broken:
-            raise self.broken[arm["name"]]
-
-    def start(self, arm: Mapping[str, Any]) -> None:
-        self.live(arm)
-        self.steps[-1] = ("start", arm["name"])
-        self.starts += 1
-
-    def host(self) -> None:
-        return None
-
-    @property
-    def proven(self) -> str:
-        return self.digest()
-
-    def digest(self) -> str:
-        return json.dumps(self.arm["settings"])
-
-    # The meter
-
-    def meter(self, host: object, target: object, asked: object, clock: object, anywhere: bool) -> Simulated:
-        return self
-
-    def warm_up(self) -> str:
-        return ""
-
-    def measure(
-        self, where: dict[str, Any], requests: int, settings: str, digest: Any
-    ) -> tuple[list[dict[str, Any]], str]:
-        gone = [*self.arm["settings"], *self.arm["arguments"]]
-        on = [one["name"] for one in KNOBS if not any(word in gone for word in (*one["settings"], *one["arguments"]))]
-        level = math.fsum(math.log1p(EFFECTS.get(name, 0.0)) for name in on)
-        samples = []
-        for dummy in range(requests):
-            rate = 0.02 * math.exp(level + self.draw.gauss(0, 0.008))
-            counted = {"prompt_n": 512, "prompt_ms": 2560, "predicted_n": 96, "predicted_ms": 96 / rate, "accepted": 0}
-            told = {"ttft_ms": None, "gaps_ms": [], "text_sha256": "same", "void": self.void}
-            proof = witness(settings_sha256=settings)
-            guessed = self.guessing.get(where["arm"], 0)
-            samples.append(
-                {**where, "kind": "prose", "streams": 1, **counted, **told, "drafted": guessed, "witness": proof}
-            )
-        return samples, self.void or ""
+def level(arm: Mapping[str, Any]) -> float:
+    """Return what the knobs make of the speed that an arm has."""
+    gone = [*arm["settings"], *arm["arguments"]]
+    on = [one["name"] for one in KNOBS if not any(word in gone for word in (*one["settings"], *one["arguments"]))]
+    return math.fsum(math.log1p(EFFECTS.get(name, 0.0)) for name in on)
 
 
 @pytest.fixture
@@ -109,19 +47,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Measured]:
 
 @pytest.fixture
 def simulated(monkeypatch: pytest.MonkeyPatch) -> Simulated:
-    one = Simulated()
-
-    class Work:
-        failures = one.failures
-
-    def put_back(store: object, fs: object) -> type[Work]:
-        one.put_back += 1
-        return Work
-
-    monkeypatch.setattr(ablate, "Switch", one)
-    monkeypatch.setattr(ablate, "Meter", one.meter)
-    monkeypatch.setattr(ablate.guard, "begin", lambda store, fs, unit: one.begun.append(unit))
-    monkeypatch.setattr(ablate.application, "settle", put_back)
+    one = Simulated(level)
+    one.take_over(monkeypatch)
     monkeypatch.setattr(
         ablate.knobs, "of_host", lambda host, store: (KNOBS[:3], {"boot parameters": "it needs a reboot"})
     )

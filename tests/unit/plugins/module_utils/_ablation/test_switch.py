@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import knobs
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import knobs, options
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import switch as switches
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.switch import NotBack, Switch
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import fingerprint
@@ -63,7 +63,8 @@ class Machine:
 
     def begin(self) -> Switch:
         target = find(self.host(), "chat")
-        return Switch(self.store, self.fs, target, fingerprint.settings(self.host()), 10, time)
+        variants = options.variants(target, self.host())
+        return Switch(self.store, self.fs, target, fingerprint.settings(self.host()), variants, 10, time)
 
     def put(self, path: str, text: object) -> None:
         self.here.service.tree.put(path, text)

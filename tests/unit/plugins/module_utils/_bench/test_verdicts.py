@@ -166,7 +166,7 @@ def test_a_twin_that_differs_voids_the_run() -> None:
 
     judgement = Judgement(measured(12, spoil=favour).data)
     assert (judgement.claims(), judgement.verdicts[0].reason) == ([], "the run is void")
-    assert judgement.faults[0].startswith("The tuned state differs from itself, 1.1")
+    assert judgement.faults[0].startswith("The state that all is compared with differs from itself, 1.1")
 
 
 def test_settings_that_did_not_come_back_void_the_run() -> None:

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How an instance runs with other options: as the planner has it, in a drop-in of its own unit.
+
+So whatever the planner refuses is refused here, and what wins is what the role llama would make of the same options.
+Source: systemd.unit(5) (drop-ins; an empty value takes back those before it).
+"""
+
+from __future__ import annotations
+
+from .._ablation.switch import Variant, service_lines
+from .._errors import BadRequest
+from .._io.paths import UNIT_FOLDER
+from .._llama.binary import arguments as server_arguments
+from .._llama.binary import probe
+from .._llama.plan.names import unit_of
+from .._llama.unit import instances
+from .._llama.unit.installed import SECTION, installed_units, plan_of
+from .._llama.unit.instance import Instance, restarts
+from .._llama.unit.walls import of_trial
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .._bench.target import Target
+    from .._host.host import Host
+    from .._llama.binary.capabilities import Capabilities
+    from .._llama.plan.service import Service
+
+#: What an empty value does not take back, and the value that does.
+BACK = {"NUMAPolicy": "default"}
+
+
+class Candidates:
+    """Plans an instance with other options. ``service`` is how it is planned with its own, and ``own`` how it runs."""
+
+    def __init__(self, host: Host, raw: Mapping[str, Any], target: Target) -> None:
+        """``raw`` are its options by the names of module llama_server; BadRequest where it runs with others."""
+        self._host = host
+        self._raw = {"binary": target.arguments[0], **{key: value for key, value in raw.items() if value is not None}}
+        self._path = f"{UNIT_FOLDER}/{unit_of(target.name)}"
+        self.own = Variant(None, target.arguments)
+        self.service, self._files = self._planned({})
+        self._server: Capabilities = probe.capabilities(self.service.options.binary, of_trial(self.service.options, []))
+        self._known = {self._files[self._path]: "the default"}
+        there = installed_units(host.fs.root).get(target.name)
+        if restarts(there, self._files[self._path]) or self._arguments(self.service) != target.arguments:
+            raise BadRequest(
+                f"{target.name} does not run as its options say, so that nothing that is found out would hold for it. "
+                "Run site.yml first."
+            )
+
+    def variant(self, options: Mapping[str, Any], name: str) -> Variant:
+        """Return how the unit is with these options. BadRequest where it cannot be, or is as another one's."""
+        service, files = self._planned(options)
+        text = files.pop(self._path)
+        if files != {path: one for path, one in self._files.items() if path != self._path}:
+            raise BadRequest("The process that drafts would be another one, which is not tried.")
+        same = self._known.setdefault(text, name)
+        if same != name:
+            raise BadRequest(f"It is the same as {same}.")
+        return Variant(drop_in(self._files[self._path], text), self._arguments(service), plan=plan_of(text))
+
+    def _planned(self, options: Mapping[str, Any]) -> tuple[Service, dict[str, str]]:
+        """Return the plan with these options, and the texts of its units by path."""
+        knobs = instances.knobs_of(self._host, [{**self._raw, **options}], False, self._host.fs.root)
+        knob = next(one for one in knobs if isinstance(one, Instance))
+        assert knob.service is not None
+        return knob.service, dict(knob.files)
+
+    def _arguments(self, service: Service) -> list[str]:
+        return [service.options.binary, *server_arguments.arguments(service.wants, self._server)]
+
+
+def drop_in(before: str, after: str) -> str | None:
+    """Return the lines with which a unit of one text runs as that of another; None where these do not differ."""
+    old, new = _settings(before), _settings(after)
+    lines: list[str] = []
+    for key in dict.fromkeys([*old, *new]):
+        if old.get(key) != new.get(key):
+            lines += [f"{key}={BACK.get(key, '')}", *new.get(key, [])]
+    return service_lines(lines) if lines else None
+
+
+def _settings(text: str) -> dict[str, list[str]]:
+    """Return the lines of the section of the service, by the name of the setting."""
+    found: dict[str, list[str]] = {}
+    part = text.partition(SECTION)[0].partition("[Service]\n")[2].partition("\n[")[0]
+    for line in part.splitlines():
+        if "=" in line and not line.startswith("#"):
+            found.setdefault(line.partition("=")[0], []).append(line)
+    return found

@@ -1,0 +1,86 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The options of an instance that may be tried, each with its values from the least to the most.
+
+What decides on the model, on its answers, on who reaches it and on how much it takes is never tried. Which values make
+sense depends on the host and on the instance; what a value cannot be beside others, the plan refuses.
+"""
+
+from __future__ import annotations
+
+from .._errors import BadRequest
+from .._llama.plan.options import MEMORY
+from .._llama.plan.pins import first_of_each_core
+from .._llama.plan.seats import busy_cpus
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from .._host.host import Host
+    from .._llama.plan.service import Service
+
+#: Shares of the cores: memory is often saturated before all of them read it.
+SHARES = (0.25, 0.5, 0.625, 0.75, 0.875, 1.0)
+DRAFT_MAX, DRAFT_P_MIN = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16), (0.0, 0.25, 0.5, 0.75, 0.9)
+NGRAM_LOOKUP, NGRAM_MAX = (3, 4, 6, 8, 12), (2, 4, 6, 8, 12, 16, 24, 32)
+UBATCH = (128, 256, 512, 1024, 2048)
+#: What llama-server takes where nothing is said.
+USUAL_UBATCH = 512
+POLICIES = ("local", *(one for one in MEMORY if one != "local"))
+
+
+class Space:
+    """``values`` has for each option all that is tried, and ``default`` what the instance has."""
+
+    __slots__ = ("default", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[str, list[Any]] = {}
+        self.default: dict[str, Any] = {}
+
+    def add(self, option: str, default: Any, tried: Iterable[Any]) -> None:
+        """Have an option tried, where there is anything else than what it is."""
+        values = list(tried)
+        if default not in values:
+            values = sorted([*values, default])
+        if len(values) > 1:
+            self.values[option] = values
+            self.default[option] = default
+
+    def only(self, options: Sequence[str]) -> None:
+        """Have only these tried. BadRequest for one that cannot be."""
+        for option in options:
+            if option not in self.values:
+                there = ", ".join(self.values) or "none"
+                raise BadRequest(f"options: {option} cannot be tried for this instance; here are {there}.")
+        self.values = {option: values for option, values in self.values.items() if option in options}
+        self.default = {option: self.default[option] for option in self.values}
+
+
+def space(service: Service, host: Host) -> Space:
+    """Return what may be tried for an instance that is planned."""
+    options, wants, found = service.options, service.wants, Space()
+    cores = len(first_of_each_core(host.topology, busy_cpus(options, host)))
+    for option in ("threads", "threads_batch"):
+        found.add(option, wants[option], sorted({max(1, round(cores * share)) for share in SHARES}))
+    if options.speculates or options.speculation == "none":
+        with_draft = ("draft", "cascade") if options.draft_model else ()
+        found.add("speculation", options.speculation, ("none", "ngram", *with_draft))
+    if wants.get("draft_max"):
+        found.add("draft_max", wants["draft_max"], DRAFT_MAX)
+        found.add("draft_p_min", wants["draft_p_min"], DRAFT_P_MIN)
+    if "ngram_max" in wants:
+        found.add("ngram_lookup", options.ngram_lookup, NGRAM_LOOKUP)
+        found.add("ngram_max", options.ngram_max, NGRAM_MAX)
+    most = options.batch or UBATCH[-1]
+    found.add("ubatch", options.ubatch or min(USUAL_UBATCH, most), [one for one in UBATCH if one <= most])
+    if len(host.topology.nodes) > 1:
+        several = len(service.placement.nodes) > 1
+        found.add("memory", service.placement.policy, POLICIES if several else ("local", "bind"))
+    if options.hugepages != "hugetlbfs" and not options.lock:
+        found.add("hugepages", options.hugepages, ("none", "thp", "pool"))
+    return found

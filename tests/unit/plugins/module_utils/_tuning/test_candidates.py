@@ -1,0 +1,132 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A unit with other options: what differs goes into a drop-in, and what cannot be is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target import find
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.instance import Instance
+from ansible_collections.sovereign.epyc.plugins.module_utils._tuning import candidates as module
+from ansible_collections.sovereign.epyc.plugins.module_utils._tuning.candidates import Candidates, drop_in
+from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
+
+PATH = f"{UNIT_FOLDER}/llama-chat.service"
+BEFORE = """\
+# Written by us
+[Unit]
+Description=llama-server chat
+
+[Service]
+ExecStart=/opt/llama-server --threads 8
+Environment=A=1
+Environment=B=2
+NUMAPolicy=interleave
+NUMAMask=0-3
+AllowedCPUs=0-7
+
+[X-Sovereign-Epyc]
+Plan={}
+"""
+
+
+def test_only_lines_of_the_service_that_differ_are_in_the_drop_in() -> None:
+    after = BEFORE.replace("--threads 8", "--threads 4").replace("Environment=B=2\n", "Environment=C=3\n")
+    after = after.replace("NUMAPolicy=interleave\nNUMAMask=0-3\n", "").replace("Plan={}", 'Plan={"a": 1}')
+    text = drop_in(BEFORE, after)
+    assert text is not None and text.splitlines()[1:] == [
+        "[Service]",
+        "ExecStart=",
+        "ExecStart=/opt/llama-server --threads 4",
+        "Environment=",
+        "Environment=A=1",
+        "Environment=C=3",
+        "NUMAPolicy=default",
+        "NUMAMask=",
+    ]
+    assert drop_in(BEFORE, BEFORE.replace("llama-server chat", "another")) is None
+
+
+class Planned:
+    """Stands for the planner: the unit of an instance has its threads in it, more than 8 are refused."""
+
+    def __init__(self, here: Measured, patch: pytest.MonkeyPatch) -> None:
+        self.here = here
+        self.draft = ""
+        patch.setattr(module.instances, "knobs_of", self.knobs_of)
+        patch.setattr(module.probe, "capabilities", lambda binary, walls: None)
+        patch.setattr(module, "of_trial", lambda options, files: [])
+        patch.setattr(module.server_arguments, "arguments", lambda wants, server: wants)
+        self.words = find(here.host(), "chat").arguments
+
+    def knobs_of(self, host: object, raw: list[dict[str, Any]], purge: bool, root: str) -> list[Instance]:
+        assert not purge
+        (given,) = raw
+        threads = given.get("threads", 8)
+        if threads > 8:
+            raise BadRequest(f"threads is {threads}, and there are 8 cores")
+        own = textfile.read(textfile.under(root, PATH)) or ""
+        text = own if threads in (8, 7) else own.replace("[X-", f"[Service]\nExecStart={threads}\n\n[X-")
+        words = self.words[1:] if threads in (8, 7) else [*self.words[1:], "--threads", str(threads)]
+
+        class Service:
+            options = type("Options", (), {"binary": given["binary"]})
+            wants = words
+
+        one = Instance(
+            "chat", {PATH: text, **({f"{UNIT_FOLDER}/llama-chat-rpc.service": str(threads)} if self.draft else {})}
+        )
+        one.service = Service  # type: ignore[assignment]
+        return [one]
+
+    def candidates(self, **options: Any) -> Candidates:
+        host = self.here.host()
+        return Candidates(host, {"name": "chat", "model": None, **options}, find(host, "chat"))
+
+
+@pytest.fixture
+def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Planned]:
+    with measured(tmp_path, monkeypatch) as here:
+        yield Planned(here, monkeypatch)
+
+
+def test_a_candidate_is_what_the_planner_makes_of_its_options(planned: Planned) -> None:
+    one = planned.candidates().variant({"threads": 4}, "candidate 1")
+    assert one.lines is not None and "ExecStart=4" in one.lines
+    assert one.arguments == [*planned.words, "--threads", "4"]
+    assert one.plan is not None and one.plan["name"] == "chat"
+
+
+def test_what_the_planner_refuses_is_refused(planned: Planned) -> None:
+    with pytest.raises(BadRequest, match="there are 8 cores"):
+        planned.candidates().variant({"threads": 9}, "candidate 1")
+
+
+def test_the_same_unit_is_not_tried_twice(planned: Planned) -> None:
+    candidates = planned.candidates()
+    candidates.variant({"threads": 4}, "candidate 1")
+    with pytest.raises(BadRequest, match="the same as candidate 1"):
+        candidates.variant({"threads": 4, "threads_batch": 8}, "candidate 2")
+    with pytest.raises(BadRequest, match="the same as the default"):
+        candidates.variant({"threads": 7}, "candidate 3")
+
+
+def test_another_process_that_drafts_is_not_tried(planned: Planned) -> None:
+    planned.draft = "a"
+    with pytest.raises(BadRequest, match="process that drafts"):
+        planned.candidates().variant({"threads": 4}, "candidate 1")
+
+
+def test_an_instance_that_runs_otherwise_is_refused(planned: Planned) -> None:
+    with pytest.raises(BadRequest, match=r"does not run as its options say.*Run site\.yml first"):
+        planned.candidates(threads=4)

@@ -25,6 +25,7 @@ WIDTH, ROW = 1200, 22
 LOOKS = {
     schedule.STOCK: ("stock", "square"),
     schedule.TUNED: ("tuned", "circle"),
+    schedule.DEFAULT: ("tuned", "circle"),
     schedule.KEPT: ("kept", "diamond"),
 }
 OTHER_LOOK = ("other", "dot")

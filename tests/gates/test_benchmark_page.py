@@ -105,6 +105,13 @@ def test_it_prints_with_all_charts(page: Page) -> None:
     assert len(page.call("Page.printToPDF")["data"]) > 10_000
 
 
+def test_a_tuning_fits_too(browser: Page, tmp_path: Path) -> None:
+    opened(browser, tmp_path / "tuning.html", _bench_page.render(bench_documents.tuning()))
+    assert browser.run("document.querySelector('.headline').innerText").startswith("chat: threads 96 instead of 124")
+    assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
+    assert browser.errors == []
+
+
 def test_what_a_document_holds_is_text(browser: Page, tmp_path: Path) -> None:
     opened(browser, tmp_path / "evil.html", _bench_page.render(bench_documents.hostile()))
     assert browser.run("document.querySelectorAll('img, a').length") == 0

@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An ablation of the real llama-server with a real model: its options are left out, and come back whatever happens."""
+"""Other options for the real llama-server with a real model, and that its own come back whatever happens.
+
+An ablation leaves some out, a tuning tries others.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,13 @@ UNIT = "llama-chat.service"
 COUNTED = "one two three four five six seven eight nine ten\n"
 PROMPTS = json.dumps({"text": f"{COUNTED}{COUNTED}one two", "output_length": 24})
 ASKED = {"ablation_prompts": "/srv/prompts.jsonl", "ablation_rounds": 4, "ablation_seed": 1}
+SERVED = {"name": "chat", "port": 8080, "context": 2048, "slots": 1, "cache_type_k": "q8_0"}
 
 
 @pytest.fixture(scope="module")
 def served(host):
     host.run("cat >/srv/prompts.jsonl", text=f"{PROMPTS}\n")
-    host.serve({"name": "chat", "port": 8080, "context": 2048, "slots": 1, "cache_type_k": "q8_0"})
+    host.serve(SERVED)
     return host
 
 
@@ -68,6 +72,49 @@ def test_options_are_left_out_and_come_back(served):
     assert document["plan"]["rejected"] == {} and document["restored"] is True
     assert words(served) == before
     assert served.run(f"ls {JOURNAL} /run/systemd/system/{UNIT}.d", check=False) == ""
+
+
+def tune(host, *arguments, **options):
+    """Run the playbook; return its exit code, and what the module says."""
+    asked = {"tune_prompts": "/srv/prompts.jsonl", "tune_seed": 1, "llama_instances": host.asked(SERVED), **options}
+    played = run_playbook(host.folder, "playbooks/tune.yml", "-e", json.dumps(asked), *arguments)
+    return played.returncode, played["Try other options"]["results"][0]
+
+
+def test_a_check_of_a_tuning_lists_what_it_would_try_and_starts_nothing(served):
+    before = served.pid("chat")
+    code, result = tune(served, "--check")
+    assert code == 0 and result["tuned"] == {}, result
+    assert "ngram_max 2, 4, 6, 8, 12, 16, 24, 32 (it is 8)" in result["text"]
+    assert served.pid("chat") == before
+
+
+def test_a_tuning_starts_what_the_planner_makes_of_other_options(served):
+    """Whether a round counts is chance; what the server was started with is not, nor what the planner refuses."""
+    before = words(served)
+    options = ["speculation", "ngram_max", "hugepages"]
+    code, result = tune(served, tune_options=options, tune_minutes=1)
+    assert "document" in result, result
+    assert code == (0 if result["clean"] else 2)
+    document = json.loads(served.run(f"cat {result['document']}"))
+    arms = {arm["name"]: arm["options"] for arm in document["plan"]["arms"]}
+    assert arms["default"] == {"speculation": "ngram", "ngram_max": 8, "hugepages": "none"}
+    rejected = {json.dumps(arms[name]): why for name, why in document["plan"]["rejected"].items()}
+    assert "guesses fewer tokens than it looks up" in rejected['{"ngram_max": 4}']
+    assert "huge pages" in rejected['{"hugepages": "pool"}']
+    guessed = {}
+    for one in document["samples"]:
+        guessed.setdefault(json.dumps(arms[one["arm"]]), []).append(one["drafted"])
+    assert not any(guessed['{"speculation": "none"}'])
+    longest = {options: max(drafted) for options, drafted in guessed.items()}
+    assert longest['{"ngram_max": 16}'] > longest[json.dumps(arms["default"])] > 0
+    assert document["restored"] is True and words(served) == before
+    assert served.run(f"ls {JOURNAL} /run/systemd/system/{UNIT}.d", check=False) == ""
+
+
+def test_an_instance_that_runs_otherwise_is_not_tuned(served):
+    dummy, result = tune(served, llama_instances=served.asked({**SERVED, "threads": 1}))
+    assert "does not run as its options say" in result["msg"] and "Run site.yml first" in result["msg"]
 
 
 @pytest.mark.parametrize("how", ["-KILL", "stop"])

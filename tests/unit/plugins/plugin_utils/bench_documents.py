@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Documents of runs for the tests of their page: an ablation that has something of everything, and a benchmark."""
+"""Documents of runs for the tests of their page: an ablation with something of everything, a benchmark, a tuning."""
 
 from __future__ import annotations
 
@@ -79,6 +79,27 @@ def benchmark(rounds: int = 6) -> dict[str, Any]:
     for one in bench.data["samples"]:
         one["arm"] = schedule.RUNNING
     return bench.data
+
+
+def tuning() -> dict[str, Any]:
+    """Return a tuning of three candidates: a better one, which is confirmed, a worse one, and one that cannot be."""
+    bench = Bench(3, {"threads": -0.1, "ubatch": 0.1}, schedule.RESTART, noise=0.004, requests=3)
+    without = ["without threads", "without ubatch"]
+    for dummy in range(4):
+        bench.round([schedule.TUNED, *without])
+    for dummy in range(schedule.CONFIRMING):
+        bench.round([schedule.TUNED, schedule.AGAIN, without[0]], schedule.CONFIRMATION)
+    names = {schedule.TUNED: schedule.DEFAULT, **{name: f"candidate {at}" for at, name in enumerate(without, 1)}}
+    data: dict[str, Any] = _replaced(bench.data, names)
+    tried = ({"threads": 96}, {"ubatch": 128}, {"hugepages": "pool"})
+    arms = [schedule.candidate(at, options) for at, options in enumerate(tried, 1)]
+    data["plan"]["arms"] = [*schedule.tuning({"threads": 124, "ubatch": 512, "hugepages": "none"}), *arms]
+    phases = (schedule.SWEEP, schedule.SWEEP, schedule.HALVING, schedule.RACE)
+    for one, phase in zip(data["plan"]["order"], phases):
+        one["phase"] = phase
+    data["plan"]["predicted"] = {"candidate 1": 14.0}
+    data["plan"]["rejected"] = {"candidate 3": "No pool of huge pages is large enough."}
+    return data
 
 
 def hostile() -> dict[str, Any]:

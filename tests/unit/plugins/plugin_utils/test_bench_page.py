@@ -104,7 +104,7 @@ def test_an_interval_of_few_rounds_does_not_squeeze_the_others() -> None:
     assert [end.count("L") for end in ends] == [2, 2], "two arrows, each of two lines"
 
 
-@pytest.mark.parametrize("make", [documents.ablation, documents.benchmark])
+@pytest.mark.parametrize("make", [documents.ablation, documents.benchmark, documents.tuning])
 def test_the_same_bytes_from_any_process(make: Callable[[], dict[str, Any]]) -> None:
     data = make()
     pages = set()
@@ -134,6 +134,23 @@ def test_neither_the_order_of_keys_nor_the_last_digit_of_a_logarithm_counts(monk
         real: Callable[[float], float] = getattr(math, name)
         monkeypatch.setattr(math, name, lambda value, real=real: real(value) * (1 + 4e-16))
     assert _bench_page.render(data) == page
+
+
+def test_a_tuning_shows_its_candidates_and_what_was_proven() -> None:
+    data = documents.tuning()
+    page = _bench_page.render(data)
+    assert "chat: threads 96 instead of 124: 1.11 (1.11 to 1.12) over the default" in page
+    found = {row[1]: row for row in rows(page, "Candidates")}
+    assert list(found) == ["threads 96", "ubatch 128", "hugepages pool"]
+    assert found["threads 96"][3:5] == ["1.111", "4"] and found["hugepages pool"][5].startswith("No pool")
+    confirmed = rows(page, CONFIRMED)
+    assert confirmed[0][0] == "over the default" and "pays" in confirmed[0][2]
+    assert confirmed[-1][0] == "the default over itself"
+    assert groups(page, "Predicted against measured")
+    for sample in data["samples"]:
+        if sample["arm"] == "candidate 1":
+            sample["predicted_ms"] *= 1.2
+    assert "the default stays; threads 96 instead of 124 did not beat it" in _bench_page.render(data)
 
 
 def test_altered_samples_alter_the_page() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from vepyc import SHAPES, Shape, VepycError, acpi, guest, image, kernel, patch, qemu, up
+from vepyc import SHAPES, Shape, VepycError, acpi, bring, guest, image, kernel, patch, qemu, up
 from vepyc.figures import Bar, Figures
 from vepyc.paths import run_tool
 from vepyc.rundir import Config, RunDir
@@ -356,3 +356,16 @@ def test_a_figure_that_misses_its_bar_is_remembered(
     figures.show("start", value, "s", bar)
     figures.show("other", 1, "s", Bar("<", 2))
     assert (figures.missed, capsys.readouterr().out.splitlines()[0]) == (missed, line)
+
+
+def test_what_is_made_meanwhile_ends_with_a_block_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port that is taken is said at once, not when llama.cpp is built."""
+    monkeypatch.setattr(bring, "_MAKE", ("sleep", "600"))
+    with pytest.raises(VepycError, match="port is taken"), bring.made_meanwhile():
+        raise VepycError("the port is taken")
+
+
+def test_what_could_not_be_made_is_said_after_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bring, "_MAKE", ("false",))
+    with pytest.raises(VepycError, match="for the reason above"), bring.made_meanwhile():
+        pass

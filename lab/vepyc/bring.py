@@ -5,14 +5,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
+import sys
+from collections.abc import Iterator
 
-from .errors import GuestError
+from .errors import GuestError, VepycError
 from .llama import GUEST, ensure_llama, ensure_model
 from .machine import Machine
+from .paths import PACKAGE
 
 #: Where inventories/lab expects them.
 PROGRAMS, MODELS = "/opt/llama/bin", "/srv/models"
+
+
+#: Makes what is brought, where it is missing.
+_MAKE = (sys.executable, "-m", __name__)
+
+
+@contextlib.contextmanager
+def made_meanwhile() -> Iterator[None]:
+    """Have what `bring_llama` needs made while the block is at work, by a process that ends when the block fails.
+
+    Both take minutes on a new machine, and an image leaves one of two processors idle.
+    """
+    maker = subprocess.Popen(_MAKE, cwd=PACKAGE.parent)
+    try:
+        yield
+        if maker.wait():
+            raise VepycError("llama-server or its model could not be made, for the reason above")
+    finally:
+        maker.kill()
+        maker.wait()
 
 
 def bring_llama(machine: Machine) -> None:
@@ -39,3 +63,11 @@ def put(machine: Machine, target: str, data: bytes, mode: int = 644) -> None:
     )
     if done.returncode:
         raise GuestError(f"{machine.name}: {target} could not be written: {done.stderr.decode().strip()}")
+
+
+if __name__ == "__main__":
+    try:
+        ensure_llama(GUEST)
+        ensure_model()
+    except VepycError as error:
+        sys.exit(f"vepyc: {error}")

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import time
 
-from .bring import bring_llama
+from .bring import bring_llama, made_meanwhile
 from .errors import VepycError
 from .guest import RELEASES, get_release
 from .image import ensure_image
@@ -24,7 +25,8 @@ from .start import up
 def _up(args: argparse.Namespace) -> None:
     was_up = RunDir.of(args.name or args.shape).alive()
     start = time.monotonic()
-    machine = up(args.shape, args.name, args.kernel, args.port, args.cold)
+    with made_meanwhile() if args.llama else contextlib.nullcontext():
+        machine = up(args.shape, args.name, args.kernel, args.port, args.cold)
     how = "was already up" if was_up else f"is up after {time.monotonic() - start:.1f} s"
     if args.llama:
         bring_llama(machine)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: benchmark_page
-short_description: The page of a benchmark or an ablation
+short_description: The page of a benchmark, an ablation or a tuning
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: benchmark_report
-short_description: The report of a benchmark or an ablation for a terminal
+short_description: The report of a benchmark, an ablation or a tuning for a terminal
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:

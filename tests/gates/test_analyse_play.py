@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_metrics, _bench_page
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
 
 PLAYBOOK = "playbooks/analyse.yml"
@@ -28,15 +28,16 @@ def test_report_and_page(run: Callable[..., str], tmp_path: Path) -> None:
     """A text of the document that Ansible would take for a template is neither run nor changed."""
     data = bench_documents.ablation()
     data["fingerprint"]["sku"] = "{{ 6 * 7 }} {% if %}"
-    source, page = tmp_path / "run.json", tmp_path / "run.html"
+    source, page, metrics = tmp_path / "run.json", tmp_path / "run.html", tmp_path / "run.prom"
     source.write_text(json.dumps(data))
-    words = (f"analyse_file={source}", f"analyse_page={page}")
+    words = (f"analyse_file={source}", f"analyse_page={page}", f"analyse_metrics={metrics}", "analyse_host=there")
     said = play(run, *words, check=True)
-    assert not page.exists()
+    assert not page.exists() and not metrics.exists()
     lines = analyse.report(data).splitlines()
     assert [line for line in lines if line not in said] == []
     play(run, *words)
     assert page.read_text() == _bench_page.render(data)
+    assert metrics.read_text() == _bench_metrics.render(data, "there")
 
 
 def test_what_it_refuses(run: Callable[..., str], tmp_path: Path) -> None:
@@ -45,7 +46,10 @@ def test_what_it_refuses(run: Callable[..., str], tmp_path: Path) -> None:
     cases = {
         (): "Say with analyse_file which run",
         (f"analyse_file={bad}",): "This is no document of a run: schema is missing",
-        (f"analyse_file={bad}", "analyse_page="): "analyse_page must be the path of a file on the controller.",
+        (
+            f"analyse_file={bad}",
+            "analyse_page=",
+        ): "analyse_page and analyse_metrics must be paths of files on the controller.",
     }
     for words, why in cases.items():
         with pytest.raises(pytest.fail.Exception) as caught:

@@ -27,14 +27,14 @@ HELP = {
 #: What becomes a label of a finding. Values do not: a label that changes makes a new series each time.
 LABELS = ("layer", "what", "where", "status", "live", "persistent", "role")
 
-Sample = tuple["Mapping[str, str]", int]
+Sample = tuple["Mapping[str, str]", float]
 
 
-def render(families: Mapping[str, Sequence[Sample]]) -> str:
-    """Return metrics by name, each a list of labels and value, in the order given."""
+def render(families: Mapping[str, Sequence[Sample]], texts: Mapping[str, str] = HELP) -> str:
+    """Return metrics by name, each a list of labels and value, in the order given; ``texts`` says what each is."""
     lines = []
     for name, samples in families.items():
-        lines += [f"# HELP {name} {HELP[name]}", f"# TYPE {name} gauge"]
+        lines += [f"# HELP {name} {texts[name]}", f"# TYPE {name} gauge"]
         lines += [f"{name}{_labels(labels)} {number}" for labels, number in samples]
     return "\n".join(lines) + "\n"
 

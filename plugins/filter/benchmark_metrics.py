@@ -1,0 +1,68 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: benchmark_metrics
+short_description: What a benchmark, an ablation or a tuning found out as metrics
+version_added: 0.1.0
+author: The sovereign.epyc authors (@sovereign-epyc)
+description:
+  - Makes of the document that a run wrote a file in the text format of Prometheus, for the textfile collector of
+    node_exporter, with the figures of the rounds that count and the ratio of each setting. The same document gives the
+    same bytes anywhere.
+  - The label C(service) is the name of the instance, because Prometheus calls what it scrapes C(instance).
+positional: _input
+options:
+  _input:
+    description: The document, or the text of the JSON file that holds it.
+    type: raw
+    required: true
+  host:
+    description: The host that was measured, for a label of that name. The document does not name it.
+    type: str
+    default: ""
+seealso:
+  - plugin: sovereign.epyc.benchmark_report
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: Have the controller's node_exporter tell what the last run found out
+  ansible.builtin.copy:
+    content: "{{ lookup('ansible.builtin.file', 'run.json') | sovereign.epyc.benchmark_metrics(host='epyc9754-01') }}"
+    dest: /var/lib/prometheus/node-exporter/benchmark.prom
+    mode: "0644"
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+_value:
+  description: The text of the file.
+  type: str
+"""
+
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_metrics
+
+
+def benchmark_metrics(data: object, host: str = "") -> str:
+    """Return the file; raises AnsibleFilterError for what is no document of a run."""
+    try:
+        return _bench_metrics.render(data, host)
+    except BadRequest as error:
+        raise AnsibleFilterError(f"This is no document of a run: {error}.") from None
+
+
+class FilterModule:
+    """What Ansible looks for in this file."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filter by its name."""
+        return {"benchmark_metrics": benchmark_metrics}

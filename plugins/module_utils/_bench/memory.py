@@ -28,7 +28,7 @@ ROOM = 2 << 30
 #: The scope of a bandwidth that is of all CPUs and nodes of an instance.
 INSTANCE = "instance"
 #: The arms in which an instance runs as it was planned.
-AS_PLANNED = (schedule.RUNNING, schedule.TUNED, schedule.AGAIN)
+AS_PLANNED = (*schedule.ANCHORS, schedule.AGAIN)
 
 
 def measure(host: Host, target: Target) -> Bandwidth:

@@ -36,14 +36,21 @@ def faults(document: Mapping[str, Any], those: Sequence[Round], twins: Mapping[s
     told = of_the_machine(document, twins)
     for unit in schedule.UNITS:
         for phase in (schedule.ABLATION, schedule.CONFIRMATION):
-            pairs, free = _neighbours([one for one in those if (one.unit, one.phase) == (unit, phase)])
-            found = lag_one(pairs)
-            if free and found > max(CORRELATION, CHANCE / math.sqrt(free)):
-                told.append(
-                    f"Rounds resemble the ones before them ({found:.2f}, above {CORRELATION}) among {unit} settings of "
-                    f"the {phase}: what disturbs lasts longer than a round. Find it, or make samples longer."
-                )
+            told += resembling([one for one in those if one.unit == unit], phase, schedule.TUNED)
     return told
+
+
+def resembling(those: Sequence[Round], phase: str, anchor: str) -> list[str]:
+    """Return in a sentence that rounds of a phase resemble the ones before them, an empty list where they do not."""
+    here = [one for one in those if one.phase == phase]
+    pairs, free = _neighbours(here, anchor)
+    found = lag_one(pairs)
+    if not free or found <= max(CORRELATION, CHANCE / math.sqrt(free)):
+        return []
+    return [
+        f"Rounds resemble the ones before them ({found:.2f}, above {CORRELATION}) among {here[0].unit} settings of "
+        f"the {phase}: what disturbs lasts longer than a round. Find it, or make samples longer."
+    ]
 
 
 def of_the_machine(document: Mapping[str, Any], twins: Mapping[str, Comparison]) -> list[str]:
@@ -66,17 +73,17 @@ def of_the_machine(document: Mapping[str, Any], twins: Mapping[str, Comparison])
     return told
 
 
-def _neighbours(those: Sequence[Round]) -> tuple[list[tuple[float, float]], int]:
+def _neighbours(those: Sequence[Round], anchor: str) -> tuple[list[tuple[float, float]], int]:
     """Return values of each arm in rounds that follow on one another, and how many of them are free to vary.
 
     A value is the log ratio to the anchor, less the mean of its arm and then that of its round: what all arms of a
     round share is the anchor's own noise, and would count once for each of them.
     """
-    good = [one for one in those if not one.void and schedule.TUNED in one.levels]
-    anchor = [one.levels[schedule.TUNED][rounds.ONE_STREAM] for one in good]
+    good = [one for one in those if not one.void and anchor in one.levels]
+    bases = [one.levels[anchor][rounds.ONE_STREAM] for one in good]
     ratios = [
-        {arm: levels[rounds.ONE_STREAM] - base for arm, levels in one.levels.items() if arm != schedule.TUNED}
-        for one, base in zip(good, anchor)
+        {arm: levels[rounds.ONE_STREAM] - base for arm, levels in one.levels.items() if arm != anchor}
+        for one, base in zip(good, bases)
     ]
     usual = {
         arm: mean([row[arm] for row in ratios if arm in row]) for arm in sorted({a for row in ratios for a in row})

@@ -70,6 +70,7 @@ class Tuning:
             twin = compare(fresh, schedule.AGAIN, rounds.WHOLE_REQUEST, rule, schedule.DEFAULT)
             self.twins = {schedule.RESTART: twin}
         self.faults = soundness.of_the_machine(document, self.twins)
+        self.faults += soundness.resembling(fresh, schedule.CONFIRMATION, schedule.DEFAULT)
         self.lost = [one for one in self.guards if one.word == HURTS]
 
     @property

@@ -69,10 +69,10 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Simulated:
     return one
 
 
-def run(here: Measured, **options: Any) -> tuple[dict[str, Any], Tuning]:
+def run(here: Measured, path: str | None = None, **options: Any) -> tuple[dict[str, Any], Tuning]:
     told: list[str] = []
     wanted = tune.Wanted({"instance": RAW, "seed": 1, **options})
-    path, data = tune.measure(here.host(), Asked({"streams": []}), wanted, told.append)
+    path, data = tune.measure(here.host(), Asked({"streams": [], "output": path}), wanted, told.append)
     assert json.loads(Path(path).read_text()) == data == document.check(data)
     assert told[-1] == "it puts all back"
     return data, Tuning(data)
@@ -94,10 +94,16 @@ def test_it_finds_what_is_faster_and_proves_it_on_fresh_rounds(here: Measured, s
     assert found.error() is not None and found.error() < 0.02
 
 
-def test_where_nothing_is_faster_the_default_stays(here: Measured, simulated: Simulated) -> None:
+def test_where_nothing_is_faster_the_default_stays(here: Measured, simulated: Simulated, tmp_path: Path) -> None:
+    """In at most one of twenty runs chance makes a claim."""
     simulated.level = lambda arm: 0.0
-    found = run(here)[1]
-    assert found.tuned() == {} and "the default stays" in found.headline()
+    claims = 0
+    for seed in range(20):
+        simulated.draw.seed(seed)
+        found = run(here, seed=seed, path=str(tmp_path / f"run-{seed}.json"))[1]
+        claims += bool(found.tuned())
+        assert found.tuned() or "the default stays" in found.headline() or found.faults
+    assert claims <= 1
 
 
 def test_a_gain_that_costs_another_metric_is_not_taken(here: Measured, simulated: Simulated) -> None:

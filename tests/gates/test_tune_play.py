@@ -34,7 +34,8 @@ class ActionModule(ActionBase):
 """
 ANSWERS = {
     "llama_tune": "{'changed': True, 'clean': True, 'document': '/run.json', 'instance': asked['instance']['name'],"
-    " 'text': str(asked['instance'].get('threads')), **json.loads(asked['instance']['model'])}",
+    " 'text': str(asked['instance'].get('threads')), **json.loads(asked['instance']['model'])}"
+    " if 'model' in asked['instance'] else {'failed': True, 'msg': 'It does not run.'}",
     "llama_fingerprint": "{'found': dict.fromkeys(asked['expect'], 'now'), 'differences':"
     " [] if asked['expect'] == {'kernel': 'now'} else ['The kernel is another.']}",
     "llama_server": "{'options': [[one.get('threads'), one.get('ngram_max')] for one in asked['instances']]}",
@@ -62,7 +63,7 @@ def host(*instances: dict[str, Any], **more: Any) -> dict[str, Any]:
 HOSTS = {
     "beside": host(tune_instance="chat"),
     "kept": host(),
-    "shown": host(instance("chat", CHAT), instance("code", CHAT, clean=False), tune_write=False),
+    "shown": host({"name": "down"}, instance("chat", CHAT), instance("code", CHAT, clean=False), tune_write=False),
     "agree1": host(instance("chat", CHAT), tune_group="agree"),
     "agree2": host(instance("chat", LEAST), tune_group="agree"),
     "differ1": host(instance("chat", CHAT), tune_group="differ"),
@@ -140,15 +141,15 @@ def first(controller: Controller) -> play.Play:
 
 
 def failures(played: play.Play) -> dict[str, str]:
-    """What each host says that failed, of a loop at the last."""
-    failed = [one for one in played.results if one["status"] == "failed"]
-    return {one["host"]: one.get("results", [one])[-1]["msg"] for one in failed}
+    """What each host says in an assertion that failed."""
+    failed = {one["host"]: one.get("results", [one]) for one in played.results if one["status"] == "failed"}
+    return {name: " ".join(one["msg"] for one in results if "evaluated_to" in one) for name, results in failed.items()}
 
 
 def test_what_it_refuses_before_and_after(first: play.Play) -> None:
     said = failures(first)
     assert said.keys() == {"shown", "differ1", "alone", "unnamed", "blocked"} and first.returncode
-    assert said["shown"] == "The run of code proves nothing; its report above says why."
+    assert said["shown"] == "It does not run. The run of code proves nothing; its report above says why."
     assert said["differ1"] == (
         "The hosts differ on chat: differ1 has ngram_max 16; differ2 has ngram_max 24. "
         "Nothing was written for the group differ."

@@ -79,7 +79,7 @@ def variables() -> dict[str, dict[str, Any]]:
     """Return the specification of every variable: those of the roles, and those of the playbooks, which have none."""
     known: dict[str, dict[str, Any]] = {}
     for path in ROOT.glob("playbooks/*.yml"):
-        of_playbooks = r"(?:ablation|analyse|ask|benchmark|recommend)_(?!results?\b)\w+"
+        of_playbooks = r"(?:ablation|analyse|ask|benchmark|recommend|tune)_(?!results?\b)\w+"
         pattern = rf"\b(?:epyc_(?:steps|reboot_\w+|restore_\w+)|{of_playbooks})\b"
         names = re.findall(pattern, path.read_text(encoding="utf-8"))
         known.update({name: {"type": "raw"} for name in names if not name.endswith("_now")})

@@ -33,6 +33,7 @@ BEFORE = {
     "llama_ask": 287.1,
     "llama_benchmark": 470.0,
     "llama_build": 252.4,
+    "llama_fingerprint": 427.3,
     "llama_server": 396.8,
     "llama_tune": 661.6,
     "model_file": 231.4,

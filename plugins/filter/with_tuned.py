@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: with_tuned
+short_description: Instances of llama-server with the options that a tuning found out
+version_added: 0.1.0
+author: The sovereign.epyc authors (@sovereign-epyc)
+description:
+  - Puts the options of C(llama_tuned) over those of the instances of the same names, as the role
+    P(sovereign.epyc.llama#role) does.
+  - An entry for an instance that is not among them is passed over, since a group may share a file. One without options
+    is an error.
+positional: _input, tuned
+options:
+  _input:
+    description: The instances, as in O(sovereign.epyc.llama_server#module:instances).
+    type: list
+    elements: dict
+    required: true
+  tuned:
+    description: What was found out, by the name of the instance.
+    type: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show what runs
+  ansible.builtin.debug:
+    msg: "{{ llama_instances | sovereign.epyc.with_tuned(llama_tuned | default({})) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The instances.
+  type: list
+  elements: dict
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def with_tuned(instances: Sequence[Mapping[str, Any]], tuned: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the instances; raises AnsibleFilterError for an entry without options."""
+    try:
+        return _tuned.with_tuned(instances, tuned)
+    except BadRequest as error:
+        raise AnsibleFilterError(str(error)) from None
+
+
+class FilterModule:
+    """What Ansible looks for in this file."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filter by its name."""
+        return {"with_tuned": with_tuned}

@@ -1,0 +1,109 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: llama_fingerprint
+short_description: Look whether a host and its instance of llama-server are still what a result was measured on
+version_added: 0.1.0
+description:
+  - What M(sovereign.epyc.llama_tune) finds out holds for one kernel, microcode, BIOS, build of the server, model and
+    SKU. This module says which of them are others now.
+author: The sovereign.epyc authors (@sovereign-epyc)
+extends_documentation_fragment: sovereign.epyc.attributes.reader
+options:
+  instance:
+    description: The name of the instance, which has to run.
+    type: str
+    required: true
+  expect:
+    description:
+      - What it was measured on, as C(measured_on) in the result of M(sovereign.epyc.llama_tune). What is null there is
+        not compared.
+    type: dict
+    required: true
+seealso:
+  - module: sovereign.epyc.llama_tune
+"""
+
+EXAMPLES = r"""
+- name: Look whether what was tuned still holds
+  sovereign.epyc.llama_fingerprint:
+    instance: chat
+    expect: {kernel: 6.12.48+deb13-amd64, engine_build: b11434}
+  register: known
+
+- name: Show what is otherwise
+  ansible.builtin.debug:
+    var: known.differences
+"""
+
+RETURN = r"""
+found:
+  description: What is there now, with the keys of O(expect); null where it is not known.
+  returned: always
+  type: dict
+  sample: {"kernel": "6.12.57+deb13-amd64", "engine_build": "b11434"}
+differences:
+  description: A sentence on each that is otherwise.
+  returned: always
+  type: list
+  elements: str
+  sample: ["The kernel of chat is 6.12.57 and was 6.12.48 when it was tuned; run tune.yml again."]
+"""
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import fingerprint, target
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+
+#: Names for people.
+TITLES = {
+    "sku": "SKU",
+    "bios": "BIOS",
+    "engine_build": "build of the server",
+    "model_sha256": "SHA-256 of the model",
+}
+#: So much of a checksum tells it from others.
+SHOWN = 12
+
+
+def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+    """Return what is there now, and what of it is not as expected."""
+    host = Host(fs, stored(Store(read_only=True))[0], stored=True)
+    known = fingerprint.of(host, target.find(host, params["instance"]), ())
+    found = {key: known.get(key) for key in params["expect"]}
+    return {
+        "found": found,
+        "differences": [
+            f"The {TITLES.get(key, key)} of {params['instance']} is {shown(key, found[key])} and was "
+            f"{shown(key, before)} when it was tuned; run tune.yml again."
+            for key, before in params["expect"].items()
+            if before is not None and str(before) != str(found[key])
+        ],
+    }
+
+
+def shown(key: str, value: object) -> str:
+    """Return a value for people."""
+    if value is None:
+        return "not known"
+    return str(value)[:SHOWN] if key.endswith("_sha256") else str(value)
+
+
+def main() -> None:
+    run_reader(dict(instance=dict(type="str", required=True), expect=dict(type="dict", required=True)), read)
+
+
+if __name__ == "__main__":
+    main()

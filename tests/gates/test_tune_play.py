@@ -1,0 +1,218 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""playbooks/tune.yml on hosts that have measured at once: what it writes, leaves and refuses, and who reads that.
+
+Modules that would have to measure do not run: in a copy of the collection, their action plugins answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from vepyc import play
+
+from .conftest import ROOT, VARIABLES
+
+#: The controller's half of a module, which answers with an expression over what it is asked and asks no host.
+ACTION = """\
+import json
+from ansible.plugins.action import ActionBase
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        asked = self._task.args
+        return {ANSWER}
+"""
+ANSWERS = {
+    "llama_tune": "{'changed': True, 'clean': True, 'document': '/run.json', 'instance': asked['instance']['name'],"
+    " 'text': str(asked['instance'].get('threads')), **json.loads(asked['instance']['model'])}"
+    " if 'model' in asked['instance'] else {'failed': True, 'msg': 'It does not run.'}",
+    "llama_fingerprint": "{'found': dict.fromkeys(asked['expect'], 'now'), 'differences':"
+    " [] if asked['expect'] == {'kernel': 'now'} else ['The kernel is another.']}",
+    "llama_server": "{'options': [[one.get('threads'), one.get('ngram_max')] for one in asked['instances']]}",
+    "epyc_plan": "{'ansible_facts': {'epyc': {'intent': {}, 'plan': {'cannot': []}}}, 'text': ''}",
+    "epyc_verify": "{'clean': True, 'text': '', 'complaints': []}",
+}
+ON = {"kernel": "6.12.9", "bios": "F7"}
+CHAT = {"options": {"ngram_max": 16}, "run": "one", "ratio": 1.12, "low": 1.09, "high": 1.15, "measured_on": ON}
+LEAST = {**CHAT, "run": "two", "ratio": 1.05, "measured_on": {**ON, "bios": "F8"}}
+BEFORE = {"options": {"threads": 8}, "run": "zero", "ratio": 1.2, "measured_on": {"kernel": "6.12.8"}}
+OTHER = {**CHAT, "options": {"ngram_max": 24}}
+MINE = "# mine\nmine: kept\n"
+
+
+def instance(name: str, tuned: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    # The result stands in place of the model, where the action plugin finds it.
+    return {"name": name, "model": json.dumps({"tuned": tuned or {}, **more}), "port": 8080, "threads": 4}
+
+
+def host(*instances: dict[str, Any], **more: Any) -> dict[str, Any]:
+    here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
+    return {**here, "tune_write": True, **more, **({"llama_instances": list(instances)} if instances else {})}
+
+
+HOSTS = {
+    "beside": host(tune_instance="chat"),
+    "kept": host(),
+    "shown": host({"name": "down"}, instance("chat", CHAT), instance("code", CHAT, clean=False), tune_write=False),
+    "agree1": host(instance("chat", CHAT), tune_group="agree"),
+    "agree2": host(instance("chat", LEAST), tune_group="agree"),
+    "differ1": host(instance("chat", CHAT), tune_group="differ"),
+    "differ2": host(instance("chat", OTHER), tune_group="differ"),
+    "alone": host(instance("chat"), tune_group="one"),
+    "unnamed": host(instance("chat"), tune_instance="chta"),
+    "blocked": host(instance("chat")),
+}
+GROUPS = {"agree": ["agree1", "agree2"], "differ": ["differ1", "differ2"], "one": ["alone"]}
+#: What is in the inventory beside, by hand or from an earlier run. One instance makes no text, and one is gone.
+FILES = {
+    "host_vars/beside.yml": MINE + yaml.safe_dump({"llama_instances": [instance("chat", CHAT), instance("code")]}),
+    "host_vars/kept/mine.yml": MINE
+    + yaml.safe_dump(
+        {"llama_instances": [instance("chat", CHAT), instance("code"), {"name": "find", "task": "embedding"}]}
+    ),
+    "host_vars/kept/epyc_tuned.yml": yaml.safe_dump({"llama_tuned": dict.fromkeys(("chat", "code", "gone"), BEFORE)}),
+    "host_vars/blocked": MINE,
+}
+WRITTEN = {"host_vars/beside", "host_vars/kept", "group_vars/agree"}
+READERS = "beside,kept,agree1,agree2"
+
+
+class Controller:
+    """An inventory, and the collection with modules that answer at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.inventory = folder / "inventory"
+        for name, text in FILES.items():
+            file = self.inventory / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        children = {name: {"hosts": dict.fromkeys(hosts)} for name, hosts in GROUPS.items()}
+        (self.inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": HOSTS, "children": children}}))
+        collection = folder / "ansible_collections/sovereign/epyc"
+        actions = collection / "plugins/action"
+        actions.mkdir(parents=True)
+        for path in [*ROOT.glob("[!.]*"), *ROOT.glob("plugins/*")]:
+            if not (collection / path.relative_to(ROOT)).exists():
+                (collection / path.relative_to(ROOT)).symlink_to(path)
+        for name, answer in ANSWERS.items():
+            (actions / f"{name}.py").write_text(ACTION.replace("{ANSWER}", answer))
+
+    def play(self, *words: str, inventory: str = "") -> play.Play:
+        record = self.folder / "record.jsonl"
+        record.unlink(missing_ok=True)
+        variables: dict[str, Any] = {
+            **VARIABLES,
+            "ANSIBLE_COLLECTIONS_PATH": str(self.folder),
+            "ANSIBLE_CALLBACK_PLUGINS": "tools/callback",
+            "ANSIBLE_CALLBACKS_ENABLED": "record",
+            "RECORD_FILE": str(record),
+        }
+        done = play.run("ansible-playbook", "-i", inventory or str(self.inventory), *words, **variables)
+        return play.Play(done.returncode, done.stdout, [json.loads(line) for line in record.read_text().splitlines()])
+
+    def files(self) -> dict[str, str]:
+        """What Ansible would read, by its path; a link counts as what it leads to."""
+        found = [path for path in self.inventory.glob("*_vars/**/*") if path.is_file()]
+        return {str(path.relative_to(self.inventory)): path.read_text() for path in found}
+
+    def tuned(self, place: str) -> dict[str, Any]:
+        return dict(yaml.safe_load((self.inventory / place / "epyc_tuned.yml").read_text())["llama_tuned"])
+
+
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Controller:
+    return Controller(tmp_path_factory.mktemp("tune"))
+
+
+@pytest.fixture(scope="module")
+def first(controller: Controller) -> play.Play:
+    return controller.play("playbooks/tune.yml")
+
+
+def failures(played: play.Play) -> dict[str, str]:
+    """What each host says in an assertion that failed."""
+    failed = {one["host"]: one.get("results", [one]) for one in played.results if one["status"] == "failed"}
+    return {name: " ".join(one["msg"] for one in results if "evaluated_to" in one) for name, results in failed.items()}
+
+
+def test_what_it_refuses_before_and_after(first: play.Play) -> None:
+    said = failures(first)
+    assert said.keys() == {"shown", "differ1", "alone", "unnamed", "blocked"} and first.returncode
+    assert said["shown"] == "It does not run. The run of code proves nothing; its report above says why."
+    assert said["differ1"] == (
+        "The hosts differ on chat: differ1 has ngram_max 16; differ2 has ngram_max 24. "
+        "Nothing was written for the group differ."
+    )
+    assert "needs two hosts of it at least, and no others. This run has alone of that group" in said["alone"]
+    assert "llama_instances has no chta that makes text, but chat." in said["unnamed"]
+    assert "host_vars/blocked has to be a folder, and is a file." in said["blocked"]
+    measured = {one["host"] for one in first.results if one["task"] == "Try other options"}
+    assert measured == HOSTS.keys() - {"alone", "unnamed", "blocked"}
+
+
+def test_where_it_writes(controller: Controller, first: play.Play) -> None:
+    """What was there before is there to the byte, and a file that a folder would hide is read through a link."""
+    files = controller.files()
+    assert {name.removesuffix("/epyc_tuned.yml") for name in files if "tuned" in name} == WRITTEN
+    earlier = {name: text for name, text in FILES.items() if "tuned" not in name}
+    assert {name: files[name] for name in earlier} == earlier
+    new = {f"{place}/epyc_tuned.yml" for place in WRITTEN - {"host_vars/kept"}}
+    assert files.keys() - FILES.keys() == {*new, "host_vars/beside/beside.yml"}
+    assert os.readlink(controller.inventory / "host_vars/beside/beside.yml") == "../beside.yml"
+
+
+def test_what_it_writes(controller: Controller, first: play.Play) -> None:
+    """On top of what was tuned; what stays holds for the host as it is now, and what was not measured is as it was."""
+    assert controller.tuned("host_vars/beside") == {"chat": CHAT}
+    assert controller.tuned("host_vars/kept") == {
+        "chat": {**CHAT, "options": {"threads": 8, "ngram_max": 16}},
+        "code": {**BEFORE, "measured_on": {"kernel": "now"}},
+        "gone": BEFORE,
+    }
+    assert controller.tuned("group_vars/agree") == {"chat": {**LEAST, "measured_on": {**ON, "bios": None}}}
+    text = controller.files()["host_vars/kept/epyc_tuned.yml"]
+    assert text.startswith("# Made by tune.yml of the collection sovereign.epyc,") and "delete this file" in text
+
+
+def test_it_goes_on_from_what_was_tuned(first: play.Play) -> None:
+    tried = {one["host"]: one["results"] for one in first.results if one["task"] == "Try other options"}
+    asked = {name: [(one["instance"], one["text"]) for one in tried[name]] for name in ("beside", "kept")}
+    assert asked == {"beside": [("chat", "4")], "kept": [("chat", "8"), ("code", "8")]}
+
+
+def test_the_difference_is_shown_where_nothing_is_written(first: play.Play) -> None:
+    shown = {one["host"]: one["diff"][0]["after"] for one in first.results if "diff" in one}
+    assert "  chat:\n" in shown["shown"] and "code" not in shown["shown"]
+    assert "+    options:\n+      ngram_max: 16\n" in first.output
+
+
+def test_a_second_run_changes_nothing_and_the_roles_read_it(controller: Controller, first: play.Play) -> None:
+    before = controller.files()
+    book = controller.folder / "roles.yml"
+    roles = ["sovereign.epyc.llama", "sovereign.epyc.verify"]
+    book.write_text(yaml.safe_dump([{"hosts": "kept,agree2", "gather_facts": False, "roles": roles}]))
+    second = controller.play("playbooks/tune.yml", str(book), "-l", READERS)
+    assert (second.returncode, failures(second)) == (0, {})
+    assert second.changed.keys() == {"Try other options"} and controller.files() == before
+    served = {one["host"]: one["options"] for one in second.results if one["task"] == "Run the instances"}
+    assert served == {"kept": [[8, 16], [8, None], [None, None]], "agree2": [[4, 16]]}
+    warned = [one for one in second.results if one["task"] == "Warn where it was measured on something else"]
+    told = {one["host"]: {item["item"]["item"]: item["msg"] for item in one["results"]} for one in warned}
+    assert told == {name: {"chat": ["The kernel is another."]} for name in ("kept", "agree2")}
+
+
+def test_beside_a_list_of_hosts_it_writes_nothing(controller: Controller) -> None:
+    extra = json.dumps(host(instance("chat", CHAT)))
+    played = controller.play("playbooks/tune.yml", "-e", extra, inventory="plain,")
+    assert "The inventory is a list of hosts" in failures(played)["plain"]

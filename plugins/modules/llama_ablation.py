@@ -18,7 +18,7 @@ description:
     is raced against the stock and the tuned state on fresh rounds, which alone tell what all do together.
   - The service is stopped and started many times, and slower at times. Before the first change a transient unit waits
     for the end of the run, in whatever way it ends, and puts the stored settings back; after a power cut the boot
-    service does. The drift check says meanwhile that an ablation is under way.
+    service does. The drift check says meanwhile that a trial is under way.
   - A setting that does not take effect is rejected, never said to do nothing.
   - In check mode nothing is asked, changed or written.
 author: The sovereign.epyc authors (@sovereign-epyc)

@@ -117,9 +117,11 @@ class Switch:
 
     def start(self, arm: Mapping[str, Any]) -> None:
         """Start the instance as an arm has it, its model read anew. TuningError where it does not start, or not so."""
-        unit, before, variant = self.target.units[0], self.target.process, self._variants(arm)
+        unit, before = self.target.units[0], self.target.process
         command.run(["systemctl", "stop", unit])
         self.live(arm)
+        # Which CPUs there are may depend on the settings.
+        variant = self._variants(arm)
         trial.change_unit(unit, variant.lines)
         for file in self.target.plan["mapped"]:
             # Its pages would stay on the nodes of the arm before.

@@ -44,7 +44,7 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
   check     compare every stored setting with the running kernel; changes nothing
   apply     apply every stored setting; the boot service runs this
   watch     move new interrupts to the CPUs that the stored settings name, until it is stopped; a service runs this
-  settle    put the stored settings back where an ablation that did not end has left others; it ends one that goes on
+  settle    put the stored settings back where an ablation or a tuning has left others; it ends one that goes on
   restore   put back everything that was ever changed, and forget the stored settings
   show      draw the host as a map of who works where, and list the stored requests and the originals that restore
             would put back; the map has colours on a terminal, unless NO_COLOR is set
@@ -156,7 +156,7 @@ def apply(as_json: bool, retry: bool = False) -> int:
 
 
 def settle(as_json: bool) -> int:
-    """Put the stored settings back after an ablation; nothing is done where none was under way."""
+    """Put the stored settings back after a trial; nothing is done where none was under way."""
     work = applications.settle(Store(), KernelFS())
     _report(work.changes, work.failures, as_json)
     return 1 if work.failures else 0

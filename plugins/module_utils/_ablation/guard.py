@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The way back from an ablation, ready before its first change; it does not depend on the program that measures.
+"""The way back from a trial, ready before its first change; it does not depend on the program that measures.
 
 A transient unit waits until that program has ended, in whatever way, and then calls ``sovereign-epyc settle``.
 Source: systemd-run(1), systemd.service(5) (ExecStopPost).
@@ -33,8 +33,8 @@ def begin(store: Store, fs: KernelFS, unit: str) -> None:
     """
     if store.has(TRIAL):
         raise BadRequest(
-            f"An ablation did not end, or goes on: {store.path(TRIAL)} is there. 'sovereign-epyc settle' ends it and "
-            "puts the stored settings back."
+            f"An ablation or a tuning did not end, or goes on: {store.path(TRIAL)} is there. 'sovereign-epyc settle' "
+            "ends it and puts the stored settings back."
         )
     if not os.path.exists(COMMAND):
         raise BadRequest(f"There is no {COMMAND}, which puts settings back when this is ended: run site.yml first.")

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 NOTHING = "nothing is stored on this host: site.yml has never run here, or everything was put back"
 UNDER_TRIAL = (
-    "an ablation goes on, or did not end, so settings may differ from the stored ones; look again when it has ended, "
-    "or end it with 'sovereign-epyc settle'"
+    "an ablation or a tuning goes on, or did not end, so settings may differ from the stored ones; look again when it "
+    "has ended, or end it with 'sovereign-epyc settle'"
 )
 OTHER_INTENT = "the boot service plans with the intent that is stored, and the inventory has another one"
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HOME = "/var/lib/sovereign-epyc"
 #: The file with the requests that the boot service applies.
 REQUESTS = "desired.json"
-#: The file that is there while an ablation goes on; see _knobs/trial.py.
+#: The file that is there while a trial goes on; see _knobs/trial.py.
 TRIAL = "trial.json"
 #: The format of all files. A file without a number was written before there was one, in the same format.
 FORMAT = 1

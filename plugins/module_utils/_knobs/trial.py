@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A trial: for a while settings of this host differ from the stored ones, because an ablation measures what they do.
+"""A trial: for a while settings of this host differ from the stored ones, because a run measures what they do.
 
 The journal says so before the first change. Whoever ends a trial puts the stored settings back, in this one way: the
 program that measures, the unit that waits for its end, a person. After a power cut the kernel has forgotten what the

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import os
 import time
+from statistics import stdev
 
-from .._bench import progress, schedule
+from .._bench import progress, rounds, schedule
 from .._bench.comparison import HURTS, NOTHING, UNDECIDED
 from .._bench.run import Run
 from .._bench.target import find
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 #: Rounds of each class at most.
 ROUNDS = schedule.MOST
+#: The scatter of the anchor against its twin is that of so many rounds at least. Where it is more than this, arms are
+#: asked twice as often, up to so many times as often as at first.
+SIZED_BY, SCATTER, LONGEST = 3, 0.01, 8
 #: What writes these taints the kernel, so such a knob has to pay to be kept.
 TAINTS = "msr:"
 
@@ -131,10 +135,12 @@ def _rejected(switch: Switch, found: Sequence[Mapping[str, Any]]) -> dict[str, s
 class _Ablation:
     """Which rounds are run: of each class until all is decided, then those that confirm what is kept."""
 
-    def __init__(self, runner: Runner, rounds: int) -> None:
+    def __init__(self, runner: Runner, most: int) -> None:
         self.runner = runner
         self.plan = runner.plan
-        self._most = rounds
+        self._most = most
+        #: How many rounds of a class there were when its arms were last made longer.
+        self._sized: dict[str, int] = {}
 
     def race(self) -> None:
         """Measure rounds of each class until all is decided, then the confirmation."""
@@ -142,8 +148,21 @@ class _Ablation:
             still = self._undecided(unit)
             while still:
                 self._round(unit, schedule.ABLATION, schedule.members(self.plan["arms"], unit, still))
+                self._lengthen(unit)
                 still = self._undecided(unit)
         self._confirm()
+
+    def _lengthen(self, unit: str) -> None:
+        """Ask twice as often in each arm from now on, where the anchor and its twin differ too much by chance.
+
+        What counts is a round, so a longer one weighs no more than those before; it only scatters less.
+        """
+        those = [one for one in self._judgement().rounds if (one.unit, one.phase) == (unit, schedule.ABLATION)]
+        last = rounds.differences(those[self._sized.get(unit, 0) :], schedule.AGAIN, rounds.ONE_STREAM)
+        most = LONGEST * schedule.UNITS[unit].requests
+        if len(last) >= SIZED_BY and stdev(last) > SCATTER and self.runner.requests[unit] < most:
+            self.runner.requests[unit] *= 2
+            self._sized[unit] = len(those)
 
     def _judgement(self) -> Judgement:
         return Judgement(self.runner.run.document)

@@ -52,6 +52,8 @@ class Runner:
         self._seconds = 60 * minutes
         self._clock = clock
         self._begun = clock.monotonic()
+        #: How many times an arm of a class is asked all prompts in a round.
+        self.requests = {unit: rule.requests for unit, rule in schedule.UNITS.items()}
         #: What the server that runs has been started with, None before the first start.
         self._server: str | None = None
         #: Why its pace was not even when it had warmed up.
@@ -110,7 +112,7 @@ class Runner:
 
     def _measure(self, row: Mapping[str, Any], arm: Mapping[str, Any]) -> list[Sample]:
         where = {"round": row["round"], "arm": arm["name"], "start": self.switch.starts}
-        requests = schedule.UNITS[row["class"]].requests
+        requests = self.requests[row["class"]]
         samples, dummy = self._meter().measure(where, requests, self.switch.proven, self.switch.digest)
         if self._warmth:
             for one in samples:

@@ -199,3 +199,18 @@ def test_a_check_lists_what_would_be_left_out(here: Measured, simulated: Simulat
 def test_what_cannot_be_asked(here: Measured, simulated: Simulated, options: dict[str, Any], said: str) -> None:
     with pytest.raises(BadRequest, match=said):
         ablate.announced(here.host(), Asked({}), ablate.Wanted(options))
+
+
+@pytest.mark.parametrize(("noise", "most"), [(0.002, 1), (0.05, 8)])
+def test_arms_are_asked_more_often_where_the_anchor_scatters(
+    here: Measured, simulated: Simulated, noise: float, most: int
+) -> None:
+    simulated.noise = noise
+    document = run(here, knobs=["boost"])[0]
+    counts: dict[tuple[int, str], int] = {}
+    for one in document["samples"]:
+        counts[one["round"], one["arm"]] = counts.get((one["round"], one["arm"]), 0) + 1
+    first = {counts[1, arm] for arm in document["plan"]["order"][0]["arms"]}
+    assert first == {1} and max(counts.values()) == most
+    for row in document["plan"]["order"]:
+        assert len({counts[row["round"], arm] for arm in row["arms"]}) == 1, "all arms of a round are asked as often"

@@ -30,11 +30,11 @@ LABELS = ("layer", "what", "where", "status", "live", "persistent", "role")
 Sample = tuple["Mapping[str, str]", float]
 
 
-def render(families: Mapping[str, Sequence[Sample]], texts: Mapping[str, str] = HELP) -> str:
+def render(families: Mapping[str, Sequence[Sample]], texts: Mapping[str, str] | None = None) -> str:
     """Return metrics by name, each a list of labels and value, in the order given; ``texts`` says what each is."""
     lines = []
     for name, samples in families.items():
-        lines += [f"# HELP {name} {texts[name]}", f"# TYPE {name} gauge"]
+        lines += [f"# HELP {name} {(texts or HELP)[name]}", f"# TYPE {name} gauge"]
         lines += [f"{name}{_labels(labels)} {number}" for labels, number in samples]
     return "\n".join(lines) + "\n"
 

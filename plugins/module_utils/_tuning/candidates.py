@@ -68,9 +68,7 @@ class Candidates:
     def _planned(self, options: Mapping[str, Any]) -> tuple[Service, dict[str, str]]:
         """Return the plan with these options, and the texts of its units by path."""
         knobs = instances.knobs_of(self._host, [{**self._raw, **options}], False, self._host.fs.root)
-        knob = next(one for one in knobs if isinstance(one, Instance))
-        assert knob.service is not None
-        return knob.service, dict(knob.files)
+        return next((one.service, dict(one.files)) for one in knobs if isinstance(one, Instance) and one.service)
 
     def _arguments(self, service: Service) -> list[str]:
         return [service.options.binary, *server_arguments.arguments(service.wants, self._server)]

@@ -39,7 +39,7 @@ options:
     default: 40
   minutes:
     description: For how many minutes rounds are begun.
-    type: int
+    type: float
     default: 240
   seed:
     description: Decides on the order of all arms. By default it is drawn.
@@ -140,7 +140,7 @@ def main() -> None:
         instance=dict(type="str"),
         knobs=dict(type="list", elements="str"),
         rounds=dict(type="int", default=40),
-        minutes=dict(type="int", default=240),
+        minutes=dict(type="float", default=240),
         seed=dict(type="int"),
         streams=dict(type="list", elements="int", default=[]),
         **SPEC,

@@ -37,7 +37,7 @@ options:
     elements: str
   minutes:
     description: For how many minutes rounds are begun.
-    type: int
+    type: float
     default: 240
   seed:
     description: Decides on the order of all arms. By default it is drawn.
@@ -144,7 +144,7 @@ def main() -> None:
     spec = dict(
         instance=dict(type="dict", required=True),
         options=dict(type="list", elements="str"),
-        minutes=dict(type="int", default=240),
+        minutes=dict(type="float", default=240),
         seed=dict(type="int"),
         streams=dict(type="list", elements="int", default=[]),
         **SPEC,

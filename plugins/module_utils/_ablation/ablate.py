@@ -11,7 +11,6 @@ pay is raced against stock and tuned on fresh rounds. Whatever happens, the host
 
 from __future__ import annotations
 
-import os
 import time
 from statistics import stdev
 
@@ -23,7 +22,7 @@ from .._bench.verdicts import RACED, Judgement
 from .._errors import BadRequest, TuningError
 from .._io.store import Store
 from . import knobs, options
-from .runner import CHOOSING, HOPELESS, MINUTES, conduct, line
+from .runner import CHOOSING, HOPELESS, conduct, line, refuse_less, time_and_seed
 from .switch import NotBack
 
 TYPE_CHECKING = False
@@ -54,14 +53,10 @@ class Wanted:
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         """Read options by name, of which any may be missing. BadRequest for one that cannot be."""
-        given = {name: value for name, value in raw.items() if value is not None}
-        self.rounds = int(given.get("rounds", ROUNDS))
-        self.minutes = int(given.get("minutes", MINUTES))
-        self.only: list[str] | None = given.get("knobs")
-        self.seed = int(given.get("seed", int.from_bytes(os.urandom(4), "big")))
-        for name, value, least in (("rounds", self.rounds, 4), ("minutes", self.minutes, 1), ("seed", self.seed, 0)):
-            if not least <= value <= 2**32:
-                raise BadRequest(f"{name}: {value} cannot be; take at least {least}.")
+        self.minutes, self.seed = time_and_seed(raw)
+        self.rounds = ROUNDS if raw.get("rounds") is None else int(raw["rounds"])
+        self.only: list[str] | None = raw.get("knobs")
+        refuse_less({"rounds": (self.rounds, 4)})
 
 
 def measure(

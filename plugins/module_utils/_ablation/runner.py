@@ -9,12 +9,13 @@ What decides on the next round is not here: an ablation leaves settings out, a t
 
 from __future__ import annotations
 
+import os
 import time
 
 from .._bench import schedule
 from .._bench.meter import Meter
 from .._bench.target import find
-from .._errors import TuningError
+from .._errors import BadRequest, TuningError
 from .._io.kernelfs import KernelFS
 from .._io.store import Store
 from .._knobs import application
@@ -42,7 +43,7 @@ class Runner:
     """Measures rounds of arms. ``minutes`` are those of the whole run, and ``tell`` gets a line on each step."""
 
     def __init__(
-        self, run: Run, switch: Switch, asked: Asked, minutes: int, tell: Callable[[str], None], clock: Any
+        self, run: Run, switch: Switch, asked: Asked, minutes: float, tell: Callable[[str], None], clock: Any
     ) -> None:
         self.run = run
         self.plan: dict[str, Any] = run.document["plan"]
@@ -123,7 +124,7 @@ class Runner:
 def conduct(
     run: Run,
     asked: Asked,
-    minutes: int,
+    minutes: float,
     variants: Callable[[Mapping[str, Any]], Variant],
     work: Callable[[Runner], None],
     tell: Callable[[str], None],
@@ -158,6 +159,24 @@ def conduct(
     if failure:
         raise TuningError(f"{failure} All was put back. What was measured until then is in {run.path}.")
     return run.path, run.document
+
+
+def time_and_seed(raw: Mapping[str, Any]) -> tuple[float, int]:
+    """Return the minutes of a run, and the seed of all orders, which is drawn where none is given.
+
+    ``raw`` are options by name. BadRequest for one that cannot be.
+    """
+    minutes = MINUTES if raw.get("minutes") is None else float(raw["minutes"])
+    seed = int.from_bytes(os.urandom(4), "big") if raw.get("seed") is None else int(raw["seed"])
+    refuse_less({"minutes": (minutes, 0.1), "seed": (seed, 0)})
+    return minutes, seed
+
+
+def refuse_less(given: Mapping[str, tuple[float, float]]) -> None:
+    """Refuse a number by its name that is less than the one behind it, or beyond all reason."""
+    for name, (value, least) in given.items():
+        if not least <= value <= 2**32:
+            raise BadRequest(f"{name}: {value:g} cannot be; take at least {least:g}.")
 
 
 def line(error: object) -> str:

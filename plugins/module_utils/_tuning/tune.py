@@ -10,10 +10,9 @@ Whatever happens, the instance runs as its unit says in the end. What was found 
 from __future__ import annotations
 
 import math
-import os
 import time
 
-from .._ablation.runner import CHOOSING, HOPELESS, MINUTES, conduct, line
+from .._ablation.runner import CHOOSING, HOPELESS, conduct, line, time_and_seed
 from .._bench import progress, rounds, schedule
 from .._bench.interval import mean
 from .._bench.run import Run
@@ -46,11 +45,7 @@ class Wanted:
         """Read options by name. BadRequest for one that cannot be."""
         self.instance: dict[str, Any] = dict(raw["instance"])
         self.only: list[str] | None = raw.get("options")
-        self.minutes = MINUTES if raw.get("minutes") is None else int(raw["minutes"])
-        self.seed = int.from_bytes(os.urandom(4), "big") if raw.get("seed") is None else int(raw["seed"])
-        for name, value, least in (("minutes", self.minutes, 1), ("seed", self.seed, 0)):
-            if not least <= value <= 2**32:
-                raise BadRequest(f"{name}: {value} cannot be; take at least {least}.")
+        self.minutes, self.seed = time_and_seed(raw)
 
 
 def measure(

@@ -192,7 +192,7 @@ def test_a_check_lists_what_would_be_left_out(here: Measured, simulated: Simulat
         ({"knobs": ["boots"]}, "boots cannot be left out on this host: here are boost, prefetchers, NUMA bal"),
         ({"knobs": ["boot parameters"]}, "boot parameters cannot be left out on this host: it needs a reboot"),
         ({"rounds": 3}, "rounds: 3 cannot be; take at least 4"),
-        ({"minutes": 0}, "minutes: 0 cannot be; take at least 1"),
+        ({"minutes": 0}, r"minutes: 0 cannot be; take at least 0\.1"),
         ({"seed": -1}, "seed: -1 cannot be"),
     ],
 )

@@ -162,7 +162,7 @@ def test_a_check_says_what_would_be_tried(here: Measured) -> None:
     ("options", "sentence"),
     [
         ({"options": ["context"]}, "context cannot be tried for this instance; here are threads, ngram_max"),
-        ({"minutes": 0}, "minutes: 0 cannot be; take at least 1"),
+        ({"minutes": 0}, r"minutes: 0 cannot be; take at least 0\.1"),
         ({"seed": -1}, "seed: -1 cannot be"),
         ({"options": []}, "has no option that may be tried"),
     ],

@@ -91,7 +91,7 @@ def tuning() -> dict[str, Any]:
         bench.round([schedule.TUNED, schedule.AGAIN, without[0]], schedule.CONFIRMATION)
     names = {schedule.TUNED: schedule.DEFAULT, **{name: f"candidate {at}" for at, name in enumerate(without, 1)}}
     data: dict[str, Any] = _replaced(bench.data, names)
-    tried = ({"threads": 96}, {"ubatch": 128}, {"hugepages": "pool"})
+    tried: tuple[dict[str, Any], ...] = ({"threads": 96}, {"ubatch": 128}, {"hugepages": "pool"})
     arms = [schedule.candidate(at, options) for at, options in enumerate(tried, 1)]
     data["plan"]["arms"] = [*schedule.tuning({"threads": 124, "ubatch": 512, "hugepages": "none"}), *arms]
     phases = (schedule.SWEEP, schedule.SWEEP, schedule.HALVING, schedule.RACE)

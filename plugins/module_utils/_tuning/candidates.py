@@ -10,6 +10,8 @@ Source: systemd.unit(5) (drop-ins; an empty value takes back those before it).
 
 from __future__ import annotations
 
+import shlex
+
 from .._ablation.switch import Variant, service_lines
 from .._errors import BadRequest
 from .._io.paths import UNIT_FOLDER
@@ -40,15 +42,18 @@ class Candidates:
 
     def __init__(self, host: Host, raw: Mapping[str, Any], target: Target) -> None:
         """``raw`` are its options by the names of module llama_server; BadRequest where it runs with others."""
+        there = installed_units(host.fs.root).get(target.name, "")
         self._host = host
-        self._raw = {"binary": target.arguments[0], **{key: value for key, value in raw.items() if value is not None}}
+        self._raw = {"binary": _program(there), **{key: value for key, value in raw.items() if value is not None}}
         self._path = f"{UNIT_FOLDER}/{unit_of(target.name)}"
         self.own = Variant(None, target.arguments)
         self.service, self._files = self._planned({})
         self._server: Capabilities = probe.capabilities(self.service.options.binary, of_trial(self.service.options, []))
         self._known = {self._files[self._path]: "the default"}
-        there = installed_units(host.fs.root).get(target.name)
-        if restarts(there, self._files[self._path]) or self._arguments(self.service) != target.arguments:
+        said = server_arguments.arguments(self.service.wants, self._server)
+        #: What stands before the arguments of the process: its program, of a script that of the interpreter too.
+        self._before = target.arguments[: -len(said)]
+        if restarts(there, self._files[self._path]) or [*self._before, *said] != target.arguments:
             raise BadRequest(
                 f"{target.name} does not run as its options say, so that nothing that is found out would hold for it. "
                 "Run site.yml first."
@@ -71,7 +76,7 @@ class Candidates:
         return next((one.service, dict(one.files)) for one in knobs if isinstance(one, Instance) and one.service)
 
     def _arguments(self, service: Service) -> list[str]:
-        return [service.options.binary, *server_arguments.arguments(service.wants, self._server)]
+        return [*self._before, *server_arguments.arguments(service.wants, self._server)]
 
 
 def drop_in(before: str, after: str) -> str | None:
@@ -82,6 +87,12 @@ def drop_in(before: str, after: str) -> str | None:
         if old.get(key) != new.get(key):
             lines += [f"{key}={BACK.get(key, '')}", *new.get(key, [])]
     return service_lines(lines) if lines else None
+
+
+def _program(text: str) -> str:
+    """Return the program that a unit of ours starts."""
+    line = next(iter(_settings(text).get("ExecStart", [])), "ExecStart=")
+    return next(iter(shlex.split(line.partition("=")[2])), "").replace("%%", "%")
 
 
 def _settings(text: str) -> dict[str, list[str]]:

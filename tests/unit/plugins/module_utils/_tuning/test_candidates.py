@@ -62,7 +62,7 @@ class Planned:
 
     def __init__(self, here: Measured, patch: pytest.MonkeyPatch) -> None:
         self.here = here
-        self.draft = ""
+        self.draft = self.binary = ""
         patch.setattr(module.instances, "knobs_of", self.knobs_of)
         patch.setattr(module.probe, "capabilities", lambda binary, walls: None)
         patch.setattr(module, "of_trial", lambda options, files: [])
@@ -72,6 +72,7 @@ class Planned:
     def knobs_of(self, host: object, raw: list[dict[str, Any]], purge: bool, root: str) -> list[Instance]:
         assert not purge
         (given,) = raw
+        self.binary = given["binary"]
         threads = given.get("threads", 8)
         if threads > 8:
             raise BadRequest(f"threads is {threads}, and there are 8 cores")
@@ -105,6 +106,15 @@ def test_a_candidate_is_what_the_planner_makes_of_its_options(planned: Planned) 
     assert one.lines is not None and "ExecStart=4" in one.lines
     assert one.arguments == [*planned.words, "--threads", "4"]
     assert one.plan is not None and one.plan["name"] == "chat"
+
+
+def test_without_a_binary_it_is_that_of_the_unit(planned: Planned) -> None:
+    """The process may be the interpreter of a script, so it does not tell."""
+    path = textfile.under(str(planned.here.service.tree.fs.root), PATH)
+    text = (textfile.read(path) or "").replace("[X-", '[Service]\nExecStart="/opt/a b%%c" --port 1\n\n[X-')
+    textfile.replace(path, text)
+    planned.candidates()
+    assert planned.binary == "/opt/a b%c"
 
 
 def test_what_the_planner_refuses_is_refused(planned: Planned) -> None:

@@ -24,11 +24,13 @@ author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.measuring
+  - sovereign.epyc.knob.intent
 options:
   instance:
     description:
       - The instance as the inventory has it, with the options of O(sovereign.epyc.llama_server#module:instances). It
-        has to run so. Without C(binary), it is the one that runs.
+        has to run so, planned with O(intent), or without that with the intent that is stored on the host. Without
+        C(binary), it is the one that runs.
     type: dict
     required: true
   options:
@@ -62,6 +64,7 @@ EXAMPLES = r"""
       name: chat
       model: /srv/models/model-Q4_K_M.gguf
       port: 8080
+    intent: "{{ epyc.intent }}"
     options: [threads, threads_batch]
     minutes: 60
   register: tried
@@ -147,6 +150,7 @@ def main() -> None:
         minutes=dict(type="float", default=240),
         seed=dict(type="int"),
         streams=dict(type="list", elements="int", default=[]),
+        intent=dict(type="dict"),
         **SPEC,
     )
     run_writer(spec, write)

@@ -19,6 +19,7 @@ from .._bench.run import Run
 from .._bench.target import find
 from .._bench.tuning import Tuning
 from .._errors import BadRequest, TuningError
+from .._host.host import Host
 from .candidates import Candidates
 from .search import DEFAULT, RACE, Search
 from .space import Space, space
@@ -32,18 +33,21 @@ if TYPE_CHECKING:
     from .._ablation.switch import Variant
     from .._bench.asked import Asked
     from .._bench.target import Target
-    from .._host.host import Host
     from .search import Candidate
 
 
 class Wanted:
-    """What a tuning is asked for beside a benchmark: the options of the instance, and ``only`` some of them tried."""
+    """What a tuning is asked for beside a benchmark: the options of the instance, and ``only`` some of them tried.
 
-    __slots__ = ("instance", "minutes", "only", "seed")
+    ``intent`` is what the instance was planned with, None for what is stored on the host.
+    """
+
+    __slots__ = ("instance", "intent", "minutes", "only", "seed")
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         """Read options by name. BadRequest for one that cannot be."""
         self.instance: dict[str, Any] = dict(raw["instance"])
+        self.intent: dict[str, Any] | None = raw.get("intent")
         self.only: list[str] | None = raw.get("options")
         self.minutes, self.seed = time_and_seed(raw)
 
@@ -84,8 +88,9 @@ def announced(host: Host, asked: Asked, wanted: Wanted) -> tuple[str, str]:
 
 def _begin(host: Host, asked: Asked, wanted: Wanted, clock: Any) -> tuple[Target, Candidates, Space]:
     target = find(host, wanted.instance.get("name"), asked.limit, clock)
-    candidates = Candidates(host, wanted.instance, target)
-    found = space(candidates.service, host)
+    planner = host if wanted.intent is None else Host(host.fs, wanted.intent)
+    candidates = Candidates(planner, wanted.instance, target)
+    found = space(candidates.service, planner)
     if wanted.only is not None:
         found.only(wanted.only)
     if not found.values:

@@ -128,7 +128,7 @@ class _Course:
             one = self._round(phase, list(there.values()))
             if not one.void:
                 return {candidate: one.levels[name][rounds.WHOLE_REQUEST] for candidate, name in there.items()}
-        raise TuningError(f"{HOPELESS} rounds in a row do not count; the last one: {one.void}.")
+        raise TuningError(f"{HOPELESS} rounds in a row do not count; the last one: {one.void.rstrip('.')}.")
 
     def _admit(self, candidate: Candidate, phase: str) -> None:
         """Give a candidate an arm, with what is predicted for it; or reject it."""

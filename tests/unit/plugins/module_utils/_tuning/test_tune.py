@@ -136,7 +136,9 @@ def test_what_does_not_start_is_rejected(here: Measured, simulated: Simulated) -
 
 def test_void_rounds_end_it_and_all_is_put_back(here: Measured, simulated: Simulated) -> None:
     simulated.void = "somebody else computes"
-    with pytest.raises(TuningError, match=r"10 rounds in a row do not count; .*somebody else computes\. All was put back"):
+    with pytest.raises(
+        TuningError, match=r"10 rounds in a row do not count; .*somebody else computes\. All was put back"
+    ):
         run(here)
     assert simulated.put_back == 1
 

@@ -9,13 +9,13 @@ An entry of it is what the module llama_tune returns as ``tuned``, by the name o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.common.yaml import yaml_dump
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.recommend.asked import TEMPLATE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +27,6 @@ HEAD = """\
 # those of llama_instances. To go back, delete this file and run site.yml.
 ---
 """
-#: What Ansible takes for the beginning of a template.
-TEMPLATE = re.compile(r"\{[{%#]")
 
 
 def with_tuned(instances: Sequence[Mapping[str, Any]], tuned: Mapping[str, Any]) -> list[dict[str, Any]]:

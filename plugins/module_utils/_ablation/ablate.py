@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from .._bench.answer import Sample
     from .._bench.asked import Asked
+    from .._bench.rounds import Round
     from .._bench.target import Target
     from .._host.host import Host
     from .runner import Runner
@@ -143,21 +144,8 @@ class _Ablation:
             still = self._undecided(unit)
             while still:
                 self._round(unit, schedule.ABLATION, schedule.members(self.plan["arms"], unit, still))
-                self._lengthen(unit)
                 still = self._undecided(unit)
         self._confirm()
-
-    def _lengthen(self, unit: str) -> None:
-        """Ask twice as often in each arm from now on, where the anchor and its twin differ too much by chance.
-
-        What counts is a round, so a longer one weighs no more than those before; it only scatters less.
-        """
-        those = [one for one in self._judgement().rounds if (one.unit, one.phase) == (unit, schedule.ABLATION)]
-        last = rounds.differences(those[self._sized.get(unit, 0) :], schedule.AGAIN, rounds.ONE_STREAM)
-        most = LONGEST * schedule.UNITS[unit].requests
-        if len(last) >= SIZED_BY and stdev(last) > SCATTER and self.runner.requests[unit] < most:
-            self.runner.requests[unit] *= 2
-            self._sized[unit] = len(those)
 
     def _judgement(self) -> Judgement:
         return Judgement(self.runner.run.document)
@@ -168,9 +156,22 @@ class _Ablation:
         if len(those) >= self._most or self.runner.spent() > CHOOSING:
             return []
         judgement = self._judgement()
-        void = [one.void for one in judgement.rounds if (one.unit, one.phase) == (unit, schedule.ABLATION)]
+        made = [one for one in judgement.rounds if (one.unit, one.phase) == (unit, schedule.ABLATION)]
+        self._lengthen(unit, made)
+        void = [one.void for one in made]
         hopeless = len(void) >= HOPELESS and (all(void[-HOPELESS:]) or judgement.faults)
         return [] if hopeless else judgement.open(unit)
+
+    def _lengthen(self, unit: str, made: Sequence[Round]) -> None:
+        """Ask twice as often in each arm from now on, where the anchor and its twin differ too much by chance.
+
+        What counts is a round, so a longer one weighs no more than those before; it only scatters less.
+        """
+        last = rounds.differences(made[self._sized.get(unit, 0) :], schedule.AGAIN, rounds.ONE_STREAM)
+        most = LONGEST * schedule.UNITS[unit].requests
+        if len(last) >= SIZED_BY and stdev(last) > SCATTER and self.runner.requests[unit] < most:
+            self.runner.requests[unit] *= 2
+            self._sized[unit] = len(made)
 
     def _confirm(self) -> None:
         """Race what is kept on fresh rounds, where anything was found out that could be kept."""

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from vepyc import SHAPES, Machine, Preparation, up
+from vepyc.bmc import Bmc, serve
 
 CPU = "/sys/devices/system/cpu"
 RESCTRL = "/sys/fs/resctrl"
@@ -61,6 +62,13 @@ def own_small(request: pytest.FixtureRequest) -> Iterator[Machine]:
     """A small machine that the tests of a file may break, in the order in which they stand there."""
     with machine_of("small", f"own-{Path(request.node.name).stem.removeprefix('test_')}") as machine:
         yield machine
+
+
+@pytest.fixture
+def bmc() -> Iterator[Callable[..., Bmc]]:
+    """Starts BMCs without machines, with the arguments of `vepyc.bmc.serve`, and ends them after the test."""
+    with contextlib.ExitStack() as stack:
+        yield lambda *given, **named: stack.enter_context(serve(*given, **named))
 
 
 @contextlib.contextmanager

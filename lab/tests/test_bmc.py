@@ -1,0 +1,440 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The BMC without a machine behind it: what the standard says, what each vendor does, and each of their faults."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from vepyc import VepycError
+from vepyc.bmc import PERSONALITIES, Bmc, Faults
+from vepyc.bmc.personality import load
+
+Start = Callable[..., Bmc]
+#: What is asked for in most tests: another number of nodes, which no vendor's profile locks.
+NPS4 = {name: load(name).values_of({"nps": 4}) for name in PERSONALITIES}
+ON_RESET = {"@Redfish.SettingsApplyTime": {"ApplyTime": "OnReset"}}
+
+
+@dataclass
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+    @property
+    def code(self) -> str:
+        """The message that an error names."""
+        return str(self.body["error"]["code"])
+
+
+class Client:
+    """As little as speaks Redfish: the standard library, with the certificate checked."""
+
+    def __init__(self, bmc: Bmc) -> None:
+        self.bmc = bmc
+        self.context = ssl.create_default_context(cafile=str(bmc.ca))
+        secret = base64.b64encode(f"{bmc.user}:{bmc.password}".encode()).decode()
+        self.auth = {"Authorization": f"Basic {secret}"}
+        data = bmc.host.personality.data
+        self.system = f"/redfish/v1/Systems/{data['system']}"
+        self.bios = f"{self.system}/Bios"
+        self.pending = f"{self.bios}/{data['settings']}".rstrip("/")
+        self.manager = f"/redfish/v1/Managers/{data['manager']}"
+
+    def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Reply:
+        data = None if body is None else json.dumps(body).encode()
+        sent = {**self.auth, "Content-Type": "application/json", **{k.replace("_", "-"): v for k, v in headers.items()}}
+        request = urllib.request.Request(self.bmc.url + path, data, sent, method=method)
+        try:
+            with urllib.request.urlopen(request, context=self.context, timeout=10) as answer:
+                return self._reply(answer.status, answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                return self._reply(error.code, error)
+
+    def _reply(self, status: int, answer: Any) -> Reply:
+        headers, data = dict(answer.headers), answer.read()
+        if headers.get("Content-Encoding") == "gzip":
+            data = gzip.decompress(data)
+        return Reply(status, headers, json.loads(data) if data else None)
+
+    def get(self, path: str) -> Any:
+        reply = self("GET", path)
+        assert reply.status == 200, reply
+        return reply.body
+
+    def patch(self, attributes: dict[str, Any], match: str = "*") -> Reply:
+        return self("PATCH", self.pending, {"Attributes": attributes, **ON_RESET}, If_Match=match)
+
+    def reset(self, kind: str = "ForceRestart") -> Reply:
+        return self("POST", f"{self.system}/Actions/ComputerSystem.Reset", {"ResetType": kind})
+
+
+# What every vendor does
+
+
+@pytest.mark.parametrize("vendor", PERSONALITIES)
+def test_a_setting_is_pending_until_a_reset(bmc: Start, vendor: str) -> None:
+    there = bmc(vendor)
+    client = Client(there)
+    ((name, value),) = NPS4[vendor].items()
+    before = client.get(client.bios)["Attributes"][name]
+    assert client.patch(NPS4[vendor]).status in (200, 202, 204)
+    assert client.get(client.bios)["Attributes"][name] == before
+    assert (there.pending, there.kernel["nps"]) == (NPS4[vendor], 1)
+    assert client.reset().status == 204
+    assert client.get(client.bios)["Attributes"][name] == value
+    assert (there.pending, there.kernel["nps"]) == ({}, 4)
+
+
+@pytest.mark.parametrize("vendor", PERSONALITIES)
+def test_the_registry_is_found_from_bios_and_says_what_patch_takes(bmc: Start, vendor: str) -> None:
+    there = bmc(vendor)
+    client = Client(there)
+    name = client.get(client.bios)["AttributeRegistry"]
+    (location,) = client.get(f"/redfish/v1/Registries/{name}")["Location"]
+    entries = client.get(location["Uri"])["RegistryEntries"]
+    known = {entry["AttributeName"]: entry for entry in entries["Attributes"]}
+    assert known.keys() == client.get(client.bios)["Attributes"].keys()
+    ((wanted, value),) = NPS4[vendor].items()
+    assert value in [one["ValueName"] for one in known[wanted]["Value"]]
+    for attributes, code in (
+        ({wanted: "no such value"}, "PropertyValueNotInList"),
+        ({wanted: 4}, "PropertyValueTypeError"),
+        ({"NoSuchName": "1"}, "PropertyUnknown"),
+        ({**NPS4[vendor], "NoSuchName": "1"}, "PropertyUnknown"),
+    ):
+        reply = client.patch(attributes)
+        assert (reply.status, reply.code.rpartition(".")[2]) == (400, code)
+    assert there.pending == {}, "a request is taken as a whole, or not at all"
+
+
+@pytest.mark.parametrize("vendor", PERSONALITIES)
+def test_what_a_machine_has_and_its_attributes_are_the_same(vendor: str) -> None:
+    personality = load(vendor)
+    for wanted in ({"nps": 2}, {"l3_as_numa": True}, {"smt": False}, {"boost": False}, {"iommu": False}):
+        assert wanted.items() <= personality.truth({**personality.start(), **personality.values_of(wanted)}).items()
+
+
+def test_dependencies_stand_in_the_registry_of_the_standard(bmc: Start) -> None:
+    client = Client(bmc("hpe"))
+    entries = client.get(client.bmc.host.personality["registry"]["uri"])["RegistryEntries"]
+    (one,) = (entry for entry in entries["Dependencies"] if entry["DependencyFor"] == "PowerRegulator")
+    condition = {"MapFromAttribute": "WorkloadProfile", "MapFromProperty": "CurrentValue"}
+    condition |= {"MapFromCondition": "NEQ", "MapFromValue": "Custom"}
+    target = {"MapToAttribute": "PowerRegulator", "MapToProperty": "ReadOnly", "MapToValue": True}
+    assert one["Dependency"] == {"MapFrom": [condition], **target}
+
+
+def test_there_is_no_vendor_of_another_name() -> None:
+    with pytest.raises(VepycError, match="the vendors are ami, dell"):
+        load("cisco")
+
+
+# Who may come in
+
+
+def test_a_client_that_does_not_know_the_authority_hangs_up(bmc: Start) -> None:
+    there = bmc()
+    with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+        urllib.request.urlopen(there.url + "/redfish/v1/", context=ssl.create_default_context(), timeout=10)
+    assert there.log == []
+    certificate = ssl.get_server_certificate((there.address, there.port))
+    assert len(there.fingerprint) == 64 and "BEGIN CERTIFICATE" in certificate
+
+
+def test_sessions_are_few_and_end(bmc: Start) -> None:
+    there = bmc(session_limit=2)
+    client = Client(there)
+    login = {"UserName": there.user, "Password": there.password}
+    first, _second, third = (client("POST", "/redfish/v1/SessionService/Sessions", login) for _ in range(3))
+    assert (first.status, third.status, third.code) == (201, 503, "IDRAC.2.8.RAC0218")
+    client.auth = {"X-Auth-Token": first.headers["X-Auth-Token"]}
+    assert client("GET", client.bios).status == 200
+    assert client("DELETE", first.headers["Location"]).status == 204
+    assert client("GET", client.bios).status == 401
+    assert there.sessions == ["2"]
+    assert there.password not in str(there.log)
+    assert [line.auth for line in there.log] == ["", "", "", "session 1", "session 1", ""]
+
+
+def test_wrong_passwords_lock_the_account_even_for_the_right_one(bmc: Start) -> None:
+    there = bmc(lock_after=2)
+    client, wrong = Client(there), Client(there)
+    wrong.auth = {"Authorization": "Basic " + base64.b64encode(b"operator:wrong").decode()}
+    assert client("GET", client.bios).status == 200
+    assert [wrong("GET", wrong.bios).status for _ in range(2)] == [401, 401]
+    assert client("GET", client.bios).status == 401
+    assert there.failed_logins == 3
+
+
+def test_nothing_but_the_root_is_shown_to_anybody(bmc: Start) -> None:
+    client = Client(bmc())
+    client.auth = {}
+    assert client("GET", "/redfish/v1/").status == 200
+    assert client("GET", client.system).status == 401
+    assert client.patch(NPS4["dell"]).status == 401
+
+
+# What vendors do in their own ways
+
+
+def test_dell_applies_by_a_job_that_keeps_others_out(bmc: Start) -> None:
+    there = bmc("dell")
+    client = Client(there)
+    without = client("PATCH", client.pending, {"Attributes": NPS4["dell"]})
+    assert (without.status, there.jobs) == (200, [])
+    there.boot()
+    assert there.pending == NPS4["dell"], "values without a job wait for ever"
+    made = client("POST", f"{client.manager}/Jobs", {"TargetSettingsURI": client.pending})
+    assert client.get(made.headers["Location"])["JobState"] == "Scheduled"
+    refused = client.patch({"LogicalProc": "Disabled"})
+    assert (refused.status, refused.code) == (400, "IDRAC.2.8.SYS011")
+    assert client.patch(NPS4["dell"]).status == 200, "equal values are no change"
+    clear = f"{client.pending}/Actions/Oem/DellManager.ClearPending"
+    assert client("POST", clear, {}).status == 400
+    there.boot()
+    assert client.get(made.headers["Location"])["JobState"] == "Completed"
+    task = client.patch({"LogicalProc": "Disabled"}).headers["Location"]
+    assert client("DELETE", f"{client.manager}/Jobs/{task.rpartition('/')[2]}").status == 200
+    assert (there.pending, there.jobs[1:]) == ({}, [])
+
+
+def test_dell_locks_by_profile_and_shows_it_as_a_flag_of_its_own_spelling(bmc: Start) -> None:
+    there = bmc("dell")
+    client = Client(there)
+    uri = there.host.personality["registry"]["uri"]
+
+    def readonly(name: str) -> bool:
+        found = client.get(uri)["RegistryEntries"]["Attributes"]
+        return bool(next(entry["Readonly"] for entry in found if entry["AttributeName"] == name))
+
+    assert readonly("ProcTurboMode") and not readonly("NumaNodesPerSocket")
+    alone = client.patch({"ProcTurboMode": "Disabled"})
+    assert (alone.status, alone.code.rpartition(".")[2]) == (400, "PropertyValueConflict")
+    assert client.patch({"SysProfile": "Custom", "ProcTurboMode": "Disabled"}).status == 202
+    there.boot()
+    assert there.kernel["boost"] is False and not readonly("ProcTurboMode")
+
+
+def test_hpe_says_success_first_and_shows_its_post(bmc: Start) -> None:
+    there = bmc("hpe", post_seconds=60)
+    client = Client(there)
+    assert client.get(client.system)["Oem"]["Hpe"]["PostState"] == "FinishedPost"
+    assert client.patch({**NPS4["hpe"], "PowerRegulator": "StaticHighPerf"}).status == 200
+    client.reset()
+    assert client.get(client.system)["Oem"]["Hpe"]["PostState"] == "InPost"
+    good, bad = client.get(client.bios)["@Redfish.Settings"]["Messages"]
+    assert good["MessageId"].endswith(".Success") and bad["RelatedProperties"] == ["#/Attributes/PowerRegulator"]
+    assert (there.kernel["nps"], there.active["PowerRegulator"]) == (4, "OsControl")
+    assert client.patch(NPS4["hpe"]).code == "iLO.2.24.UnableToModifyDuringSystemPOST"
+
+
+def test_hpe_sends_its_registry_zipped_to_whoever_asks(bmc: Start) -> None:
+    client = Client(bmc("hpe"))
+    reply = client("GET", client.bmc.host.personality["registry"]["uri"], Accept_Encoding="identity")
+    assert reply.headers["Content-Encoding"] == "gzip"
+
+
+def test_lenovo_drops_what_its_mode_forbids_without_a_word(bmc: Start) -> None:
+    there = bmc("lenovo")
+    client = Client(there)
+    assert client.patch({"Processors_CorePerformanceBoost": "Disabled"}).status == 200
+    assert client.get(client.pending)["Attributes"]["Processors_CorePerformanceBoost"] == "Disabled"
+    there.boot()
+    assert (there.active["Processors_CorePerformanceBoost"], there.pending) == ("Enabled", {})
+    assert [one["MessageId"] for one in client.get(client.bios)["@Redfish.Settings"]["Messages"]] == [
+        "Base.1.18.Success"
+    ]
+
+
+def test_supermicro_takes_the_patch_on_bios_itself(bmc: Start) -> None:
+    client = Client(bmc("supermicro"))
+    assert client.pending == client.bios
+    assert "@Redfish.Settings" not in client.get(client.bios)
+
+
+def test_ami_wants_an_etag_and_has_no_empty_pending_object(bmc: Start) -> None:
+    there = bmc("ami")
+    client = Client(there)
+    assert client("GET", client.pending).status == 404
+    assert client("PATCH", client.pending, {"Attributes": NPS4["ami"]}).status == 428
+    assert client.patch(NPS4["ami"]).status == 204
+    reply = client("GET", client.pending)
+    assert (reply.status, reply.body["Attributes"]) == (200, NPS4["ami"])
+    assert client.patch({"CbsCpuSmtCtrl": "CbsCpuSmtCtrlDisabled"}, reply.headers["ETag"]).status == 204
+    assert client.patch(NPS4["ami"], reply.headers["ETag"]).status == 412
+    assert client("DELETE", client.pending).status == 405
+
+
+def test_passwords_are_never_shown(bmc: Start) -> None:
+    there = bmc("hpe", active={"AdminPassword": "correct horse battery"})
+    client = Client(there)
+    assert client.get(client.bios)["Attributes"]["AdminPassword"] is None
+    assert client.get(client.pending)["Attributes"]["AdminPassword"] is None
+
+
+# Faults
+
+
+def test_accepted_and_silently_dropped(bmc: Start) -> None:
+    there = bmc("hpe", Faults(accept_and_drop=("NumaMemoryDomainsPerSocket",)))
+    client = Client(there)
+    assert client.patch({**NPS4["hpe"], "ProcSMT": "Disabled"}).status == 200
+    assert there.pending.keys() == {"NumaMemoryDomainsPerSocket", "ProcSMT"}
+    there.boot()
+    assert (there.kernel["nps"], there.kernel["smt"], there.pending) == (1, False, {})
+    assert len(client.get(client.bios)["@Redfish.Settings"]["Messages"]) == 1
+
+
+def test_success_with_a_refused_attribute(bmc: Start) -> None:
+    there = bmc("lenovo", Faults(refused_at_boot=("Memory_NUMANodesperSocket",)))
+    client = Client(there)
+    client.patch(NPS4["lenovo"])
+    there.boot()
+    _, refused = client.get(client.bios)["@Redfish.Settings"]["Messages"]
+    assert (refused["RelatedProperties"], there.kernel["nps"]) == (["#/Attributes/Memory_NUMANodesperSocket"], 1)
+
+
+def test_somebody_elses_job(bmc: Start) -> None:
+    there = bmc("dell", Faults(foreign_job=True, foreign_pending={"LogicalProc": "Disabled"}))
+    assert Client(there).patch(NPS4["dell"]).code == "IDRAC.2.8.SYS011"
+    there.boot()
+    assert there.kernel["smt"] is False
+    assert Client(there).patch(NPS4["dell"]).status == 202
+
+
+def test_two_boots(bmc: Start) -> None:
+    there = bmc("lenovo", Faults(two_boots=True))
+    Client(there).patch(NPS4["lenovo"])
+    assert [there.boot()["nps"], there.boot()["nps"]] == [1, 4]
+
+
+def test_a_child_waits_until_its_parent_is_active(bmc: Start) -> None:
+    there = bmc("dell", Faults(parent_must_be_active=True))
+    client = Client(there)
+    assert client.patch({"SysProfile": "Custom", "ProcTurboMode": "Disabled"}).status == 400
+    assert client.patch({"SysProfile": "Custom"}).status == 202
+    there.boot()
+    assert client.patch({"ProcTurboMode": "Disabled"}).status == 202
+
+
+def test_etag_race(bmc: Start) -> None:
+    there = bmc("dell", Faults(etag_races=1))
+    client = Client(there)
+    etag = client("GET", client.pending).headers["ETag"]
+    assert client.patch(NPS4["dell"], etag).status == 412
+    assert there.pending == {}
+    assert client.patch(NPS4["dell"], client("GET", client.pending).headers["ETag"]).status == 202
+
+
+def test_post_before_patch(bmc: Start) -> None:
+    there = bmc("ami", Faults(post_first=True))
+    client = Client(there)
+    assert client.patch(NPS4["ami"]).status == 404
+    assert client("POST", client.pending, {}).status == 201
+    assert client.patch(NPS4["ami"]).status == 204
+
+
+def test_no_licence(bmc: Start) -> None:
+    there = bmc("supermicro", Faults(no_licence=True))
+    reply = Client(there).patch(NPS4["supermicro"])
+    assert (reply.status, reply.code) == (403, "SMC.1.0.OemLicenseNotPassed")
+    assert there.pending == {}
+
+
+def test_sessions_exhausted_by_others(bmc: Start) -> None:
+    there = bmc("hpe", Faults(sessions_exhausted=True))
+    login = {"UserName": there.user, "Password": there.password}
+    assert Client(there)("POST", "/redfish/v1/SessionService/Sessions", login).status == 503
+
+
+def test_503_after_a_reset(bmc: Start) -> None:
+    there = bmc("dell", Faults(busy_after_reset=0.3))
+    client = Client(there)
+    client.reset()
+    reply = client("GET", client.bios)
+    assert (reply.status, reply.headers["Retry-After"]) == (503, "1")
+    time.sleep(0.35)
+    assert client("GET", client.bios).status == 200
+
+
+def test_a_hung_post_ends_at_the_next_reset(bmc: Start) -> None:
+    there = bmc("hpe", Faults(hung_posts=1))
+    client = Client(there)
+    client.patch(NPS4["hpe"])
+    client.reset()
+    assert client.get(client.system)["BootProgress"]["LastState"] == "MemoryInitializationStarted"
+    assert there.kernel["nps"] == 1
+    client.reset()
+    assert (client.get(client.system)["BootProgress"]["LastState"], there.kernel["nps"]) == ("OSRunning", 4)
+
+
+def test_the_bmc_says_new_and_the_machine_keeps_the_old(bmc: Start) -> None:
+    there = bmc("dell", Faults(os_unchanged=True))
+    client = Client(there)
+    client.patch(NPS4["dell"])
+    there.boot()
+    assert (there.active["NumaNodesPerSocket"], there.kernel["nps"]) == ("4", 1)
+    there.faults.os_unchanged = False
+    assert there.boot()["nps"] == 4
+
+
+def test_new_values_are_shown_as_active_too_early(bmc: Start) -> None:
+    there = bmc("dell", Faults(early_active=True))
+    client = Client(there)
+    client.patch(NPS4["dell"])
+    assert client.get(client.bios)["Attributes"]["NumaNodesPerSocket"] == "4"
+    assert there.kernel["nps"] == 1
+
+
+def test_what_a_bmc_may_leave_out(bmc: Start) -> None:
+    client = Client(bmc("ami", Faults(no_settings_link=True, no_registry=True, opaque_names=True)))
+    found = client.get(client.bios)
+    assert not {"@Redfish.Settings", "AttributeRegistry"} & found.keys()
+    assert "CbsDfCmnDramNps" not in found["Attributes"] and len(found["Attributes"]) > 20
+    assert client.get("/redfish/v1/Registries")["Members"] == []
+
+
+def test_a_silent_bmc_answers_nobody(bmc: Start) -> None:
+    there = bmc("dell", Faults(silent=True))
+    context = ssl.create_default_context(cafile=str(there.ca))
+    with pytest.raises(TimeoutError):
+        urllib.request.urlopen(there.url + "/redfish/v1/", context=context, timeout=0.3)
+
+
+# Power and other actions
+
+
+def test_power(bmc: Start) -> None:
+    there = bmc("hpe")
+    client = Client(there)
+    client.patch(NPS4["hpe"])
+    assert client.reset("ForceOff").status == 204
+    assert (client.get(client.system)["PowerState"], there.kernel["nps"]) == ("Off", 1)
+    assert client.reset("On").status == 204
+    assert (client.get(client.system)["PowerState"], there.kernel["nps"], there.host.boots) == ("On", 4, 1)
+    assert client.reset("On").status == 204 and there.host.boots == 1
+    assert client.reset("NoSuchType").status == 400
+
+
+def test_reset_of_all_settings(bmc: Start) -> None:
+    there = bmc("lenovo", active=NPS4["lenovo"])
+    client = Client(there)
+    assert there.kernel["nps"] == 4
+    assert client("POST", f"{client.bios}/Actions/Bios.ResetBios", {}).status == 204
+    assert client.get(client.bios)["ResetBiosToDefaultsPending"] is True
+    assert there.boot()["nps"] == 1

@@ -1,0 +1,53 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What real BMCs get wrong, each as a switch. Somebody has reported every one of them, and none is on by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Faults:
+    """A test sets them at the start or while the server runs: it reads them at every request and every boot."""
+
+    #: Attributes that are accepted and shown as pending, and that the boot drops without a word.
+    accept_and_drop: tuple[str, ...] = ()
+    #: Attributes that the boot refuses: the messages say `Success` first, and name these after it.
+    refused_at_boot: tuple[str, ...] = ()
+    #: Values that somebody else has left pending.
+    foreign_pending: Mapping[str, object] = field(default_factory=dict)
+    #: Somebody else's job is scheduled, with the foreign pending values. Only for a personality that has jobs.
+    foreign_job: bool = False
+    #: Pending values are applied by the second boot, not by the first.
+    two_boots: bool = False
+    #: Dependencies look at active values only, so a child waits for the boot that makes its parent active.
+    parent_must_be_active: bool = False
+    #: How many of the next PATCHes with If-Match find that the ETag has changed since it was read.
+    etag_races: int = 0
+    #: The pending object does not exist while nothing is pending.
+    pending_404: bool = False
+    #: The pending object has to be made by a POST before it takes a PATCH.
+    post_first: bool = False
+    #: A PATCH of settings is refused, because the machine has no licence for it.
+    no_licence: bool = False
+    #: Other clients hold all sessions.
+    sessions_exhausted: bool = False
+    #: Seconds of 503 after every reset.
+    busy_after_reset: float = 0
+    #: The next so many boots hang in the POST, until somebody resets the machine once more.
+    hung_posts: int = 0
+    #: The BMC says the new values, and the machine keeps the old ones (Dell R7425).
+    os_unchanged: bool = False
+    #: `GET /Bios` shows values that are only pending, because they belong to a scheduled job.
+    early_active: bool = False
+    #: `/Bios` does not say where its pending object is.
+    no_settings_link: bool = False
+    #: There is no attribute registry, as on a board that has not booted since its BMC was installed.
+    no_registry: bool = False
+    #: Attributes have opaque names such as CPU005; only their display names tell what they are.
+    opaque_names: bool = False
+    #: Connections are accepted, and no request is answered.
+    silent: bool = False

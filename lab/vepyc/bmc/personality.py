@@ -1,0 +1,103 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What one vendor's BMC looks like: names, values, places and rules, read from `data/VENDOR.json`.
+
+The keys of such a file:
+
+`attributes`    by name: `value` (active at the start), and `of` (the values allowed: a list, the name of one of
+                `lists`, or names with what people see), `range` (lowest, highest, step), `password` or neither (a
+                text); `title` and `menu` for people; `readonly` where nobody may write
+`recording`     a file with the active values of a real machine; what is known only from there has few rules
+`dependencies`  of `attribute`: its `property` is `is` while all of `when` hold: attribute, EQU or NEQ and so on, value
+`truth`         by what a machine has (`nps`, `smt` and so on): the attribute that decides it, and what its values mean
+`settings`      where pending values are, below Bios; empty where Bios itself takes the PATCH
+`conflict`      what becomes of a value whose dependencies forbid it: `refuse` the request, tell by `message` after the
+                boot, or `drop` it without a word
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..errors import VepycError
+
+_DATA = Path(__file__).parent / "data"
+#: The vendors there are.
+PERSONALITIES = ("ami", "dell", "hpe", "lenovo", "supermicro")
+
+
+class Personality:
+    """One vendor."""
+
+    def __init__(self, name: str, data: Mapping[str, Any]) -> None:
+        self.name = name
+        self.data = data
+        self.attributes: dict[str, dict[str, Any]] = dict(data["attributes"])
+        self.dependencies: list[dict[str, Any]] = data["dependencies"]
+        for attribute, value in _recorded(data.get("recording")).items():
+            self.attributes.setdefault(attribute, _guessed(attribute, value, data))
+            self.attributes[attribute] = {**self.attributes[attribute], "value": value}
+
+    def __getitem__(self, key: str) -> Any:
+        return self.data[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """What the file says of a key, or the default."""
+        return self.data.get(key, default)
+
+    def allowed(self, attribute: str) -> dict[str, str] | None:
+        """The values of an enumeration with what people see; none for another type."""
+        of = self.attributes[attribute].get("of")
+        if isinstance(of, str):
+            of = self.data["lists"][of]
+        return {name: name for name in of} if isinstance(of, list) else of
+
+    def start(self) -> dict[str, Any]:
+        """The active values of a machine that nobody has changed."""
+        return {name: spec["value"] for name, spec in self.attributes.items()}
+
+    def truth(self, active: Mapping[str, Any]) -> dict[str, Any]:
+        """What a machine with these values has: `nps`, `l3_as_numa`, `smt`, `boost`, `iommu`, and how many cores."""
+        found = {}
+        for knob, rule in self.data["truth"].items():
+            value = active[rule["attribute"]]
+            found[knob] = rule["values"][str(value)] if "values" in rule else value
+        return found
+
+    def values_of(self, truth: Mapping[str, Any]) -> dict[str, Any]:
+        """The attributes of a machine that has these; the last of values that mean the same, as `Auto` is the first."""
+        found = {}
+        for knob, wanted in truth.items():
+            if rule := self.data["truth"].get(knob):
+                values = [value for value, meaning in rule.get("values", {}).items() if meaning == wanted]
+                found[rule["attribute"]] = values[-1] if values else wanted
+        return found
+
+
+def _recorded(name: str | None) -> dict[str, Any]:
+    return dict(json.loads((_DATA / name).read_text())["attributes"]) if name else {}
+
+
+def _guessed(name: str, value: object, data: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of an attribute that was recorded without its registry."""
+    if value is None:
+        return {"password": True}
+    spec: dict[str, Any] = {"readonly": name in data["readonly"]}
+    if isinstance(value, int):
+        spec["range"] = [0, 65535, 1]
+    elif value in ("Enabled", "Disabled"):
+        spec["of"] = ["Enabled", "Disabled"]
+    return spec
+
+
+@cache
+def load(name: str) -> Personality:
+    """The personality of that name."""
+    if name not in PERSONALITIES:
+        raise VepycError(f"there is no BMC {name!r}; the vendors are {', '.join(PERSONALITIES)}")
+    return Personality(name, json.loads((_DATA / f"{name}.json").read_text()))

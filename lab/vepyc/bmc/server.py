@@ -1,0 +1,130 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The server: TLS, HTTP, and the log of what clients have asked for."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import ssl
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+
+from .accounts import Accounts
+from .errors import Refused
+from .host import Host
+from .requests import Answer, Requests
+from .tls import Tls
+
+_MOST_BYTES = 1 << 20
+_IDLE_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Request:
+    """A line of the log. It holds no password and no token."""
+
+    method: str
+    path: str
+    status: int
+    auth: str  # `basic`, `session N`, or nothing
+    body: Mapping[str, Any] | None = None  # of a PATCH or POST
+    headers: Mapping[str, str] | None = None  # those about content and conditions
+
+
+class Server(ThreadingHTTPServer):
+    """Listens on the loopback address."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, host: Host, accounts: Accounts, tls: Tls, port: int) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
+        self.host = host
+        self.requests = Requests(host, accounts)
+        self.context = tls.context()
+        self.log: list[Request] = []
+        self.ending = threading.Event()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Greet in the connection's own thread, so that a client that says nothing keeps nobody waiting."""
+        request.settimeout(_IDLE_SECONDS)
+        try:
+            with self.context.wrap_socket(request, server_side=True) as secure:
+                super().finish_request(secure, client_address)
+        except (ssl.SSLError, OSError):
+            pass  # a client that does not trust the certificate, or has gone
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    server: Server
+    _KEPT: ClassVar = ("If-Match", "Accept-Encoding", "Content-Type", "OData-Version")
+
+    def _serve(self) -> None:
+        if self.server.host.faults.silent:
+            self.server.ending.wait()
+            self.close_connection = True
+            return
+        auth, body = "", None
+        try:
+            body = self._body()
+            answer, auth = self.server.requests.answer(self.command, self.path.partition("?")[0], self.headers, body)
+        except Refused as error:
+            answer, auth = Answer(error.status, error.body(), error.headers), error.auth
+        if isinstance(body, dict) and "Password" in body:
+            body = {**body, "Password": "********"}
+        kept = {name: self.headers[name] for name in self._KEPT if name in self.headers}
+        self.server.log.append(Request(self.command, self.path, answer.status, auth, body or None, kept))
+        self._send(answer)
+
+    do_GET = do_HEAD = do_PATCH = do_POST = do_PUT = do_DELETE = _serve
+
+    def _body(self) -> Any:
+        length = int(self.headers.get("Content-Length") or 0)
+        if length > _MOST_BYTES:
+            self.close_connection = True
+            raise Refused(413, "GeneralError")
+        data = self.rfile.read(length)
+        if self.command not in ("PATCH", "POST", "PUT"):
+            return None
+        try:
+            body = json.loads(data) if data else {}
+        except ValueError:
+            raise Refused(400, "MalformedJSON") from None
+        if not isinstance(body, dict):
+            raise Refused(400, "MalformedJSON")
+        return body
+
+    def _send(self, answer: Answer) -> None:
+        data = answer.text.encode() or (b"" if answer.document is None else json.dumps(answer.document).encode())
+        self.send_response(answer.status)
+        self.send_header("OData-Version", "4.0")
+        self.send_header("Cache-Control", "no-cache")
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        if data:
+            self.send_header("Content-Type", "application/xml" if answer.text else "application/json; charset=utf-8")
+            if self._zipped(answer):
+                data = gzip.compress(data)
+                self.send_header("Content-Encoding", "gzip")
+        if answer.status != 204:
+            self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def _zipped(self, answer: Answer) -> bool:
+        """Registries are large, and some vendors send nothing but gzip, whatever the client accepts."""
+        registry = answer.document is not None and "RegistryEntries" in answer.document
+        always = self.server.host.personality["registry"].get("gzip") == "always"
+        return registry and (always or "gzip" in (self.headers.get("Accept-Encoding") or ""))
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing on stderr: `Server.log` has it all."""

@@ -1,0 +1,226 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a GET finds: every resource of the service, made of the machine's state at that moment."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from .accounts import Accounts
+from .host import Host
+
+ROOT = "/redfish/v1"
+SESSIONS = f"{ROOT}/SessionService/Sessions"
+#: What may be read by anybody, as the standard has it.
+OPEN = ("/redfish", ROOT, f"{ROOT}/odata", f"{ROOT}/$metadata")
+Document = dict[str, Any]
+
+
+class Tree:
+    """The resources of one BMC by their paths, without a slash at the end."""
+
+    def __init__(self, host: Host, accounts: Accounts) -> None:
+        self.host = host
+        self.accounts = accounts
+        self.data = host.personality.data
+        self.system = f"{ROOT}/Systems/{self.data['system']}"
+        self.manager = f"{ROOT}/Managers/{self.data['manager']}"
+        self.bios = f"{self.system}/Bios"
+        self.pending = f"{self.bios}/{self.data['settings']}".rstrip("/")
+        self.jobs = f"{self.manager}/Jobs"
+        self.registry = str(self.data["registry"]["uri"])
+        self.uuid = str(uuid.uuid5(uuid.NAMESPACE_URL, self.system))
+        self._documents: dict[str, Callable[[], Document]] = {
+            "/redfish": lambda: {"v1": f"{ROOT}/"},
+            ROOT: self._root,
+            f"{ROOT}/odata": self._odata,
+            f"{ROOT}/Systems": lambda: _collection(f"{ROOT}/Systems", "ComputerSystem", [self.system]),
+            self.system: self._system,
+            self.bios: self._bios,
+            f"{ROOT}/Managers": lambda: _collection(f"{ROOT}/Managers", "Manager", [self.manager]),
+            self.manager: self._manager,
+            f"{ROOT}/Registries": lambda: _collection(
+                f"{ROOT}/Registries", "MessageRegistryFile", [] if host.faults.no_registry else [self._registry_file]
+            ),
+            f"{ROOT}/SessionService": self._session_service,
+            SESSIONS: lambda: _collection(SESSIONS, "Session", [f"{SESSIONS}/{name}" for name in accounts.sessions]),
+            f"{ROOT}/AccountService": self._account_service,
+            f"{ROOT}/AccountService/Accounts": lambda: _collection(
+                f"{ROOT}/AccountService/Accounts", "ManagerAccount", [f"{ROOT}/AccountService/Accounts/1"]
+            ),
+            f"{ROOT}/AccountService/Accounts/1": self._account,
+            f"{ROOT}/AccountService/Roles": lambda: _collection(
+                f"{ROOT}/AccountService/Roles", "Role", [f"{ROOT}/AccountService/Roles/Administrator"]
+            ),
+            f"{ROOT}/AccountService/Roles/Administrator": self._role,
+        }
+
+    @property
+    def _registry_file(self) -> str:
+        return f"{ROOT}/Registries/{self.data['registry']['name']}"
+
+    def get(self, path: str) -> Document | None:
+        """The resource of this path, if there is one."""
+        if path in self._documents:
+            return self._documents[path]()
+        host, bios = self.host, self.host.bios
+        if path == self.pending:
+            return self._settings() if bios.made and (bios.pending or not host.faults.pending_404) else None
+        if not host.faults.no_registry and path == self._registry_file:
+            return self._locations()
+        if not host.faults.no_registry and path == self.registry:
+            return {"@odata.id": self.registry, **bios.registry.document(bios.active)}
+        folder, _, name = path.rpartition("/")
+        if folder == SESSIONS and name in self.accounts.sessions:
+            return _node(path, "Session.v1_7_0.Session", "User Session", UserName=self.accounts.sessions[name].user)
+        if self.data["jobs"]:
+            return self._job(path, folder, name)
+        return None
+
+    def _root(self) -> Document:
+        links = {name: _link(f"{ROOT}/{name}") for name in ("Systems", "Managers", "Registries", "SessionService")}
+        extra = {"Vendor": self.data["vendor"], "Product": self.data["product"], "UUID": self.uuid}
+        return {
+            **_node(f"{ROOT}/", "ServiceRoot.v1_16_0.ServiceRoot", "Root Service", Id="RootService"),
+            "RedfishVersion": "1.17.0",
+            **extra,
+            **links,
+            "AccountService": _link(f"{ROOT}/AccountService"),
+            "Links": {"Sessions": _link(SESSIONS)},
+            "ProtocolFeaturesSupported": {"SelectQuery": False, "FilterQuery": False, "OnlyMemberQuery": False},
+        }
+
+    def _odata(self) -> Document:
+        names = ("Systems", "Managers", "Registries", "SessionService", "AccountService")
+        value = [{"name": name, "kind": "Singleton", "url": f"{ROOT}/{name}"} for name in ("Service", *names)]
+        value[0]["url"] = f"{ROOT}/"
+        return {"@odata.context": f"{ROOT}/$metadata", "value": value}
+
+    def _system(self) -> Document:
+        host = self.host
+        last = "MemoryInitializationStarted" if host.in_post else "OSRunning" if host.on else "None"
+        found = _node(self.system, "ComputerSystem.v1_20_1.ComputerSystem", "System", SystemType="Physical")
+        found |= {
+            "Manufacturer": self.data["manufacturer"],
+            "Model": self.data["model"],
+            "UUID": self.uuid,
+            "BiosVersion": self.data["bios_version"],
+            "PowerState": "On" if host.on else "Off",
+            "BootProgress": {"LastState": last},
+            "Status": {"State": "Enabled" if host.on else "Disabled", "Health": "OK"},
+            "ProcessorSummary": {"Count": 1, "Model": self.data["processor"]},
+            "Bios": _link(self.bios),
+            "Links": {"ManagedBy": [_link(self.manager)]},
+            "Actions": {
+                "#ComputerSystem.Reset": {
+                    "target": f"{self.system}/Actions/ComputerSystem.Reset",
+                    "ResetType@Redfish.AllowableValues": self.data["reset_types"],
+                }
+            },
+        }
+        if self.data.get("oem_post"):
+            state = "InPost" if host.in_post else "FinishedPost" if host.on else "PowerOff"
+            found["Oem"] = {self.data["oem_post"]: {"PostState": state}}
+        return found
+
+    def _bios(self) -> Document:
+        bios = self.host.bios
+        found = _node(self.bios, "Bios.v1_2_1.Bios", "BIOS Configuration Current Settings")
+        found["Attributes"] = bios.shown_active()
+        found["@odata.etag"] = bios.etag(bios.shown_active() | bios.pending)
+        if not self.host.faults.no_registry:
+            found["AttributeRegistry"] = self.data["registry"]["name"]
+        found["Actions"] = {"#Bios.ResetBios": {"target": f"{self.bios}/Actions/Bios.ResetBios"}}
+        found["ResetBiosToDefaultsPending"] = bios.defaults_pending
+        if self.pending != self.bios and not self.host.faults.no_settings_link:
+            settings: Document = {"@odata.type": "#Settings.v1_3_5.Settings", "SettingsObject": _link(self.pending)}
+            settings["SupportedApplyTimes"] = self.data["apply_times"]
+            if bios.messages:
+                settings |= {"Messages": bios.messages, "Time": "2026-01-01T00:00:00Z"}
+            found["@Redfish.Settings"] = settings
+        return found
+
+    def _settings(self) -> Document:
+        shown = self.host.bios.shown_pending()
+        found = _node(self.pending, "Bios.v1_2_1.Bios", "BIOS Configuration Pending Settings")
+        found["Attributes"] = shown
+        found["@odata.etag"] = self.host.bios.etag(shown)
+        found["AttributeRegistry"] = self.data["registry"]["name"]
+        if self.data["jobs"]:
+            target = f"{self.pending}/Actions/Oem/DellManager.ClearPending"
+            found["Actions"] = {"Oem": {"#DellManager.ClearPending": {"target": target}}}
+        return found
+
+    def _manager(self) -> Document:
+        found = _node(self.manager, "Manager.v1_19_0.Manager", "Manager", ManagerType="BMC", FirmwareVersion="1.0")
+        found["Links"] = {"ManagerForServers": [_link(self.system)]}
+        if self.data["jobs"]:
+            found["Links"]["Oem"] = {"Dell": {"Jobs": _link(self.jobs)}}
+        return found
+
+    def _locations(self) -> Document:
+        name = self.data["registry"]["name"]
+        found = _node(self._registry_file, "MessageRegistryFile.v1_1_3.MessageRegistryFile", "BIOS Attribute Registry")
+        return {
+            **found,
+            "Registry": name,
+            "Languages": ["en"],
+            "Location": [{"Language": "en", "Uri": self.registry}],
+        }
+
+    def _job(self, path: str, folder: str, name: str) -> Document | None:
+        jobs = self.host.bios.jobs
+        if path == self.jobs:
+            return _collection(self.jobs, "DellJob", [f"{self.jobs}/{job}" for job in jobs])
+        if folder not in (self.jobs, f"{ROOT}/TaskService/Tasks") or name not in jobs:
+            return None
+        job = jobs[name]
+        if folder == self.jobs:
+            found = _node(path, "DellJob.v1_5_0.DellJob", "Configure: BIOS.Setup.1-1", JobType="BIOSConfiguration")
+            return {**found, "JobState": job.state, "PercentComplete": job.percent, "Message": f"Job {job.state}."}
+        state = "Completed" if job.state == "Completed" else "Starting"
+        return _node(path, "Task.v1_7_1.Task", "Task", TaskState=state, TaskStatus="OK")
+
+    def _session_service(self) -> Document:
+        path = f"{ROOT}/SessionService"
+        found = _node(path, "SessionService.v1_1_9.SessionService", "Session Service", ServiceEnabled=True)
+        return {**found, "SessionTimeout": 1800, "Sessions": _link(SESSIONS)}
+
+    def _account_service(self) -> Document:
+        path = f"{ROOT}/AccountService"
+        found = _node(path, "AccountService.v1_15_0.AccountService", "Account Service", ServiceEnabled=True)
+        found |= {"AccountLockoutThreshold": self.accounts.lock_after, "MinPasswordLength": 8}
+        return {**found, "Accounts": _link(f"{path}/Accounts"), "Roles": _link(f"{path}/Roles")}
+
+    def _account(self) -> Document:
+        path = f"{ROOT}/AccountService/Accounts/1"
+        found = _node(path, "ManagerAccount.v1_12_0.ManagerAccount", "User Account", UserName=self.accounts.user)
+        found |= {"Password": None, "Enabled": True, "Locked": self.accounts.locked, "RoleId": "Administrator"}
+        return {
+            **found,
+            "AccountTypes": ["Redfish"],
+            "Links": {"Role": _link(f"{ROOT}/AccountService/Roles/Administrator")},
+        }
+
+    def _role(self) -> Document:
+        path = f"{ROOT}/AccountService/Roles/Administrator"
+        privileges = ["Login", "ConfigureManager", "ConfigureUsers", "ConfigureComponents", "ConfigureSelf"]
+        found = _node(path, "Role.v1_3_2.Role", "Administrator", IsPredefined=True, RoleId="Administrator")
+        return {**found, "AssignedPrivileges": privileges}
+
+
+def _link(path: str) -> dict[str, str]:
+    return {"@odata.id": path}
+
+
+def _node(path: str, kind: str, name: str, **more: Any) -> Document:
+    return {"@odata.id": path, "@odata.type": f"#{kind}", "Id": path.rpartition("/")[2], "Name": name, **more}
+
+
+def _collection(path: str, kind: str, members: list[str]) -> Document:
+    name = f"{kind}Collection"
+    found: Document = {"@odata.id": path, "@odata.type": f"#{name}.{name}", "Name": f"{kind} Collection"}
+    return {**found, "Members": [_link(member) for member in members], "Members@odata.count": len(members)}

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Python environments, each built once, for what the clone's own does not have: another Python or ansible-core."""
+"""Python environments, each built once, for what the clone's own does not have: another Python or ansible-core.
+
+And collections of other people, out of the package `ansible`, which has many of them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 from .paths import PACKAGE, digest, directory, locked, run_tool
@@ -18,6 +22,10 @@ from .paths import PACKAGE, digest, directory, locked, run_tool
 OLDEST_CORE = "ansible-core==2.19.14"
 #: The Pythons that a managed host may have.
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+#: Clients of BMCs that other people wrote.
+REDFISH = ("sushy==5.14.0", "redfish==3.4.2", "redfish_utilities==3.5.2", "redfish_protocol_validator==1.3.2")
+#: The package that has the collections. It needs Python 3.11, as the lab does.
+COLLECTIONS = "ansible==12.3.0"
 OURS = "{}.{}".format(*sys.version_info)
 #: Those of them that need an environment for the unit tests. ansible-test has one of its own for the oldest.
 OTHERS = tuple(version for version in ("3.10", "3.11", "3.12", "3.13") if version != OURS)
@@ -66,3 +74,30 @@ def venv(*packages: str, python: str = sys.executable) -> Path:
             run_tool([*pip, *packages], log)
             (folder / "complete").touch()
     return folder / "bin"
+
+
+def collections(*names: str) -> Path:
+    """A folder for ANSIBLE_COLLECTIONS_PATH that has these collections. Of the package, nothing else is kept."""
+    name = digest([COLLECTIONS, *names])
+    folder = directory("collections") / name
+    with locked(f"collections-{name}"):
+        if not (folder / "complete").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            pip = [
+                sys.executable,
+                "-m",
+                "pip",
+                "download",
+                "--disable-pip-version-check",
+                "--no-deps",
+                "--only-binary=:all:",
+            ]
+            run_tool([*pip, "--dest", str(folder), COLLECTIONS], directory("logs") / f"collections-{name}.log")
+            (wheel,) = folder.glob("*.whl")
+            wanted = tuple(f"ansible_collections/{one.replace('.', '/')}/" for one in names)
+            with zipfile.ZipFile(wheel) as package:
+                package.extractall(folder, [one for one in package.namelist() if one.startswith(wanted)])
+            wheel.unlink()
+            (folder / "complete").touch()
+    return folder

@@ -27,6 +27,7 @@ _BASE = {
     "SessionLimitExceeded": "The session establishment failed due to the number of simultaneous sessions.",
     "ServiceTemporarilyUnavailable": "The service is temporarily unavailable. Retry in %1 seconds.",
     "PreconditionFailed": "The ETag supplied did not match the ETag required to change this resource.",
+    "QueryNotSupported": "Querying is not supported by the implementation.",
     "PreconditionRequired": "A precondition header or annotation is required to change this resource.",
 }
 _OEM = {

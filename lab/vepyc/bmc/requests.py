@@ -51,6 +51,8 @@ class Requests:
         try:
             with self.host.lock:
                 auth = self._who(method, path, headers)
+                if headers.get("OData-Version", "4.0") != "4.0":
+                    raise Refused(412, "PreconditionFailed")
                 if wait := self.host.busy:
                     after = str(int(wait) + 1)
                     raise Refused(503, "ServiceTemporarilyUnavailable", after, headers={"Retry-After": after})
@@ -80,17 +82,31 @@ class Requests:
             return self._post(path, body)
         if method == "DELETE":
             return self._delete(path)
-        if self.tree.get(path) is None:
-            raise Refused(404, "ResourceMissingAtURI", path)
-        raise Refused(405, "OperationNotAllowed", headers={"Allow": "GET, HEAD"})
+        raise self._no_such_method(path)
+
+    def _no_such_method(self, path: str) -> Refused:
+        if self.tree.get(path) is None and path != self.tree.pending:
+            return Refused(404, "ResourceMissingAtURI", path)
+        return Refused(405, "OperationNotAllowed", headers={"Allow": self._allowed(path)})
+
+    def _allowed(self, path: str) -> str:
+        """The methods that a resource knows."""
+        tree, folder = self.tree, path.rpartition("/")[0]
+        more = [
+            *(["PATCH"] if path == tree.pending else []),
+            *(["POST"] if path == SESSIONS or (path == tree.jobs and tree.data["jobs"]) else []),
+            *(["DELETE"] if folder in (SESSIONS, tree.jobs) else []),
+        ]
+        return ", ".join(["GET", "HEAD", *more])
 
     def _get(self, path: str) -> Answer:
         if path == f"{ROOT}/$metadata":
-            return Answer(200, text=_METADATA)
+            return Answer(200, text=_METADATA, headers={"Allow": "GET, HEAD"})
         document = self.tree.get(path)
         if document is None:
             raise Refused(404, "ResourceMissingAtURI", path)
-        return Answer(200, document, {"ETag": document["@odata.etag"]} if "@odata.etag" in document else {})
+        etag = {"ETag": document["@odata.etag"]} if "@odata.etag" in document else {}
+        return Answer(200, document, {**etag, "Allow": self._allowed(path)})
 
     def _patch(self, headers: Headers, body: Any) -> Answer:
         host, bios, data = self.host, self.host.bios, self.tree.data
@@ -146,9 +162,7 @@ class Requests:
                 raise Refused(400, "PropertyMissing", "TargetSettingsURI")
             job = bios.make_job()
             return Answer(200, None, {"Location": f"{tree.jobs}/{job.id}"})
-        raise Refused(
-            405 if tree.get(path) else 404, "OperationNotAllowed" if tree.get(path) else "ResourceMissingAtURI"
-        )
+        raise self._no_such_method(path)
 
     def _delete(self, path: str) -> Answer:
         folder, _, name = path.rpartition("/")
@@ -158,10 +172,7 @@ class Requests:
         if folder == self.tree.jobs and name in self.host.bios.jobs:
             self.host.bios.delete_job(name)
             return Answer(200, {"@Message.ExtendedInfo": [message("Success")]})
-        raise Refused(
-            405 if self.tree.get(path) else 404,
-            "OperationNotAllowed" if self.tree.get(path) else "ResourceMissingAtURI",
-        )
+        raise self._no_such_method(path)
 
     def _reset(self, method: str, path: str, body: Any) -> str | None:
         """What a reset does to the machine: "cycle", "on", "off", or nothing. None for any other request."""

@@ -75,7 +75,10 @@ class Handler(BaseHTTPRequestHandler):
         auth, body = "", None
         try:
             body = self._body()
-            answer, auth = self.server.requests.answer(self.command, self.path.partition("?")[0], self.headers, body)
+            path, _, query = self.path.partition("?")
+            if query.startswith("$"):
+                raise Refused(501, "QueryNotSupported")
+            answer, auth = self.server.requests.answer(self.command, path, self.headers, body)
         except Refused as error:
             answer, auth = Answer(error.status, error.body(), error.headers), error.auth
         if isinstance(body, dict) and "Password" in body:
@@ -107,6 +110,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         self.send_header("OData-Version", "4.0")
         self.send_header("Cache-Control", "no-cache")
+        self.send_header("Link", "</redfish/v1/$metadata>; rel=describedby")
         for name, value in answer.headers.items():
             self.send_header(name, value)
         if data:

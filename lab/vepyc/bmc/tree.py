@@ -201,6 +201,7 @@ class Tree:
         found |= {"Password": None, "Enabled": True, "Locked": self.accounts.locked, "RoleId": "Administrator"}
         return {
             **found,
+            "@odata.etag": f'"{int(self.accounts.locked)}"',
             "AccountTypes": ["Redfish"],
             "Links": {"Role": _link(f"{ROOT}/AccountService/Roles/Administrator")},
         }

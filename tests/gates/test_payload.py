@@ -17,6 +17,8 @@ from .conftest import ROOT
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "epyc_bios": 220.2,
+    "epyc_bios_info": 220.0,
+    "epyc_bios_settings": 235.3,
     "epyc_drift": 319.6,
     "epyc_engine": 368.9,
     "epyc_last_run": 341.2,

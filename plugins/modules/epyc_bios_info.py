@@ -1,0 +1,108 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: epyc_bios_info
+short_description: Show the BIOS settings of a server as its BMC has them
+version_added: 0.1.0
+description:
+  - Reads the active and the pending BIOS settings of a server from the Redfish service of its BMC, the jobs that wait,
+    what the last boot said of them, and the description of chosen attributes from the machine's own registry.
+  - Passwords, and what names people or the one machine, are replaced. So the result can be kept as a recording.
+  - It only reads. What the BMC says is a claim; M(sovereign.epyc.epyc_bios) holds it against the kernel.
+author: The sovereign.epyc authors (@sovereign-epyc)
+extends_documentation_fragment:
+  - sovereign.epyc.attributes.reader
+  - sovereign.epyc.bmc
+options:
+  describe:
+    description:
+      - Which attributes to describe from the registry, by name. V(catalogue) stands for those that
+        M(sovereign.epyc.epyc_bios_settings) has options for, V(all) for every one, which may be a thousand.
+    type: list
+    elements: str
+    default: [catalogue]
+"""
+
+EXAMPLES = r"""
+- name: Look at the BIOS
+  sovereign.epyc.epyc_bios_info:
+    bmc: "{{ bios_bmc }}"
+    username: "{{ bios_username }}"
+    password: "{{ bios_password }}"
+  delegate_to: localhost
+  register: bios
+
+- name: Show how many nodes a socket has, and would have after a boot
+  ansible.builtin.debug:
+    var: bios.claims.nps
+"""
+
+RETURN = r"""
+machine:
+  description: Maker, model, BIOS version, power state, the self-test that goes on (or null), and apply times.
+  returned: success
+  type: dict
+claims:
+  description:
+    - By option of M(sovereign.epyc.epyc_bios_settings), the C(attribute), and the C(active) and C(pending) value in the
+      words of the option.
+  returned: success
+  type: dict
+  sample: {nps: {attribute: NumaNodesPerSocket, active: "1", pending: "4"}}
+active:
+  description: All active attributes.
+  returned: success
+  type: dict
+pending:
+  description: What the next boot changes.
+  returned: success
+  type: dict
+jobs:
+  description: Jobs that wait for a boot, or work.
+  returned: success
+  type: list
+  elements: dict
+messages:
+  description: What the last boot said of the settings, without successes.
+  returned: success
+  type: list
+  elements: str
+registry:
+  description:
+    - By attribute, its title, menu, type, what it takes, its flags, and why it is never set from here, or null.
+  returned: success
+  type: dict
+remarks:
+  description: What could not be read.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.info import report
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Client
+
+
+def read(params: Mapping[str, Any], client: Client, dummy_check: bool) -> dict[str, Any]:
+    """Return what the BMC shows."""
+    return {"changed": False, **report(client, params["system"], params["describe"])}
+
+
+def main() -> None:
+    run_bmc(dict(describe=dict(type="list", elements="str", default=["catalogue"])), read)
+
+
+if __name__ == "__main__":
+    main()

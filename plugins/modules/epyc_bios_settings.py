@@ -1,0 +1,271 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: epyc_bios_settings
+short_description: Set the BIOS of an EPYC server through its BMC
+version_added: 0.1.0
+description:
+  - Sets BIOS settings through the Redfish service of the BMC, for servers of Dell, HPE, Lenovo and Supermicro, and for
+    boards with AMI's names. The settings wait for the next boot of the server; this module never resets it.
+  - Names and values are taken from the machine's own registry. What locks a setting is found by the registry's
+    dependencies, over active values, pending ones and this very request. A profile that locks one is opened first
+    (O(unlock)).
+  - What was before the first change is kept in O(originals), to be put back with O(state=original).
+  - A second run while the settings wait sends nothing. What the BMC took and dropped is found, by reading back at once
+    and by the first run after the boot.
+  - What the BMC says of itself is a claim. M(sovereign.epyc.epyc_bios) holds it against the kernel.
+  - Passwords, the TPM, secure boot, boot mode and order, network boot and slots are never set.
+author: The sovereign.epyc authors (@sovereign-epyc)
+extends_documentation_fragment:
+  - sovereign.epyc.attributes
+  - sovereign.epyc.bmc
+attributes:
+  check_mode:
+    details: Only reads, within a session that is ended. Says what would be sent, and how many boots it takes.
+  diff_mode:
+    details: Each attribute with its active and its pending value.
+  idempotent:
+    details: Changed means that something was sent, or is to be sent.
+options:
+  state:
+    description:
+      - V(present) has the settings pending or active.
+      - V(original) puts back what O(originals) holds. The other settings have no effect then. Where a profile was
+        opened it takes two boots, with a run before each. When all is as before, a run removes the file.
+    type: str
+    choices: [present, original]
+    default: present
+  originals:
+    description:
+      - A file on the controller with what was before the first change of this machine, and what was sent last. It is
+        made with mode 0600 before anything is sent. Keep it; without it nothing can be put back.
+    type: path
+    required: true
+  nps:
+    description: How many NUMA nodes each socket has; V(0) is one node for two sockets.
+    type: int
+    choices: [0, 1, 2, 4]
+  l3_as_numa:
+    description: Whether each L3 domain is a NUMA node.
+    type: bool
+  smt:
+    description: Whether cores have two threads.
+    type: bool
+  boost:
+    description: Whether cores may run faster than their base frequency.
+    type: bool
+  determinism:
+    description: Whether each CPU uses all the power it may, or all of a SKU run at the same speed.
+    type: str
+    choices: [power, performance]
+  power_profile:
+    description: What the power management of the socket is after.
+    type: str
+    choices: [high_performance, max_io, efficiency]
+  c_states:
+    description: Whether cores may sleep deeper than C1.
+    type: bool
+  df_c_states:
+    description: Whether the data fabric may sleep.
+    type: bool
+  iommu:
+    description:
+      - Whether there is an IOMMU. Without one no device can be given to a guest, and interrupts reach 255 CPUs at most.
+    type: bool
+  apbdis:
+    description: Whether the data fabric keeps its highest speed, instead of following the load.
+    type: bool
+  xgmi_width:
+    description: How wide the links between two sockets are at most.
+    type: str
+    choices: [auto, x4, x8, x16]
+  xgmi_speed:
+    description: How fast the links between two sockets are at most, in GT/s.
+    type: str
+    choices: [auto, "16", "18", "25", "32"]
+  cppc:
+    description: Whether the firmware offers CPPC, which the driver amd-pstate needs.
+    type: bool
+  hsmp:
+    description: Whether the host system management port answers.
+    type: bool
+  memory_encryption:
+    description: Whether all memory is encrypted by the hardware (TSME), which costs latency.
+    type: bool
+  attributes:
+    description:
+      - Attributes of this machine by their exact names, with values of its registry, for what there is no option for.
+        Put words like C(On) in quotes. M(sovereign.epyc.epyc_bios_info) lists them.
+    type: dict
+    default: {}
+  unlock:
+    description:
+      - Whether a profile of the vendor that locks a setting of this request is set to custom. What else the profile had
+        set may change with it; the next run shows what is active.
+    type: bool
+    default: true
+  pending:
+    description:
+      - What to do where somebody else has settings pending, or a job. V(refuse) changes nothing and lists them. V(keep)
+        leaves them; a job of Dell takes no others, so that is refused then. V(clear) takes them back.
+    type: str
+    choices: [refuse, keep, clear]
+    default: refuse
+"""
+
+EXAMPLES = r"""
+- name: Four nodes in each socket, one thread on each core
+  sovereign.epyc.epyc_bios_settings:
+    bmc: "{{ bios_bmc }}"
+    username: "{{ bios_username }}"
+    password: "{{ bios_password }}"
+    ca_path: bmc-ca.pem
+    originals: "bios/{{ inventory_hostname }}.json"
+    nps: 4
+    smt: false
+    boost: true
+    determinism: power
+  delegate_to: localhost
+
+- name: Put back what was there before
+  sovereign.epyc.epyc_bios_settings:
+    bmc: "{{ bios_bmc }}"
+    username: "{{ bios_username }}"
+    password: "{{ bios_password }}"
+    ca_path: bmc-ca.pem
+    originals: "bios/{{ inventory_hostname }}.json"
+    state: original
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+reboot_required:
+  description: Whether something waits for a boot.
+  returned: success
+  type: bool
+boots:
+  description: How many boots it takes until all of it can be active; V(2) needs another run between them.
+  returned: success
+  type: int
+settings:
+  description: A row for each attribute that is asked for.
+  returned: success, and where something blocks
+  type: list
+  elements: dict
+  contains:
+    option:
+      description: The option that asks for it; C(attributes), C(unlock) or C(original).
+      type: str
+    title:
+      description: Its name for people.
+      type: str
+    attribute:
+      description: Its name on this machine, null where it has none.
+      type: str
+    wanted:
+      description: The value to have.
+      type: raw
+    active:
+      description: The value in force, says the BMC.
+      type: raw
+    pending:
+      description: The value of the next boot, null where that changes nothing.
+      type: raw
+    verdict:
+      description:
+        - C(claimed by firmware), C(waits for a reboot), C(wrong), C(blocked) or C(not on this machine). Whether it is
+          ok is for the kernel to say.
+      type: str
+    sentence:
+      description: All of it as a sentence, with the reason.
+      type: str
+text:
+  description: The rows as a table.
+  returned: success, and where something blocks
+  type: str
+claims:
+  description: By option, the C(attribute), and the C(active) and C(pending) value in the words of the option.
+  returned: success
+  type: dict
+  sample: {nps: {attribute: NumaNodesPerSocket, active: "1", pending: "4"}}
+pending:
+  description: All that the next boot changes, whoever asked for it.
+  returned: success
+  type: dict
+jobs:
+  description: Jobs of the BMC that wait for a boot.
+  returned: success
+  type: list
+  elements: dict
+machine:
+  description: Maker, model, BIOS version, power state, and the self-test that goes on (or null).
+  returned: success
+  type: dict
+diff:
+  description: What was sent, or is to be sent, by attribute.
+  returned: success
+  type: dict
+  sample:
+    before: {NumaNodesPerSocket: "1 (active), - (pending)"}
+    after: {NumaNodesPerSocket: "1 (active), 4 (pending)"}
+"""
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.originals import Originals
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.settings import Wish, converge
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Client
+
+SWITCHES = (
+    "l3_as_numa",
+    "smt",
+    "boost",
+    "c_states",
+    "df_c_states",
+    "iommu",
+    "apbdis",
+    "cppc",
+    "hsmp",
+    "memory_encryption",
+)
+WORDS = ("nps", "determinism", "power_profile", "xgmi_width", "xgmi_speed")
+
+
+def write(params: Mapping[str, Any], client: Client, check: bool) -> dict[str, Any]:
+    """Have the settings at the BMC."""
+    options = {name: "on" if params[name] else "off" for name in SWITCHES if params[name] is not None}
+    options.update({name: str(params[name]) for name in WORDS if params[name] is not None})
+    undo = params["state"] == "original"
+    wish = Wish(options, params["attributes"], undo, params["unlock"], params["pending"], params["system"])
+    return converge(client, wish, Originals(params["originals"], check), check)
+
+
+def main() -> None:
+    spec = dict(
+        state=dict(type="str", choices=["present", "original"], default="present"),
+        originals=dict(type="path", required=True),
+        nps=dict(type="int", choices=[0, 1, 2, 4]),
+        determinism=dict(type="str", choices=["power", "performance"]),
+        power_profile=dict(type="str", choices=["high_performance", "max_io", "efficiency"]),
+        xgmi_width=dict(type="str", choices=["auto", "x4", "x8", "x16"]),
+        xgmi_speed=dict(type="str", choices=["auto", "16", "18", "25", "32"]),
+        attributes=dict(type="dict", default={}),
+        unlock=dict(type="bool", default=True),
+        pending=dict(type="str", choices=["refuse", "keep", "clear"], default="refuse"),
+        **{name: dict(type="bool") for name in SWITCHES},
+    )
+    run_bmc(spec, write)
+
+
+if __name__ == "__main__":
+    main()

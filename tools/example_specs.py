@@ -52,7 +52,7 @@ def check_task(task: Mapping[str, Any]) -> None:
 @cache
 def module_spec(name: str) -> dict[str, Any]:
     """Return what a module gives to AnsibleModule."""
-    adapter = import_module(f"{PLUGINS}.module_utils._ansible")
+    doors: list[Any] = [import_module(f"{PLUGINS}.module_utils.{door}") for door in ("_ansible", "_bmc")]
     taken: dict[str, Any] = {}
 
     class Taken(Exception):
@@ -62,7 +62,9 @@ def module_spec(name: str) -> dict[str, Any]:
         taken.update(given)
         raise Taken
 
-    real, adapter.AnsibleModule = adapter.AnsibleModule, take  # type: ignore[attr-defined]
+    real = [door.AnsibleModule for door in doors]
+    for door in doors:
+        door.AnsibleModule = take
     try:
         import_module(f"{PLUGINS}.modules.{name}").main()
     except Taken:
@@ -70,7 +72,8 @@ def module_spec(name: str) -> dict[str, Any]:
     except ModuleNotFoundError:
         raise Wrong(f"there is no module {OURS}{name}") from None
     finally:
-        adapter.AnsibleModule = real  # type: ignore[attr-defined]
+        for door, module in zip(doors, real, strict=True):
+            door.AnsibleModule = module
     raise Wrong(f"the module {OURS}{name} does not begin with its specification")
 
 

@@ -127,8 +127,9 @@ class Machine:
             answer = self.client.find(path)
             for uri in _locations(answer.body if answer else {}):
                 found = self.client.find(uri)
-                if found and isinstance(found.body.get("RegistryEntries"), dict):
-                    return Registry(found.body)
+                registry = Registry(found.body if found else {})
+                if len(registry):
+                    return registry
         raise BmcError(
             f"The BMC {self.client.access.name} has no registry of BIOS attributes{f' ({name})' if name else ''}, so "
             "nobody can tell which values this machine takes. Boards of AMI hand it over in their self-test: start the "

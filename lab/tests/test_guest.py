@@ -152,6 +152,15 @@ def test_acpi_cpufreq_drives_three_pstates(small: Machine) -> None:
     assert values["cpuinfo_max_freq"] == ["2250000"]
 
 
+def test_acpi_idle_has_the_states_of_an_epyc(small: Machine) -> None:
+    assert set(read(small, f"{CPU}/cpuidle/current_driver").values()) == {"acpi_idle"}
+    for file, values in (("name", ["POLL", "C1", "C2"]), ("latency", ["0", "1", "800"])):
+        found = read(small, f"{CPU}/cpu*/cpuidle/state*/{file}")
+        assert [found[path] for path in sorted(found)] == values * 16
+    counted = read(small, f"{CPU}/cpu*/cpuidle/state2/usage")
+    assert len(counted) == 16 and all(int(count) > 0 for count in counted.values())
+
+
 def test_a_chosen_frequency_is_what_the_hardware_reports(small: Machine) -> None:
     policy = f"{CPU}/cpufreq/policy3"
     small.run(f"echo userspace > {policy}/scaling_governor")

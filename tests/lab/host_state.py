@@ -37,6 +37,7 @@ KERNEL = (
     f"{CPU}/cpufreq/policy*/scaling_max_freq",
     f"{CPU}/cpufreq/policy*/scaling_min_freq",
     f"{CPU}/cpufreq/policy*/scaling_setspeed",
+    f"{CPU}/cpu*/cpuidle/state*/disable",
     f"{CPU}/online",
     f"{CPU}/smt/control",
 )

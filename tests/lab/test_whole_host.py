@@ -32,6 +32,7 @@ TOUCHED = {
     "/sys/fs/resctrl/verify/cpus_list",
     f"/sys/devices/system/cpu/cpufreq/policy{LAST}/scaling_governor",
     f"/sys/devices/system/cpu/cpufreq/policy{LAST}/scaling_min_freq",
+    f"/sys/devices/system/cpu/cpu{LAST}/cpuidle/state2/disable",
     f"/dev/cpu/{LAST}/msr 0xc0000108",
     f"/dev/cpu/{LAST}/msr 0xc0010015",
     "/proc/irq/default_smp_affinity",

@@ -197,6 +197,19 @@ def cpufreq() -> Any:
 
 
 @Row(
+    module="cpuidle_states",
+    title="idle states",
+    roles={"cpuidle": "cpuidle"},
+    variables={"": "cpuidle_{role}"},
+)
+def cpuidle() -> Any:
+    """Import it."""
+    from . import cpuidle
+
+    return cpuidle
+
+
+@Row(
     module="msr_bits",
     title="prefetchers",
     roles={"msr": "prefetch"},

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
 
 #: The layers of site.yml in their order.
-LAYERS = ("prerequisites", "base", "bios_check", "numa", "grub_params", "irq", "cat", "cpufreq", "prefetch", "llama")
+LAYERS = (
+    *("prerequisites", "base", "bios_check", "numa", "grub_params"),
+    *("irq", "cat", "cpufreq", "cpuidle", "prefetch", "llama"),
+)
 #: How much of each L3 domain the cores that compute have for themselves.
 SHARE = 75
 FULL_SPEED = {"governor": "performance", "boost": True}

@@ -19,6 +19,7 @@ MODULES = {
     "irq_affinity": "irq",
     "resctrl_schemata": "resctrl",
     "cpufreq_per_ccd": "cpufreq",
+    "cpuidle_states": "cpuidle",
     "msr_bits": "msr",
 }
 
@@ -58,6 +59,7 @@ def test_every_request_that_our_roles_store_is_known() -> None:
         ("cmdline/cmdline", "cmdline:hugepagesz=2M", "grub_params_hugepages"),
         ("cmdline/cmdline", "cmdline:quiet", "grub_params_extra"),
         ("cpufreq/cpufreq", "cpufreq:policy3/scaling_governor", "cpufreq_draft"),
+        ("cpuidle/cpuidle", "cpuidle:cpu3/C2", "cpuidle_draft"),
         ("msr/msr", "msr:0xc0000108[1]/cpu3", "prefetch_draft"),
     ],
 )

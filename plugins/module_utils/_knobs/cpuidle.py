@@ -1,0 +1,254 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The knob for idle states: the deepest one that each CPU may enter while it has nothing to do.
+
+Address: ``cpuidle:cpu3/C2``, with the state's name; a value is what its file ``disable`` holds, 1 for a forbidden one.
+Every deeper state is forbidden and every other one allowed, because a governor may also leave out what is deeper than a
+forbidden one.
+Source: Documentation/admin-guide/pm/cpuidle.rst and Documentation/ABI/testing/sysfs-devices-system-cpu of Linux,
+drivers/cpuidle/sysfs.c and drivers/acpi/processor_idle.c.
+"""
+
+from __future__ import annotations
+
+from .._errors import Absent, BadRequest, Refused, Unsupported
+from .._notation import cmdline
+from .._notation.cpulist import render
+from . import owners
+from .knob import Knob
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from .._host.host import Host
+    from .._io.kernelfs import KernelFS
+    from .knob import Change, Settings, Words
+
+CPUS = "/sys/devices/system/cpu"
+#: Reading it returns the lowest limit that a program holds for all CPUs, in µs; it holds this when none does.
+DMA_LATENCY, NO_LIMIT = "/dev/cpu_dma_latency", 2000 * 10**6
+#: Boot parameters that leave the kernel without idle states, and the one that leaves out the deeper ones.
+WITHOUT_STATES = ("idle=poll", "idle=halt", "cpuidle.off=1")
+MAX_CSTATE = "processor.max_cstate="
+
+
+def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+    """Return the idle states of all CPUs as a knob."""
+    return [CpuIdle(host, options.get("settings") or [])]
+
+
+def describe(rest: str) -> Words:
+    """Return what an idle state is, for people."""
+    cpu, dummy, name = rest.partition("/")
+    return f"idle state {name}", "CPU", int(cpu[len("cpu") :])
+
+
+def shown(rest: str, text: str) -> str:
+    """Return what a value means."""
+    return {"0": "allowed", "1": "forbidden"}.get(text, text)
+
+
+class State:
+    """An idle state of one CPU, with its exit latency in µs."""
+
+    __slots__ = ("latency", "name", "path")
+
+    def __init__(self, path: str, name: str, latency: int) -> None:
+        self.path = path
+        self.name = name
+        self.latency = latency
+
+
+def states_of(fs: KernelFS, cpu: int) -> list[State]:
+    """Return the idle states of a CPU, the shallowest first; one whose name another one has is called by its folder."""
+    home = f"{CPUS}/cpu{cpu}/cpuidle"
+    folders = [folder for folder in fs.names(home) if folder.startswith("state") and folder[5:].isdecimal()]
+    found: list[State] = []
+    for folder in sorted(folders, key=lambda folder: int(folder[5:])):
+        name = (fs.find(f"{home}/{folder}/name") or "").strip()
+        latency = (fs.find(f"{home}/{folder}/latency") or "0").strip()
+        taken = any(state.name == name for state in found)
+        found.append(State(f"{home}/{folder}", folder if taken or not name or "/" in name else name, int(latency)))
+    return found
+
+
+class CpuIdle(Knob):
+    """All idle states of a host."""
+
+    prefix = "cpuidle"
+
+    def __init__(self, host: Host, settings: Sequence[Mapping[str, Any]]) -> None:
+        self.host = host
+        self.fs = host.fs
+        self.settings = settings
+        self._states: dict[int, list[State]] = {}
+        self._remarks: list[str] = []
+
+    def wanted(self) -> Settings:
+        """Forbid what is deeper than asked for on each CPU, and allow the rest."""
+        wanted: Settings = {}
+        said: dict[int, str] = {}
+        deepest: dict[int, State] = {}
+        for setting in self.settings:
+            what = _said(setting)
+            cpus = self.host.cpus(str(setting["cpus"]))
+            self._refuse_without_states(cpus)
+            for cpu in cpus:
+                if said.setdefault(cpu, what) != what:
+                    raise BadRequest(
+                        f"CPU {cpu} is asked for two limits: {said[cpu]}, and {what}. Let the sets of CPUs not overlap."
+                    )
+                count = self._allowed(cpu, setting)
+                states = self._of(cpu)
+                wanted.update((f"cpuidle:cpu{cpu}/{s.name}", "0" if i < count else "1") for i, s in enumerate(states))
+                deepest[cpu] = states[count - 1]
+        self._remarks = self._told(deepest) if deepest else []
+        return wanted
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return what the files hold; None for a state that this kernel does not have."""
+        return {address: self._read(address) for address in addresses}
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Allow states before others are forbidden, so that no CPU is without any for a moment."""
+        for change in sorted(changes, key=lambda change: change.after or ""):
+            state = self._find(change.address)
+            if state is not None and change.after is not None:
+                self.fs.write(f"{state.path}/disable", change.after)
+
+    def gone(self, address: str) -> str | None:
+        """Tell of a state that the CPU does not have, as after another driver took over."""
+        if self._read(address) is not None:
+            return None
+        cpu, name = _split(address)
+        return f"CPU {cpu} has no idle state {name} now; the cpuidle driver is {self._driver() or 'absent'}"
+
+    def remarks(self) -> list[str]:
+        """Return what a person should know though nothing failed."""
+        return self._remarks
+
+    def facts(self) -> dict[str, object]:
+        """Return who drives idle states, and who chooses among them."""
+        governor = self.fs.find(f"{CPUS}/cpuidle/current_governor")
+        return {"driver": self._driver(), "governor": governor or self.fs.find(f"{CPUS}/cpuidle/current_governor_ro")}
+
+    # What is there
+
+    def _of(self, cpu: int) -> list[State]:
+        if cpu not in self._states:
+            self._states[cpu] = states_of(self.fs, cpu)
+        return self._states[cpu]
+
+    def _find(self, address: str) -> State | None:
+        cpu, name = _split(address)
+        return next((state for state in self._of(cpu) if state.name == name), None)
+
+    def _read(self, address: str) -> str | None:
+        state = self._find(address)
+        return self.fs.find(f"{state.path}/disable") if state is not None else None
+
+    def _driver(self) -> str | None:
+        return self.fs.find(f"{CPUS}/cpuidle/current_driver")
+
+    def _booted_with(self, *parameters: str) -> list[str]:
+        words = cmdline.split(self.fs.find("/proc/cmdline") or "")
+        return [word for word in words if word.startswith(parameters)]
+
+    # What is asked
+
+    def _allowed(self, cpu: int, setting: Mapping[str, Any]) -> int:
+        """Return how many states of a CPU are allowed, from the shallowest on."""
+        states, limit = self._of(cpu), setting.get("max_latency")
+        names = [state.name for state in states]
+        if limit is None:
+            if setting["deepest"] in names:
+                return names.index(setting["deepest"]) + 1
+            cut = self._booted_with(MAX_CSTATE)
+            because = f" The kernel was started with {cut[-1]}, which leaves out deeper ones." if cut else ""
+            raise BadRequest(
+                f"CPU {cpu} has no idle state {setting['deepest']}, only {_listed(states)}.{because} Say one of these, "
+                "or max_latency."
+            )
+        count = next((i for i, state in enumerate(states) if state.latency > limit), len(states))
+        if not count:
+            raise BadRequest(
+                f"A limit of {limit} µs forbids every idle state of CPU {cpu}, which has {_listed(states)}. The "
+                f"shallowest must stay: say max_latency={states[0].latency} at least, or deepest={names[0]}."
+            )
+        return count
+
+    def _refuse_without_states(self, cpus: Sequence[int]) -> None:
+        without = [cpu for cpu in cpus if not self._of(cpu)]
+        if not without:
+            return
+        why = (
+            "no cpuidle driver is bound. Enable global C-state control in the BIOS; a virtual machine usually has none. "
+            "Leave cpuidle out of epyc_steps here"
+        )
+        said = self._booted_with(*WITHOUT_STATES)
+        if said:
+            why = f"the kernel was started with {' '.join(said)}. Remove that by kernel_cmdline (absent) and reboot"
+        raise Unsupported(f"There are no idle states of {_named(without)} in {CPUS}/cpu*/cpuidle: {why}.")
+
+    # What a person should know
+
+    def _told(self, deepest: Mapping[int, State]) -> list[str]:
+        polling = [cpu for cpu, state in deepest.items() if not state.latency and len(self._of(cpu)) > 1]
+        told = []
+        if polling:
+            told.append(
+                f"Instead of sleeping, {_named(polling)} will poll: that draws power as if they computed, takes it "
+                "from the boost of others, and slows the other thread of each core."
+            )
+        told += self._limited(deepest)
+        return told + owners.tuned(self.fs, "limits on idle states (force_latency, pm_qos_resume_latency_us)")
+
+    def _limited(self, deepest: Mapping[int, State]) -> list[str]:
+        """Return who else keeps CPUs from states that are allowed here; the stricter one wins."""
+        by_limit: dict[int, list[int]] = {}
+        for cpu, state in deepest.items():
+            text = (self.fs.find(f"{CPUS}/cpu{cpu}/power/pm_qos_resume_latency_us") or "0").strip()
+            limit = 0 if text == "n/a" else int(text) or NO_LIMIT  # The kernel writes n/a for none, and 0 for any.
+            if limit < state.latency:
+                by_limit.setdefault(limit, []).append(cpu)
+        told = [
+            f"PM QoS lets {_named(cpus)} enter no idle state of more than {limit} µs, which is stricter than "
+            "asked for here. Another program wrote that to their power/pm_qos_resume_latency_us; a 0 there lifts it."
+            for limit, cpus in by_limit.items()
+        ]
+        try:
+            everywhere = int.from_bytes(self.fs.read_at(DMA_LATENCY, 0, 4), "little")
+        except (Absent, Refused):  # a container, or no root
+            return told
+        if everywhere < max(state.latency for state in deepest.values()):
+            told.append(
+                f"A program holds {DMA_LATENCY} and lets no CPU enter an idle state of more than {everywhere} µs, "
+                f"which is stricter than asked for here. 'fuser -v {DMA_LATENCY}' names the programs that have it open."
+            )
+        return told
+
+
+def _split(address: str) -> tuple[int, str]:
+    """Return the CPU and the state of an address."""
+    cpu, dummy, name = address[len("cpuidle:cpu") :].partition("/")
+    return int(cpu), name
+
+
+def _said(setting: Mapping[str, Any]) -> str:
+    """Return what an entry asks for, as the user said it; raises BadRequest for one that asks for nothing."""
+    said = [f"{key}={setting[key]}" for key in ("deepest", "max_latency") if setting.get(key) is not None]
+    if len(said) != 1:
+        raise BadRequest(f"The entry for cpus '{setting['cpus']}' must say either deepest or max_latency.")
+    return said[0]
+
+
+def _named(cpus: Sequence[int]) -> str:
+    return f"{'CPUs' if len(cpus) > 1 else 'CPU'} {render(cpus)}"
+
+
+def _listed(states: Sequence[State]) -> str:
+    return ", ".join(f"{state.name} ({state.latency} µs)" for state in states)

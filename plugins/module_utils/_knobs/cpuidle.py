@@ -186,7 +186,7 @@ class CpuIdle(Knob):
         if not without:
             return
         why = (
-            "no cpuidle driver is bound. Enable global C-state control in the BIOS; a virtual machine usually has none. "
+            "no cpuidle driver is bound. Enable global C-state control in the BIOS; a virtual machine often has none. "
             "Leave cpuidle out of epyc_steps here"
         )
         said = self._booted_with(*WITHOUT_STATES)

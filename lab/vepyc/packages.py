@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Debian packages that a guest gets besides those of its image, for the few tests that need them.
+"""Debian packages that a guest or a container gets besides those of its image, for the few tests that need them.
 
-The guest has no network: apt fetches them here, once, apart from this machine's own packages.
+Neither has a network: apt fetches them here, once, apart from this machine's own packages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tarfile
 from pathlib import Path
 
 from .errors import VepycError
-from .guest import Release, get_release
+from .guest import get_release
 from .machine import Machine
 from .paths import digest, directory, locked, run_tool
 
@@ -25,7 +25,7 @@ def install(machine: Machine, *names: str) -> None:
     """Install packages; ``names`` must hold all of them that the image lacks."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for package in _fetch(get_release(machine.kernel), names):
+        for package in fetch(get_release(machine.kernel).suite, *names):
             archive.add(package, package.name)
     command = [*machine.ssh_command(), "mkdir -p /run/debs && tar -xC /run/debs && dpkg -i /run/debs/*.deb 2>&1"]
     done = subprocess.run(command, cwd=machine.run_dir.path, input=buffer.getvalue(), capture_output=True)
@@ -33,15 +33,16 @@ def install(machine: Machine, *names: str) -> None:
         raise VepycError(f"{machine.name}: dpkg could not install {', '.join(names)}: {done.stdout.decode()}")
 
 
-def _fetch(release: Release, names: tuple[str, ...]) -> list[Path]:
-    folder = directory("packages", f"{release.suite}-{digest(names)}")
+def fetch(suite: str, *names: str) -> list[Path]:
+    """The files of these packages, which are kept in a folder of their own for the next time."""
+    folder = directory("packages", f"{suite}-{digest(names)}")
     with locked(f"packages-{folder.name}"):
         if len(list(folder.glob("*.deb"))) < len(names):
             for name in ("lists/partial", "cache/archives/partial"):
                 (folder / name).mkdir(parents=True, exist_ok=True)
             (folder / "status").touch()
             keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
-            (folder / "sources.list").write_text(f"deb [signed-by={keys}] {_mirror()} {release.suite} main\n")
+            (folder / "sources.list").write_text(f"deb [signed-by={keys}] {_mirror()} {suite} main\n")
             settings = {
                 "Dir::Etc::sourcelist": folder / "sources.list",
                 "Dir::Etc::sourceparts": "/dev/null",

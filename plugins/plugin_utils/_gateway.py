@@ -1,0 +1,197 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the gateway has to know: which host serves which model where, how many requests at a time, and who may ask.
+
+All of it comes from the inventory. Whatever would make a gateway that answers wrongly is refused here, in a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import FIELDS, HOST, LOOPBACK
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import bytes_of
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+#: Aliases and names stand in the configuration of HAProxy, which splits lines at spaces and quotes.
+ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}\Z")
+TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
+SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+#: What a server listens on when it listens on all addresses of its host.
+EVERYWHERE = ("0.0.0.0", "::")
+#: Arguments by which a server would have other slots than its option says.
+OWN_SLOTS = ("--parallel", "-np")
+LIMITS = ("requests_per_minute", "concurrent")
+
+
+class Instance(NamedTuple):
+    """An instance of llama-server as the gateway sees it."""
+
+    where: str
+    server: str
+    alias: str
+    model: str
+    address: str
+    slots: int
+
+
+def plan(hosts: Iterable[Mapping[str, Any]], gateway: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the template of the configuration needs: ``models`` with their ``listing``, and more.
+
+    ``hosts`` are the variables of each host with instances, ``gateway`` is the name of the host of the gateway, and
+    ``settings`` are variables of the role without their prefix. BadRequest for what cannot be served, or not safely.
+    """
+    _refuse_what_is_not_safe(settings)
+    size = bytes_of(settings["max_body"], "gateway_max_body")
+    if not 1 << 10 <= size <= 1 << 28:
+        raise BadRequest(f"gateway_max_body is {settings['max_body']}: say an amount from 1KiB to 256MiB.")
+    models = _models(hosts, gateway)
+    return {"models": models, "listing": _listing(models), "tenants": _tenants(settings["tenants"]), "max_body": size}
+
+
+def _refuse_what_is_not_safe(settings: Mapping[str, Any]) -> None:
+    if not settings["certificate"] and not settings["plain_http"]:
+        raise BadRequest(
+            "gateway_certificate is empty, so that everyone on the way could read the keys of clients: name a PEM file"
+            " on the gateway, or set gateway_plain_http."
+        )
+    if not settings["tenants"] and not settings["open"]:
+        raise BadRequest("gateway_tenants is empty, so that anyone could ask: name those who may, or set gateway_open.")
+    owners: dict[str, str] = {}
+    for key in ("bind", "metrics_bind", "peers_bind"):
+        port = str(settings[key]).rpartition(":")[2]
+        if not port.isdecimal():
+            raise BadRequest(f"gateway_{key} is '{settings[key]}': say an address and a port, as 127.0.0.1:8405.")
+        if other := owners.get(port):
+            raise BadRequest(f"gateway_{other} and gateway_{key} have the same port {port}: give each its own.")
+        owners[port] = key
+
+
+def _models(hosts: Iterable[Mapping[str, Any]], gateway: str) -> list[dict[str, Any]]:
+    """Return the models by alias, each with its backend and its servers in the order of the inventory."""
+    found: dict[str, list[Instance]] = {}
+    taken: dict[str, Instance] = {}
+    for host in hosts:
+        for raw in _tuned.with_tuned(host["llama_instances"] or [], host.get("llama_tuned") or {}):
+            one = _instance(host, raw, gateway)
+            if other := taken.get(one.address):
+                raise BadRequest(f"{one.where} and {other.where} are both at {one.address}: give one another port.")
+            taken[one.address] = one
+            first = found.setdefault(one.alias, [one])[0]
+            if one is not first:
+                if one.model != first.model:
+                    raise BadRequest(
+                        f"The alias {one.alias} is {first.model} on {first.where} and {one.model} on {one.where}: give"
+                        " each model an alias of its own."
+                    )
+                found[one.alias].append(one)
+    if not found:
+        raise BadRequest("No host has llama_instances, so there is no model to serve: name them in the inventory.")
+    names = _backends(sorted(found))
+    return [
+        {
+            "alias": alias,
+            "backend": names[alias],
+            "servers": [{"name": one.server, "address": one.address, "slots": one.slots} for one in found[alias]],
+        }
+        for alias in sorted(found)
+    ]
+
+
+def _listing(models: Sequence[Mapping[str, Any]]) -> str:
+    """Return the answer to /v1/models. No alias has a quote in it, so that the text can stand between some."""
+    data = [{"id": one["alias"], "object": "model", "created": 0, "owned_by": "sovereign.epyc"} for one in models]
+    return json.dumps({"object": "list", "data": data})
+
+
+def _instance(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> Instance:
+    name = str(host["inventory_hostname"])
+    where = f"{name}/{raw.get('name', '?')}"
+    alias = str(raw.get("alias") or "")
+    if not alias:
+        raise BadRequest(f"{where} has no alias, by which clients of the gateway ask for its model: set alias.")
+    if not ALIAS.match(alias):
+        raise BadRequest(f"{where} has the alias '{alias}': take letters, digits and ._:/@+- only.")
+    slots = _counted(where, "slots", raw.get("slots", FIELDS["slots"].default))
+    for word in raw.get("extra_arguments") or ():
+        if str(word).partition("=")[0] in OWN_SLOTS:
+            raise BadRequest(f"{where} has {word} in extra_arguments: say slots instead, which the gateway counts by.")
+    port = _counted(where, "port", raw.get("port"))
+    model = PurePosixPath(str(raw.get("model", ""))).name
+    server = re.sub(r"[^A-Za-z0-9_.:-]", "_", f"{name}:{raw.get('name', '')}")
+    return Instance(where, server, alias, model, f"{_reached(where, host, raw, gateway)}:{port}", slots)
+
+
+def _reached(where: str, host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> str:
+    """Return the address at which the gateway reaches an instance."""
+    name = str(host["inventory_hostname"])
+    listens = str(raw.get("host") or FIELDS["host"].default)
+    if listens in LOOPBACK and name != gateway:
+        raise BadRequest(
+            f"{where} listens on {listens}, where no gateway reaches it: set host to a private address of {name}."
+        )
+    address = listens
+    if listens in EVERYWHERE:
+        address = "127.0.0.1" if name == gateway else str(_own_address(host) or name)
+    if not HOST.match(address) or (address in LOOPBACK and name != gateway):
+        raise BadRequest(
+            f"{name} has no address for the gateway, because '{address}' is none: set gateway_member_address for it."
+        )
+    return f"[{address}]" if ":" in address else address
+
+
+def _own_address(host: Mapping[str, Any]) -> Any:
+    return host.get("gateway_member_address") or host.get("ansible_host")
+
+
+def _counted(where: str, key: str, value: Any) -> int:
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isdecimal() or int(text) < 1:
+        raise BadRequest(f"{where} has no {key} that the gateway could use: set {key} to a whole number from 1 up.")
+    return int(text)
+
+
+def _backends(aliases: Sequence[str]) -> dict[str, str]:
+    """Return a name for the backend of each alias, in letters that HAProxy takes."""
+    names: dict[str, str] = {}
+    for alias in aliases:
+        name = "model_" + re.sub(r"[^A-Za-z0-9_.-]", "_", alias)
+        while name in names.values():
+            name += "_"
+        names[alias] = name
+    return names
+
+
+def _tenants(asked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the tenants. No sentence repeats what stands for a hash, because it may be the key itself."""
+    made: list[dict[str, Any]] = []
+    owners: dict[str, str] = {}
+    for raw in asked:
+        name = str(raw.get("name", ""))
+        if not TENANT.match(name):
+            raise BadRequest(f"gateway_tenants: '{name}' is no name of a tenant: take letters, digits and ._- only.")
+        if any(one["name"] == name for one in made):
+            raise BadRequest(f"gateway_tenants names {name} twice: put its hashes into one entry.")
+        hashes = [str(one).lower() for one in raw.get("sha256") or ()]
+        if not hashes or not all(SHA256.match(one) for one in hashes):
+            raise BadRequest(
+                f"gateway_tenants: {name} needs sha256, a list of hashes of 64 hexadecimal digits: make one with"
+                " `printf %s KEY | sha256sum`."
+            )
+        for one in hashes:
+            if owners.setdefault(one, name) != name:
+                raise BadRequest(f"gateway_tenants: {owners[one]} and {name} have the same key: give each its own.")
+        limits = {
+            key: _counted(f"gateway_tenants: {name}", key, raw[key]) for key in LIMITS if raw.get(key) is not None
+        }
+        made.append({"name": name, "sha256": hashes, **limits})
+    return made

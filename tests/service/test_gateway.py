@@ -1,0 +1,348 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The role gateway with the real HAProxy of the distribution, before servers that stand in for llama-server."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from vepyc import packages
+from vepyc.container import Container, container
+from vepyc.play import Play, run_playbook
+
+#: HAProxy, and what the Debian of the containers lacks for it.
+PACKAGES = ("haproxy", "libjemalloc2", "liblua5.4-0", "libopentracing1", "libopentracing-c-wrapper0t64")
+PROGRAMS = "/srv/programs"
+#: A repository on the disk with these packages, and a server at each address.
+PREPARE = """
+set -e
+mkdir -p /srv/repository
+cp /srv/packages/*.deb /srv/repository
+cd /srv/repository
+for deb in *.deb; do
+    dpkg-deb --field $deb
+    echo "Filename: ./$deb"
+    echo "Size: $(stat --format=%s $deb)"
+    echo "SHA256: $(sha256sum $deb | cut --delimiter=' ' --fields=1)"
+    echo
+done >Packages
+rm -f /etc/apt/sources.list.d/*
+echo 'deb [trusted=yes] file:/srv/repository ./' >/etc/apt/sources.list
+apt-get -qq update
+ip address add 10.9.0.1/32 dev lo
+ip address add 10.9.0.2/32 dev lo
+start() {
+    systemd-run --quiet --unit=stub-$1 /usr/bin/python3 /srv/programs/llama_stub.py $1 $2 $3 of-the-servers
+}
+start first 10.9.0.1 8081
+start second 10.9.0.2 8081
+start code 10.9.0.2 8082
+"""
+SERVERS = {"first": "10.9.0.1:8081", "second": "10.9.0.2:8081", "code": "10.9.0.2:8082"}
+MEMBERS = {
+    "h1": {"llama_instances": [{"name": "a", "alias": "chat", "model": "/m/8b.gguf", "host": "10.9.0.1", "slots": 2}]},
+    "h2": {
+        "gateway_member_address": "10.9.0.2",
+        "llama_instances": [
+            {"name": "a", "alias": "chat", "model": "/srv/8b.gguf", "host": "0.0.0.0", "slots": 1},
+            {"name": "b", "alias": "org/code", "model": "/srv/c.gguf", "host": "10.9.0.2", "port": 8082},
+        ],
+        # As tune.yml has found out; it wins here as it does on the host.
+        "llama_tuned": {"a": {"options": {"slots": 2}}},
+    },
+}
+for one in MEMBERS.values():
+    one["llama_instances"][0]["port"] = 8081  # type: ignore[index]
+KEYS = {"team": "Key-of-the-team", "slow": "key-of-the-slow", "narrow": "key-of-the-narrow"}
+ASKED = {
+    "gateway_bind": "*:8443",
+    "gateway_certificate": "/etc/gateway.pem",
+    "gateway_server_key": "of-the-servers",
+    "gateway_body_timeout": "1s",
+    "gateway_tenants": [
+        {"name": name, "sha256": [hashlib.sha256(key.encode()).hexdigest()], **limit}
+        for (name, key), limit in zip(KEYS.items(), ({}, {"requests_per_minute": 3}, {"concurrent": 1}), strict=True)
+    ],
+}
+
+
+class Fleet:
+    """The container of the gateway, and what Ansible and clients do with it."""
+
+    def __init__(self, box: Container, folder: Path) -> None:
+        self.box = box
+        self.folder = folder
+        children = {"gateway": {"hosts": {box.name: {}}}}
+        inventory = {"all": {"hosts": {box.name: box.inventory(), **MEMBERS}, "children": children}}
+        (folder / "hosts.json").write_text(json.dumps(inventory))
+
+    def play(self, *arguments: str, **changed: Any) -> Play:
+        """Run the playbook with these variables."""
+        (self.folder / "asked.json").write_text(json.dumps({**ASKED, **changed}))
+        return run_playbook(
+            self.folder, "playbooks/gateway.yml", "--extra-vars", f"@{self.folder}/asked.json", *arguments
+        )
+
+    def run(self, command: str, check: bool = True, text: str = "") -> str:
+        return self.box.run(command, check=check, input=text).stdout
+
+    def ask(self, *requests: dict[str, Any], clients: int = 1, **more: Any) -> list[dict[str, Any]]:
+        """Send requests, by so many clients at a time; return their answers in the same order."""
+        asked = json.dumps({"port": 8443, "clients": clients, "requests": requests, **more})
+        return list(json.loads(self.run(f"python3 {PROGRAMS}/gateway_client.py", text=asked)))
+
+    def statuses(self, *requests: dict[str, Any], clients: int = 1) -> list[int]:
+        return [answer["status"] for answer in self.ask(*requests, clients=clients)]
+
+    def served_by(self, *requests: dict[str, Any]) -> list[str]:
+        """Return the server of each request, one after the other."""
+        return [json.loads(answer["text"])["server"] for answer in self.ask(*requests)]
+
+    def counted(self, server: str) -> dict[str, Any]:
+        """Return what a server has counted."""
+        address = SERVERS[server]
+        script = f"from urllib.request import urlopen; print(urlopen('http://{address}/counted').read().decode())"
+        return dict(json.loads(self.run(f'python3 -c "{script}"')))
+
+    def state(self) -> str:
+        """Return the files of HAProxy, and its process."""
+        files = "find /etc/haproxy -type f -printf '%p %m %T@ ' -exec sha256sum {} ';' 2>/dev/null | sort"
+        return self.run(f"{files}; systemctl show --property=MainPID,NRestarts,UnitFileState haproxy", check=False)
+
+
+def request(
+    body: Any = None, key: str | None = KEYS["team"], path: str = "/v1/chat/completions", **more: Any
+) -> dict[str, Any]:
+    """Return a request for the model chat, unless its body is given as a text."""
+    text = body if isinstance(body, str) else json.dumps({"model": "chat", **(body or {})})
+    headers = [] if key is None else [("Authorization", f"Bearer {key}")]
+    return {"method": "POST", "path": path, "headers": headers, "text": text, **more}
+
+
+def get(path: str, key: str | None = KEYS["team"]) -> dict[str, Any]:
+    return request("", key, path, method="GET")
+
+
+def certificate() -> str:
+    """Return a certificate that signs itself, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "gateway")])
+    now = datetime.datetime.now(datetime.UTC)
+    built = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + datetime.timedelta(days=1))
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return (built.sign(key, hashes.SHA256()).public_bytes(pem) + secret).decode()
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """The gateway before its first play."""
+    binds = {packages.fetch("trixie", *PACKAGES)[0].parent: "/srv/packages", Path(__file__).parent: PROGRAMS}
+    with container("gateway", binds) as box:
+        box.run(PREPARE)
+        box.run("install -m 600 /dev/stdin /etc/gateway.pem", input=certificate())
+        yield Fleet(box, tmp_path_factory.mktemp("gateway"))
+
+
+@pytest.fixture(scope="module")
+def fleet(bare: Fleet) -> Fleet:
+    """The gateway, when it serves."""
+    checked = bare.play("--check")
+    assert checked.returncode == 0 and list(checked.changed) == ["Install HAProxy"], checked.output
+    assert bare.run("ls /etc/haproxy 2>&1", check=False).startswith("ls: cannot access")
+    played = bare.play("-vvv", "--diff")
+    assert played.returncode == 0, played.output
+    assert "server h1:a 10.9.0.1:8081 maxconn 2" in played.output, "the difference is shown"
+    assert not [key for key in ("of-the-servers", *KEYS.values()) if key in played.output]
+    return bare
+
+
+def test_the_next_run_changes_nothing(fleet: Fleet) -> None:
+    before = fleet.state()
+    played = fleet.play()
+    assert played.returncode == 0 and played.changed == {}, played.output
+    assert fleet.state() == before
+
+
+def test_a_check_shows_what_would_change_and_changes_nothing(fleet: Fleet) -> None:
+    before = fleet.state()
+    played = fleet.play("--check", "--diff", gateway_queue_timeout="7s", gateway_server_key="another")
+    assert played.returncode == 0 and "timeout queue 7s" in played.output, played.output
+    assert fleet.state() == before
+
+
+def test_what_haproxy_does_not_take_leaves_the_configuration_before(fleet: Fleet) -> None:
+    before = fleet.state()
+    played = fleet.play(gateway_queue_timeout="soon")
+    assert played.returncode == 2 and "in 'timeout queue'" in played.output, played.output
+    assert fleet.state() == before
+    assert fleet.statuses(request()) == [200]
+
+
+def test_a_key_in_place_of_its_hash_is_refused_and_not_shown(fleet: Fleet) -> None:
+    before = fleet.state()
+    played = fleet.play("-vvv", gateway_tenants=[{"name": "a", "sha256": ["Key-of-the-team"]}])
+    assert played.returncode == 2 and "64 hexadecimal digits" in played.output, played.output
+    assert "Key-of-the-team" not in played.output
+    assert fleet.state() == before
+
+
+def test_models_are_listed_and_reached_by_their_names(fleet: Fleet) -> None:
+    (listed,) = fleet.ask(get("/v1/models"))
+    assert [one["id"] for one in json.loads(listed["text"])["data"]] == ["chat", "org/code"]
+    last = json.dumps({"prompt": "x" * 900_000, "model": "org/code"})
+    escaped = [request(text) for text in ('{"model":"org\\/code"}', '{"model":"\\u006frg/code"}')]
+    assert fleet.served_by(request(last), *escaped) == ["code"] * 3
+    assert fleet.served_by(request())[0] in ("first", "second")
+    answers = fleet.ask(request({"model": "none"}), request("{}"), request("no JSON"), request(last, path="/slots/0"))
+    assert [answer["status"] for answer in answers] == [404, 400, 400, 404]
+    assert "No host serves this model" in json.loads(answers[0]["text"])["error"]["message"]
+
+
+def test_bodies_up_to_the_size_and_in_time(fleet: Fleet) -> None:
+    """Also one of which only the end is too much, one of unknown length, and one for which the client asks first."""
+
+    def sized(size: int, **more: Any) -> dict[str, Any]:
+        text = json.dumps({"model": "chat", "prompt": ""})
+        return request(text[:-2] + "x" * (size - len(text)) + text[-2:], **more)
+
+    first = request()
+    first["headers"].append(("Expect", "100-continue"))
+    limit = 1 << 20
+    asked = [sized(limit), sized(limit + 1), sized(limit + 1, chunked=True), sized(500_000, part=1000), first]
+    assert fleet.statuses(*asked) == [200, 413, 413, 408, 200]
+
+
+def test_keys(fleet: Fleet) -> None:
+    key = KEYS["team"]
+    by_header = request(key=None)
+    by_header["headers"] = [("X-Api-Key", key)]
+    twice = request()
+    twice["headers"] = [("authorization", "Bearer of-the-servers"), ("Authorization", f"bearer {key}")]
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    wrong = [request(key=one) for one in (None, "", "wrong", key.lower(), f"{key},{key}", digest, "of-the-servers")]
+    assert fleet.statuses(*wrong) == [401] * len(wrong)
+    answers = fleet.ask(by_header, twice)
+    assert [answer["status"] for answer in answers] == [200, 200]
+    assert [json.loads(answer["text"])["keys"] for answer in answers] == [None, None], "no key of a tenant goes on"
+    assert fleet.statuses(get("/v1/models", key=None), get("/health", key=None)) == [401, 200]
+    held = fleet.run("cat /etc/haproxy/haproxy.cfg")
+    assert not [one for one in ("of-the-servers", *KEYS.values()) if one in held]
+    assert fleet.run("stat --format=%a:%U /etc/haproxy/*.key").split() == ["600:root"]
+
+
+def test_tenants_have_rates_and_numbers(fleet: Fleet) -> None:
+    answers = fleet.ask(*[request(key=KEYS["slow"])] * 4)
+    assert [answer["status"] for answer in answers] == [200, 200, 200, 429]
+    assert answers[-1]["headers"]["retry-after"] == "20"
+    narrow = request({"seconds": 0.5}, key=KEYS["narrow"])
+    assert sorted(fleet.statuses(narrow, narrow, clients=2)) == [200, 429]
+    assert fleet.statuses(narrow, narrow) == [200, 200], "one after the other"
+
+
+def test_what_is_for_operators_is_not_for_clients(fleet: Fleet) -> None:
+    paths = ("/metrics", "/configuration", "/slots", "/props", "/v1/../metrics", "/")
+    assert fleet.statuses(*map(get, paths)) == [404] * len(paths)
+    script = "from urllib.request import urlopen; print(urlopen('http://127.0.0.1:8405/metrics').read().decode())"
+    assert 'haproxy_server_limit_sessions{proxy="model_chat",server="h2:a"} 2' in fleet.run(f'python3 -c "{script}"')
+    assert "127.0.0.1:8405" in fleet.run("ss -Hltn 'sport = 8405'")
+
+
+def test_requests_wait_at_the_gateway(fleet: Fleet) -> None:
+    """8 clients on 4 slots: no server ever has more than its two, and all are busy."""
+    assert fleet.statuses(*[request({"seconds": 0.1, "prompt": f"q{n}"}) for n in range(32)], clients=8) == [200] * 32
+    assert [fleet.counted(server)["most"] for server in ("first", "second")] == [2, 2]
+
+
+def turns(first: Any) -> list[dict[str, Any]]:
+    """Return the requests of a conversation of three turns."""
+    messages = first if isinstance(first, list) else [{"role": "user", "content": first}]
+    more = [{"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
+    return [request({"messages": messages + more * turn}) for turn in range(3)]
+
+
+CONVERSATIONS = {
+    "plain": turns("What is a node?"),
+    "parts": turns([{"role": "user", "content": [{"type": "text", "text": "Look \\ / at this"}]}]),
+    "system": turns([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "And now?"}]),
+    "escapes": turns("\u4e2d\u6587 \U0001f600 \\u4e2d"),
+    "named": [request({"messages": [{"role": "user", "content": str(turn)}]}) for turn in range(3)],
+    "prompt": [request({"prompt": "Once upon a time"}, path="/v1/completions")] * 3,
+}
+for one_request in CONVERSATIONS["named"]:
+    one_request["headers"].append(("X-Conversation-Id", "c1"))
+
+
+def test_conversations_keep_their_server(fleet: Fleet) -> None:
+    """An odd one goes between their turns: leastconn alone would have them take turns on the servers."""
+    for name, (first, *others) in CONVERSATIONS.items():
+        asked = [first]
+        for number, other in enumerate(others):
+            asked += [request({"prompt": f"{name} {number}"}), other]
+        servers = fleet.served_by(*asked)
+        assert len(set(servers[::2])) == 1, (name, servers)
+    fresh = fleet.ask(*[request({"prompt": f"new {n}", "seconds": 0.1}) for n in range(4)], clients=4)
+    assert Counter(json.loads(answer["text"])["server"] for answer in fresh) == {"first": 2, "second": 2}
+
+
+def test_only_what_has_not_begun_is_tried_again(fleet: Fleet) -> None:
+    before, after = ({"prompt": f"broken {when}", "break_off": when} for when in ("before", "after"))
+    answers = fleet.ask(request(before), request(after))
+    assert answers[0]["status"] == 200
+    assert "IncompleteRead" in answers[1]["text"]
+    asked = [fleet.counted(server)["asked"] for server in ("first", "second")]
+    assert sum(one.get("broken before", 0) for one in asked) >= 2
+    assert sum(one.get("broken after", 0) for one in asked) == 1
+
+
+def test_a_reload_under_load_loses_nothing(fleet: Fleet) -> None:
+    """Conversations keep their servers, and the process stays."""
+    kept = [request({"prompt": f"kept {number}"}) for number in range(6)]
+    first = [one for one, server in zip(kept, fleet.served_by(*kept), strict=True) if server == "first"]
+    before = fleet.state()
+    answers: list[dict[str, Any]] = []
+    load = [request({"prompt": f"load {n}", "seconds": 0.05}) for n in range(30)]
+    thread = threading.Thread(target=lambda: answers.extend(fleet.ask(*load, clients=6, until="/run/stop")))
+    thread.start()
+    played = fleet.play(gateway_queue_timeout="50s", gateway_server_key="of-the-servers ")
+    fleet.run("touch /run/stop")
+    thread.join()
+    assert played.returncode == 0 and "Load the configuration" in played.changed, played.output
+    assert Counter(answer["status"] for answer in answers).keys() == {200} and len(answers) > 60
+    assert fleet.state() != before
+    assert fleet.state().splitlines()[-3:] == before.splitlines()[-3:], "the process and its starts"
+    assert len(first) > 1 and set(fleet.served_by(*first)) == {"first"}
+
+
+def test_without_a_server_clients_are_told_when_to_come_back(fleet: Fleet) -> None:
+    fleet.run("systemctl stop stub-code")
+    deadline = time.monotonic() + 20
+    while fleet.statuses(request({"model": "org/code"})) != [503]:
+        assert time.monotonic() < deadline
+    (answer,) = fleet.ask(request({"model": "org/code"}))
+    assert (answer["status"], answer["headers"]["retry-after"]) == (503, "5")
+    assert fleet.statuses(request(), get("/health", key=None)) == [200, 200]
+
+
+def test_it_goes_as_it_came(fleet: Fleet) -> None:
+    played = fleet.play(gateway_state="absent")
+    assert played.returncode == 0, played.output
+    assert fleet.run("dpkg --verify haproxy", check=False) == ""
+    assert fleet.run("find /etc/haproxy -name '*sovereign*'") == ""
+    assert fleet.run("systemctl is-active haproxy; systemctl is-enabled haproxy") == "active\nenabled\n"
+    assert fleet.run("ss -Hltn 'sport = 8443'") == ""

@@ -1,0 +1,190 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the gateway learns from the inventory, and each inventory that it refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.sovereign.epyc.plugins.filter import gateway_plan
+
+PLAN = gateway_plan.FilterModule().filters()["gateway_plan"]
+HASH = hashlib.sha256(b"key").hexdigest()
+OTHER = hashlib.sha256(b"other").hexdigest()
+SETTINGS = {
+    "bind": "*:443",
+    "certificate": "/etc/gateway.pem",
+    "max_body": "1MiB",
+    "metrics_bind": "127.0.0.1:8405",
+    "open": False,
+    "peers_bind": "127.0.0.1:8406",
+    "plain_http": False,
+    "tenants": [{"name": "team", "sha256": [HASH]}],
+}
+
+
+def instance(**more: Any) -> dict[str, Any]:
+    return {"name": "a", "alias": "chat", "model": "/m/8b.gguf", "host": "10.0.0.1", "port": 8081, "slots": 4, **more}
+
+
+def host(name: str, *instances: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"inventory_hostname": name, "llama_instances": list(instances), **more}
+
+
+def plan(*hosts: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    return dict(PLAN(hosts, "gw", {**SETTINGS, **settings}))
+
+
+def servers(*hosts: dict[str, Any]) -> dict[str, list[tuple[str, str, int]]]:
+    """Return the servers of each model."""
+    return {
+        model["alias"]: [(one["name"], one["address"], one["slots"]) for one in model["servers"]]
+        for model in plan(*hosts)["models"]
+    }
+
+
+def refused(*hosts: dict[str, Any], **settings: Any) -> str:
+    """Return why this is refused, which is one sentence."""
+    with pytest.raises(AnsibleFilterError) as error:
+        plan(*hosts, **settings)
+    said = str(error.value)
+    assert said.endswith(".") and len(re.findall(r"\.(?= |$)", said)) == 1, said
+    return said
+
+
+def test_instances_of_all_hosts_by_their_alias() -> None:
+    code = instance(name="b", alias="org/code", model="/m/c.gguf", port=8082, slots=1)
+    one = host("h1", instance(), code)
+    two = host("h2", instance(host="10.0.0.2", model="/elsewhere/8b.gguf"), {**code, "host": "10.0.0.2"})
+    assert servers(one, two, host("h3")) == {
+        "chat": [("h1:a", "10.0.0.1:8081", 4), ("h2:a", "10.0.0.2:8081", 4)],
+        "org/code": [("h1:b", "10.0.0.1:8082", 1), ("h2:b", "10.0.0.2:8082", 1)],
+    }
+    assert [one["id"] for one in json.loads(plan(one)["listing"])["data"]] == ["chat", "org/code"]
+
+
+def test_without_an_option_its_default_holds() -> None:
+    """As on the host: one slot, and what tune.yml has found out wins."""
+    bare = instance()
+    del bare["slots"]
+    assert servers(host("h1", bare))["chat"] == [("h1:a", "10.0.0.1:8081", 1)]
+    tuned = {"a": {"options": {"slots": 6}}}
+    assert servers(host("h1", bare, llama_tuned=tuned))["chat"] == [("h1:a", "10.0.0.1:8081", 6)]
+
+
+@pytest.mark.parametrize(
+    ("listens", "more", "address"),
+    [
+        ("0.0.0.0", {}, "h1:8081"),
+        ("0.0.0.0", {"ansible_host": "192.0.2.7"}, "192.0.2.7:8081"),
+        ("::", {"ansible_host": "192.0.2.7", "gateway_member_address": "fd00::7"}, "[fd00::7]:8081"),
+        ("fd00::8", {"ansible_host": "192.0.2.7"}, "[fd00::8]:8081"),
+    ],
+)
+def test_where_the_gateway_reaches_an_instance(listens: str, more: dict[str, Any], address: str) -> None:
+    assert servers(host("h1", instance(host=listens), **more))["chat"][0][1] == address
+
+
+def test_the_host_of_the_gateway_may_serve_on_its_loopback() -> None:
+    bare = instance()
+    del bare["host"]
+    assert servers(host("gw", bare))["chat"][0][1] == "127.0.0.1:8081"
+    assert servers(host("gw", instance(host="0.0.0.0"), ansible_host="192.0.2.1"))["chat"][0][1] == "127.0.0.1:8081"
+
+
+def test_each_backend_has_a_name_of_its_own() -> None:
+    aliases = ("a/b", "a_b", "a:b")
+    hosts = [host(f"h{n}", instance(alias=one, host=f"10.0.0.{n}")) for n, one in enumerate(aliases)]
+    names = [model["backend"] for model in plan(*hosts)["models"]]
+    assert len(set(names)) == 3 and all(re.fullmatch(r"model_[\w.-]+", name) for name in names), names
+
+
+@pytest.mark.parametrize(
+    ("hosts", "said"),
+    [
+        ([], "No host has llama_instances, so there is no model to serve"),
+        ([host("h1")], "No host has llama_instances"),
+        ([host("h1", instance(alias=None))], "h1/a has no alias, by which clients of the gateway ask"),
+        ([host("h1", instance(alias='x"y'))], "h1/a has the alias 'x\"y'"),
+        (
+            [host("h1", instance()), host("h2", instance(host="10.0.0.2", model="/m/70b.gguf"))],
+            "The alias chat is 8b.gguf on h1/a and 70b.gguf on h2/a",
+        ),
+        (
+            [host("h1", instance(), instance(name="b", alias="code"))],
+            "h1/b and h1/a are both at 10.0.0.1:8081: give one another port.",
+        ),
+        ([host("h1", instance(host="127.0.0.1"))], "h1/a listens on 127.0.0.1, where no gateway reaches it"),
+        ([host("h1", instance(host=None))], "h1/a listens on 127.0.0.1, where no gateway reaches it"),
+        ([host("localhost", instance(host="0.0.0.0"))], "localhost has no address for the gateway"),
+        (
+            [host("h1", instance(host="0.0.0.0"), ansible_host="a b")],
+            "h1 has no address for the gateway, because 'a b'",
+        ),
+        ([host("h1", instance(slots=0))], "h1/a has no slots that the gateway could use"),
+        ([host("h1", instance(slots="many"))], "h1/a has no slots that the gateway could use"),
+        ([host("h1", instance(port=None))], "h1/a has no port that the gateway could use"),
+        ([host("h1", instance(extra_arguments=["--parallel=8"]))], "h1/a has --parallel=8 in extra_arguments"),
+        ([host("h1", instance(), llama_tuned={"a": {}})], "llama_tuned: a has no options"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(hosts: list[dict[str, Any]], said: str) -> None:
+    if "llama_tuned" in said:  # The sentences of this one are those of another module.
+        with pytest.raises(AnsibleFilterError, match=re.escape(said)):
+            plan(*hosts)
+    else:
+        assert refused(*hosts).startswith(said)
+
+
+def test_tenants_have_hashes_and_limits() -> None:
+    asked = [
+        {"name": "team", "sha256": [HASH.upper()], "requests_per_minute": "60", "concurrent": None},
+        {"name": "night", "sha256": [OTHER], "concurrent": 2},
+    ]
+    assert plan(host("h1", instance()), tenants=asked)["tenants"] == [
+        {"name": "team", "sha256": [HASH], "requests_per_minute": 60},
+        {"name": "night", "sha256": [OTHER], "concurrent": 2},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"certificate": ""}, "gateway_certificate is empty, so that everyone on the way could read the keys"),
+        ({"tenants": []}, "gateway_tenants is empty, so that anyone could ask"),
+        ({"metrics_bind": "10.0.0.9:443"}, "gateway_bind and gateway_metrics_bind have the same port 443"),
+        ({"peers_bind": "127.0.0.1"}, "gateway_peers_bind is '127.0.0.1'"),
+        ({"max_body": "1GiB"}, "gateway_max_body is 1GiB"),
+        ({"max_body": "large"}, "gateway_max_body: 'large' is no amount of memory"),
+        ({"tenants": [{"name": "a b", "sha256": [HASH]}]}, "gateway_tenants: 'a b' is no name of a tenant"),
+        ({"tenants": [{"name": "a", "sha256": ["secret"]}]}, "gateway_tenants: a needs sha256"),
+        ({"tenants": [{"name": "a", "sha256": []}]}, "gateway_tenants: a needs sha256"),
+        ({"tenants": [{"name": "a", "sha256": [HASH]}] * 2}, "gateway_tenants names a twice"),
+        (
+            {"tenants": [{"name": "a", "sha256": [HASH]}, {"name": "b", "sha256": [OTHER, HASH.upper()]}]},
+            "gateway_tenants: a and b have the same key",
+        ),
+        ({"tenants": [{"name": "a", "sha256": [HASH], "concurrent": 0}]}, "gateway_tenants: a has no concurrent"),
+    ],
+)
+def test_what_is_not_safe_is_refused(changed: dict[str, Any], said: str) -> None:
+    refusal = refused(host("h1", instance()), **changed)
+    assert refusal.startswith(said)
+    assert "secret" not in refusal and HASH not in refusal
+
+
+def test_what_is_not_safe_can_be_asked_for() -> None:
+    assert plan(host("h1", instance()), certificate="", plain_http=True, tenants=[], open=True)["tenants"] == []
+
+
+def test_a_hundred_hosts() -> None:
+    hosts = [host(f"h{n}", instance(host=f"10.0.1.{n}")) for n in range(100)]
+    assert len(servers(*hosts)["chat"]) == 100

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -18,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from vepyc import SHAPES, Shape, VepycError, acpi, bring, guest, image, kernel, patch, qemu, up
+from vepyc import SHAPES, Shape, VepycError, acpi, bios, bring, guest, image, kernel, patch, qemu, up
 from vepyc.figures import Bar, Figures
 from vepyc.paths import run_tool
 from vepyc.rundir import Config, RunDir
@@ -54,6 +55,31 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_shape_has_the_size_of_its_sku(name: str, cpus: int, domains: int, l3_mib: int, nodes: int) -> None:
     shape = SHAPES[name]
     assert (shape.cpus, len(shape.l3_ids), shape.l3_mib, shape.nodes) == (cpus, domains, l3_mib, nodes)
+
+
+def test_bios_settings_make_another_machine_of_a_shape() -> None:
+    shape = SHAPES["epyc9754"]
+    assert bios.shape_with(shape, {}) == shape
+    one = bios.shape_with(shape, {"nps": 1, "smt": True, "boost": False})
+    assert (one.nodes, one.threads, one.cpus) == (1, 2, 256)
+    assert patch.cpuid_table(one) != patch.cpuid_table(shape)
+    l3 = bios.shape_with(shape, {"nps": 2, "l3_as_numa": True})
+    assert (l3.nodes, qemu.machine_args(l3, "x.aml").count("-object")) == (16, 16)
+    few = bios.shape_with(shape, {"nps": 4, "l3_domains": 6, "cores_per_l3": 3})
+    assert (few.nodes, few.cpus) == (1, 18), "NPS4 is impossible with six CCDs and falls back to NPS1"
+    assert bios.shape_with(shape, {"cores_per_socket": 64}).cores_per_l3 == 4
+    with pytest.raises(VepycError, match="there is no BIOS setting 'numa'"):
+        bios.shape_with(shape, {"numa": 1})
+
+
+@pytest.mark.parametrize("name", ["epyc9654", "epyc7543x2"])
+def test_nodes_cover_all_cpus_and_all_memory(name: str) -> None:
+    shape = bios.shape_with(SHAPES[name], {"l3_as_numa": True})
+    text = " ".join(qemu.machine_args(shape, "x.aml"))
+    ranges = [tuple(map(int, found)) for found in re.findall(r"cpus=(\d+)-(\d+)", text)]
+    assert [start for start, _ in ranges] == [0, *(end + 1 for _, end in ranges[:-1])]
+    assert ranges[-1][1] == shape.possible_cpus - 1
+    assert sum(map(int, re.findall(r"ram,id=mem\d+,size=(\d+)M", text))) == shape.memory_mib
 
 
 def test_every_shape_has_its_own_port_and_name() -> None:

@@ -11,6 +11,7 @@ import os
 import sys
 import time
 
+from .bmc import PERSONALITIES
 from .bring import bring_llama, made_meanwhile
 from .errors import VepycError
 from .guest import RELEASES, get_release
@@ -26,11 +27,13 @@ def _up(args: argparse.Namespace) -> None:
     was_up = RunDir.of(args.name or args.shape).alive()
     start = time.monotonic()
     with made_meanwhile() if args.llama else contextlib.nullcontext():
-        machine = up(args.shape, args.name, args.kernel, args.port, args.cold)
+        machine = up(args.shape, args.name, args.kernel, args.port, args.cold, bmc=args.bmc)
     how = "was already up" if was_up else f"is up after {time.monotonic() - start:.1f} s"
     if args.llama:
         bring_llama(machine)
     print(f"{machine.name} {how}: ssh -p {machine.port} -i {machine.ssh_key} root@127.0.0.1")
+    if args.bmc:
+        print(f"its BMC: {machine.bmc['url']}, user {machine.bmc['user']}; password and CA: {machine.run_dir.bmc}")
 
 
 def _down(args: argparse.Namespace) -> None:
@@ -108,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--kernel", default="6.12", help="kernel of the guest: 6.12 (default) or 6.1")
     command.add_argument("--port", type=int, help="loopback port for ssh (default: the shape's own)")
     command.add_argument("--cold", action="store_true", help="boot from disk even where a snapshot exists")
+    command.add_argument("--bmc", metavar="VENDOR", help=f"with a BMC in front of it: {', '.join(PERSONALITIES)}")
     command.add_argument("--llama", action="store_true", help="with a llama-server and a small model on its disk")
     command.set_defaults(function=_up)
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shlex
 import socket
 import subprocess
@@ -21,7 +22,6 @@ from .rundir import RunDir
 
 _SSH_FAILED = 255
 _PANIC = b"Kernel panic - not syncing"
-_BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 
 class Machine:
@@ -91,19 +91,39 @@ class Machine:
             raise GuestError(f"{self.name}: exit code {done.returncode}: {cmd}\n{done.stdout}{done.stderr}".rstrip())
         return done
 
+    def boot_id(self) -> str:
+        """What tells one boot of the guest from another."""
+        return self.run("cat /proc/sys/kernel/random/boot_id").stdout
+
     def reboot(self, timeout: float = 1200) -> None:
         """Reboot from inside the guest and wait until it is back."""
-        before = self.run(_BOOT_ID).stdout
+        before = self.boot_id()
         # The connection may go down before the command's exit code comes back.
         with contextlib.suppress(GuestError):
             self.run("systemctl reboot")
-        self._wait_for_another_boot(before, timeout)
+        self.wait_for_another_boot(before, timeout)
 
     def kill(self, timeout: float = 1200) -> None:
         """Cut the power without warning, switch it on again, and wait until the guest has booted from its disk."""
-        before = self.run(_BOOT_ID).stdout
+        before = self.boot_id()
         self.run_dir.ask("power-cycle", timeout=60)
-        self._wait_for_another_boot(before, timeout)
+        self.wait_for_another_boot(before, timeout)
+
+    def set_bios(self, **settings: object) -> None:
+        """Change BIOS settings (`vepyc.bios.KNOBS`) from the next boot on. With a BMC, that one decides."""
+        self.run_dir.ask("bios", timeout=60, settings=settings)
+
+    @property
+    def bmc(self) -> dict[str, str]:
+        """How to reach the BMC: `url`, `user`, `password`, `ca`, `fingerprint`, `vendor`."""
+        try:
+            return dict(json.loads(self.run_dir.bmc.read_text()))
+        except FileNotFoundError:
+            raise VepycError(f"{self.name!r} has no BMC; start it with: vepyc up ... --bmc dell") from None
+
+    def set_faults(self, **faults: object) -> None:
+        """Switch faults of the BMC (`vepyc.bmc.Faults`)."""
+        self.run_dir.ask("bmc-faults", timeout=60, faults=faults)
 
     def down(self) -> None:
         """End the machine and throw its disk away."""
@@ -140,6 +160,21 @@ class Machine:
                 raise VepycError(f"{self.name} has no ssh after {timeout:.0f} s; the console log is {self.console}")
             time.sleep(0.1)
 
+    def wait_for_another_boot(self, before: str, timeout: float = 1200) -> None:
+        """Wait until the guest is up with another boot id than the one before."""
+        deadline = time.monotonic() + timeout
+        while True:
+            self.disconnect()
+            self.wait_for_ssh(deadline - time.monotonic())
+            try:
+                if self.boot_id() != before:
+                    break
+            except GuestError:
+                # The old system is still shutting down; wait_for_ssh checks the deadline.
+                pass
+            time.sleep(0.5)
+        self.wait_until_booted(deadline - time.monotonic())
+
     def wait_until_booted(self, timeout: float) -> None:
         """Wait until systemd and udev have nothing left to start."""
         starting = "while [ $(systemctl is-system-running) = starting ]; do sleep 0.3; done"
@@ -175,20 +210,6 @@ class Machine:
                 return connection.recv(4) == b"SSH-"
         except OSError:
             return False
-
-    def _wait_for_another_boot(self, before: str, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        while True:
-            self.disconnect()
-            self.wait_for_ssh(deadline - time.monotonic())
-            try:
-                if self.run(_BOOT_ID).stdout != before:
-                    break
-            except GuestError:
-                # The old system is still shutting down; wait_for_ssh checks the deadline.
-                pass
-            time.sleep(0.5)
-        self.wait_until_booted(deadline - time.monotonic())
 
     def _cause_of_death(self) -> str:
         if self.run_dir.error.exists():

@@ -71,7 +71,7 @@ def cpuid_table(shape: Shape) -> bytes:
         row(0x10, 1, eax=_set(15), ebx=_set(0), ecx=_set(4), edx=_set(15)),  # 16 ways, CDP, 16 classes
         row(0x80000001, ecx=_add(22)),  # topology extensions, which carry the L3 leaf
         # Hardware P-states, invariant TSC, core performance boost.
-        row(0x80000007, edx=_add(7, 8, 9)),
+        row(0x80000007, edx=_add(7, 8, 9) if shape.boost else (_KEEP & ~(1 << 9), 1 << 7 | 1 << 8)),
         row(0x80000008, ebx=_add(6)),  # memory bandwidth allocation
         row(0x8000001D, 3, ebx=_set(15 << 22 | 63), ecx=_set(l3_sets - 1)),  # 16 ways of 64-byte lines
         row(0x80000020, 0, eax=_set(0), ebx=_set(mba), ecx=_set(0), edx=_set(0)),

@@ -71,11 +71,17 @@ def machine_args(shape: Shape, ssdt: str) -> list[str]:
 def _numa_args(shape: Shape) -> list[str]:
     """Nodes of equal size, numbered along the sockets, with the distances of an EPYC board."""
     args = []
-    cpus, memory = shape.possible_cpus // shape.nodes, shape.memory_mib // shape.nodes
+    per_socket, memory = shape.nodes // shape.sockets, shape.memory_mib // shape.nodes
+    per_die = shape.cores_per_l3 * shape.threads
     for node in range(shape.nodes):
-        args += ["-object", f"memory-backend-ram,id=mem{node},size={memory}M"]
-        args += ["-numa", f"node,nodeid={node},cpus={node * cpus}-{(node + 1) * cpus - 1},memdev=mem{node}"]
-    per_socket = shape.nodes // shape.sockets
+        socket, place = divmod(node, per_socket)
+        first = socket * shape.dies + place * shape.l3_domains // per_socket
+        # Dies that are never populated belong to the last node of their socket.
+        last = place == per_socket - 1
+        end = (socket + 1) * shape.dies if last else socket * shape.dies + (place + 1) * shape.l3_domains // per_socket
+        size = shape.memory_mib - memory * (shape.nodes - 1) if node == shape.nodes - 1 else memory
+        args += ["-object", f"memory-backend-ram,id=mem{node},size={size}M"]
+        args += ["-numa", f"node,nodeid={node},cpus={first * per_die}-{end * per_die - 1},memdev=mem{node}"]
     for source in range(shape.nodes):
         for target in range(shape.nodes):
             if source != target:

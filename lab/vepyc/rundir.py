@@ -30,6 +30,7 @@ class Config:
     port: int
     image: str  # directory of the base image
     snapshot: str | None  # directory of the saved state to start from
+    bmc: str | None = None  # the vendor of the BMC in front of it
 
 
 class RunDir:
@@ -42,6 +43,8 @@ class RunDir:
         self.error = path / "error"
         self.console = path / "console.log"
         self.log = path / "supervisor.log"
+        self.bmc = path / "bmc.json"  # how to reach the BMC, where there is one
+        self.bios = path / "bios.json"  # the settings of the BIOS that differ from those of the shape
         self._config = path / "config.json"
 
     @classmethod

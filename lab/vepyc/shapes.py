@@ -31,6 +31,8 @@ class Shape:
     empty_dies: int = 0  # per socket, never populated: they make the L3 ids of the next socket start later
     smba: bool = True  # slow-memory bandwidth allocation and configurable bandwidth events, Zen 4 and later
     mba_bits: int = 11  # the largest MB value is two to the power of this
+    l3_as_numa: bool = False  # each L3 domain is a node, whatever `nodes` would be without it
+    boost: bool = True
 
     @property
     def cpus(self) -> int:

@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from .bmc import personality
 from .errors import VepycError
 from .guest import Release, get_release
 from .image import ensure_image, image_dir
@@ -37,6 +38,7 @@ class _Asked:
     shape: Shape
     release: Release
     port: int | None
+    bmc: str | None
 
 
 def up(
@@ -46,24 +48,29 @@ def up(
     port: int | None = None,
     cold: bool = False,
     prepared: Preparation | None = None,
+    bmc: str | None = None,
 ) -> Machine:
     """Return the running machine of that name, started if need be: from its snapshot, or from disk if it is ``cold``.
+
+    With ``bmc``, the name of a vendor, it has a BMC that speaks Redfish.
 
     With a preparation it has to be a new machine, and starts from the state that was saved after that preparation. If
     there is none, it is prepared now, and its state is saved.
     """
     wanted, release = get_shape(shape), get_release(kernel)
+    if bmc:
+        personality.load(bmc)  # refuses a name that no vendor has
     name = name or shape
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", name):
         raise VepycError(f"{name!r} cannot be a host name; use lower-case letters, digits and hyphens")
     with locked(f"up-{name}"):
         run_dir = RunDir.of(name)
         if run_dir.alive() and not prepared:
-            return _already_up(Machine(run_dir), shape, kernel, port)
+            return _already_up(Machine(run_dir), shape, kernel, port, bmc)
         if run_dir.alive():
             raise VepycError(f"{name!r} is already up, and nobody knows in which state; take it down first")
         run_dir.remove()
-        asked = _Asked(run_dir, wanted, release, port)
+        asked = _Asked(run_dir, wanted, release, port, bmc)
         return _start_prepared(asked, prepared) if prepared else _start(asked, cold)
 
 
@@ -115,6 +122,7 @@ def _create(asked: _Asked, saved: Path | None) -> Machine:
             port=choose_port(asked.shape, run_dir.path.name, asked.port),
             image=str(image),
             snapshot=str(saved) if saved else None,
+            bmc=asked.bmc,
         )
         run_dir.create(config)
     try:
@@ -137,12 +145,17 @@ def _bring_up(run_dir: RunDir) -> Machine:
     return machine
 
 
-def _already_up(machine: Machine, shape: str, kernel: str, port: int | None) -> Machine:
+def _already_up(machine: Machine, shape: str, kernel: str, port: int | None, bmc: str | None) -> Machine:
     """A machine that runs already is the one that was asked for, or an error."""
-    if (machine.shape, machine.kernel) != (shape, kernel) or port not in (None, machine.port):
+    there = machine.run_dir.read_config().bmc
+    if (
+        (machine.shape, machine.kernel) != (shape, kernel)
+        or port not in (None, machine.port)
+        or bmc not in (None, there)
+    ):
         raise VepycError(
-            f"{machine.name!r} is already up as {machine.shape} with kernel {machine.kernel} on port {machine.port};"
-            f" take it down first, or choose another --name"
+            f"{machine.name!r} is already up as {machine.shape} with kernel {machine.kernel} on port {machine.port},"
+            f" {f'with the BMC {there}' if there else 'without a BMC'}; take it down first, or choose another --name"
         )
     return machine
 

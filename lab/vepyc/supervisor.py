@@ -26,6 +26,7 @@ from typing import Any
 
 from . import acpi, kernel, patch, qemu
 from .errors import VepycError
+from .firmware import Firmware
 from .gdb import Gdb
 from .paths import run_tool
 from .qmp import Qmp
@@ -43,12 +44,13 @@ class Supervisor:
     def __init__(self, run: RunDir) -> None:
         self.run_dir = run
         self.config = run.read_config()
-        self.shape = get_shape(self.config.shape)
+        self.shape = self.usual = get_shape(self.config.shape)
         self.image = Path(self.config.image)
         self.args = qemu.machine_args(self.shape, acpi.compile_ssdt(self.shape, Path()).name)
         self.disk = self._make_disk()
         self.process: subprocess.Popen[bytes] | None = None
         self.patch_error: Exception | None = None
+        self.firmware = Firmware(run, self.usual, self.config.bmc)
         self.control = socket.socket(socket.AF_UNIX)
         self.control.bind("control.new")
         self.control.listen()
@@ -65,24 +67,27 @@ class Supervisor:
         return Path("disk.qcow2")
 
     def serve(self) -> None:
-        """Run the machine until it is powered off."""
+        """Run the machine until it is powered off; with a BMC, until it is told to end."""
         self._power_on(Path(self.config.snapshot, "state") if self.config.snapshot else None)
         while True:
             with selectors.DefaultSelector() as selector:
                 selector.register(self.control, selectors.EVENT_READ)
-                selector.register(self.qmp.lines.connection, selectors.EVENT_READ)
+                if self.process:
+                    selector.register(self.qmp.lines.connection, selectors.EVENT_READ)
                 # The timeout is for the patching thread, which reports by setting patch_error.
                 ready = {key.fileobj for key, _ in selector.select(timeout=0.5)}
             if self.patch_error:
                 raise self.patch_error
             if self.control in ready:
                 self._answer()
-            if self.qmp.lines.connection in ready and not self._read_event():
-                if self.qmp.last_shutdown_reason() != "guest-reset":
-                    return
-                print("the guest reboots", flush=True)
-                self.power_off()
-                self._power_on()
+            if self.process and self.qmp.lines.connection in ready and not self._read_event():
+                if self.qmp.last_shutdown_reason() == "guest-reset":
+                    print("the guest reboots", flush=True)
+                    self._boot()
+                else:
+                    self.power_off()
+                    if not self.firmware.went_off():
+                        return
 
     def _read_event(self) -> bool:
         """Take one event; false when QEMU is gone."""
@@ -91,6 +96,17 @@ class Supervisor:
         except (VepycError, ConnectionError):
             return False
         return True
+
+    def _boot(self) -> None:
+        """Start the machine from its disk, as its BIOS is set now, wherever it was before."""
+        self.power_off()
+        shape = self.firmware.boot()
+        if shape is None:
+            print("the machine hangs in its POST", flush=True)
+            return
+        self.shape = shape
+        self.args = qemu.machine_args(shape, acpi.compile_ssdt(shape, Path()).name)
+        self._power_on()
 
     def _power_on(self, state: Path | None = None) -> None:
         """Start QEMU, either from a saved state or from the disk with the patch."""
@@ -109,12 +125,12 @@ class Supervisor:
 
     def _patch(self) -> None:
         """Install the hooks as soon as the kernel runs. In a thread, so that a machine stuck in GRUB can be stopped."""
-        process = self.process
+        process, shape = self.process, self.shape
         try:
             start = time.monotonic()
             release = (self.image / "release").read_text().strip()
             sites = kernel.find_sites((self.image / "vmlinux").read_bytes(), release)
-            patch.apply(Gdb(self._connect("gdb.sock")), self.shape, sites)
+            patch.apply(Gdb(self._connect("gdb.sock")), shape, sites)
             print(f"kernel patched {time.monotonic() - start:.1f} s after power-on", flush=True)
         except (VepycError, OSError) as error:
             # A machine that is switched off while it boots is not a failure of the patch.
@@ -151,17 +167,21 @@ class Supervisor:
         if request["do"] == "hello":
             # Requests are served once the machine runs, so any answer means that it does.
             return {}
-        if request["do"] == "power-cycle":
+        if request["do"] in ("power-cycle", "power-on"):
+            self._boot()
+        elif request["do"] == "power-off":
             self.power_off()
-            self._power_on()
+            self.firmware.went_off()
         elif request["do"] == "save":
             self._save(Path(request["target"]))
-        else:
+        elif not self.firmware.change(request):
             raise VepycError(f"the supervisor does not know the request {request['do']!r}")
         return {}
 
     def _save(self, target: Path) -> None:
         """Put the machine's memory and disk into `target`, both from one moment, and let the machine go on."""
+        if self.shape != self.usual:
+            raise VepycError("this machine is not as its shape any more, because its BIOS settings were changed")
         self.qmp.execute("stop")
         try:
             self.qmp.save(Path("state"))

@@ -8,6 +8,7 @@
     with serve("dell", Faults(etag_races=1)) as bmc:      # or ami, hpe, lenovo, supermicro
         bmc.url, bmc.address, bmc.port                    # https://127.0.0.1:PORT, 127.0.0.1, PORT
         bmc.user, bmc.password                            # of its one account
+        bmc.reach                                         # all of these and `vendor`, as texts
         bmc.ca, bmc.fingerprint                           # PEM file to trust; SHA-256 of the certificate, 64 digits
         bmc.faults.two_boots = True                       # faults can be switched while it runs; faults.py lists them
         bmc.active, bmc.pending                           # the attributes as the BMC has them
@@ -79,6 +80,12 @@ class Bmc:
         self.url = f"https://{self.address}:{self.port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
+
+    @property
+    def reach(self) -> dict[str, str]:
+        """How a client reaches it, as texts."""
+        found = {"vendor": self.host.personality.name, "url": self.url, "user": self.user, "password": self.password}
+        return {**found, "ca": str(self.ca), "fingerprint": self.fingerprint}
 
     @property
     def log(self) -> list[Request]:

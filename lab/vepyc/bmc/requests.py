@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from email.message import Message
 from typing import Any, TypeAlias
 
+from ..errors import VepycError
 from .accounts import Accounts
 from .errors import Refused, message
 from .host import CYCLES, OFFS, Host
@@ -60,11 +61,17 @@ class Requests:
                 if switch is None:
                     return self._one(method, path, headers, body), auth
             if switch:
-                self.host.switch(switch)
+                self._switch(switch)
         except Refused as error:
             error.auth = auth
             raise
         return Answer(204), auth
+
+    def _switch(self, what: str) -> None:
+        try:
+            self.host.switch(what)
+        except VepycError as error:
+            raise Refused(500, "GeneralError") from error
 
     def _who(self, method: str, path: str, headers: Headers) -> str:
         if (method in ("GET", "HEAD") and path in OPEN) or (

@@ -53,6 +53,8 @@ def why_of_no_use(layers: Sequence[str], variables: Mapping[str, Any], command_l
         return "with --step or --start-at-task, only a part of the layers is run"
     if "llama" in layers and "llama_instances" in variables:
         return "nothing is remembered of llama.cpp"
+    if "bios" in layers and "bios_bmc" in variables:
+        return "nothing is remembered of a BMC"
     return ""
 
 
@@ -61,12 +63,12 @@ def values_of(
 ) -> tuple[dict[str, Any], str]:
     """Return the variables of the layers and of the plan with their values, and why one look cannot tell of them.
 
-    Results that a role registers are none of them.
+    Results that a role registers are none of them, and no password is made a part of a digest.
     """
     prefixes = tuple(f"{layer}_" for layer in (PLAN, *layers))
     values = {}
     for name in sorted(variables):
-        if name.startswith(prefixes) and not name.endswith("_result"):
+        if name.startswith(prefixes) and not name.endswith(("_result", "_password")):
             try:
                 values[name] = template(variables[name])
             except AnsibleError:

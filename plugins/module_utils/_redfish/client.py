@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import ssl
 import time
 import urllib.error
 from contextlib import suppress
@@ -158,7 +159,8 @@ class Client:
             waited += wanted
         raise Busy(
             f"The BMC {self.access.name} is busy{answer.reason()}: it did not take {method} {path} within "
-            f"{self.access.patience:.0f} seconds. BMCs need some minutes after a reset; run again then."
+            f"{self.access.patience:.0f} seconds. BMCs need some minutes after a reset; run again then.",
+            again=True,
         )
 
     def _once(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Answer:
@@ -206,7 +208,9 @@ class Client:
             with error:
                 return self._answer(error.code, error.headers, error.read(LARGEST))
         except (OSError, HTTPException) as error:
-            raise BmcError(explain(self.access.name, error, self.access.timeout)) from None
+            # What may be there later can be asked again; a certificate that is not trusted stays so.
+            again = not isinstance(getattr(error, "reason", error), ssl.SSLError)
+            raise BmcError(explain(self.access.name, error, self.access.timeout), again=again) from None
 
     def _answer(self, status: int, headers: Any, data: bytes) -> Answer:
         if data[:2] == b"\x1f\x8b":

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The layers of site.yml in their order.
 LAYERS = (
-    *("prerequisites", "base", "bios_check", "numa", "grub_params"),
+    *("prerequisites", "base", "bios", "bios_check", "numa", "grub_params"),
     *("irq", "cat", "cpufreq", "cpuidle", "prefetch", "llama"),
 )
 #: How much of each L3 domain the cores that compute have for themselves.

@@ -122,6 +122,16 @@ def test_what_is_not_asked(play: Play, other: dict[str, Any]) -> None:
     assert play.inputs(**other) == play.inputs()
 
 
+def test_no_password_is_a_part_of_the_digest(play: Play) -> None:
+    assert play.inputs(numa_password="a") == play.inputs(numa_password="b")
+
+
+def test_a_host_that_names_a_bmc(play: Play) -> None:
+    arguments = {"layers": [*LAYERS, "bios"]}
+    assert "a BMC" in play.run(arguments, bios_bmc="bmc7")["reason"]
+    assert play.run(arguments)["holds"] is True
+
+
 def test_a_value_that_json_does_not_know(play: Play) -> None:
     assert play.inputs(numa_x={1, 2}) == play.inputs(numa_x={1, 2}) != play.inputs(numa_x={1, 3})
 

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The role bios on a fleet of 20 servers by five makers, in batches: one BMC is dead, one refuses the password, and one
+says what its machine did not do. The others are done, all three are named, and no password is in any output.
+
+The servers are the lab's BMCs; what their kernels show is answered by an action plugin in a copy of the collection.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import sys
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+import yaml
+
+from vepyc import play
+from vepyc.bmc import PERSONALITIES, Bmc
+
+from .conftest import ROOT
+
+KERNEL = """\
+from ansible.plugins.action import ActionBase
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        asked, shown = self._task.args["nps"], task_vars["kernel"]["nps"]
+        sentence = f"It is NPS{shown} and should be NPS{asked}."
+        return {"settings": [{"name": "nps", "verdict": "ok" if asked == shown else "wrong", "sentence": sentence}]}
+"""
+DEAD, LOCKED, LIAR = "node03", "node07", "node11"
+WISH = {"bios_nps": 4, "bios_smt": False, "bios_c_states": False, "bios_wait": 0, "bios_throttle": 5}
+Fleet = dict[str, Bmc]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    folder = tmp_path_factory.mktemp("fleet")
+    names = [f"node{number:02}" for number in range(1, 21)]
+    made = {name: Bmc(folder, vendor, lock_after=2) for name, vendor in zip(names, cycle(PERSONALITIES), strict=False)}
+    made[LIAR].faults.os_unchanged = True
+    made[DEAD].stop()
+    yield made
+    for name, bmc in made.items():
+        if name != DEAD:
+            bmc.stop()
+
+
+@pytest.fixture(scope="module")
+def controller(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an inventory, and the collection with a kernel that answers for each host."""
+    folder = tmp_path_factory.mktemp("controller")
+    hosts = {name: {"bios_bmc": bmc.url, "bios_password": bmc.password} for name, bmc in fleet.items()}
+    hosts[LOCKED]["bios_password"] = secrets.token_urlsafe(15)
+    here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
+    access = {"bios_username": Bmc.user, "bios_ca_path": str(next(iter(fleet.values())).ca)}
+    (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": {**here, **access, **WISH}}}))
+    for tasks in ("settings", "prove"):
+        include = {"ansible.builtin.include_role": {"name": "sovereign.epyc.bios", "tasks_from": tasks}}
+        book = [{"hosts": "all", "gather_facts": False, "serial": [1, 9, 10], "tasks": [{"name": "Go", **include}]}]
+        (folder / f"{tasks}.yml").write_text(yaml.safe_dump(book))
+    collection = folder / "ansible_collections/sovereign/epyc"
+    (collection / "plugins/action").mkdir(parents=True)
+    for path in [*ROOT.glob("[!.]*"), *ROOT.glob("plugins/*")]:
+        if not (collection / path.relative_to(ROOT)).exists():
+            (collection / path.relative_to(ROOT)).symlink_to(path)
+    (collection / "plugins/action/epyc_bios.py").write_text(KERNEL)
+    return folder
+
+
+def run(controller: Path, fleet: Fleet, tasks: str, *arguments: str) -> tuple[set[str], str]:
+    """Run the tasks of the role on all hosts; returns those that failed, and the output, which holds no password."""
+    kernels = {name: {"kernel": bmc.kernel} for name, bmc in fleet.items()}
+    for name, values in kernels.items():
+        (controller / "host_vars").mkdir(exist_ok=True)
+        (controller / f"host_vars/{name}.json").write_text(json.dumps(values))
+    command = ("ansible-playbook", "-vvv", "-i", str(controller / "hosts.yml"), str(controller / f"{tasks}.yml"))
+    done = play.run(*command, *arguments, cwd=controller, ANSIBLE_COLLECTIONS_PATH=str(controller), ANSIBLE_FORKS="5")
+    hosts = yaml.safe_load((controller / "hosts.yml").read_text())["all"]["hosts"]
+    assert [name for name, told in hosts.items() if told["bios_password"] in done.stdout] == []
+    recap = re.findall(r"^(node\d\d) .*failed=(\d+)", done.stdout, re.MULTILINE)
+    assert {name for name, dummy in recap} == set(fleet)
+    return {name for name, failed in recap if failed != "0"}, done.stdout
+
+
+def test_a_fleet_is_set_booted_and_proven(controller: Path, fleet: Fleet) -> None:
+    answering = {name: bmc for name, bmc in fleet.items() if name not in (DEAD, LOCKED)}
+    failed, output = run(controller, fleet, "settings", "--check", "--diff")
+    assert failed == {DEAD, LOCKED}
+    assert "cannot be reached" in output
+    assert "refuses the user or the password" in output
+    assert [request for bmc in fleet.values() for request in bmc.log if request.method == "PATCH"] == []
+    assert not (controller / ".bios").exists()
+
+    failed, dummy = run(controller, fleet, "settings")
+    assert failed == {DEAD, LOCKED}
+    assert all(bmc.pending for bmc in answering.values())
+    assert {path.stem for path in (controller / ".bios").iterdir()} == set(answering)
+    for bmc in answering.values():
+        bmc.boot()
+
+    failed, output = run(controller, fleet, "prove")
+    assert failed == {DEAD, LOCKED, LIAR}
+    assert f"The BMC of {LIAR} says that its BIOS is as asked, and the kernel shows otherwise" in output
+    assert "It is NPS1 and should be NPS4." in output
+    assert {name: bmc.kernel["nps"] for name, bmc in answering.items()} == {**dict.fromkeys(answering, 4), LIAR: 1}
+    assert [bmc.sessions for bmc in answering.values()] == [[]] * len(answering)
+    # Once a run, and the account is locked by the second one; a role that tried again would have sent more.
+    assert (fleet[LOCKED].failed_logins, len(fleet[LOCKED].log)) == (3, 3)

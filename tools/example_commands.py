@@ -101,6 +101,13 @@ def make(arguments: Sequence[str]) -> None:
 def sovereign_epyc(arguments: Sequence[str]) -> None:
     cli = import_module(f"{PLUGINS}.module_utils._cli")
     words = [word for word in arguments if word != "--json"]
+    if words[:1] == ["bench"]:
+        command_line = import_module(f"{PLUGINS}.module_utils._bench.command_line")
+        try:
+            command_line._parser().parse_args(words[1:])
+        except command_line.BadRequest as error:
+            raise Wrong(f"sovereign-epyc does not take '{shlex.join(arguments)}': {error}") from None
+        return
     if words[:1] == ["check"] and words[1:2] == [cli.TEXTFILE]:
         words = words[:1]
     if len(words) != 1 or not re.search(rf"^  {words[0]} ", cli.USAGE, re.MULTILINE):

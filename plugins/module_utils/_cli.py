@@ -48,6 +48,7 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
   restore   put back everything that was ever changed, and forget the stored settings
   show      draw the host as a map of who works where, and list the stored requests and the originals that restore
             would put back; the map has colours on a terminal, unless NO_COLOR is set
+  bench     measure what an instance of llama-server does, bench [INSTANCE]; bench --help lists its options
   llama     what the units of llama.cpp servers call; alone, it lists its commands
 
 apply --retry tries again, three times, where something failed that may be there later.
@@ -72,6 +73,8 @@ def main(arguments: Sequence[str]) -> int:
         from ._llama.hooks import cli
 
         return cli.main(arguments[1:])
+    if arguments and arguments[0] == "bench":
+        return bench(arguments[1:])
     if list(arguments) == ["--help"]:
         _say(USAGE.rstrip())
         return 0
@@ -100,6 +103,21 @@ def main(arguments: Sequence[str]) -> int:
     except TuningError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+
+
+def bench(arguments: Sequence[str]) -> int:
+    """Measure an instance, by the archive that llama_benchmark puts beside this engine."""
+    from importlib import import_module
+
+    from ._io.sources import BENCH, BENCH_PACKAGE
+
+    sys.path.insert(0, BENCH)
+    try:
+        command = import_module(f"{BENCH_PACKAGE}._bench.command_line")
+    except ImportError:
+        sys.stderr.write(f"There is no {BENCH}, which measures: a run of playbooks/benchmark.yml puts it here.\n")
+        return 1
+    return int(command.main(arguments))
 
 
 def plan(as_json: bool) -> int:

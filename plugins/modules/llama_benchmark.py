@@ -35,6 +35,13 @@ options:
     description: How many prompts are sent at once, beside one at a time. By default as many as the server has slots.
     type: list
     elements: int
+  install:
+    description:
+      - Whether to have what measures on the host too, beside the engine, so that C(sovereign-epyc bench) measures there
+        without a controller. It is renewed where it is of another version, when the run has ended.
+      - A host without the engine, which the role sovereign.epyc.base installs, gets nothing.
+    type: bool
+    default: false
 notes:
   - A run takes some minutes, and the service is busy meanwhile. A key is read on the host, from the file that the
     instance was given.
@@ -92,7 +99,7 @@ text:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, progress
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, command_line, progress
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import SPEC, Asked
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.benchmark_report import Benchmark, report
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
@@ -115,6 +122,8 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
         return {"changed": True, "clean": True, "instance": name, "document": "", "text": sentence}
     with progress.shown() as tell:
         path, document = benchmark.measure(host, asked, tell)
+    if params["install"]:
+        command_line.install()
     found = Benchmark(document)
     return {
         "changed": True,
@@ -132,6 +141,7 @@ def main() -> None:
         instance=dict(type="str"),
         rounds=dict(type="int", default=5),
         streams=dict(type="list", elements="int"),
+        install=dict(type="bool", default=False),
         **SPEC,
     )
     run_writer(spec, write)

@@ -53,6 +53,8 @@ def test_a_check_asks_nothing(served):
     code, result = play(served, "--check")
     assert code == 0 and result["text"] == "chat would be asked prompts in 1 rounds (2 of user), with 1 and 2 streams."
     assert served.metric(8080, "tokens_predicted_total") == before and files(served) == []
+    done = served.box.run("sovereign-epyc bench chat", check=False)
+    assert done.returncode == 1 and "a run of playbooks/benchmark.yml puts it here" in done.stderr
 
 
 def test_the_playbook_measures_and_brings_the_file(served, tmp_path):
@@ -77,6 +79,14 @@ def test_the_playbook_measures_and_brings_the_file(served, tmp_path):
     assert memory["source"] in ("reader", "paper", "nothing") and document["steps"][0]["parts"]["layers"] > 10_000_000
     assert {row["streams"] for row in result["figures"]} == {1, 2}
     assert analyse.report(document) == result["text"]
+    # From now on the host does the same on its own.
+    words = "chat --rounds 1 --streams 2 --prompts /srv/prompts.jsonl --output /srv/own.json"
+    done = served.box.run(f"sovereign-epyc bench {words}", check=False)
+    own = json.loads(served.run("cat /srv/own.json"))
+    assert done.stdout == analyse.report(own) and done.returncode in (0, 2), done.stderr
+    same = ("engine_build", "engine_sha256", "model_sha256", "prompts_sha256", "arguments")
+    assert [own["fingerprint"][name] for name in same] == [document["fingerprint"][name] for name in same]
+    assert [one["predicted_n"] for one in own["samples"] if (one["streams"], one["round"]) == (1, 1)] == [12, 12]
 
 
 def test_it_sees_who_else_asks(served):

@@ -10,24 +10,22 @@ Addresses: ``engine:FILE``; see _knobs/files.py for the values.
 from __future__ import annotations
 
 import os
-import pkgutil
 import shutil
 import sys
 
 from .. import _cli
 from .._errors import TuningError
-from .._io import command, textfile
+from .._io import command, sources, textfile
 from .._io.paths import COMMAND, ENGINE
+from .._io.sources import PACKAGE
 from .._knobs.files import Files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Mapping, Sequence
 
     from .._knobs.knob import Change, Settings
 
-PACKAGE = f"{ENGINE}/sovereign_epyc"
 #: Packages and modules that are not installed on the host: what needs Ansible, installs, measures or recommends.
 NOT_INSTALLED = (
     "_ablation",
@@ -111,21 +109,8 @@ def _sources() -> dict[str, str]:
     """Return path -> text of all that a host needs, from wherever this package was loaded."""
     root = __import__(__package__.rpartition(".")[0], fromlist=[""])
     texts = {f"{PACKAGE}/__init__.py": "", COMMAND: LAUNCHER.format(python=interpreter())}
-    texts.update((f"{PACKAGE}/{path}", text) for path, text in _modules_below(list(root.__path__)))
+    texts.update((f"{PACKAGE}/{path}", text) for path, text in sources.below(root.__path__, NOT_INSTALLED))
     # _cli is imported so that Ansible sends it, with all that it needs.
     if f"{PACKAGE}/{_cli.__name__.rpartition('.')[2]}.py" not in texts:
         raise RuntimeError("the module did not bring the engine along")
     return texts
-
-
-def _modules_below(folders: Sequence[str], package: str = "") -> Iterator[tuple[str, str]]:
-    """Yield path and text of each module to install, packages before what is in them; folders may be in an archive."""
-    for finder, name, is_package in pkgutil.iter_modules(folders):
-        if f"{package}{name}" in NOT_INSTALLED:
-            continue
-        # The finder of an archive is also its loader; the finder of a folder returns the loader.
-        loader: Any = finder if hasattr(finder, "get_source") else finder.find_spec(name, None).loader  # type: ignore[union-attr]
-        path = f"{package}{name}".replace(".", "/")
-        yield (f"{path}/__init__.py" if is_package else f"{path}.py"), loader.get_source(name)
-        if is_package:
-            yield from _modules_below([f"{folder}/{name}" for folder in folders], f"{package}{name}.")

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The archive on a host from which ``sovereign-epyc bench`` measures.
+
+It holds all that measuring needs, also what the engine of the host has, so that modules of two versions never run
+together. It lies in the folder of the engine, and goes with it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+
+from .._io import sources, textfile
+from .._io.paths import COMMAND
+from .._io.sources import BENCH, BENCH_PACKAGE, PACKAGE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: What needs Ansible is not of use on the host.
+LEFT_OUT = ("_ansible",)
+
+
+def put(root: str = "/") -> bool:
+    """Have the archive on a host that has the engine, made of the modules that run now; return whether it is new."""
+    if not os.path.exists(textfile.under(root, COMMAND)):
+        return False
+    path = textfile.under(root, BENCH)
+    # The doors to files take texts; this one is no text, and comes out byte for byte.
+    data = _zipped().decode("utf-8", "surrogateescape")
+    if textfile.read(path) == data:
+        return False
+    textfile.replace(path, data, inherit=False)
+    return True
+
+
+def differing(root: str = "/") -> list[str]:
+    """Return the modules that run now and that the engine of a host has otherwise."""
+    package = textfile.under(root, PACKAGE)
+    there = ((path, text, textfile.read(f"{package}/{path}")) for path, text in _own())
+    return [path for path, text, found in there if found not in (None, text)]
+
+
+def _own() -> Iterator[tuple[str, str]]:
+    top = __import__(__package__.rpartition(".")[0], fromlist=[""])
+    return sources.below(top.__path__, LEFT_OUT)
+
+
+def _zipped() -> bytes:
+    """Return the archive, the same bytes of the same modules."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, text in sorted([("__init__.py", ""), *_own()]):
+            entry = zipfile.ZipInfo(f"{BENCH_PACKAGE}/{path}")
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, text)
+    return file.getvalue()

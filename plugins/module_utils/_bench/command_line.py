@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The command ``sovereign-epyc bench``: the benchmark of playbooks/benchmark.yml, on the host and without a controller.
+
+Exit codes: 0 when a round counts, 2 when none does, 1 when nothing could be measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from .._errors import BadRequest, TuningError
+from .._host.host import Host
+from .._io.kernelfs import KernelFS
+from .._io.store import Store
+from .._knobs.desired import stored
+from . import archive, benchmark
+from .asked import LIMIT, ROUNDS, Asked
+from .benchmark_report import Benchmark, report
+from .prompts import TOKENS
+from .run import FOLDER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadRequest(f"{message}. 'sovereign-epyc bench --help' lists the options.")
+
+
+def install() -> None:
+    """Have this command on a host that has the engine."""
+    archive.put()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure an instance of this host, print its report, and return the exit code."""
+    try:
+        given = vars(_parser().parse_args(list(arguments)))
+        _refuse_other_engine()
+        store = Store(read_only=True)
+        host = Host(KernelFS(read_only=True), stored(store)[0], stored=True)
+        path, document = benchmark.measure(host, Asked(given), _tell)
+    except TuningError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except PermissionError as error:
+        sys.stderr.write(f"{error.filename}: only root may do that. Run this as root, as with sudo.\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write(f"Interrupted. The rounds that were measured until now are in a file in {FOLDER}.\n")
+        return 1
+    sys.stdout.write(json.dumps(document, indent=1, sort_keys=True) + "\n" if given["json"] else report(document))
+    sys.stderr.write(f"The document of the run, with all samples, is {path}.\n")
+    return 0 if Benchmark(document).counts else 2
+
+
+def _refuse_other_engine() -> None:
+    if archive.differing():
+        raise BadRequest(
+            "The engine of this host has another version than what measures here: run playbooks/site.yml and then "
+            "playbooks/benchmark.yml of one version of the collection."
+        )
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def _parser() -> _Parser:
+    """Return the parser. Its options are those of the module llama_benchmark, which says more on each."""
+    about = "Measure what an instance of this host does. The service is not changed, and is busy for some minutes."
+    parser = _Parser(prog="sovereign-epyc bench", description=about, allow_abbrev=False)
+    add: Any = parser.add_argument
+    add("instance", nargs="?", help="its name; may be left out where the host has only one")
+    add("--rounds", metavar="N", help=f"rounds that have to count, {ROUNDS} by default")
+    add("--streams", metavar="N,N", type=_list, help="prompts sent at once, beside one; by default as many as slots")
+    add("--kinds", metavar="KIND,KIND", type=_list, help="only prompts of these kinds: prose, code_edit, summary")
+    add("--prompts", metavar="FILE", help="prompts of your own, each line a JSON object with 'text'")
+    add("--tokens", metavar="N", help=f"tokens of an answer, {TOKENS} by default")
+    add("--timeout", metavar="SECONDS", help=f"how long one answer may take, {LIMIT} by default")
+    add("--output", metavar="FILE", help=f"file for the document of the run; by default a new one in {FOLDER}")
+    add("--json", action="store_true", help="print the document of the run, not its report")
+    return parser
+
+
+def _list(text: str) -> list[str]:
+    return [word for word in text.split(",") if word]

@@ -351,6 +351,14 @@ def test_what_a_bmc_may_leave_out(bmc: Start) -> None:
     assert client.get("/redfish/v1/Registries")["Members"] == []
 
 
+def test_a_bmc_that_sends_its_clients_elsewhere(bmc: Start) -> None:
+    other = bmc("dell")
+    there = bmc("dell", Faults(redirect_to=other.url))
+    with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+        Client(there.reach)("GET", "/redfish/v1/Systems")
+    assert (there.log[0].status, other.log) == (302, [])
+
+
 def test_a_silent_bmc_answers_nobody(bmc: Start) -> None:
     there = bmc("dell", Faults(silent=True))
     context = ssl.create_default_context(cafile=str(there.ca))

@@ -67,8 +67,10 @@ def _status(args: argparse.Namespace) -> None:
         machine = Machine(run_dir)
         how = "from its snapshot" if machine.resumed else "from disk"
         pid = run_dir.pid.read_text().strip()
+        bmc = f", BMC {machine.bmc['url']} ({machine.bmc['vendor']})" if run_dir.bmc.exists() else ""
         print(
             f"{machine.name}: {machine.shape}, kernel {machine.kernel}, port {machine.port}, started {how}, pid {pid}"
+            f"{bmc}"
         )
     for run_dir in set(found) - set(alive):
         if run_dir.path.exists():

@@ -66,12 +66,11 @@ class Bmc:
         post_seconds: float = 0,
         session_limit: int = 4,
         lock_after: int = 3,
-        state_file: Path | None = None,
     ) -> None:
         chosen = load(personality)
         self.faults = faults or Faults(**chosen.get("faults", {}))
         self.password = password or secrets.token_urlsafe(15)
-        self.host = Host(chosen, self.faults, active or {}, state_file, power, post_seconds)
+        self.host = Host(chosen, self.faults, active or {}, power, post_seconds)
         self.accounts = Accounts(self.user, self.password, self.faults, personality, session_limit, lock_after)
         files = tls.make(folder)
         self.ca, self.fingerprint = files.ca, files.fingerprint
@@ -108,7 +107,7 @@ class Bmc:
     def kernel(self) -> dict[str, Any]:
         """What the machine has, whatever the BMC says of it."""
         with self.host.lock:
-            return dict(self.host.bios.stored.kernel)
+            return dict(self.host.bios.kernel)
 
     @property
     def jobs(self) -> list[Job]:

@@ -49,5 +49,7 @@ class Faults:
     no_registry: bool = False
     #: Attributes have opaque names such as CPU005; only their display names tell what they are.
     opaque_names: bool = False
+    #: Every GET is sent on to this address, as a proxy or a stolen name might do it.
+    redirect_to: str = ""
     #: Connections are accepted, and no request is answered.
     silent: bool = False

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from .faults import Faults
@@ -28,14 +27,13 @@ class Host:
         personality: Personality,
         faults: Faults,
         active: Mapping[str, Any],
-        state_file: Path | None = None,
         power: Callable[[str], None] | None = None,
         post_seconds: float = 0,
     ) -> None:
         self.lock = threading.RLock()
         self.personality = personality
         self.faults = faults
-        self.bios = Bios(personality, faults, state_file, active)
+        self.bios = Bios(personality, faults, active)
         self.on = True
         self.boots = 0
         self.post_seconds = post_seconds
@@ -67,7 +65,7 @@ class Host:
                 self.faults.hung_posts -= 1
             else:
                 self.bios.boot()
-            return dict(self.bios.stored.kernel)
+            return dict(self.bios.kernel)
 
     def went_off(self) -> None:
         """The machine has no power any more."""

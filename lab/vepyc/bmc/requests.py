@@ -49,6 +49,8 @@ class Requests:
     def answer(self, method: str, path: str, headers: Headers, body: Any) -> tuple[Answer, str]:
         """The reply, and how the client has proved who it is. A reset happens outside the lock, after all checks."""
         path, auth = path.rstrip("/"), ""
+        if method == "GET" and (elsewhere := self.host.faults.redirect_to):
+            return Answer(302, headers={"Location": elsewhere + path}), auth
         try:
             with self.host.lock:
                 auth = self._who(method, path, headers)

@@ -9,8 +9,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from .errors import Refused, message
@@ -29,19 +28,10 @@ class Job:
     names: tuple[str, ...] = ()
 
 
-@dataclass
-class Stored:
-    """What stays when a BMC is started again; the names are those of this package, never opaque ones."""
-
-    active: dict[str, Any]
-    pending: dict[str, Any] = field(default_factory=dict)
-    kernel: dict[str, Any] = field(default_factory=dict)  # what the machine has in force, whatever the BMC says
-
-
 class Bios:
-    """The settings of one machine. Whoever calls holds the server's lock."""
+    """The settings of one machine, under names that are never opaque. Whoever calls holds the server's lock."""
 
-    def __init__(self, personality: Personality, faults: Faults, file: Path | None, active: Mapping[str, Any]) -> None:
+    def __init__(self, personality: Personality, faults: Faults, active: Mapping[str, Any]) -> None:
         self.personality = personality
         self.faults = faults
         self.registry = Registry(personality, faults.opaque_names)
@@ -51,36 +41,20 @@ class Bios:
         self.defaults_pending = False
         self._boots_left = 0
         self._others = 0  # writes of somebody else, which change the ETags
-        self._file = file
         self._numbers = itertools.count(1)
-        if file and file.exists():
-            self.stored = Stored(**json.loads(file.read_text()))
-        else:
-            self.stored = Stored({**personality.start(), **active})
-            self.stored.kernel = personality.truth(self.stored.active)
-        self.pending.update(faults.foreign_pending)
+        #: What the last boot has put in force, as the BMC sees it.
+        self.active = {**personality.start(), **active}
+        #: What a boot will change.
+        self.pending = dict(faults.foreign_pending)
+        #: What the machine has, whatever the BMC says.
+        self.kernel = personality.truth(self.active)
         if faults.foreign_job:
             self._schedule()
-
-    @property
-    def active(self) -> dict[str, Any]:
-        """What the last boot has put in force, as the BMC sees it."""
-        return self.stored.active
-
-    @property
-    def pending(self) -> dict[str, Any]:
-        """What a boot will change."""
-        return self.stored.pending
 
     @property
     def scheduled(self) -> Job | None:
         """The job that waits for a boot."""
         return next((job for job in self.jobs.values() if job.state == "Scheduled"), None)
-
-    def save(self) -> None:
-        """Write the state file, where there is one."""
-        if self._file:
-            self._file.write_text(json.dumps(asdict(self.stored), indent=1))
 
     def shown_active(self) -> dict[str, Any]:
         """`Attributes` of Bios."""
@@ -123,7 +97,6 @@ class Bios:
             del self.pending[name]
         self._boots_left = 2 if self.faults.two_boots else 1
         job = self._schedule() if self.personality["jobs"] and apply_time and self.pending else None
-        self.save()
         return job
 
     def _around(self, more: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,19 +125,17 @@ class Bios:
         if self.scheduled:
             raise Refused(400, "IDRAC.2.8.SYS011")
         self.pending.clear()
-        self.save()
 
     def delete_job(self, job: str) -> None:
         """Delete a job; what it would have applied goes with it."""
         if self.jobs[job].state == "Scheduled":
             self.pending.clear()
         del self.jobs[job]
-        self.save()
 
     def boot(self) -> None:
         """What the POST makes of the pending values. A vendor with jobs applies nothing without one."""
         if self.defaults_pending:
-            self.stored.active, self.defaults_pending = self.personality.start(), False
+            self.active, self.defaults_pending = self.personality.start(), False
             self.pending.clear()
         job = self.scheduled
         if self.pending and (job or not self.personality["jobs"]):
@@ -174,8 +145,7 @@ class Bios:
                 if job:
                     job.state, job.percent = "Completed", 100
         if not self.faults.os_unchanged:
-            self.stored.kernel = self.personality.truth(self.active)
-        self.save()
+            self.kernel = self.personality.truth(self.active)
 
     def _apply(self) -> None:
         pending, around = dict(self.pending), self._around(self.pending)

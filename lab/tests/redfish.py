@@ -15,8 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vepyc.bmc import PERSONALITIES
 from vepyc.bmc.personality import load
 
+#: What is asked for in most tests: another number of nodes, which no vendor's profile locks.
+NPS4 = {name: load(name).values_of({"nps": 4}) for name in PERSONALITIES}
 ON_RESET = {"@Redfish.SettingsApplyTime": {"ApplyTime": "OnReset"}}
 
 

@@ -138,7 +138,7 @@ class Bios:
             self.active, self.defaults_pending = self.personality.start(), False
             self.pending.clear()
         job = self.scheduled
-        if self.pending and (job or not self.personality["jobs"]):
+        if job or (self.pending and not self.personality["jobs"]):
             self._boots_left -= 1
             if self._boots_left <= 0:
                 self._apply()

@@ -14,6 +14,7 @@ description:
     what it costs and where it is changed. It changes nothing itself.
   - A setting that is expected and cannot be seen is V(unknown), never fine. One without an expectation is
     V(unasked), with what is known of it.
+  - Memory modules are those that the firmware describes to the kernel (SMBIOS), which only root may read.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
@@ -24,6 +25,11 @@ options:
   l3_as_numa:
     description: Whether each L3 domain should be a NUMA node.
     type: bool
+  cores:
+    description:
+      - V(all) expects every core that the CPU's name promises, and so every CCD of it.
+    type: str
+    choices: [all]
   smt:
     description: Whether cores should have two threads. Off by the BIOS or by the kernel is the same here.
     type: bool
@@ -33,6 +39,34 @@ options:
       - Where that is what O(smt) expects, SMT is V(pending) and not V(wrong).
     type: str
     choices: ["on", "off"]
+  memory_channels:
+    description:
+      - V(all) expects a memory module on every channel of the CPU, 12 on an EPYC 9004 or 9005 and 8 on its
+        predecessors. Each channel without one takes a twelfth or an eighth of the bandwidth of its socket.
+      - Where the firmware's names of the slots do not say which channel they are on, it is only known whether there are
+        too few modules.
+    type: str
+    choices: [all]
+  memory_speed:
+    description: V(rated) expects modules as fast as they and the CPU can be.
+    type: str
+    choices: [rated]
+  memory_sizes:
+    description: V(equal) expects modules of one size.
+    type: str
+    choices: [equal]
+  memory_encryption:
+    description:
+      - The encryption of memory to expect. V(tsme) is done by the BIOS alone, V(sme) by the kernel where the BIOS
+        allows it. In the C(sentence) are the flags of the CPU for SME and SEV.
+      - Whether TSME is on is told by the driver ccp, from Linux 5.19 on. Put V(off) in quotes.
+    type: str
+    choices: ["off", sme, tsme]
+  prefetchers:
+    description:
+      - Whether the BIOS should start the machine with all prefetchers on, or with all off. From Zen 3 on.
+      - What M(sovereign.epyc.msr_bits) has written since does not count. Needs the drivers msr and cpuid loaded.
+    type: bool
   boost:
     description: Whether cores should be allowed to run faster than their base frequency.
     type: bool
@@ -42,12 +76,25 @@ options:
   preferred_cores:
     description: Whether the firmware should rank cores. Visible only with the driver amd-pstate.
     type: bool
+  power_limit:
+    description:
+      - The power in watts that each socket should be allowed to take (PPT). Visible with HSMP, its driver, and Linux
+        6.16 or newer.
+    type: int
   determinism:
     description: Performance or power determinism. No kernel file shows it, so it is V(unknown) wherever it is expected.
     type: str
     choices: [performance, power]
+  c_states:
+    description:
+      - Whether the firmware should offer cores a sleep as deep as C2. Visible with the driver acpi_idle. States that
+        the kernel has disabled are offered all the same.
+    type: bool
   df_cstates:
     description: Whether the data fabric may sleep. No kernel file shows it, as with O(determinism).
+    type: bool
+  iommu:
+    description: Whether the firmware should offer an IOMMU, whatever the kernel makes of it.
     type: bool
   hsmp:
     description: Whether the host system management port should answer. Needs the driver amd_hsmp or hsmp_acpi loaded.
@@ -59,6 +106,8 @@ EXAMPLES = r"""
   sovereign.epyc.epyc_bios:
     nps: 4
     smt: false
+    memory_channels: all
+    memory_speed: rated
   register: bios
 
 - name: Show it
@@ -87,10 +136,10 @@ settings:
       description: V(ok), V(wrong), V(unknown), V(unasked), or V(pending) with O(kernel_smt).
       type: str
     expected:
-      description: What is expected, such as C(NPS4), C(off) or C(power).
+      description: What is expected, such as C(NPS4), C(off), C(all) or C(400 W).
       type: str
     found:
-      description: What the kernel shows, null where it shows nothing.
+      description: What the kernel shows, such as C(NPS4) or C(11 of 12), null where it shows nothing.
       type: str
     sentence:
       description: What was found and how that is known, and if it is not as expected, the cost and where to change it.
@@ -108,8 +157,11 @@ text:
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import topology
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify import bios
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import check, wanted
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import Look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,18 +169,12 @@ if TYPE_CHECKING:
 
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
-SWITCHES = ("l3_as_numa", "smt", "boost", "cppc", "preferred_cores", "df_cstates", "hsmp")
-
 
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the findings as the module's result."""
-    expected = {name: bios.ON if params[name] else bios.OFF for name in SWITCHES if params[name] is not None}
-    if params["nps"] is not None:
-        expected["nps"] = f"NPS{params['nps']}"
-    if params["determinism"] is not None:
-        expected["determinism"] = params["determinism"]
+    look = Look(fs, topology.discover(fs), Ledger(Store(read_only=True), fs))
     soon = {} if params["kernel_smt"] is None else {"smt": params["kernel_smt"]}
-    items = bios.check(fs, topology.discover(fs), expected, soon)
+    items = check(look, wanted(params), soon)
     return {
         "clean": all(item.clean for item in items),
         "settings": [item.to_dict() for item in items],
@@ -141,13 +187,22 @@ def main() -> None:
     spec = dict(
         nps=dict(type="int", choices=[0, 1, 2, 4]),
         l3_as_numa=dict(type="bool"),
+        cores=dict(type="str", choices=["all"]),
         smt=dict(type="bool"),
         kernel_smt=dict(type="str", choices=["on", "off"]),
+        memory_channels=dict(type="str", choices=["all"]),
+        memory_speed=dict(type="str", choices=["rated"]),
+        memory_sizes=dict(type="str", choices=["equal"]),
+        memory_encryption=dict(type="str", choices=["off", "sme", "tsme"]),
+        prefetchers=dict(type="bool"),
         boost=dict(type="bool"),
         cppc=dict(type="bool"),
         preferred_cores=dict(type="bool"),
+        power_limit=dict(type="int"),
         determinism=dict(type="str", choices=["performance", "power"]),
+        c_states=dict(type="bool"),
         df_cstates=dict(type="bool"),
+        iommu=dict(type="bool"),
         hsmp=dict(type="bool"),
     )
     run_reader(spec, read)

@@ -28,6 +28,18 @@ options:
   smt:
     description: Whether to expect two threads on each core.
     type: bool
+  cores:
+    description: V(all) expects every core that the CPU's name promises, as in M(sovereign.epyc.epyc_bios).
+    type: str
+    choices: [all]
+  memory_channels:
+    description: V(all) expects a memory module on every channel of the CPU, as in M(sovereign.epyc.epyc_bios).
+    type: str
+    choices: [all]
+  memory_speed:
+    description: V(rated) expects modules as fast as they and the CPU can be, as in M(sovereign.epyc.epyc_bios).
+    type: str
+    choices: [rated]
   layers:
     description:
       - Knobs that must have a stored request on the host, by the name that their addresses begin with, such as
@@ -165,9 +177,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify import bios as bios_settings
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import wanted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -182,11 +194,8 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     intent, requests = stored(store)
     host = Host(fs, intent, stored=True)
     verdicts = survey(host, store, requests)
-    bios = {} if params["nps"] is None else {"nps": f"NPS{params['nps']}"}
-    if params["smt"] is not None:
-        bios["smt"] = bios_settings.ON if params["smt"] else bios_settings.OFF
     expected = checklist.Checklist(
-        bios=bios,
+        bios=wanted(params),
         layers=params["layers"],
         units={unit: str(cpus or "") for unit, cpus in params["units"].items()},
         allow_pending_reboot=params["allow_pending_reboot"],
@@ -213,6 +222,9 @@ def main() -> None:
     spec = dict(
         nps=dict(type="int", choices=[0, 1, 2, 4]),
         smt=dict(type="bool"),
+        cores=dict(type="str", choices=["all"]),
+        memory_channels=dict(type="str", choices=["all"]),
+        memory_speed=dict(type="str", choices=["rated"]),
         layers=dict(type="list", elements="str", default=[]),
         units=dict(type="dict", default={}),
         services=dict(type="bool", default=True),

@@ -199,12 +199,21 @@ def test_bios_check_reports_and_fails_only_when_told(tuned, tmp_path):
     assert {one["name"]: (one["verdict"], one["found"]) for one in report["settings"]} == {
         "nps": ("wrong", "NPS4"),
         "l3_as_numa": ("unasked", None),
+        "cores": ("unasked", "16 of 128"),
         "smt": ("ok", "off"),
+        "memory_channels": ("unasked", "1 of 12"),  # QEMU describes one module, without a speed
+        "memory_speed": ("unasked", None),
+        "memory_sizes": ("unasked", "equal"),
+        "memory_encryption": ("unasked", None),
+        "prefetchers": ("unasked", "on"),
         "boost": ("ok", "on"),
         "cppc": ("unasked", "off"),
         "preferred_cores": ("unasked", None),
+        "power_limit": ("unasked", None),
         "determinism": ("unknown", None),
+        "c_states": ("unasked", "on"),
         "df_cstates": ("unasked", None),
+        "iommu": ("unasked", "off"),
         "hsmp": ("unasked", None),
     }
     refused = tuned.play(play, *wrong, "-e", "bios_check_enforce=true", succeeds=False)

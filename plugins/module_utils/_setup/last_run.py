@@ -31,7 +31,9 @@ from .._io.store import ANY
 from .._knobs import desired
 from .._knobs import units as systemd_units
 from .._knobs.boot.knob import PREFIX
-from .._verify import bios
+from .._knobs.ledger import Ledger
+from .._verify.bios.check import check as bios_check
+from .._verify.bios.setting import Look as BiosLook
 from . import prerequisites
 
 TYPE_CHECKING = False
@@ -121,7 +123,7 @@ class Look:
 def state(host: Host, store: Store, inputs: str) -> dict[str, str]:
     """Return what is remembered of a host, a digest or some words for each part."""
     fs, top = host.fs, host.topology
-    items = bios.check(fs, top, {})
+    items = bios_check(BiosLook(fs, top, Ledger(store, fs)), {})
     return {
         INPUTS: inputs,
         "stored": _digest(desired.stored(store)),

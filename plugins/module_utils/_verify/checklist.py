@@ -18,8 +18,9 @@ from .._knobs.boot.knob import PREFIX as CMDLINE
 from .._knobs.boot.request import ISOLCPUS_FLAGS
 from .._knobs.catalogue import KNOBS
 from .._notation import cpulist
-from . import bios as bios_settings
 from . import boot_service, unit_threads
+from .bios import check as bios_settings
+from .bios.setting import Look
 from .items import OK, PENDING, UNASKED, UNKNOWN, UNSUPPORTED, WRONG, Item
 
 TYPE_CHECKING = False
@@ -64,7 +65,7 @@ class Checklist:
 
     def check(self, host: Host, verdicts: Sequence[Verdict]) -> list[Item]:
         """Return all items, in the order of the recipe."""
-        items = [item for item in bios_settings.check(host.fs, host.topology, self.bios) if item.name in ("nps", "smt")]
+        items = bios_settings.check(Look(host.fs, host.topology), self.bios, only={"nps", "smt", *self.bios})
         items += [self._layer(name, [v for v in verdicts if v.request.split("/")[0] == name]) for name in KNOBS]
         items += [Item("cpus", "CPUs of the plan", WRONG, verdict.reason) for verdict in away(host)]
         items.append(_isolation(host.fs, verdicts))

@@ -72,11 +72,6 @@ def _needs_cpuid(settings: Sequence[Mapping[str, Any]]) -> bool:
     return any(item.register == registers.PREFETCH_CONTROL for setting in settings for item in registers.parse(setting))
 
 
-def address(register: int, bit: int, cpu: int) -> str:
-    """Return the address of a bit."""
-    return f"msr:{register:#x}[{bit}]/cpu{cpu}"
-
-
 def split(name: str) -> tuple[int, int, int]:
     """Return the register, the bit and the CPU of an address."""
     field, dummy, cpu = name[len("msr:") :].partition("]/cpu")
@@ -118,7 +113,9 @@ class Msr(Knob):
                 "The driver acpi-cpufreq writes the boost bit too, and would undo this silently. Prefer the boost of "
                 "cpufreq_per_ccd, and never use both: each remembers for itself what was before."
             )
-        wanted: Settings = {address(*key): str(item.value) for key, item in sorted(asked.items(), key=_by_cpu)}
+        wanted: Settings = {
+            registers.address(*key): str(item.value) for key, item in sorted(asked.items(), key=_by_cpu)
+        }
         if wanted and self._ready(asked):
             todo = differences(self, wanted, self.read(wanted))
             if todo:

@@ -82,6 +82,11 @@ FORBIDDEN = (
 )
 
 
+def address(register: int, bit: int, cpu: int) -> str:
+    """Return the address of a bit."""
+    return f"msr:{register:#x}[{bit}]/cpu{cpu}"
+
+
 class Item:
     """One bit asked for on some CPUs; ``what`` is how the user said it."""
 

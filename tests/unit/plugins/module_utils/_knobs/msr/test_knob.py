@@ -81,7 +81,7 @@ def test_a_field_is_asked_for_bit_by_bit(tree: hosts.Host) -> None:
 
 @given(st.integers(0, 0xFFFFFFFF), st.integers(0, 63), st.integers(0, 8191))
 def test_an_address_splits_into_what_it_was_made_of(register: int, bit: int, cpu: int) -> None:
-    assert msr_knob.split(msr_knob.address(register, bit, cpu)) == (register, bit, cpu)
+    assert msr_knob.split(registers.address(register, bit, cpu)) == (register, bit, cpu)
 
 
 def test_two_values_for_one_bit_are_refused_however_they_are_said(tree: hosts.Host) -> None:

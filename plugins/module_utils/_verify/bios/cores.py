@@ -1,0 +1,47 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Cores and their threads: those that the BIOS has switched off, and SMT."""
+
+from __future__ import annotations
+
+import re
+
+from .setting import OFF, ON
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .setting import Look, Seen
+
+CPUS = "/sys/devices/system/cpu"
+ALL = "all"
+#: Boot parameters that leave CPUs out for good; those that maxcpus leaves out are only offline.
+LIMITS = ("nr_cpus=", "possible_cpus=")
+
+
+def cores(look: Look) -> Seen:
+    """Return whether all cores are there that the name of the CPU promises; then all its CCDs are, too."""
+    top = look.top
+    named = re.search(r"\b(\d+)-Core\b", top.model)
+    if not named:
+        return None, f"the name of the CPU, '{top.model}', does not say how many cores it has"
+    if word := look.told(*LIMITS):
+        return None, f"the kernel was started with {word}"
+    if sum(len(core) for core in top.present_cores) != len(top.online) + len(top.offline):
+        return None, "which core a CPU that is offline belongs to cannot be told"
+    there, whole = len(top.present_cores), int(named.group(1)) * len(top.sockets)
+    how = f"{there} of {whole} cores, on {len(top.ccds)} CCDs with {len(top.domains)} L3 domains"
+    return ALL if there == whole else f"{there} of {whole}", how
+
+
+def smt(look: Look) -> Seen:
+    """Return whether cores have two threads now, and who decided."""
+    control = look.top.smt
+    if look.fs.find(f"{CPUS}/smt/active") == "1":
+        return ON, f"{CPUS}/smt/active is 1"
+    if control in ("off", "forceoff"):
+        return OFF, f"the kernel turned it off, {CPUS}/smt/control is {control}; the BIOS has it on"
+    if control in ("on", "notsupported"):
+        return OFF, f"{CPUS}/smt/active is 0"
+    return None, f"{CPUS}/smt/control is {control}"

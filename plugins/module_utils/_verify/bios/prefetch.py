@@ -1,0 +1,55 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The prefetchers as the firmware has set them, whatever was written to their register since.
+
+What a bit held before this collection wrote it is in the ledger, so the original counts where there is one.
+"""
+
+from __future__ import annotations
+
+from ..._errors import Absent, Refused, TuningError
+from ..._knobs.msr.registers import NAMED, PREFETCH_CONTROL, address
+from .setting import OFF, ON
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .setting import Look, Seen
+
+
+def prefetchers(look: Look) -> Seen:
+    """Return whether all are on, all off, or which are off; read on one core of each L3 domain."""
+    top = look.top
+    if not top.prefetch_control:
+        reason = "this CPU has no register for them" if top.prefetch_control is False else "the driver cpuid is needed"
+        return None, f"{reason} (CPUID 0x80000021 says whether register {PREFETCH_CONTROL:#x} is there)"
+    try:
+        originals = look.ledger.originals() if look.ledger else {}
+    except TuningError as error:
+        return None, f"what the register held before it was written is lost: {error}"
+    dummy, bits = NAMED["prefetch_control"]
+    found, touched = set(), False
+    for cpu in [domain.cpus[0] for domain in top.l3] or top.online[:1]:
+        try:
+            (word,) = look.fs.read_words(f"/dev/cpu/{cpu}/msr", [PREFETCH_CONTROL])
+        except Absent:
+            return None, f"there is no /dev/cpu/{cpu}/msr: load the driver with modprobe msr"
+        except Refused as error:
+            return None, str(error).rstrip(".")
+        off = []
+        for name, bit in bits.items():
+            original = originals.get(address(PREFETCH_CONTROL, bit, cpu))
+            touched = touched or original is not None
+            if (original or str(word >> bit & 1)) == "1":
+                off.append(name)
+        found.add(tuple(off))
+    source = f"register {PREFETCH_CONTROL:#x}" + (", with what it held before this collection wrote it" * touched)
+    if len(found) > 1:
+        return "mixed", f"{source} differs between L3 domains"
+    (off_everywhere,) = found
+    if not off_everywhere:
+        return ON, f"{source} has none switched off"
+    if len(off_everywhere) == len(bits):
+        return OFF, f"{source} has all {len(bits)} switched off"
+    return f"{', '.join(off_everywhere)} off", source

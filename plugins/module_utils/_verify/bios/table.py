@@ -1,0 +1,238 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The table of BIOS settings: how each is seen, what a wrong value costs, and where it is changed.
+
+Attribute names are those of the vendors' Redfish services, without the suffixes that Supermicro's change with the
+board; the menus are those of AMI's setup, which most other boards have.
+Source: the attribute names from dumps of each vendor's servers; each file of this package names those of what it reads.
+"""
+
+from __future__ import annotations
+
+from . import cores, idle, memory, nodes, power, prefetch, protection
+from .setting import OFF, ON, Setting, unseen
+
+#: Option of epyc_bios -> the setting.
+SETTINGS = {
+    "nps": Setting(
+        "NUMA nodes per socket",
+        nodes.nps,
+        {
+            "": "With too few nodes no thread can be kept on the memory channels next to it; with too many, a process "
+            "that is bound to one has only its share of the bandwidth."
+        },
+        "DF Common Options, NUMA nodes per socket",
+        {
+            "Dell": "NumaNodesPerSocket",
+            "HPE": "NumaMemoryDomainsPerSocket",
+            "Lenovo": "Memory_NUMANodesperSocket",
+            "Supermicro": "NUMANodesPerSocket",
+        },
+        form="NPS{}",
+    ),
+    "l3_as_numa": Setting(
+        "L3 as NUMA node",
+        nodes.l3_as_numa,
+        {
+            ON: "Every L3 domain then is a node without memory channels of its own, so a policy by node says nothing "
+            "about bandwidth.",
+            "": "A policy by node then means other CPUs than were planned for.",
+        },
+        "DF Common Options, ACPI SRAT L3 cache as NUMA domain",
+        {
+            "Dell": "CcxAsNumaDomain",
+            "HPE": "LastLevelCacheAsNUMANode",
+            "Lenovo": "Processors_ACPISRATL3CacheasNUMADomain",
+            "Supermicro": "ACPISRATL3CacheAsNUMADomain",
+        },
+    ),
+    "cores": Setting(
+        "cores",
+        cores.cores,
+        {
+            "": "A core that is off takes its share of the computing with it, and a CCD that is off its L3 and its "
+            "link to the memory as well."
+        },
+        "CPU Common Options, CCD control and core control",
+        {
+            "Dell": "ProcCcds CcdCores",
+            "HPE": "EnabledCoresPerProc",
+            "Lenovo": "Processors_NumberofEnabledCPUCoresPerSocket",
+            "Supermicro": "CCDControl CoreControl",
+        },
+    ),
+    "smt": Setting(
+        "SMT",
+        cores.smt,
+        {
+            ON: "Two threads then share the caches of one core, and the memory has no more bandwidth for them. The "
+            "module sysfs_settings can turn it off without the BIOS, with smt: 'off'.",
+            "": "Half of the threads that were planned for are not there.",
+        },
+        "CPU Common Options, SMT control",
+        {"Dell": "LogicalProc", "HPE": "ProcSMT", "Lenovo": "Processors_SMTMode", "Supermicro": "SMTControl"},
+    ),
+    "memory_channels": Setting(
+        "memory channels",
+        memory.channels,
+        {
+            "": "Tokens per second fall with the bandwidth, and the memory controller cannot interleave evenly over "
+            "some numbers of channels, which costs more."
+        },
+        remedy="No BIOS setting mends it: put a module into each empty slot, or have one that was not found replaced.",
+    ),
+    "memory_speed": Setting(
+        "memory speed",
+        memory.speed,
+        {
+            "": "Bandwidth, and tokens per second with it, fall as the speed does. Two modules on a channel may be the "
+            "reason too."
+        },
+        "UMC Common Options, memory target speed",
+        {"Dell": "MemFrequency", "HPE": "MaxMemBusFreqMHz", "Lenovo": "Memory_MemorySpeed"},
+    ),
+    "memory_sizes": Setting(
+        "sizes of memory modules",
+        memory.sizes,
+        {"": "What the larger modules have more lies on fewer channels, and is slower than the rest of the memory."},
+        remedy="No BIOS setting mends it: use modules of one size.",
+    ),
+    "memory_encryption": Setting(
+        "memory encryption",
+        protection.encryption,
+        {
+            OFF: "What is in memory can then be read from the modules.",
+            "": "Every access to memory then passes through the encryption, which adds to its latency.",
+        },
+        "UMC Common Options, DDR Security, TSME",
+        {
+            "Dell": "TransparentSme Sme",
+            "HPE": "TransparentSecureMemoryEncryption AmdSecureMemoryEncryption",
+            "Lenovo": "Memory_TSME Memory_SMEE",
+            "Supermicro": "TSME SMEE",
+        },
+    ),
+    "prefetchers": Setting(
+        "prefetchers at boot",
+        prefetch.prefetchers,
+        {
+            ON: "The prefetchers then compete with one another for the memory channels.",
+            "": "Weights that are streamed from memory are then fetched late. The role prefetch can set them without "
+            "the BIOS, for single CCDs as well.",
+        },
+        "CPU Common Options, Prefetcher settings",
+        {
+            "Dell": "L1StreamHwPrefetcher L1StridePrefetcher L1RegionPrefetcher L2StreamHwPrefetcher "
+            "L2UpDownPrefetcher",
+            "HPE": "AmdL1Prefetcher AmdL2Prefetcher",
+            "Lenovo": "Processors_L1StreamHWPrefetcher Processors_L1StridePrefetcher Processors_L1RegionPrefetcher "
+            "Processors_L2StreamHWPrefetcher Processors_L2UpDownPrefetcher",
+            "Supermicro": "L1StreamHWPrefetcher L2StreamHWPrefetcher",
+        },
+    ),
+    "boost": Setting(
+        "core performance boost",
+        power.boost,
+        {
+            OFF: "No core then runs faster than its base frequency, which slows down work that runs from its caches.",
+            "": "Cores then leave their base frequency as power and heat allow.",
+        },
+        "CPU Common Options, core performance boost",
+        {
+            "Dell": "ProcTurboMode",
+            "HPE": "ProcAMDBoost",
+            "Lenovo": "Processors_CorePerformanceBoost",
+            "Supermicro": "CorePerformanceBoost",
+        },
+    ),
+    "cppc": Setting(
+        "CPPC",
+        power.cppc,
+        {
+            OFF: "The driver amd-pstate cannot work then, and the kernel can only choose one of three P-states.",
+            "": "The kernel may then choose amd-pstate, for which frequencies are planned in another way.",
+        },
+        "NBIO Common Options, SMU Common Options, CPPC",
+        {"Lenovo": "Processors_CPPC"},
+    ),
+    "preferred_cores": Setting(
+        "CPPC preferred cores",
+        power.preferred_cores,
+        {"": "The scheduler then prefers some cores, which has no effect on pinned threads."},
+        "NBIO Common Options, SMU Common Options, CPPC preferred cores",
+    ),
+    "power_limit": Setting(
+        "power limit of a socket",
+        power.power_limit,
+        {"": "Cores that are all busy run as fast as the power of their socket allows."},
+        "NBIO Common Options, SMU Common Options, package power limit",
+        {
+            "Dell": "ProcConfigTdp",
+            "HPE": "PackagePowerLimitControlMode PackagePowerLimitValue",
+            "Lenovo": "Processors_PackagePowerLimit",
+            "Supermicro": "PackagePowerLimitControl",
+        },
+        form="{} W",
+    ),
+    "determinism": Setting(
+        "determinism",
+        unseen,
+        {
+            "": "Performance determinism holds every CPU of a SKU to the same speed, power determinism lets each one "
+            "use all the power it is allowed."
+        },
+        "NBIO Common Options, SMU Common Options, determinism control",
+        {
+            "Dell": "DeterminismSlider",
+            "HPE": "DeterminismControl PerformanceDeterminism",
+            "Lenovo": "Processors_DeterminismSlider",
+            "Supermicro": "DeterminismControl DeterminismEnable",
+        },
+    ),
+    "c_states": Setting(
+        "core C-states",
+        idle.c_states,
+        {
+            ON: "A core that has nothing to do for a moment may sleep so deeply that it comes back late.",
+            "": "Idle cores then take power that the busy ones could use for boost.",
+        },
+        "CPU Common Options, global C-state control",
+        {
+            "Dell": "ProcCStates",
+            "HPE": "MinProcIdlePower",
+            "Lenovo": "Processors_GlobalC_stateControl",
+            "Supermicro": "GlobalC_stateControl",
+        },
+    ),
+    "df_cstates": Setting(
+        "DF C-states",
+        unseen,
+        {"": "An idle data fabric goes to sleep where they are on, and the first accesses after that wait for it."},
+        "NBIO Common Options, SMU Common Options, DF C-states",
+        {
+            "Dell": "DfCState",
+            "HPE": "DataFabricCStateEnable",
+            "Lenovo": "Processors_DFC_States",
+            "Supermicro": "DFCstates",
+        },
+    ),
+    "iommu": Setting(
+        "IOMMU",
+        protection.iommu,
+        {
+            ON: "Every transfer of a device then has its address translated, unless the kernel has iommu=pt.",
+            "": "No device can then be given to a guest, and interrupts of devices reach the first 255 threads only.",
+        },
+        "NBIO Common Options, IOMMU",
+        {"Dell": "IommuSupport", "HPE": "ProcAmdIoVt", "Lenovo": "DevicesandIOPorts_IOMMU", "Supermicro": "IOMMU"},
+    ),
+    "hsmp": Setting(
+        "HSMP",
+        power.hsmp,
+        {"": "Without it only root can read the memory bandwidth of a socket."},
+        "NBIO Common Options, SMU Common Options, HSMP support",
+        {"Dell": "Hsmp", "Lenovo": "Processors_HSMPSupport"},
+    ),
+}

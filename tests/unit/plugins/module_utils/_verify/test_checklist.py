@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.items import Item
-from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+from ansible_collections.sovereign.epyc.tests.unit.fakes import firmware, hosts
 
 SHOW = {
     "LoadState": "loaded",
@@ -66,6 +66,16 @@ def test_a_bare_host_is_asked_nothing(tree: hosts.Host) -> None:
     items = check(tree, [])
     assert {name for name, item in items.items() if item.verdict != "unasked"} == {"boot_service"}
     assert checklist_items.complaints(list(items.values())) == []
+
+
+def test_a_memory_module_that_failed_is_missed(tree: hosts.Host) -> None:
+    assert not {"memory_channels", "cores"} & set(check(tree, []))
+    names = [(f"DIMM_P0_{letter}0", "BANK 0") for letter in "ABCDEFGHIJKL"]
+    for missing, expected in ((["DIMM_P0_C0"], "wrong"), ([], "ok")):
+        firmware.give(tree, firmware.filled(names, missing))
+        items = check(tree, [], bios={"memory_channels": "all"})
+        assert items["memory_channels"].verdict == expected
+        assert "memory_speed" not in items
 
 
 def test_a_layer_that_shall_be_there_and_never_ran_is_wrong(tree: hosts.Host) -> None:

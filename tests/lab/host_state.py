@@ -27,6 +27,8 @@ KERNEL = (
     "/sys/devices/system/node/node*/hugepages/*/nr_hugepages",
     "/sys/devices/virtual/workqueue/cpumask",
     "/sys/devices/virtual/workqueue/*/cpumask",
+    "/sys/fs/cgroup/llama.slice/cpuset.cpus",
+    "/sys/fs/cgroup/llama.slice/cpuset.cpus.partition",
     "/sys/fs/resctrl/**/cpus_list",
     "/sys/fs/resctrl/**/mode",
     "/sys/fs/resctrl/**/schemata",

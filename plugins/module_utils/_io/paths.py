@@ -13,5 +13,7 @@ ENGINE = "/usr/lib/sovereign-epyc"
 #: Where administrators and programs such as ours put units.
 UNIT_FOLDER = "/etc/systemd/system"
 ENABLED = f"{UNIT_FOLDER}/multi-user.target.wants/{SERVICE}"
+#: How the unit of an instance begins.
+INSTANCE_HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
 #: Boot parameters that an undo took back and the running kernel still has, one a line.
 WAITS = "/run/sovereign-epyc/waits-for-reboot"

@@ -237,6 +237,21 @@ def irq() -> Any:
 
 
 @Row(
+    module="cpuset_partition",
+    title="CPU partition",
+    roles={"partition": "grub_params"},
+    variables={"llama.slice/type": "grub_params_partition", "": "grub_params_isolation"},
+    # An instance is placed in it when it starts.
+    acts={"": RESTART},
+)
+def partition() -> Any:
+    """Import it."""
+    from . import partition
+
+    return partition
+
+
+@Row(
     module="kernel_cmdline",
     title="boot parameters",
     roles={"cmdline": "grub_params"},

@@ -14,6 +14,7 @@ from .._drift.judge import waits
 from .._drift.verdict import CHANGE_WHAT_IS_ASKED, DRIFT, has_place
 from .._errors import BadRequest, TuningError
 from .._io.paths import WAITS
+from .._kernel import partitions
 from .._knobs.boot.knob import PREFIX as CMDLINE
 from .._knobs.boot.request import ISOLCPUS_FLAGS
 from .._knobs.catalogue import KNOBS
@@ -152,11 +153,25 @@ def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
             good.append(f"{path} holds {found}.")
         else:
             bad.append(f"{path} holds {found or 'nothing'}, and {parameter} asks for {cpulist.render(asked)}.")
+    kind, cpus = partitions.valid(fs)
+    if kind:
+        leaks = [one.name for one in partitions.others(fs, file="cpuset.cpus.effective") if one.cpus & cpus]
+        good.append(
+            f"{partitions.SLICE} is a partition ({kind}) of CPUs {cpulist.render(cpus)}: only its tasks run there, and "
+            "threads of the kernel. The timer tick and RCU callbacks are there unless boot parameters keep them off."
+        )
+        if leaks:
+            bad.append(f"{', '.join(leaks[:NAMED])} may run on CPUs of the partition of {partitions.SLICE}.")
     if bad:
         return Item(name, title, WRONG, " ".join(bad))
     if good:
         return Item(name, title, OK, " ".join(good))
-    return Item(name, title, UNASKED, "No parameter of this boot takes CPUs from the scheduler or its tick.")
+    return Item(
+        name,
+        title,
+        UNASKED,
+        "Neither a parameter of this boot nor a partition takes CPUs from the scheduler or its tick.",
+    )
 
 
 def taken_back(fs: KernelFS, verdicts: Sequence[Verdict]) -> list[str]:

@@ -12,6 +12,7 @@ Source: proc_pid_stat(5) and proc_pid_status(5); Documentation/admin-guide/kerne
 from __future__ import annotations
 
 from .._errors import BadRequest
+from .._kernel import partitions
 from .._kernel.cgroups import processes_of
 from .._kernel.threads import sample
 from .._notation import cpulist
@@ -52,6 +53,8 @@ def check(host: Host, unit: str, cpus: str) -> Item:
 def _spread(fs: KernelFS, unit: str, threads: Sequence[Thread]) -> Item:
     name, title = f"threads/{unit}", f"threads of {unit}"
     isolated = set(cpulist.parse(fs.find("/sys/devices/system/cpu/isolated") or ""))
+    kind, partition = partitions.valid(fs)
+    isolated |= partition if kind == partitions.ISOLATED else set()
     unbalanced = [thread for thread in threads if len(isolated.intersection(thread.allowed)) > 1]
     used = {thread.cpu for thread in threads}
     if unbalanced:
@@ -65,6 +68,6 @@ def _spread(fs: KernelFS, unit: str, threads: Sequence[Thread]) -> Item:
                 WRONG,
                 f"{len(unbalanced)} threads are piled on CPU {cpulist.render(stay)}: {cpulist.render(could)} are "
                 "isolated, so the kernel does not spread them. Pin each thread, or take isolcpus out of the boot "
-                "parameters and give the service AllowedCPUs.",
+                "parameters and give the service AllowedCPUs; of a partition, choose the type root.",
             )
     return Item(name, title, OK, f"{len(threads)} threads, last seen on CPU {cpulist.render(used)}.")

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import HEAD, SECTION
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD, UNIT_FOLDER
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import SECTION
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import trial as trials
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify.trial import Question, Trial
@@ -71,7 +71,7 @@ class Instances:
         self.service.tree.put(f"{UNIT_FOLDER}/{name}", text)
 
     def planned(self, name: str = MAIN, **changes: Any) -> None:
-        self.unit(name, f"{HEAD}\n{SECTION}{json.dumps(plan(url=self.url, **changes))}\n")
+        self.unit(name, f"{INSTANCE_HEAD}\n{SECTION}{json.dumps(plan(url=self.url, **changes))}\n")
 
     def show(self, names: list[str]) -> dict[str, dict[str, str]]:
         return {name: {"ActiveState": self.states[name]} for name in names if name in self.states}

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._kernel import partitions
 from ..._kernel.hugepages import NODES, free_pages
 from ..._notation import cpulist
 from ..._notation.sizes import UNITS, about, pages_text, size_text
@@ -33,10 +34,11 @@ class FreeMemory:
     """The free memory of a host, and what else of its state a plan must know.
 
     ``available`` is bytes by node without huge pages; ``free`` is huge pages by node and size in kB; ``default_kb`` is
-    the size that a program gets without naming one, ``hugetlbfs_kb`` that of the chosen mount, None without one.
+    the size that a program gets without naming one, ``hugetlbfs_kb`` that of the chosen mount, None without one;
+    ``partition`` are the CPUs of the cpuset partition for instances.
     """
 
-    __slots__ = ("available", "default_kb", "free", "hugetlbfs_kb", "isolated", "staged", "thp")
+    __slots__ = ("available", "default_kb", "free", "hugetlbfs_kb", "isolated", "partition", "staged", "thp")
 
     def __init__(
         self,
@@ -47,6 +49,7 @@ class FreeMemory:
         isolated: Iterable[int] = (),
         thp: str = "madvise",
         staged: Iterable[str] = (),
+        partition: Iterable[int] = (),
     ) -> None:
         self.available = dict(available)
         self.free = dict(free or {})
@@ -55,6 +58,7 @@ class FreeMemory:
         self.isolated = frozenset(isolated)
         self.thp = thp
         self.staged = frozenset(staged)
+        self.partition = frozenset(partition)
 
     def take(self, size: int, nodes: Sequence[int], pages: int = 0, kb: int = 0) -> None:
         """Count bytes, and huge pages of each node, as taken, evenly on these nodes."""
@@ -78,11 +82,13 @@ def read_free_memory(host: Host, options: Options, models: Sequence[Model]) -> F
         available[node.id] = _available(fs, node.id)
         for kb in node.hugepages:
             free[node.id, kb] = free_pages(fs, node.id, kb)
+    kind, partition = partitions.valid(fs)
     isolated = [cpu for path in ISOLATED for cpu in cpulist.parse(fs.find(path) or "")]
+    isolated += partition if kind == partitions.ISOLATED else ()
     modes = (fs.find(THP) or "[never]").split("[")[1].split("]")[0]
     staged = [path for model in models for path in staged_paths(options, model) if fs.status(path) is not None]
     mount_kb = _hugetlbfs_kb(fs, options.hugetlbfs, default_kb)
-    return FreeMemory(available, free, default_kb, mount_kb, isolated, modes, staged)
+    return FreeMemory(available, free, default_kb, mount_kb, isolated, modes, staged, partition)
 
 
 def default_page_kb(fs: KernelFS) -> int:

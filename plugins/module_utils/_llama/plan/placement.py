@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._kernel.partitions import SLICE
 from ..._notation import cpulist
 from . import pins as pinning
 from . import seats
@@ -98,9 +99,11 @@ def place(
             "draft_placement first_ccd needs a build with OpenMP, whose threads draft and verify on the same pins"
             f"{', and no memory distribute, which overrides pins' if distribute else ''}. Use shared or own_ccd."
         )
-    http = _http(host, busy)
+    inside = _is_inside(options, busy, free.partition)
+    http = () if inside else _http(host, busy)
     result = Placement(pins if pinned in (STRICT, GOMP) else busy, {*busy, *http}, nodes, policy, pinned)
     result.http_cpus = http
+    result.slice = SLICE if inside else None
     result.group = options.l3_group or _group_of(host, result.cpus)
     if pinned == STRICT:
         result.busy_cpus = tuple(sorted(pins))
@@ -117,7 +120,9 @@ def place(
             f"threads {threads} are fewer than threads_batch {batch}, and without OpenMP the order of CPUs cannot be "
             "set: the decoding threads are not spread over all CCDs."
         )
-    if not http:
+    if inside:
+        remarks.append(f"HTTP and tokenizer threads run among those that compute, because all of it is in {SLICE}.")
+    elif not http:
         remarks.append("There is no housekeeping CPU, so HTTP and tokenizer threads run among those that compute.")
     return result
 
@@ -168,6 +173,24 @@ def _http(host: Host, busy: Iterable[int]) -> tuple[int, ...]:
     return tuple(cpu for cpu in spare if cpu in near) or tuple(spare)
 
 
+def _is_inside(options: Options, cpus: Iterable[int], partition: frozenset[int]) -> bool:
+    """Return whether a process belongs into the slice that is a partition. BadRequest where only half of it does."""
+    outside = set(cpus) - partition
+    if not partition.intersection(cpus):
+        return False
+    if outside:
+        raise BadRequest(
+            f"CPUs {cpulist.render(outside)} are not in the partition of {SLICE}, which has CPUs "
+            f"{cpulist.render(partition)}, and a process is in it or is not. Name cpus of one of the two, such as "
+            "draft,verify, or widen the partition."
+        )
+    if "Slice" in options.unit_settings:
+        raise BadRequest(
+            f"unit_settings: Slice must be {SLICE}, whose CPUs these are. Leave it out, or name other cpus."
+        )
+    return True
+
+
 def _group_of(host: Host, cpus: Sequence[int]) -> str | None:
     """Return the resctrl group of the plan that has all these CPUs; its limits apply to all threads there."""
     return next((group.name for group in host.plan.groups if set(cpus) <= set(group.cpus)), None)
@@ -186,6 +209,7 @@ def rpc(options: Options, host: Host, server: Capabilities, speculation: Draftin
     pins = cores[:number]
     policy = "local" if len(top.nodes) == 1 else "bind"
     result = Placement(pins if pinned == GOMP else cpus, cpus, seats.near_nodes(host, cpus), policy, pinned)
+    result.slice = SLICE if _is_inside(options, cpus, free.partition) else None
     result.group = options.draft_l3_group or _group_of(host, result.cpus)
     if pinned == GOMP:
         result.environment["GOMP_CPU_AFFINITY"] = " ".join(str(cpu) for cpu in pins)

@@ -58,10 +58,22 @@ class Placement:
     """The placement of one process: the CPUs that its unit allows, and those of them that it computes on.
 
     ``cpus`` are all allowed CPUs, with those for HTTP and tokenizer threads; ``affinity`` is the affinity at the start,
-    None for all of ``cpus``; ``group`` is the resctrl group whose limits apply, None without one.
+    None for all of ``cpus``; ``group`` is the resctrl group whose limits apply, None without one; ``slice`` is that of
+    its unit, None for the usual one.
     """
 
-    __slots__ = ("affinity", "busy_cpus", "cpus", "environment", "group", "http_cpus", "nodes", "pinned", "policy")
+    __slots__ = (
+        "affinity",
+        "busy_cpus",
+        "cpus",
+        "environment",
+        "group",
+        "http_cpus",
+        "nodes",
+        "pinned",
+        "policy",
+        "slice",
+    )
 
     def __init__(
         self, busy_cpus: Iterable[int], cpus: Iterable[int], nodes: Sequence[int], policy: str, pinned: str
@@ -75,6 +87,7 @@ class Placement:
         self.pinned = pinned
         self.environment: dict[str, str] = {}
         self.group: str | None = None
+        self.slice: str | None = None
 
     def expect(self, huge: dict[str, str]) -> dict[str, Any]:
         """Return the options of service_placement that check this placement, and this much memory in huge pages."""

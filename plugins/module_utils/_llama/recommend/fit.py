@@ -142,7 +142,9 @@ def fit(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[S
 
 
 def _planned(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[Service]:
-    left = FreeMemory(free.available, free.free, free.default_kb, free.hugetlbfs_kb, free.isolated, free.thp)
+    left = FreeMemory(
+        free.available, free.free, free.default_kb, free.hugetlbfs_kb, free.isolated, free.thp, (), free.partition
+    )
     services = []
     for one in candidates:
         service = plan_service(one.options(), host, Recent(), one.model, one.draft, left)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 
-from ..._io.paths import COMMAND, SERVICE, UNIT_FOLDER
+from ..._io.paths import COMMAND, INSTANCE_HEAD, SERVICE, UNIT_FOLDER
 from ..._notation import cpulist
 from ..._notation.gguf_parts import parts_of
 from ..._notation.systemd import command, quote
@@ -22,7 +22,7 @@ from ..plan.options import LOOPBACK
 from ..plan.pins import GOMP, STRICT
 from ..plan.staging import staging_folder
 from . import timing, walls
-from .installed import HEAD, SECTION
+from .installed import SECTION
 from .walls import HARDENING
 
 TYPE_CHECKING = False
@@ -156,7 +156,7 @@ def plan_section(service: Service, url: str, programs: Mapping[str, list[int]], 
 def _text(unit: Sequence[str], service: Sequence[str], install: Sequence[str]) -> str:
     sections = (("Unit", unit), ("Service", service), ("Install", install))
     texts = ["\n".join([f"[{name}]", *lines, ""]) for name, lines in sections if lines]
-    return "\n".join([HEAD, *texts])
+    return "\n".join([INSTANCE_HEAD, *texts])
 
 
 def _llama(*words: object) -> list[str]:
@@ -207,7 +207,8 @@ def _restart(options: Options) -> list[str]:
 
 
 def _placement(placement: Placement) -> list[str]:
-    lines = [f"AllowedCPUs={cpulist.render(placement.cpus)}"]
+    lines = [f"Slice={placement.slice}"] if placement.slice else []
+    lines.append(f"AllowedCPUs={cpulist.render(placement.cpus)}")
     if placement.affinity:
         lines.append(f"CPUAffinity={cpulist.render(placement.affinity)}")
     if placement.policy in ("bind", "interleave"):

@@ -11,7 +11,7 @@ import os
 
 from ..._errors import BadRequest
 from ..._io import textfile
-from ..._io.paths import UNIT_FOLDER
+from ..._io.paths import INSTANCE_HEAD, UNIT_FOLDER
 from ..plan.names import unit_of
 
 TYPE_CHECKING = False
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
 #: systemd passes over sections whose names begin with X-.
 SECTION = "[X-Sovereign-Epyc]\nPlan="
 REPAIR = "Run the play with llama_server again."
@@ -59,7 +58,7 @@ def installed_units(root: str = "/") -> dict[str, str]:
     for file in os.listdir(folder) if os.path.isdir(folder) else []:
         name = file[len("llama-") : -len(".service")]
         text = (textfile.read(os.path.join(folder, file)) or "") if file == unit_of(name) else ""
-        if text.startswith(HEAD):
+        if text.startswith(INSTANCE_HEAD):
             # The one that drafts for an instance has no other name than that.
             drafts = name.endswith("-rpc")
             texts.setdefault(name[: -len("-rpc")] if drafts else name, "")

@@ -21,6 +21,7 @@ MODULES = {
     "cpufreq_per_ccd": "cpufreq",
     "cpuidle_states": "cpuidle",
     "msr_bits": "msr",
+    "cpuset_partition": "partition",
 }
 
 
@@ -55,6 +56,8 @@ def test_every_request_that_our_roles_store_is_known() -> None:
         ("resctrl/resctrl", "resctrl:mount", "cat_mount_options"),
         ("resctrl/resctrl", "resctrl:draft/L3/0", "plan_draft"),
         ("resctrl/resctrl", "resctrl:stranger", "cat_purge"),
+        ("partition/partition", "partition:llama.slice/cpus", "grub_params_isolation"),
+        ("partition/partition", "partition:llama.slice/type", "grub_params_partition"),
         ("cmdline/cmdline", "cmdline:isolcpus", "grub_params_isolation"),
         ("cmdline/cmdline", "cmdline:hugepagesz=2M", "grub_params_hugepages"),
         ("cmdline/cmdline", "cmdline:quiet", "grub_params_extra"),

@@ -287,6 +287,34 @@ def test_threads_on_isolated_cpus_must_be_spread(
     assert placement(tree).verdict == expected
 
 
+def partition(tree: hosts.Host, kind: str) -> None:
+    tree.put("/sys/fs/cgroup/cgroup.subtree_control", "cpuset")
+    tree.put("/sys/fs/cgroup/llama.slice/cpuset.cpus.partition", kind)
+    tree.put("/sys/fs/cgroup/llama.slice/cpuset.cpus.effective", "4-7")
+    tree.put("/sys/fs/cgroup/system.slice/cpuset.cpus.effective", "0-3,8-15")
+
+
+def test_threads_on_a_partition_must_be_spread_where_it_is_isolated(tree: hosts.Host) -> None:
+    threads(tree, *[("4-7", 4)] * 4)
+    partition(tree, "root")
+    assert placement(tree).verdict == "ok"
+    partition(tree, "isolated")
+    assert placement(tree).verdict == "wrong"
+
+
+def test_only_its_own_tasks_run_on_a_partition(tree: hosts.Host) -> None:
+    partition(tree, "root")
+    item = check(tree, [])["isolation"]
+    assert item.verdict == "ok"
+    assert item.sentence.startswith("llama.slice is a partition (root) of CPUs 4-7: only its tasks run there, and ")
+    tree.put("/sys/fs/cgroup/user.slice/cpuset.cpus.effective", "0-4")
+    item = check(tree, [])["isolation"]
+    assert (item.verdict, item.sentence) == (
+        "wrong",
+        "user.slice may run on CPUs of the partition of llama.slice.",
+    )
+
+
 def test_the_page_counts_and_shouts(tree: hosts.Host) -> None:
     items = check(tree, [verdict("resctrl:draft/L3/2", "f", "ff")], bios={"nps": "NPS4", "smt": "on"})
     page = checklist_items.render(list(items.values())).splitlines()

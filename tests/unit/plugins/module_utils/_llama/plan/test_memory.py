@@ -28,6 +28,25 @@ def options(**more: Any) -> Options:
 # What there is
 
 
+@pytest.mark.parametrize(
+    ("kind", "has", "isolated"),
+    [
+        ("root", {4, 5}, set()),
+        ("isolated", {4, 5}, {4, 5}),
+        ("isolated invalid (x)", set(), set()),
+        (None, set(), set()),
+    ],
+)
+def test_a_partition_for_instances(tmp_path: Path, kind: str | None, has: set[int], isolated: set[int]) -> None:
+    """Before Linux 6.7 no other file tells which CPUs a partition isolates."""
+    tree = hosts.small(tmp_path)
+    if kind:
+        tree.put("/sys/fs/cgroup/llama.slice/cpuset.cpus.partition", kind)
+        tree.put("/sys/fs/cgroup/llama.slice/cpuset.cpus.effective", "4-5")
+    free = memory.read_free_memory(host.Host(tree.fs), options(), [])
+    assert (free.partition, free.isolated) == (has, isolated)
+
+
 def test_what_a_host_has_left(tmp_path: Path) -> None:
     tree = hosts.small(tmp_path)
     tree.put("/proc/meminfo", "MemTotal: 8 kB\nHugepagesize:       2048 kB")

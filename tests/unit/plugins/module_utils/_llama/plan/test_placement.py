@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import (
     BARE,
     BARE_OLD,
+    GB,
     NEW,
     OLD,
     Able,
@@ -184,6 +186,42 @@ def test_threads_on_isolated_cpus_must_be_pinned(
     assert words in refused(host, models, capabilities, isolating(host, "1-31,33-63,65-95,97-127"), **raw)
     assert planned(host, models, NEW, isolating(host, "1-31")).placement.pinned == "strict"
     assert planned(host, models, OLD, isolating(host, "1-31")).placement.pinned == "gomp"
+
+
+PARTITION = "1-31,33-63,65-95,97-127"
+
+
+def dividing(host: Host, cpus: str = PARTITION) -> FreeMemory:
+    return FreeMemory({node.id: 200 * GB for node in host.topology.nodes}, partition=cpulist.parse(cpus))
+
+
+@pytest.mark.parametrize("capabilities", [NEW, OLD, BARE, BARE_OLD])
+def test_an_instance_in_the_partition_has_no_cpu_outside_of_it(host: Host, models: Models, capabilities: Able) -> None:
+    """An affinity outside of it would keep the unit from starting."""
+    found = planned(host, models, capabilities, dividing(host))
+    seat = found.placement
+    assert (seat.slice, cpulist.render(seat.cpus)) == ("llama.slice", PARTITION)
+    assert (seat.http_cpus, seat.affinity) == ((), None)
+    assert [remark for remark in found.remarks if remark.startswith("HTTP and tokenizer threads run among those that")]
+    assert not [remark for remark in found.remarks if "no housekeeping CPU" in remark]
+
+
+def test_an_instance_beside_the_partition_is_as_ever(host: Host, models: Models) -> None:
+    found = planned(host, models, NEW, dividing(host, "1-31"), cpus="33-63").placement
+    assert (found.slice, found.http_cpus) == (None, (32,))
+
+
+def test_the_draft_on_a_ccd_of_its_own_is_in_the_partition_too(host: Host, models: Models) -> None:
+    raw = {"speculation": "draft", "draft_placement": "own_ccd", "rpc_port": 50052}
+    rpc = planned(host, models, NEW, dividing(host), **raw).rpc
+    assert rpc and rpc.placement.slice == "llama.slice"
+
+
+def test_half_in_the_partition_is_refused(host: Host, models: Models) -> None:
+    words = refused(host, models, NEW, dividing(host, "1-31"))
+    assert words.startswith("CPUs 33-63,65-95,97-127 are not in the partition of llama.slice, which has CPUs 1-31, ")
+    words = refused(host, models, NEW, dividing(host), unit_settings={"Slice": "mine.slice"})
+    assert words == "unit_settings: Slice must be llama.slice, whose CPUs these are. Leave it out, or name other cpus."
 
 
 def test_fewer_threads_use_all_ccds(host: Host, models: Models) -> None:

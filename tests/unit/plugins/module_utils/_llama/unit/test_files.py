@@ -146,6 +146,14 @@ def main_unit(arguments: tuple[str, ...] = (), **options: Any) -> str:
     return unit_texts.unit_files(service(**options), arguments)["/etc/systemd/system/llama-chat.service"]
 
 
+def test_a_unit_is_in_the_slice_of_its_partition() -> None:
+    planned = service(rpc=True)
+    assert [lines(text, "Slice") for text in unit_texts.unit_files(planned, ()).values()] == [[], []]
+    assert planned.rpc
+    planned.placement.slice = planned.rpc.placement.slice = "llama.slice"
+    assert [lines(text, "Slice") for text in unit_texts.unit_files(planned, ()).values()] == [["llama.slice"]] * 2
+
+
 def test_a_unit_says_where_it_sits() -> None:
     text = main_unit(("-m", "/srv/m.gguf", "--alias", "my model"))
     assert lines(text, "ExecStart") == ['/opt/llama/llama-server -m /srv/m.gguf --alias "my model"']

@@ -12,7 +12,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD, UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import installed
@@ -28,7 +28,7 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._llama.u
 def test_instances_that_are_installed(tmp_path: Path) -> None:
     """A unit that somebody else wrote is none, and one that drafts belongs to its instance."""
     assert installed.installed_units(str(tmp_path)) == {}
-    text = f"{installed.HEAD}\n[Unit]\n"
+    text = f"{INSTANCE_HEAD}\n[Unit]\n"
     folder = tmp_path / UNIT_FOLDER.lstrip("/")
     folder.mkdir(parents=True)
     for name in ("chat", "chat-rpc", "code", "lost-rpc"):
@@ -46,7 +46,7 @@ def test_where_instances_were_placed(tmp_path: Path) -> None:
     one.expect = {"cpus": "0-3", "nodes": "0"}
     for path, text in unit_texts.unit_files(one, []).items():
         (tmp_path / path.lstrip("/")).write_text(text)
-    (folder / "llama-code.service").write_text(f"{installed.HEAD}\n[Unit]\n")
+    (folder / "llama-code.service").write_text(f"{INSTANCE_HEAD}\n[Unit]\n")
     empty = dict.fromkeys(("cpus", "nodes", "draft_cpus", "url"), "")
     assert installed.seats(str(tmp_path)) == [
         {"name": "chat", "cpus": "0-3", "nodes": "0", "draft_cpus": "4", "url": "http://127.0.0.1:8080"},

@@ -14,7 +14,8 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import HEAD, SECTION
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import SECTION
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import trial as trials
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify.ask import ask
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import (
@@ -104,6 +105,6 @@ def test_which_instance_is_asked(here: Instances) -> None:
     here.planned(task="embedding")
     with pytest.raises(BadRequest, match="chat is for the task embedding, and makes no text"):
         asked(here, name="chat")
-    here.unit(MAIN, f"{HEAD}\n{SECTION}{{\n")
+    here.unit(MAIN, f"{INSTANCE_HEAD}\n{SECTION}{{\n")
     with pytest.raises(BadRequest, match="carries no plan"):
         asked(here, name="chat")

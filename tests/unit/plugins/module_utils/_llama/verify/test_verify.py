@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import HEAD, SECTION
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import SECTION
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import (
     MAIN,
@@ -173,7 +174,7 @@ def test_a_busy_server_is_seen_at_work_all_the_same(here: Instances) -> None:
 def test_both_processes_are_watched_during_one_request(here: Instances) -> None:
     here.runs(RPC)
     here.planned(rpc={"unit": RPC, "expect": {"cpus": "4-5"}})
-    here.unit(RPC, HEAD)
+    here.unit(RPC, INSTANCE_HEAD)
     items, dummy = here.check()
     assert verdicts(items) == {**RIGHT, "placement/chat-rpc": "wrong"}
     assert len(here.keys) == 1 and items["placement/chat-rpc"][1].startswith("1 of 3 threads may run outside 4-5")
@@ -272,9 +273,9 @@ def test_a_program_or_a_model_that_was_replaced_is_wrong(here: Instances, tmp_pa
 
 def test_units_of_others_are_passed_over_and_torn_ones_are_not(here: Instances) -> None:
     here.unit("llama-other.service", "[Service]\nExecStart=/bin/true\n")
-    here.unit("llama-torn.service", f"{HEAD}\n{SECTION}{{")
-    here.unit("llama-torn-rpc.service", HEAD)
-    here.unit("ollama.service", HEAD)
+    here.unit("llama-torn.service", f"{INSTANCE_HEAD}\n{SECTION}{{")
+    here.unit("llama-torn-rpc.service", INSTANCE_HEAD)
+    here.unit("ollama.service", INSTANCE_HEAD)
     items, facts = here.check()
     assert items == {
         "service/torn": (

@@ -1,0 +1,65 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which CPUs the cpuset partition of the instances has, and which other control groups have CPUs of their own.
+
+Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel (cpuset.cpus and cpuset.cpus.partition).
+"""
+
+from __future__ import annotations
+
+from .._notation import cpulist
+from .cgroups import CGROUPS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .._io.kernelfs import KernelFS
+
+#: The slice that is the partition, directly below the root: before Linux 6.7 nothing else could be one.
+SLICE = "llama.slice"
+FOLDER = f"{CGROUPS}/{SLICE}"
+ROOT, ISOLATED = "root", "isolated"
+
+
+class Group:
+    """A control group with CPUs of its own; ``partition`` is as the kernel shows it, such as "member"."""
+
+    __slots__ = ("cpus", "partition", "path")
+
+    def __init__(self, path: str, cpus: set[int], partition: str) -> None:
+        self.path = path
+        self.cpus = cpus
+        self.partition = partition
+
+    @property
+    def name(self) -> str:
+        """The name of its unit."""
+        return self.path.rpartition("/")[2]
+
+
+def valid(fs: KernelFS) -> tuple[str, frozenset[int]]:
+    """Return the type and the CPUs of the partition in force, an empty text where there is none."""
+    kind = fs.find(f"{FOLDER}/cpuset.cpus.partition")
+    if kind not in (ROOT, ISOLATED):
+        return "", frozenset()
+    return kind, frozenset(cpulist.parse(fs.find(f"{FOLDER}/cpuset.cpus.effective") or ""))
+
+
+def others(fs: KernelFS, folder: str = CGROUPS, file: str = "cpuset.cpus") -> Iterator[Group]:
+    """Yield the control groups outside of the slice that have CPUs of their own, as AllowedCPUs of systemd gives.
+
+    With ``file`` "cpuset.cpus.effective", yield all that the kernel places by their own cpuset.
+    """
+    if "cpuset" not in (fs.find(f"{folder}/cgroup.subtree_control") or "").split():
+        return
+    for name in fs.names(folder):
+        path = f"{folder}/{name}"
+        text = fs.find(f"{path}/{file}")
+        if text is None or path == FOLDER:
+            continue
+        if text.strip():
+            yield Group(path, set(cpulist.parse(text)), fs.find(f"{path}/cpuset.cpus.partition") or "")
+        yield from others(fs, path, file)

@@ -1,0 +1,201 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The knob of the CPU partition: a slice whose CPUs nothing else runs on, made and taken back while the host runs.
+
+Addresses: ``partition:llama.slice/cpus``, CPUs in list notation, and ``partition:llama.slice/type``, "root" or
+"isolated"; None is no partition. systemd gives the slice its CPUs, because it removes the controller where no unit
+needs it, and writes them again at its own reload. It has no setting for the partition, and leaves that file alone.
+Source: Documentation/admin-guide/cgroup-v2.rst (cpuset) and kernel/cgroup/cpuset.c of the Linux kernel;
+systemd.resource-control(5), systemctl(1).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from .._errors import BadRequest, NotApplied, TuningError, Unsupported
+from .._io import command, textfile
+from .._io.paths import INSTANCE_HEAD, UNIT_FOLDER
+from .._kernel.cgroups import CGROUPS
+from .._kernel.partitions import FOLDER, ISOLATED, ROOT, SLICE, others
+from .._notation import cpulist
+from .knob import Knob
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from .._host.host import Host
+    from .knob import Change, Settings, Words
+
+CPUS, TYPE = f"partition:{SLICE}/cpus", f"partition:{SLICE}/type"
+FILES = {CPUS: f"{FOLDER}/cpuset.cpus", TYPE: f"{FOLDER}/cpuset.cpus.partition"}
+#: What systemd makes of set-property, until the next boot.
+DROP_IN = f"/run/systemd/system.control/{SLICE}.d/50-AllowedCPUs.conf"
+BOOT_ISOLATED = "/sys/devices/system/cpu/isolated"
+#: From an isolated partition the kernel keeps unbound work away, by this mask.
+WORKQUEUE = "/sys/devices/virtual/workqueue/cpumask"
+MEMBER = "member"
+
+
+def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+    """Return the partition as a knob."""
+    return [Partition(host, options)]
+
+
+def describe(rest: str) -> Words:
+    """Return what the setting is, for people."""
+    return {"cpus": f"CPUs of {SLICE}", "type": f"partition of {SLICE}"}.get(rest.rpartition("/")[2], rest), "", None
+
+
+class Partition(Knob):
+    """The partition of the slice in which the instances run."""
+
+    prefix = "partition"
+
+    def __init__(self, host: Host, options: Mapping[str, Any]) -> None:
+        self.host = host
+        self.fs = host.fs
+        self.options = options
+        self._remarks: list[str] = []
+
+    def wanted(self) -> Settings:
+        """Refuse what the kernel or others on this host do not leave room for."""
+        self._remarks = []
+        if self.options.get("cpus") is None:
+            return {}
+        kind = str(self.options.get("type", ROOT))
+        if kind not in (ROOT, ISOLATED):
+            raise BadRequest(f"type: '{kind}' is neither {ROOT} nor {ISOLATED}.")
+        cpus = set(self.host.cpus(str(self.options["cpus"])))
+        wanted: Settings = {CPUS: cpulist.render(cpus), TYPE: kind}
+        self._refuse_this_host(cpus)
+        self._judge_others(cpus, self.read(wanted) == wanted)
+        return wanted
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return what the kernel shows; a slice that shares its CPUs, as all do at first, is no partition."""
+        return {address: self._value(address) for address in addresses}
+
+    def _value(self, address: str) -> str | None:
+        text = (self.fs.find(FILES[address]) or "").strip()
+        if address == CPUS and text and set(self.host.topology.online).issubset(cpulist.parse(text)):
+            return None  # As good as no CPUs of its own.
+        return None if text in ("", MEMBER) else text
+
+    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+        """Compare. One that the kernel calls invalid is put back as that, whatever reason it has by then."""
+        if wanted and found and " invalid" in wanted:
+            return wanted.split()[0] == found.split()[0]
+        return wanted == found
+
+    def along(self, changes: Sequence[Change]) -> Settings:
+        """Return the mask of unbound work as it is before the kernel takes the isolated CPUs out of it."""
+        mask = self.fs.find(WORKQUEUE)
+        if mask is None or not any(change.address == TYPE and change.after == ISOLATED for change in changes):
+            return {}
+        return {"sysfs:workqueue/cpumask": cpulist.render(cpulist.from_mask(mask))}
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """End the partition, give the slice its CPUs, and make the partition of them."""
+        after = {**self.read(FILES), **{change.address: change.after for change in changes}}
+        if self._value(TYPE) is not None:
+            self.fs.write(FILES[TYPE], MEMBER)
+        if any(change.address == CPUS for change in changes):
+            self._give(after[CPUS])
+        kind = (after[TYPE] or MEMBER).split()[0]
+        if kind == MEMBER:
+            return
+        # It may have been stopped by hand.
+        command.run(["systemctl", "start", SLICE])
+        if self.fs.status(FILES[TYPE]) is None:
+            raise TuningError(
+                f"There is no {FILES[TYPE]}: this kernel makes no partitions. Linux 6.1 and later do, built with "
+                "CONFIG_CPUSETS."
+            )
+        self.fs.write(FILES[TYPE], kind)
+        found = self.fs.read(FILES[TYPE]).strip()
+        if found != kind and after[TYPE] == kind:
+            raise NotApplied(
+                f"The kernel makes no {kind} partition of CPUs {after[CPUS]}: it shows '{found}' in {FILES[TYPE]}. "
+                "Take these CPUs from whoever has them, or choose others with cpus.",
+                address=TYPE,
+                wanted=kind,
+                found=found,
+            )
+
+    def remarks(self) -> list[str]:
+        """Return who of others is concerned."""
+        return self._remarks
+
+    def _give(self, cpus: str | None) -> None:
+        """Have systemd give the slice its CPUs, or forget that we did and end the slice where nothing is in it."""
+        command.run(["systemctl", "set-property", "--runtime", SLICE, f"AllowedCPUs={cpus or ''}"])
+        if cpus is not None:
+            return
+        drop_in = textfile.under(self.fs.root, DROP_IN)
+        textfile.remove(drop_in)
+        with suppress(OSError):  # Somebody else has a drop-in there.
+            os.rmdir(os.path.dirname(drop_in))
+        command.run(["systemctl", "daemon-reload"])
+        if "populated 0" in (self.fs.find(f"{FOLDER}/cgroup.events") or ""):
+            command.run(["systemctl", "stop", SLICE])
+        if self._value(CPUS) is not None:
+            # The kernel takes no empty list, from systemd either, where tasks run.
+            self.fs.write(FILES[CPUS], cpulist.render(self.host.topology.online))
+
+    def _refuse_this_host(self, cpus: set[int]) -> None:
+        """Raise where no partition can be, or none of these CPUs."""
+        controllers = self.fs.find(f"{CGROUPS}/cgroup.controllers")
+        if controllers is None:
+            raise Unsupported(
+                f"A partition needs cgroup v2, and {CGROUPS} is not one. Take systemd.unified_cgroup_hierarchy and "
+                "cgroup_no_v1 out of the boot parameters, or use another isolation."
+            )
+        if "cpuset" not in controllers.split():
+            raise Unsupported(
+                f"A partition needs the controller cpuset, and {CGROUPS}/cgroup.controllers lacks it: the kernel was "
+                "built without CONFIG_CPUSETS, or has cgroup_disable=cpuset. Use another isolation."
+            )
+        if not self.fs.is_dir("/run/systemd/system"):
+            raise Unsupported("A partition needs systemd, whose slice it is, and this host was not booted with it.")
+        if cpus.issuperset(self.host.topology.online):
+            raise BadRequest(
+                "cpus: a partition of all CPUs leaves none to the system. Keep some for it, with plan_housekeeping."
+            )
+        away = cpus & set(cpulist.parse(self.fs.find(BOOT_ISOLATED) or ""))
+        if away:
+            raise BadRequest(
+                f"cpus: {cpulist.render(away)} are isolated since the boot by isolcpus, of which the kernel makes no "
+                "balanced partition. Take isolcpus, or its flag domain, out of the boot parameters, and reboot."
+            )
+
+    def _judge_others(self, cpus: set[int], in_force: bool) -> None:
+        """Refuse CPUs that other units were given; where the partition is in force, the kernel has decided already."""
+        for other in others(self.fs):
+            shared = other.cpus & cpus
+            if not shared:
+                continue
+            words = f"{cpulist.render(shared)} of these CPUs"
+            unit = textfile.read(textfile.under(self.fs.root, f"{UNIT_FOLDER}/{other.name}")) or ""
+            if unit.startswith(INSTANCE_HEAD):
+                self._remarks.append(
+                    f"{other.name} was planned without the partition, and loses {words} to it until it is placed in "
+                    f"{SLICE}. Run llama_server again, as the role llama does."
+                )
+            elif in_force:
+                self._remarks.append(f"{other.name} has {words} in its AllowedCPUs, and runs on others instead.")
+            elif other.partition.split(" ")[0] in (ROOT, ISOLATED):
+                raise BadRequest(
+                    f"cpus: {words} are in the partition of {other.name} ({other.partition}). Choose others, or end it "
+                    f"with 'echo {MEMBER} >{other.path}/cpuset.cpus.partition'."
+                )
+            else:
+                raise BadRequest(
+                    f"cpus: {other.name} was given {words}, and would lose them. Give it others, as with 'systemctl "
+                    f"set-property {other.name} AllowedCPUs=...', or choose others here."
+                )

@@ -4,7 +4,7 @@
 
 """A CPU partition on a real kernel: made, proven, repaired and undone while the machine runs.
 
-tests/lab/test_reboot_play.py has one that outlives a reboot.
+tests/lab/test_whole_host.py has one that outlives a reboot.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ import json
 
 import pytest
 
-SLICE, OTHERS = "/sys/fs/cgroup/llama.slice", "/sys/fs/cgroup/system.slice"
+SLICE = "/sys/fs/cgroup/llama.slice"
 CPUS = "1-3,5-7"
 #: Loops that would take any CPU, outside of the partition, and three inside it.
-LOOPS = f"""
-run() {{ systemd-run --quiet --collect "$@" sh -c 'for n in 1 2 3; do (while :; do :; done) & done; wait'; }}
+LOOPS = """
+run() { systemd-run --quiet --collect "$@" sh -c 'for n in 1 2 3; do (while :; do :; done) & done; wait'; }
 run --unit foreign && run --unit own -p Slice=llama.slice -p AllowedCPUs=1-3
-until [ $(cat {SLICE}/own.service/cgroup.procs {OTHERS}/foreign.service/cgroup.procs | wc -l) -ge 8 ]; do sleep 0.2; done
+cd /sys/fs/cgroup
+until [ $(cat llama.slice/own.service/cgroup.procs system.slice/foreign.service/cgroup.procs | wc -l) -ge 8 ]
+do sleep 0.2; done
 sleep 2
 """
 END = "systemctl kill -s KILL foreign own; until ! systemctl is-active -q foreign own; do sleep 0.2; done"

@@ -28,6 +28,7 @@ TOUCHED = {
     "/sys/devices/virtual/workqueue/cpumask",
     "/sys/devices/virtual/workqueue/writeback/cpumask",
     f"/sys/devices/system/node/node{LAST_NODE}/hugepages/hugepages-2048kB/nr_hugepages",
+    "/sys/fs/cgroup/llama.slice/cpuset.cpus.partition",
     "/sys/fs/resctrl/schemata",
     "/sys/fs/resctrl/verify/cpus_list",
     f"/sys/devices/system/cpu/cpufreq/policy{LAST}/scaling_governor",

@@ -22,6 +22,7 @@ from ..._io.checksum import ALGORITHM, digest_in
 from ..._io.command import attempt
 from ..._io.download import check_space
 from ..._io.kernelfs import KernelFS, hold
+from ..._kernel import partitions
 from ..._notation import cpulist
 from ..._notation.sizes import bytes_of, whole
 from ..binary.log import sentence
@@ -227,6 +228,9 @@ def _cpu(fs: KernelFS) -> dict[str, str]:
 
 
 def _free_cpus(fs: KernelFS) -> int:
-    """Return how many CPUs are left to compilers: an isolated one takes none, or all, and disturbs what it is for."""
+    """Return how many CPUs are left to compilers: an isolated one takes none, or all, and disturbs what it is for.
+
+    Those of a partition take none.
+    """
     online, isolated = (cpulist.parse(fs.find(f"{CPUS}/{name}") or "") for name in ("online", "isolated"))
-    return max(1, len(set(online) - set(isolated)))
+    return max(1, len(set(online).difference(isolated, partitions.valid(fs)[1])))

@@ -320,7 +320,7 @@ def test_the_page_counts_and_shouts(tree: hosts.Host) -> None:
     page = checklist_items.render(list(items.values())).splitlines()
     assert page[0] == "ok       NUMA nodes per socket  It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains)."
     assert page[1].startswith("WRONG    SMT  ")
-    assert page[-1] == "12 items: 2 ok, 2 wrong, 0 unknown, 8 unasked"
+    assert page[-1] == "13 items: 2 ok, 2 wrong, 0 unknown, 9 unasked"
 
 
 def test_a_restored_host_needs_no_boot_service_and_may_wait_for_a_reboot(

@@ -182,6 +182,9 @@ def test_options_go_over_ours_as_cmake_writes_them(builder: Builder) -> None:
 def test_isolated_cpus_get_no_compiler(builder: Builder) -> None:
     assert builder.build().jobs == 3
     assert builder.build(jobs=5).jobs == 5
+    builder.host.put("/sys/fs/cgroup/llama.slice/cpuset.cpus.partition", "root")
+    builder.host.put("/sys/fs/cgroup/llama.slice/cpuset.cpus.effective", "6-7")
+    assert builder.build().jobs == 2
     builder.host.put("/sys/devices/system/cpu/isolated", "0-7")
     assert builder.build().jobs == 1
 

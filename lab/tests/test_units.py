@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,9 @@ from typing import Any
 import pytest
 
 from vepyc import SHAPES, Shape, VepycError, acpi, bios, bring, guest, image, kernel, patch, qemu, up
+from vepyc.cli import _settings
 from vepyc.figures import Bar, Figures
+from vepyc.firmware import Firmware
 from vepyc.paths import run_tool
 from vepyc.rundir import Config, RunDir
 from vepyc.sockets import await_server
@@ -70,6 +73,43 @@ def test_bios_settings_make_another_machine_of_a_shape() -> None:
     assert bios.shape_with(shape, {"cores_per_socket": 64}).cores_per_l3 == 4
     with pytest.raises(VepycError, match="there is no BIOS setting 'numa'"):
         bios.shape_with(shape, {"numa": 1})
+
+
+def test_settings_from_the_start_are_those_of_the_bmc(tmp_path: Path) -> None:
+    firmware = Firmware(RunDir(tmp_path), SHAPES["smt"], "lenovo", {"nps": 1, "smt": False, "cores_per_l3": 1})
+    assert firmware.bmc
+    try:
+        active = firmware.bmc.active
+        assert (active["Memory_NUMANodesperSocket"], active["Processors_SMTMode"]) == ("NPS1", "Disabled")
+        made = firmware.boot()
+        assert made and (made.nodes, made.threads, made.cpus) == (1, 1, 4)
+        with pytest.raises(VepycError, match="send a PATCH"):
+            firmware.change({"do": "bios", "settings": {"nps": 2}})
+        firmware.change({"do": "bmc-faults", "faults": {"hung_posts": 1}})
+        assert firmware.boot() is None, "a machine that hangs in its POST does not start"
+    finally:
+        firmware.bmc.stop()
+
+
+def test_bios_settings_on_the_command_line() -> None:
+    assert _settings("nps=1,smt=on,boost=off") == {"nps": 1, "smt": True, "boost": False}
+    assert _settings("") == {}
+    for wrong in ("nps", "nps=few", "nps=1=2"):
+        with pytest.raises(VepycError, match="write them as"):
+            _settings(wrong)
+
+
+def test_settings_without_a_bmc_hold_from_the_next_boot_on(tmp_path: Path) -> None:
+    firmware = Firmware(RunDir(tmp_path), SHAPES["small"], None, {})
+    assert firmware.boot() == SHAPES["small"]
+    assert firmware.change({"do": "bios", "settings": {"nps": 2}})
+    assert firmware.change({"do": "bios", "settings": {"boost": False}})
+    assert firmware.boot() == replace(SHAPES["small"], nodes=2, boost=False)
+    with pytest.raises(VepycError, match="no BIOS setting"):
+        firmware.change({"do": "bios", "settings": {"nodes": 2}})
+    with pytest.raises(VepycError, match="has no BMC"):
+        firmware.change({"do": "bmc-faults", "faults": {}})
+    assert not firmware.change({"do": "something else"})
 
 
 @pytest.mark.parametrize("name", ["epyc9654", "epyc7543x2"])

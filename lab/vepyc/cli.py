@@ -27,13 +27,23 @@ def _up(args: argparse.Namespace) -> None:
     was_up = RunDir.of(args.name or args.shape).alive()
     start = time.monotonic()
     with made_meanwhile() if args.llama else contextlib.nullcontext():
-        machine = up(args.shape, args.name, args.kernel, args.port, args.cold, bmc=args.bmc)
+        machine = up(args.shape, args.name, args.kernel, args.port, args.cold, bmc=args.bmc, bios=_settings(args.bios))
     how = "was already up" if was_up else f"is up after {time.monotonic() - start:.1f} s"
     if args.llama:
         bring_llama(machine)
     print(f"{machine.name} {how}: ssh -p {machine.port} -i {machine.ssh_key} root@127.0.0.1")
     if args.bmc:
         print(f"its BMC: {machine.bmc['url']}, user {machine.bmc['user']}; password and CA: {machine.run_dir.bmc}")
+
+
+def _settings(text: str) -> dict[str, bool | int]:
+    """BIOS settings as people write them: nps=1,smt=on."""
+    words = {"on": True, "off": False}
+    try:
+        pairs = [part.split("=") for part in text.split(",") if part]
+        return {name: words[value] if value in words else int(value) for name, value in pairs}
+    except ValueError:
+        raise VepycError(f"cannot read {text!r} as BIOS settings; write them as nps=1,smt=on") from None
 
 
 def _down(args: argparse.Namespace) -> None:
@@ -114,6 +124,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--port", type=int, help="loopback port for ssh (default: the shape's own)")
     command.add_argument("--cold", action="store_true", help="boot from disk even where a snapshot exists")
     command.add_argument("--bmc", metavar="VENDOR", help=f"with a BMC in front of it: {', '.join(PERSONALITIES)}")
+    command.add_argument(
+        "--bios", default="", metavar="NAME=VALUE,...", help="with these settings: nps=1,smt=on,boost=off"
+    )
     command.add_argument("--llama", action="store_true", help="with a llama-server and a small model on its disk")
     command.set_defaults(function=_up)
 

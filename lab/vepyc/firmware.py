@@ -19,16 +19,23 @@ from .shapes import Shape
 class Firmware:
     """BIOS settings, as commands or a BMC have left them; the run directory has them."""
 
-    def __init__(self, run_dir: RunDir, usual: Shape, vendor: str | None) -> None:
+    def __init__(self, run_dir: RunDir, usual: Shape, vendor: str | None, settings: dict[str, Any]) -> None:
         self.run_dir = run_dir
         self.usual = usual
+        self._write(settings)
         self.bmc = self._make_bmc(vendor) if vendor else None
 
     def _make_bmc(self, vendor: str) -> Bmc:
         """A BMC that switches the machine by the same requests as commands do."""
         folder = self.run_dir.path / "bmc"
         folder.mkdir()
-        active = load(vendor).values_of(bios.settings_of(self.usual))
+        settings = {**bios.settings_of(self.usual), **self._read()}
+        made = bios.shape_with(self.usual, settings)
+        if made.cores_per_l3 != self.usual.cores_per_l3:
+            # Vendors count cores in one way or the other.
+            cores = {"cores_per_l3": made.cores_per_l3, "cores_per_socket": made.cores_per_l3 * made.l3_domains}
+            settings = {**settings, **cores}
+        active = load(vendor).values_of(settings)
         bmc = Bmc(folder, vendor, active=active, power=lambda what: self.run_dir.ask(f"power-{what}", timeout=60))
         self.run_dir.bmc.write_text(json.dumps(bmc.reach, indent=1) + "\n")
         return bmc
@@ -66,7 +73,7 @@ class Firmware:
         return True
 
     def _read(self) -> dict[str, Any]:
-        return dict(json.loads(self.run_dir.bios.read_text())) if self.run_dir.bios.exists() else {}
+        return dict(json.loads(self.run_dir.bios.read_text()))
 
     def _write(self, settings: dict[str, Any]) -> None:
         bios.shape_with(self.usual, settings)  # refuses what there is not

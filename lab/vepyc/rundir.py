@@ -11,7 +11,7 @@ import os
 import select
 import shutil
 import signal
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class Config:
     image: str  # directory of the base image
     snapshot: str | None  # directory of the saved state to start from
     bmc: str | None = None  # the vendor of the BMC in front of it
+    bios: dict[str, Any] = field(default_factory=dict)  # the settings of its BIOS that differ from those of the shape
 
 
 class RunDir:
@@ -44,7 +45,7 @@ class RunDir:
         self.console = path / "console.log"
         self.log = path / "supervisor.log"
         self.bmc = path / "bmc.json"  # how to reach the BMC, where there is one
-        self.bios = path / "bios.json"  # the settings of the BIOS that differ from those of the shape
+        self.bios = path / "bios.json"  # the settings of its BIOS that have been changed
         self._config = path / "config.json"
 
     @classmethod

@@ -13,7 +13,9 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from .bios import shape_with
 from .bmc import personality
 from .errors import VepycError
 from .guest import Release, get_release
@@ -39,6 +41,7 @@ class _Asked:
     release: Release
     port: int | None
     bmc: str | None
+    bios: dict[str, Any]
 
 
 def up(
@@ -49,10 +52,12 @@ def up(
     cold: bool = False,
     prepared: Preparation | None = None,
     bmc: str | None = None,
+    bios: dict[str, Any] | None = None,
 ) -> Machine:
     """Return the running machine of that name, started if need be: from its snapshot, or from disk if it is ``cold``.
 
-    With ``bmc``, the name of a vendor, it has a BMC that speaks Redfish.
+    With ``bmc``, the name of a vendor, it has a BMC that speaks Redfish. With ``bios``, settings of vepyc/bios.py, it
+    is another machine of its shape, for which there is no snapshot.
 
     With a preparation it has to be a new machine, and starts from the state that was saved after that preparation. If
     there is none, it is prepared now, and its state is saved.
@@ -60,25 +65,29 @@ def up(
     wanted, release = get_shape(shape), get_release(kernel)
     if bmc:
         personality.load(bmc)  # refuses a name that no vendor has
+    if bios and prepared:
+        raise VepycError("a machine cannot have other BIOS settings and be prepared: nobody saved that state")
+    if bios:
+        shape_with(wanted, bios)  # refuses a setting that there is not
     name = name or shape
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", name):
         raise VepycError(f"{name!r} cannot be a host name; use lower-case letters, digits and hyphens")
     with locked(f"up-{name}"):
         run_dir = RunDir.of(name)
-        if run_dir.alive() and not prepared:
+        if run_dir.alive() and not (prepared or bios):
             return _already_up(Machine(run_dir), shape, kernel, port, bmc)
         if run_dir.alive():
             raise VepycError(f"{name!r} is already up, and nobody knows in which state; take it down first")
         run_dir.remove()
-        asked = _Asked(run_dir, wanted, release, port, bmc)
+        asked = _Asked(run_dir, wanted, release, port, bmc, bios or {})
         return _start_prepared(asked, prepared) if prepared else _start(asked, cold)
 
 
 def _start(asked: _Asked, cold: bool = False) -> Machine:
     """Start a machine as its shape is after its first boot."""
     saved = snapshot_dir(asked.shape, asked.release)
-    machine = _create(asked, saved if saved.exists() and not cold else None)
-    if not saved.exists():
+    machine = _create(asked, saved if saved.exists() and not (cold or asked.bios) else None)
+    if not (saved.exists() or asked.bios):
         print(f"saving the state of {machine.name}, so that the next start takes seconds", flush=True)
         take_snapshot(machine, asked.shape, asked.release)
     return machine
@@ -123,6 +132,7 @@ def _create(asked: _Asked, saved: Path | None) -> Machine:
             image=str(image),
             snapshot=str(saved) if saved else None,
             bmc=asked.bmc,
+            bios=asked.bios,
         )
         run_dir.create(config)
     try:

@@ -50,7 +50,7 @@ class Supervisor:
         self.disk = self._make_disk()
         self.process: subprocess.Popen[bytes] | None = None
         self.patch_error: Exception | None = None
-        self.firmware = Firmware(run, self.usual, self.config.bmc)
+        self.firmware = Firmware(run, self.usual, self.config.bmc, self.config.bios)
         self.control = socket.socket(socket.AF_UNIX)
         self.control.bind("control.new")
         self.control.listen()
@@ -68,7 +68,10 @@ class Supervisor:
 
     def serve(self) -> None:
         """Run the machine until it is powered off; with a BMC, until it is told to end."""
-        self._power_on(Path(self.config.snapshot, "state") if self.config.snapshot else None)
+        if self.config.snapshot:
+            self._power_on(Path(self.config.snapshot, "state"))
+        else:
+            self._boot()
         while True:
             with selectors.DefaultSelector() as selector:
                 selector.register(self.control, selectors.EVENT_READ)

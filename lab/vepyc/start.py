@@ -77,7 +77,8 @@ def up(
         if run_dir.alive() and not (prepared or bios):
             return _already_up(Machine(run_dir), shape, kernel, port, bmc)
         if run_dir.alive():
-            raise VepycError(f"{name!r} is already up, and nobody knows in which state; take it down first")
+            why = "with BIOS settings of its own" if bios else "and nobody knows in which state"
+            raise VepycError(f"{name!r} is already up, {why}; take it down first")
         run_dir.remove()
         asked = _Asked(run_dir, wanted, release, port, bmc, bios or {})
         return _start_prepared(asked, prepared) if prepared else _start(asked, cold)

@@ -189,10 +189,12 @@ text:
   returned: success, and where something blocks
   type: str
 claims:
-  description: By option, the C(attribute), and the C(active) and C(pending) value in the words of the option.
+  description:
+    - By option, its C(title), what is C(wanted), the C(attribute), and the C(active) and C(pending) value, all in the
+      words of the option. M(sovereign.epyc.epyc_bios) takes it.
   returned: success
   type: dict
-  sample: {nps: {attribute: NumaNodesPerSocket, active: "1", pending: "4"}}
+  sample: {nps: {title: NUMA nodes per socket, wanted: "4", attribute: NumaNodesPerSocket, active: "1", pending: "4"}}
 pending:
   description: All that the next boot changes, whoever asked for it.
   returned: success

@@ -76,7 +76,7 @@ def converge(client: Client, wish: Wish, originals: Originals, check: bool) -> d
     known = machine.blind and all(originals.sent.get(name) == target.value for name, target in sending.items())
     changed = bool(clearing or (sending and not known))
     if check:
-        return _result(registry, machine, before, plan, remarks, {} if not changed else diff, changed)
+        return _result(registry, machine, wish, before, plan, remarks, {} if not changed else diff, changed)
     if (sending or clearing) and machine.post:
         raise BadRequest(
             f"The server of the BMC {client.access.name} is in its self-test ({machine.post}), where settings are "
@@ -91,7 +91,7 @@ def converge(client: Client, wish: Wish, originals: Originals, check: bool) -> d
     if wish.undo and not sending and not machine.pending and not plan.first and not plan.second:
         originals.drop()
     after = rows(targets, absent, machine, plan, originals.sent)
-    return _result(registry, machine, after, plan, remarks, diff if changed else {}, changed)
+    return _result(registry, machine, wish, after, plan, remarks, diff if changed else {}, changed)
 
 
 def _originals(registry: Registry, originals: Originals) -> tuple[dict[str, Target], list[Absent]]:
@@ -217,6 +217,7 @@ def _diff(machine: Machine, sending: Mapping[str, Target], clearing: list[str]) 
 def _result(
     registry: Registry,
     machine: Machine,
+    wish: Wish,
     found: list[dict[str, Any]],
     plan: Phases,
     remarks: list[str],
@@ -229,7 +230,7 @@ def _result(
         "boots": plan.boots,
         "settings": found,
         "text": render(found),
-        "claims": claims(registry, machine),
+        "claims": claims(registry, machine, None if wish.undo else wish.options),
         "pending": machine.pending,
         "jobs": [{"id": job.id, "state": job.state} for job in machine.jobs],
         "machine": {

@@ -115,16 +115,21 @@ def _cell(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def claims(registry: Registry, machine: Machine) -> dict[str, dict[str, Any]]:
-    """Return, by option, what the BMC says in the option's words; for epyc_bios, and for people."""
+def claims(registry: Registry, machine: Machine, options: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
+    """Return, by option, what is asked and what the BMC says, in the option's words; for epyc_bios, and for people."""
     out: dict[str, dict[str, Any]] = {}
-    pending = machine.pending
-    for knob in KNOBS:
-        attribute = attribute_of(registry, machine.vendor, knob)
+    pending, asked = machine.pending, options or {}
+    for knob, setting in KNOBS.items():
+        attribute, wanted = attribute_of(registry, machine.vendor, knob), asked.get(knob)
         if attribute is None or attribute.name not in machine.active:
+            if wanted is not None:
+                nothing = dict.fromkeys(("attribute", "active", "pending"))
+                out[knob] = {"title": setting.title, "wanted": wanted, **nothing}
             continue
         active, soon = machine.active[attribute.name], pending.get(attribute.name)
         out[knob] = {
+            "title": setting.title,
+            "wanted": wanted,
             "attribute": attribute.name,
             "active": meaning_of(knob, attribute, active, machine.vendor) or str(active),
             "pending": None if soon is None else meaning_of(knob, attribute, soon, machine.vendor) or str(soon),

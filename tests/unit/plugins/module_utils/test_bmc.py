@@ -55,7 +55,13 @@ def test_settings_are_checked_sent_and_put_back(bmc: Bmc, run: Run, tmp_path: Pa
     assert (bmc.writes, list(tmp_path.iterdir())) == ([], [])
     done = run(epyc_bios_settings, **asked)
     assert (done["changed"], done["reboot_required"]) == (True, True)
-    assert done["claims"]["nps"] == {"attribute": "NumaMemoryDomainsPerSocket", "active": "Auto", "pending": "4"}
+    assert done["claims"]["nps"] == {
+        "title": "NUMA nodes per socket",
+        "wanted": "4",
+        "attribute": "NumaMemoryDomainsPerSocket",
+        "active": "Auto",
+        "pending": "4",
+    }
     assert (tmp_path / "o.json").stat().st_mode & 0o777 == 0o600
     bmc.boot()
     assert run(epyc_bios_settings, state="original", originals=asked["originals"])["changed"] is True

@@ -407,7 +407,13 @@ def test_a_report_is_without_secrets_and_describes(bmc: Bmc) -> None:
         with pytest.raises(BadRequest, match="Did you mean ProcSMT"):
             report(client, None, ["ProcSMTT"])
     assert "hunter2" not in str(told)
-    assert told["claims"]["nps"] == {"attribute": "NumaMemoryDomainsPerSocket", "active": "1", "pending": None}
+    assert told["claims"]["nps"] == {
+        "title": "NUMA nodes per socket",
+        "wanted": None,
+        "attribute": "NumaMemoryDomainsPerSocket",
+        "active": "1",
+        "pending": None,
+    }
     assert told["registry"]["WorkloadProfile"]["takes"] == "GeneralPowerEfficientCompute, Custom"
     assert everything.keys() == {one["AttributeName"] for one in bmc.registry["Attributes"]}
 

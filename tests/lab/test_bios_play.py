@@ -1,0 +1,62 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The BIOS from the inventory to the kernel: set at the BMC, booted by reboot.yml and proven; and a BMC that lies."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from vepyc import up
+
+from .guests import Guest
+
+SITE, REBOOT = "playbooks/site.yml", "playbooks/reboot.yml"
+ASK = "Ask the BMC"
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    """The small machine, which has four nodes, with a BMC in front of it."""
+    machine = up("small", name=f"test-bios-{os.getpid()}", bmc="dell")
+    try:
+        guest = Guest(machine, tmp_path_factory.mktemp("bios"))
+        bmc = machine.bmc
+        names = {"bmc": "url", "username": "user", "password": "password", "ca_path": "ca"}
+        guest.access = [word for name, key in names.items() for word in ("-e", f"bios_{name}={bmc[key]}")]
+        yield guest
+    finally:
+        machine.down()
+
+
+def nodes(host):
+    host.machine.disconnect()
+    return len(host.run("ls -d /sys/devices/system/node/node*").split())
+
+
+def test_two_nodes_from_the_inventory_to_the_kernel(host):
+    wish = [*host.access, "-e", "bios_nps=2"]
+    play = host.play(SITE, "--tags", "base,bios", *wish)
+    assert play[ASK]["changed"] is True
+    assert play[ASK]["reboot_required"] is True
+    assert (nodes(host), host.run("cat /var/lib/sovereign-epyc/bios-originals.json").count('"sent"')) == (4, 1)
+    play = host.play(REBOOT, *wish, "-e", "epyc_reboot_ok=true")
+    assert "becomes 2 at the next boot" in play["Say whether the host waits"]["msg"]
+    assert nodes(host) == 2
+    assert host.machine.bmc["password"] not in play.output
+
+
+def test_a_bmc_that_says_what_the_kernel_does_not_show(host):
+    """What a Dell R7425 did: the job is done, the BMC says the new value, and the machine has the old one."""
+    host.machine.set_faults(os_unchanged=True)
+    wish = [*host.access, "-e", "bios_nps=1"]
+    host.play(SITE, "--tags", "bios", *wish)
+    play = host.play(REBOOT, *wish, "-e", "epyc_reboot_ok=true", succeeds=False)
+    assert play.returncode == 2
+    message = play["Stop at a host that did not come back clean"]["msg"]
+    assert "and the kernel shows otherwise" in message
+    assert "It is NPS2" in message
+    assert "should be NPS1" in message

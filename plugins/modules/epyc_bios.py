@@ -39,6 +39,14 @@ options:
       - Where that is what O(smt) expects, SMT is V(pending) and not V(wrong).
     type: str
     choices: ["on", "off"]
+  claims:
+    description:
+      - What the BMC says, as M(sovereign.epyc.epyc_bios_settings) returns it. What was asked of the BMC is expected
+        here too, and wins over the other options.
+      - Where the kernel shows a setting, it decides. A BMC that says what the kernel does not show is V(wrong), and
+        both are named. Where the kernel shows nothing, the setting is V(claimed by firmware) if the BMC has it active.
+    type: dict
+    default: {}
   memory_channels:
     description:
       - V(all) expects a memory module on every channel of the CPU, 12 on an EPYC 9004 or 9005 and 8 on its
@@ -133,7 +141,9 @@ settings:
       description: Its name for people.
       type: str
     verdict:
-      description: V(ok), V(wrong), V(unknown), V(unasked), or V(pending) with O(kernel_smt).
+      description:
+        - V(ok), V(wrong), V(unknown) or V(unasked); V(pending) with O(kernel_smt), or where the BMC says that the next
+          boot makes it so; V(claimed by firmware) or V(not on this machine) with O(claims).
       type: str
     expected:
       description: What is expected, such as C(NPS4), C(off), C(all) or C(400 W).
@@ -141,9 +151,22 @@ settings:
     found:
       description: What the kernel shows, such as C(NPS4) or C(11 of 12), null where it shows nothing.
       type: str
+    bmc_attribute:
+      description: With O(claims), the name of the attribute at the BMC.
+      type: str
+    bmc_active:
+      description: With O(claims), what the BMC has active, in the words of RV(settings[].found).
+      type: str
+    bmc_pending:
+      description: With O(claims), what the next boot makes it, null where it stays.
+      type: str
     sentence:
       description: What was found and how that is known, and if it is not as expected, the cost and where to change it.
       type: str
+table:
+  description: What is wanted, what the BMC has active and pending, and what the kernel shows. Only with O(claims).
+  returned: with claims
+  type: str
 complaints:
   description: A line for each setting that is expected and wrong or unknown.
   returned: always
@@ -160,6 +183,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host import topolo
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios import claims
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import check, wanted
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import Look
 
@@ -174,10 +198,14 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the findings as the module's result."""
     look = Look(fs, topology.discover(fs), Ledger(Store(read_only=True), fs))
     soon = {} if params["kernel_smt"] is None else {"smt": params["kernel_smt"]}
-    items = check(look, wanted(params), soon)
+    told = claims.parse(params["claims"])
+    asked = {name: claim.wanted for name, claim in told.items() if claim.wanted is not None}
+    items = claims.judge(check(look, {**wanted(params), **asked}, soon), told)
+    rows = claims.rows(items, told)
     return {
         "clean": all(item.clean for item in items),
-        "settings": [item.to_dict() for item in items],
+        "settings": rows,
+        **({"table": claims.render(rows)} if told else {}),
         "complaints": checklist_items.complaints(items),
         "text": checklist_items.render(items),
     }
@@ -190,6 +218,7 @@ def main() -> None:
         cores=dict(type="str", choices=["all"]),
         smt=dict(type="bool"),
         kernel_smt=dict(type="str", choices=["on", "off"]),
+        claims=dict(type="dict", default={}),
         memory_channels=dict(type="str", choices=["all"]),
         memory_speed=dict(type="str", choices=["rated"]),
         memory_sizes=dict(type="str", choices=["equal"]),

@@ -31,7 +31,7 @@ from ansible.plugins.action import ActionBase
 
 class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
-        asked, shown = self._task.args["nps"], task_vars["kernel"]["nps"]
+        asked, shown = int(self._task.args["claims"]["nps"]["wanted"]), task_vars["kernel"]["nps"]
         sentence = f"It is NPS{shown} and should be NPS{asked}."
         return {"settings": [{"name": "nps", "verdict": "ok" if asked == shown else "wrong", "sentence": sentence}]}
 """

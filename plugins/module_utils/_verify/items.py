@@ -20,7 +20,11 @@ UNSUPPORTED = "unsupported"
 UNASKED = "unasked"
 #: Configured and waiting for a reboot, which the operator allowed; or for a later task of the same run.
 PENDING = "pending"
-CLEAN = (OK, UNASKED, PENDING)
+#: No kernel file shows it, and the BMC says that it is so.
+CLAIMED = "claimed by firmware"
+#: Asked for, and the BIOS of this machine has no such setting.
+ABSENT = "not on this machine"
+CLEAN = (OK, UNASKED, PENDING, CLAIMED)
 
 
 class Item:
@@ -60,7 +64,7 @@ def render(items: Sequence[Item]) -> str:
     marks = max([8, *(len(_mark(item)) for item in items)])
     rows = [f"{_mark(item):<{marks}} {item.title:<{width}}  {item.sentence}" for item in items]
     counts = [f"{sum(item.verdict == verdict for item in items)} {verdict}" for verdict in (OK, WRONG, UNKNOWN)]
-    for verdict in (UNSUPPORTED, PENDING, UNASKED):
+    for verdict in (UNSUPPORTED, ABSENT, CLAIMED, PENDING, UNASKED):
         number = sum(item.verdict == verdict for item in items)
         counts += [f"{number} {verdict}"] if number else []
     return "\n".join([*rows, f"{len(items)} items: {', '.join(counts)}"])

@@ -1,0 +1,113 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the BMC says of a BIOS setting, held against what the kernel shows of it: one table of both.
+
+The kernel decides wherever it shows a setting. Where it shows nothing, what the BMC says stays a claim. A BMC that says
+what the kernel does not show is wrong, and both are named.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..items import ABSENT, CLAIMED, OK, PENDING, UNKNOWN, WRONG, Item
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+#: Options of epyc_bios_settings that have another name here, and words of theirs that stand for others here.
+NAMES = {"df_c_states": "df_cstates"}
+WORDS = {"memory_encryption": {"on": "tsme"}}
+HEADS = ("setting", "wanted", "BMC active", "BMC pending", "kernel", "verdict")
+
+
+class Claim:
+    """What the BMC says of one setting, and what was asked of the BMC, in the words of this package."""
+
+    def __init__(self, name: str, told: object) -> None:
+        if not isinstance(told, dict):
+            raise BadRequest(f"claims: {name} has to be a table, as epyc_bios_settings returns it.")
+        self.name = NAMES.get(name, name)
+        self.title = str(told.get("title") or name)
+        self.attribute = told.get("attribute")
+        self.wanted, self.active, self.pending = (self._word(told.get(key)) for key in ("wanted", "active", "pending"))
+
+    def _word(self, value: Any) -> str | None:
+        if value is None:
+            return None
+        if self.name == "nps":
+            return f"NPS{value}" if str(value).isdigit() else str(value)
+        return WORDS.get(self.name, {}).get(str(value), str(value))
+
+
+def parse(told: Mapping[str, Any]) -> dict[str, Claim]:
+    """Return the claims by the names of the settings here."""
+    claims = [Claim(name, one) for name, one in told.items()]
+    return {claim.name: claim for claim in claims}
+
+
+def judge(items: Sequence[Item], claims: Mapping[str, Claim]) -> list[Item]:
+    """Return the items as they are with the claims, and one more for each claim that the kernel knows nothing of."""
+    known = {item.name for item in items}
+    more = [
+        Item(claim.name, claim.title, UNKNOWN, f"It should be {claim.wanted}; no kernel file shows it.", claim.wanted)
+        for claim in claims.values()
+        if claim.name not in known and claim.wanted is not None
+    ]
+    return [_judged(item, claims[item.name]) if item.name in claims else item for item in [*items, *more]]
+
+
+def _judged(item: Item, claim: Claim) -> Item:
+    verdict, words = item.verdict, _said(claim)
+    if item.expected is None or verdict == PENDING:
+        pass
+    elif item.found == item.expected:
+        words = f"{words} The kernel has it all the same." if claim.active not in (item.expected, None) else words
+    elif claim.pending == item.expected:
+        verdict = PENDING
+    elif claim.active is None:
+        verdict, words = (ABSENT if item.found is None else WRONG), "This machine's BIOS has no such setting."
+    elif item.found is None:
+        verdict = CLAIMED if claim.active == item.expected else WRONG
+    elif claim.active == item.expected:
+        words = (
+            f"The BMC says {claim.active}, and the kernel shows {item.found}: the firmware tells what it did not do. "
+            "Switch the machine off and on; some need another setting changed with it."
+        )
+    return Item(item.name, item.title, verdict, f"{item.sentence} {words}", item.expected, item.found)
+
+
+def _said(claim: Claim) -> str:
+    if claim.active is None:
+        return ""
+    soon = f", and {claim.pending} after the next boot" if claim.pending is not None else ""
+    return f"The BMC says {claim.active}{soon}."
+
+
+def rows(items: Sequence[Item], claims: Mapping[str, Claim]) -> list[dict[str, Any]]:
+    """Return the items as plain data with what the BMC says of each."""
+    out = []
+    for item in items:
+        claim = claims.get(item.name)
+        told = {name: getattr(claim, name, None) for name in ("attribute", "active", "pending")}
+        out.append({**item.to_dict(), **{f"bmc_{name}": value for name, value in told.items()}})
+    return out
+
+
+def render(found: Sequence[Mapping[str, Any]]) -> str:
+    """Return the table of the rows that are expected, or that the BMC says something of."""
+    said = {PENDING: "waits for a reboot", OK: OK}
+    lines = [HEADS] + [
+        (
+            str(row["title"]),
+            *(str(row[key] or "-") for key in ("expected", "bmc_active", "bmc_pending", "found")),
+            said.get(row["verdict"], str(row["verdict"])),
+        )
+        for row in found
+        if row["expected"] is not None or row["bmc_active"] is not None
+    ]
+    widths = [max(len(line[number]) for line in lines) for number in range(len(HEADS))]
+    return "\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths)).rstrip() for line in lines)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import json
@@ -68,9 +69,19 @@ MEMBERS = {
 }
 for one in MEMBERS.values():
     one["llama_instances"][0]["port"] = 8081  # type: ignore[index]
+#: Hosts that are not there.
+MANY = {
+    f"m{n}": {
+        "llama_instances": [{"name": "a", "alias": "many", "model": "/m.gguf", "host": f"10.9.1.{n}", "port": 8081}]
+    }
+    for n in range(100)
+}
+#: A new HAProxy hands conversations over to the next one only when it has waited so long for some itself.
+LEARNING_SECONDS = 11
 KEYS = {"team": "Key-of-the-team", "slow": "key-of-the-slow", "narrow": "key-of-the-narrow"}
 ASKED = {
     "gateway_bind": "*:8443",
+    "gateway_hosts": [*MEMBERS],
     "gateway_certificate": "/etc/gateway.pem",
     "gateway_server_key": "of-the-servers",
     "gateway_body_timeout": "1s",
@@ -88,7 +99,7 @@ class Fleet:
         self.box = box
         self.folder = folder
         children = {"gateway": {"hosts": {box.name: {}}}}
-        inventory = {"all": {"hosts": {box.name: box.inventory(), **MEMBERS}, "children": children}}
+        inventory = {"all": {"hosts": {box.name: box.inventory(), **MEMBERS, **MANY}, "children": children}}
         (folder / "hosts.json").write_text(json.dumps(inventory))
 
     def play(self, *arguments: str, **changed: Any) -> Play:
@@ -310,23 +321,43 @@ def test_only_what_has_not_begun_is_tried_again(fleet: Fleet) -> None:
     assert sum(one.get("broken after", 0) for one in asked) == 1
 
 
+@contextlib.contextmanager
+def load(fleet: Fleet) -> Iterator[list[dict[str, Any]]]:
+    """Have six clients ask until the block ends; then the list has their answers."""
+    answers: list[dict[str, Any]] = []
+    asked = [request({"prompt": f"load {n}", "seconds": 0.05}) for n in range(30)]
+    thread = threading.Thread(target=lambda: answers.extend(fleet.ask(*asked, clients=6, until="/run/stop")))
+    fleet.run("rm -f /run/stop")
+    thread.start()
+    try:
+        yield answers
+    finally:
+        fleet.run("touch /run/stop")
+        thread.join()
+
+
 def test_a_reload_under_load_loses_nothing(fleet: Fleet) -> None:
-    """Conversations keep their servers, and the process stays."""
+    """It brings a hundred hosts more; conversations keep their servers, and the process stays."""
+    fleet.run(f"sleep $(({LEARNING_SECONDS} - $(ps -o etimes= -p $(systemctl show -P MainPID haproxy)))) || true")
     kept = [request({"prompt": f"kept {number}"}) for number in range(6)]
     first = [one for one, server in zip(kept, fleet.served_by(*kept), strict=True) if server == "first"]
     before = fleet.state()
-    answers: list[dict[str, Any]] = []
-    load = [request({"prompt": f"load {n}", "seconds": 0.05}) for n in range(30)]
-    thread = threading.Thread(target=lambda: answers.extend(fleet.ask(*load, clients=6, until="/run/stop")))
-    thread.start()
-    played = fleet.play(gateway_queue_timeout="50s", gateway_server_key="of-the-servers ")
-    fleet.run("touch /run/stop")
-    thread.join()
+    with load(fleet) as answers:
+        played = fleet.play(gateway_hosts=[*MEMBERS, *MANY])
     assert played.returncode == 0 and "Load the configuration" in played.changed, played.output
     assert Counter(answer["status"] for answer in answers).keys() == {200} and len(answers) > 60
-    assert fleet.state() != before
+    assert "server m99:a 10.9.1.99:8081 maxconn 1" in fleet.run("cat /etc/haproxy/haproxy.cfg")
     assert fleet.state().splitlines()[-3:] == before.splitlines()[-3:], "the process and its starts"
     assert len(first) > 1 and set(fleet.served_by(*first)) == {"first"}
+
+
+def test_a_host_that_dies_loses_no_request_that_had_not_begun(fleet: Fleet) -> None:
+    with load(fleet) as answers:
+        time.sleep(1)
+        fleet.run("systemctl kill --signal=KILL stub-first")
+        time.sleep(1)
+    assert Counter(answer["status"] for answer in answers).keys() == {200} and len(answers) > 60
+    assert set(fleet.served_by(*[request()] * 3)) == {"second"}
 
 
 def test_without_a_server_clients_are_told_when_to_come_back(fleet: Fleet) -> None:

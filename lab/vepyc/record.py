@@ -31,8 +31,10 @@ FILES = (
     "/proc/cpuinfo", "/proc/cmdline", "/proc/filesystems", "/proc/self/mounts", "/proc/uptime", "/proc/meminfo",
     "/proc/interrupts", "/sys/firmware/acpi/pm_profile", "/usr/lib/os-release", "/usr/sbin/sovereign-epyc",
 )
-PRUNED = {"power", "cpuidle", "crash_notes", "crash_notes_size", "hotplug", "microcode", "thermal_throttle", "fonts",
-    "locale", "mon_data", "__pycache__"}
+PRUNED = {"power", "crash_notes", "crash_notes_size", "hotplug", "microcode", "thermal_throttle", "fonts", "locale",
+    "mon_data", "__pycache__"}
+# Of idle states, what counts them and what no setting depends on: a dozen files a state on each CPU.
+PRUNED |= {"above", "below", "default_status", "desc", "rejected", "residency", "s2idle", "time", "usage"}
 REGISTERS = (0xC0000108, 0xC0010015, 0xC0011022)
 #: CPUID leaves, as the driver numbers its offsets; the next one would lie within the 16 bytes of each.
 LEAVES = (0x10, 0x80000021)

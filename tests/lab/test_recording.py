@@ -20,6 +20,7 @@ def test_the_answer_is_the_same(tuned_small, tmp_path):
     # What no variable of the lab asks for; and no boot parameters, which would wait for a reboot.
     small.module("msr_bits", settings=[PREFETCH], persistent=True)
     small.module("hugepages", pools=[{"pages": 8}], persistent=True)
+    small.module("cpuidle_states", settings=[{"cpus": "1-3,5-7", "deepest": "C1"}], persistent=True)
     small.module("kernel_cmdline", state="original")
     there = small.play("playbooks/drift.yml")[TASK]
     assert there["clean"] is True

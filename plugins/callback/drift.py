@@ -164,6 +164,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         self._add(result, lambda: _observe.of_check(task, role, str(result.task.action), result.result, skipped))
 
     def _take_drift(self, result: Any) -> bool:
+        if _module(result.task) == _observe.BIOS_MODULE and self.active and not self.check:
+            task = _task(result.task)[1]
+            return self._add(result, lambda: _observe.of_bios(task, result.result))
         if _module(result.task) != _observe.DRIFT_MODULE:
             return False
         return self._add(result, lambda: _observe.of_drift(result.result))

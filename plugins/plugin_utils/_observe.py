@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import findings as drift_findings
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import origin
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import (
+    BIOS,
     BOOT,
     LAYERS,
     OTHER,
+    REBOOT,
     SITE,
     STATUSES,
+    UNSUPPORTED,
     Finding,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import DRIFT, OK, UNKNOWN, Verdict
@@ -45,8 +48,11 @@ LASTING = (
 RUN = ("engine:", "llama:")
 RUNNING = "/active"
 #: Our module -> its layer. A task of it that would change nothing counts as one setting.
-MODULES = {**{row.module: row.name for row in KNOBS.values()}, "epyc_engine": BOOT}
-LAST_RUN, DRIFT_MODULE = "epyc_last_run", "epyc_drift"
+MODULES = {**{row.module: row.name for row in KNOBS.values()}, "epyc_engine": BOOT, "epyc_bios_settings": BIOS}
+LAST_RUN, DRIFT_MODULE, BIOS_MODULE = "epyc_last_run", "epyc_drift", "epyc_bios_settings"
+#: What a BMC may say of a setting, and how that counts.
+CLAIMS = {"claimed by firmware": OK, "not on this machine": UNSUPPORTED}
+WAITS = "waits for a reboot"
 #: With one of these keys a task was left out on purpose; without, check mode could not run it.
 ON_PURPOSE = ("skip_reason", "skipped_reason", "false_condition")
 
@@ -79,6 +85,8 @@ def of_check(task: str, role: str, action: str, result: Mapping[str, Any], skipp
     layer = MODULES.get(module, OTHER)
     if any(key in result for key in ON_PURPOSE):
         return [], {}
+    if module == BIOS_MODULE:
+        return of_bios(task, result)
     items = result.get("results")
     if isinstance(items, list) and all(isinstance(item, dict) for item in items):
         seen = [of_check(task, role, action, item, skipped or bool(item.get("skipped"))) for item in items]
@@ -95,6 +103,32 @@ def of_check(task: str, role: str, action: str, result: Mapping[str, Any], skipp
     reason = HIDDEN if "censored" in result else "the task would change it"
     where = result.get("dest") or result.get("path") or result.get("name") or result.get("item") or ""
     return _one(task, role, layer, DRIFT, reason, where if isinstance(where, str) else "")
+
+
+def of_bios(task: str, result: Mapping[str, Any]) -> Seen:
+    """Return what a BMC says of the settings that are asked for; unknown where it did not answer, never fine."""
+    rows = result.get("settings")
+    if rows is None:
+        return _one(task, BIOS, BIOS, UNKNOWN, str(result.get("msg") or "the BMC did not say"))
+    findings, counts = [], dict.fromkeys(STATUSES, 0)
+    for row in rows:
+        status = CLAIMS.get(row["verdict"], DRIFT)
+        counts[status] += 1
+        if status == OK:
+            continue
+        finding = Finding(BIOS, row["title"], status)
+        finding.where = row["attribute"] or ""
+        finding.wanted, finding.found = str(row["wanted"]), "" if row["active"] is None else str(row["active"])
+        finding.pending_reboot = row["verdict"] == WAITS
+        finding.at_boot = finding.wanted if finding.pending_reboot else finding.found
+        finding.live = DRIFT if status == DRIFT else OK
+        finding.persistent = OK if finding.pending_reboot else finding.live
+        finding.reason = row["sentence"].rstrip(".")
+        finding.role, finding.variables = BIOS, [f"bios_{row['option']}"]
+        finding.repair = f"{REBOOT} -e epyc_reboot_ok=true" if finding.pending_reboot else _repair(BIOS)
+        finding.addresses = [f"bios:{row['attribute'] or row['option']}"]
+        findings.append(finding.to_dict())
+    return findings, {BIOS: counts}
 
 
 def _one(task: str, role: str, layer: str, status: str, reason: str, where: str = "") -> Seen:
@@ -137,7 +171,7 @@ def _of_addresses(role: str, before: Mapping[str, Any], after: Mapping[str, Any]
 
 def _repair(role: str) -> str:
     """The tags of site.yml are the names of its roles; the command line of another play is not known here."""
-    return f"{SITE} --tags {role}" if role in (*origin.ROLES.values(), "base", "llama", "prerequisites") else ""
+    return f"{SITE} --tags {role}" if role in (*origin.ROLES.values(), "base", BIOS, "llama", "prerequisites") else ""
 
 
 def _added(counts: list[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:

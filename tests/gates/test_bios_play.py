@@ -35,6 +35,14 @@ class ActionModule(ActionBase):
         sentence = f"It is NPS{shown} and should be NPS{asked}."
         return {"settings": [{"name": "nps", "verdict": "ok" if asked == shown else "wrong", "sentence": sentence}]}
 """
+#: A host on which all else is as configured.
+CLEAN = """\
+from ansible.plugins.action import ActionBase
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        return {"clean": True, "findings": [], "coverage": {}}
+"""
 DEAD, LOCKED, LIAR = "node03", "node07", "node11"
 WISH = {"bios_nps": 4, "bios_smt": False, "bios_c_states": False, "bios_wait": 0, "bios_throttle": 5}
 Fleet = dict[str, Bmc]
@@ -72,7 +80,12 @@ def controller(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
         if not (collection / path.relative_to(ROOT)).exists():
             (collection / path.relative_to(ROOT)).symlink_to(path)
     (collection / "plugins/action/epyc_bios.py").write_text(KERNEL)
+    (collection / "plugins/action/epyc_drift.py").write_text(CLEAN)
     return folder
+
+
+def environment(controller: Path, **more: str) -> dict[str, str]:
+    return {"ANSIBLE_COLLECTIONS_PATH": str(controller), "ANSIBLE_FORKS": "5", **more}
 
 
 def run(controller: Path, fleet: Fleet, tasks: str, *arguments: str) -> tuple[set[str], str]:
@@ -82,7 +95,7 @@ def run(controller: Path, fleet: Fleet, tasks: str, *arguments: str) -> tuple[se
         (controller / "host_vars").mkdir(exist_ok=True)
         (controller / f"host_vars/{name}.json").write_text(json.dumps(values))
     command = ("ansible-playbook", "-vvv", "-i", str(controller / "hosts.yml"), str(controller / f"{tasks}.yml"))
-    done = play.run(*command, *arguments, cwd=controller, ANSIBLE_COLLECTIONS_PATH=str(controller), ANSIBLE_FORKS="5")
+    done = play.run(*command, *arguments, cwd=controller, **environment(controller))
     hosts = yaml.safe_load((controller / "hosts.yml").read_text())["all"]["hosts"]
     assert [name for name, told in hosts.items() if told["bios_password"] in done.stdout] == []
     recap = re.findall(r"^(node\d\d) .*failed=(\d+)", done.stdout, re.MULTILINE)
@@ -114,3 +127,21 @@ def test_a_fleet_is_set_booted_and_proven(controller: Path, fleet: Fleet) -> Non
     assert [bmc.sessions for bmc in answering.values()] == [[]] * len(answering)
     # Once a run, and the account is locked by the second one; a role that tried again would have sent more.
     assert (fleet[LOCKED].failed_logins, len(fleet[LOCKED].log)) == (3, 3)
+
+
+def test_drift_shows_the_bios_like_any_other_layer(controller: Path, fleet: Fleet) -> None:
+    fleet["node01"].host.bios.active["CbsDfCmnDramNps"] = "CbsDfCmnDramNpsNPS1"
+    hosts = ("-i", str(controller / "hosts.yml"), "-l", f"node01,node02,{DEAD}")
+    callback = environment(controller, ANSIBLE_CALLBACKS_ENABLED="sovereign.epyc.drift")
+    report = controller / "report.json"
+    told = {"SOVEREIGN_EPYC_DRIFT_JSON": str(report), **callback}
+    done = play.run("ansible-playbook", *hosts, "sovereign.epyc.drift", cwd=controller, **told)
+    assert done.returncode == 2, done.stdout
+    document = json.loads(report.read_text())
+    rows = {row["name"]: row for row in document["hosts"]}
+    assert {name: row["state"] for name, row in rows.items()} == {"node01": "drift", "node02": "clean", DEAD: "unknown"}
+    assert rows["node02"]["coverage"]["bios"]["ok"] > 2
+    found = {one["status"]: one for one in document["findings"]}
+    assert (found["drift"]["layer"], found["drift"]["where"]) == ("bios", "CbsDfCmnDramNps")
+    assert found["drift"]["repair"] == "sovereign.epyc.site --tags bios"
+    assert "cannot be reached" in found["unknown"]["reason"]

@@ -29,9 +29,9 @@ UNSUPPORTED = "unsupported"
 #: The statuses of a setting in a count, worst last.
 STATUSES = (OK, UNSUPPORTED, UNKNOWN, DRIFT)
 #: The last layers of a report, which are not knobs.
-BOOT, OTHER = "boot", "other"
+BIOS, BOOT, OTHER = "bios", "boot", "other"
 #: Layer -> its name for people, in the order of the recipe.
-LAYERS = {**{row.name: row.title for row in KNOBS.values()}, BOOT: "boot service", OTHER: "other tasks"}
+LAYERS = {**{row.name: row.title for row in KNOBS.values()}, BIOS: "BIOS", BOOT: "boot service", OTHER: "other tasks"}
 ORDER = list(LAYERS)
 #: Prefixes of what is stored for the boot service.
 STORED = ("desired", "engine", "ledger")

@@ -96,7 +96,7 @@ def _verdict(
     if sent.get(name) == wanted:
         return WRONG, (
             f"is {active} and should be {wanted}. It was sent by an earlier run and is neither active nor pending: the "
-            "firmware dropped it at a boot without a word, or somebody cleared it."
+            "firmware dropped it at a boot without a word, or somebody changed it since."
         )
     return WRONG, f"is {active} and should be {wanted}."
 

@@ -30,6 +30,32 @@ def test_a_result_of_the_drift_module_is_taken_as_it_is() -> None:
     assert _observe.of_drift({"msg": "/var/lib cannot be read"}) is None
 
 
+def test_what_a_bmc_says() -> None:
+    row = {"option": "nps", "title": "nodes", "attribute": "Nps", "wanted": "4", "active": "1", "sentence": "Nps is 1."}
+    verdicts = ["claimed by firmware", "wrong", "waits for a reboot", "not on this machine"]
+    result = {"changed": False, "settings": [{**row, "verdict": verdict} for verdict in verdicts]}
+    findings, counts = _observe.of_bios("Ask", result)
+    assert counts == {"bios": {"ok": 1, "unsupported": 1, "unknown": 0, "drift": 2}}
+    wrong, waits, absent = findings
+    assert (wrong["live"], wrong["persistent"], wrong["at_boot"], wrong["reason"]) == (
+        "drift",
+        "drift",
+        "1",
+        "Nps is 1",
+    )
+    assert (wrong["where"], wrong["variables"], wrong["repair"]) == (
+        "Nps",
+        ["bios_nps"],
+        "sovereign.epyc.site --tags bios",
+    )
+    assert (waits["pending_reboot"], waits["persistent"], waits["at_boot"]) == (True, "ok", "4")
+    assert waits["repair"] == "sovereign.epyc.reboot -e epyc_reboot_ok=true"
+    assert (absent["status"], absent["live"]) == ("unsupported", "ok")
+    assert _observe.of_check("Ask", "bios", "sovereign.epyc.epyc_bios_settings", result) == (findings, counts)
+    (lost,), counts = _observe.of_bios("Ask", {"msg": "The BMC b cannot be reached."})
+    assert (lost["status"], lost["reason"], counts["bios"]["unknown"]) == ("unknown", "The BMC b cannot be reached.", 1)
+
+
 def test_a_change_of_the_running_host() -> None:
     result = change({"sysfs:thp/enabled": "always"}, {"sysfs:thp/enabled": "madvise"})
     (one,), counts = _observe.of_check("Set it", "numa", SYSFS, result)

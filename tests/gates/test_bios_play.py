@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import cycle
@@ -84,8 +85,10 @@ def controller(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def environment(controller: Path, **more: str) -> dict[str, str]:
-    return {"ANSIBLE_COLLECTIONS_PATH": str(controller), "ANSIBLE_FORKS": "5", **more}
+def ansible_playbook(controller: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    command = ("ansible-playbook", "-i", str(controller / "hosts.yml"), *arguments)
+    more.update(ANSIBLE_COLLECTIONS_PATH=str(controller), ANSIBLE_FORKS="5")
+    return play.run(*command, cwd=controller, timeout=600, **more)
 
 
 def run(controller: Path, fleet: Fleet, tasks: str, *arguments: str) -> tuple[set[str], str]:
@@ -94,8 +97,7 @@ def run(controller: Path, fleet: Fleet, tasks: str, *arguments: str) -> tuple[se
     for name, values in kernels.items():
         (controller / "host_vars").mkdir(exist_ok=True)
         (controller / f"host_vars/{name}.json").write_text(json.dumps(values))
-    command = ("ansible-playbook", "-vvv", "-i", str(controller / "hosts.yml"), str(controller / f"{tasks}.yml"))
-    done = play.run(*command, *arguments, cwd=controller, **environment(controller))
+    done = ansible_playbook(controller, "-vvv", str(controller / f"{tasks}.yml"), *arguments)
     hosts = yaml.safe_load((controller / "hosts.yml").read_text())["all"]["hosts"]
     assert [name for name, told in hosts.items() if told["bios_password"] in done.stdout] == []
     recap = re.findall(r"^(node\d\d) .*failed=(\d+)", done.stdout, re.MULTILINE)
@@ -131,11 +133,9 @@ def test_a_fleet_is_set_booted_and_proven(controller: Path, fleet: Fleet) -> Non
 
 def test_drift_shows_the_bios_like_any_other_layer(controller: Path, fleet: Fleet) -> None:
     fleet["node01"].host.bios.active["CbsDfCmnDramNps"] = "CbsDfCmnDramNpsNPS1"
-    hosts = ("-i", str(controller / "hosts.yml"), "-l", f"node01,node02,{DEAD}")
-    callback = environment(controller, ANSIBLE_CALLBACKS_ENABLED="sovereign.epyc.drift")
     report = controller / "report.json"
-    told = {"SOVEREIGN_EPYC_DRIFT_JSON": str(report), **callback}
-    done = play.run("ansible-playbook", *hosts, "sovereign.epyc.drift", cwd=controller, **told)
+    told = {"ANSIBLE_CALLBACKS_ENABLED": "sovereign.epyc.drift", "SOVEREIGN_EPYC_DRIFT_JSON": str(report)}
+    done = ansible_playbook(controller, "-l", f"node01,node02,{DEAD}", "sovereign.epyc.drift", **told)
     assert done.returncode == 2, done.stdout
     document = json.loads(report.read_text())
     rows = {row["name"]: row for row in document["hosts"]}

@@ -30,8 +30,8 @@ options:
     required: true
   settings:
     description:
-      - C(bind), C(certificate), C(max_body), C(metrics_bind), C(open), C(peers_bind), C(plain_http) and C(tenants),
-        each as the variable of the role P(sovereign.epyc.gateway#role) whose name ends so.
+      - C(bind), C(certificate), C(drained), C(max_body), C(metrics_bind), C(open), C(peers_bind), C(plain_http) and
+        C(tenants), each as the variable of the role P(sovereign.epyc.gateway#role) whose name ends so.
     type: dict
     required: true
 """
@@ -46,6 +46,7 @@ EXAMPLES = r"""
     settings:
       bind: "*:443"
       certificate: /etc/ssl/private/gateway.pem
+      drained: []
       max_body: 1MiB
       metrics_bind: 127.0.0.1:8405
       open: true
@@ -57,7 +58,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(models) has for each alias its C(backend) and C(servers), each with C(name), C(address) and C(slots).
+    - C(models) has for each alias its C(backend) and C(servers), each with C(name),
+      C(address), C(slots) and C(drained).
       C(listing) is the answer to
       C(/v1/models), C(tenants) are those that were given, in one notation, and C(max_body) is in bytes.
   type: dict

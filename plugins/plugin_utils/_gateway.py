@@ -36,6 +36,7 @@ LIMITS = ("requests_per_minute", "concurrent")
 class Instance(NamedTuple):
     """An instance of llama-server as the gateway sees it."""
 
+    host: str
     where: str
     server: str
     alias: str
@@ -54,7 +55,7 @@ def plan(hosts: Iterable[Mapping[str, Any]], gateway: str, settings: Mapping[str
     size = bytes_of(settings["max_body"], "gateway_max_body")
     if not 1 << 10 <= size <= 1 << 28:
         raise BadRequest(f"gateway_max_body is {settings['max_body']}: say an amount from 1KiB to 256MiB.")
-    models = _models(hosts, gateway)
+    models = _models(hosts, gateway, set(settings["drained"]))
     return {"models": models, "listing": _listing(models), "tenants": _tenants(settings["tenants"]), "max_body": size}
 
 
@@ -76,7 +77,7 @@ def _refuse_what_is_not_safe(settings: Mapping[str, Any]) -> None:
         owners[port] = key
 
 
-def _models(hosts: Iterable[Mapping[str, Any]], gateway: str) -> list[dict[str, Any]]:
+def _models(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str]) -> list[dict[str, Any]]:
     """Return the models by alias, each with its backend and its servers in the order of the inventory."""
     found: dict[str, list[Instance]] = {}
     taken: dict[str, Instance] = {}
@@ -96,12 +97,18 @@ def _models(hosts: Iterable[Mapping[str, Any]], gateway: str) -> list[dict[str, 
                 found[one.alias].append(one)
     if not found:
         raise BadRequest("No host has llama_instances, so there is no model to serve: name them in the inventory.")
+    known = {one.host for those in found.values() for one in those}
+    if unknown := sorted(drained - known):
+        raise BadRequest(f"gateway_drained names {unknown[0]}, which serves nothing here: name hosts of the inventory.")
     names = _backends(sorted(found))
     return [
         {
             "alias": alias,
             "backend": names[alias],
-            "servers": [{"name": one.server, "address": one.address, "slots": one.slots} for one in found[alias]],
+            "servers": [
+                {"name": one.server, "address": one.address, "slots": one.slots, "drained": one.host in drained}
+                for one in found[alias]
+            ],
         }
         for alias in sorted(found)
     ]
@@ -128,7 +135,7 @@ def _instance(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> 
     port = _counted(where, "port", raw.get("port"))
     model = PurePosixPath(str(raw.get("model", ""))).name
     server = re.sub(r"[^A-Za-z0-9_.:-]", "_", f"{name}:{raw.get('name', '')}")
-    return Instance(where, server, alias, model, f"{_reached(where, host, raw, gateway)}:{port}", slots)
+    return Instance(name, where, server, alias, model, f"{_reached(where, host, raw, gateway)}:{port}", slots)
 
 
 def _reached(where: str, host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> str:

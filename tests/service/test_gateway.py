@@ -29,9 +29,15 @@ from vepyc.play import Play, run_playbook
 #: HAProxy, and what the Debian of the containers lacks for it.
 PACKAGES = ("haproxy", "libjemalloc2", "liblua5.4-0", "libopentracing1", "libopentracing-c-wrapper0t64")
 PROGRAMS = "/srv/programs"
+#: A function of the shell that starts a server.
+START = (
+    "start() { systemd-run --quiet --unit=stub-$1 /usr/bin/python3 "
+    f"{PROGRAMS}/llama_stub.py $1 $2 $3 of-the-servers; }}"
+)
 #: A repository on the disk with these packages, and a server at each address.
-PREPARE = """
+PREPARE = f"""
 set -e
+{START}
 mkdir -p /srv/repository
 cp /srv/packages/*.deb /srv/repository
 cd /srv/repository
@@ -47,9 +53,6 @@ echo 'deb [trusted=yes] file:/srv/repository ./' >/etc/apt/sources.list
 apt-get -qq update
 ip address add 10.9.0.1/32 dev lo
 ip address add 10.9.0.2/32 dev lo
-start() {
-    systemd-run --quiet --unit=stub-$1 /usr/bin/python3 /srv/programs/llama_stub.py $1 $2 $3 of-the-servers
-}
 start first 10.9.0.1 8081
 start second 10.9.0.2 8081
 start code 10.9.0.2 8082
@@ -358,14 +361,18 @@ def test_a_host_that_dies_loses_no_request_that_had_not_begun(fleet: Fleet) -> N
     assert set(fleet.served_by(*[request()] * 3)) == {"second"}
 
 
-def test_without_a_server_clients_are_told_when_to_come_back(fleet: Fleet) -> None:
-    fleet.run("systemctl stop stub-code")
-    deadline = time.monotonic() + 20
-    while fleet.statuses(request({"model": "org/code"})) != [503]:
-        assert time.monotonic() < deadline
-    (answer,) = fleet.ask(request({"model": "org/code"}))
-    assert (answer["status"], answer["headers"]["retry-after"]) == (503, "5")
-    assert fleet.statuses(request(), get("/health", key=None)) == [200, 200]
+def test_a_host_is_drained_before_it_stops(fleet: Fleet) -> None:
+    """Without a server of a model, its clients are told when to come back."""
+    fleet.run(f"systemctl reset-failed; {START}; start first 10.9.0.1 8081")
+    with load(fleet) as answers:
+        played = fleet.play(gateway_drained=["h2"])
+        while_it_runs = fleet.ask(*[request()] * 3, request({"model": "org/code"}))
+        fleet.run("systemctl stop stub-second stub-code")
+    assert played.returncode == 0, played.output
+    assert Counter(answer["status"] for answer in answers).keys() == {200} and len(answers) >= 60
+    assert {json.loads(answer["text"]).get("server") for answer in while_it_runs[:3]} == {"first"}
+    assert (while_it_runs[3]["status"], while_it_runs[3]["headers"]["retry-after"]) == (503, "5")
+    assert fleet.statuses(get("/health", key=None)) == [200]
 
 
 def test_it_goes_as_it_came(fleet: Fleet) -> None:

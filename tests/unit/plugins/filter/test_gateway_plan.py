@@ -22,6 +22,7 @@ OTHER = hashlib.sha256(b"other").hexdigest()
 SETTINGS = {
     "bind": "*:443",
     "certificate": "/etc/gateway.pem",
+    "drained": [],
     "max_body": "1MiB",
     "metrics_bind": "127.0.0.1:8405",
     "open": False,
@@ -69,6 +70,13 @@ def test_instances_of_all_hosts_by_their_alias() -> None:
         "org/code": [("h1:b", "10.0.0.1:8082", 1), ("h2:b", "10.0.0.2:8082", 1)],
     }
     assert [one["id"] for one in json.loads(plan(one)["listing"])["data"]] == ["chat", "org/code"]
+
+
+def test_all_instances_of_a_host_are_drained() -> None:
+    both = host("h1", instance(), instance(name="b", alias="code", port=8082))
+    models = plan(both, host("h2", instance(host="10.0.0.2")), drained=["h1"])["models"]
+    drained = {one["name"]: one["drained"] for model in models for one in model["servers"]}
+    assert drained == {"h1:a": True, "h1:b": True, "h2:a": False}
 
 
 def test_without_an_option_its_default_holds() -> None:
@@ -162,6 +170,7 @@ def test_tenants_have_hashes_and_limits() -> None:
         ({"tenants": []}, "gateway_tenants is empty, so that anyone could ask"),
         ({"metrics_bind": "10.0.0.9:443"}, "gateway_bind and gateway_metrics_bind have the same port 443"),
         ({"peers_bind": "127.0.0.1"}, "gateway_peers_bind is '127.0.0.1'"),
+        ({"drained": ["h1", "h9"]}, "gateway_drained names h9, which serves nothing here"),
         ({"max_body": "1GiB"}, "gateway_max_body is 1GiB"),
         ({"max_body": "large"}, "gateway_max_body: 'large' is no amount of memory"),
         ({"tenants": [{"name": "a b", "sha256": [HASH]}]}, "gateway_tenants: 'a b' is no name of a tenant"),

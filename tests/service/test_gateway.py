@@ -359,11 +359,14 @@ def test_a_host_that_dies_loses_no_request_that_had_not_begun(fleet: Fleet) -> N
         time.sleep(1)
     assert Counter(answer["status"] for answer in answers).keys() == {200} and len(answers) >= 30
     assert set(fleet.served_by(*[request()] * 3)) == {"second"}
+    fleet.run(f"systemctl reset-failed; {START}; start first 10.9.0.1 8081")
+    deadline = time.monotonic() + 20
+    while "first" not in fleet.served_by(*[request()] * 3):
+        assert time.monotonic() < deadline, "it never came back"
 
 
 def test_a_host_is_drained_before_it_stops(fleet: Fleet) -> None:
     """Without a server of a model, its clients are told when to come back."""
-    fleet.run(f"systemctl reset-failed; {START}; start first 10.9.0.1 8081")
     with load(fleet) as answers:
         played = fleet.play(gateway_drained=["h2"])
         while_it_runs = fleet.ask(*[request()] * 3, request({"model": "org/code"}))

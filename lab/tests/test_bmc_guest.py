@@ -1,7 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A BMC in front of a real kernel: what it is told is what the guest gets by a reset, from either side."""
+"""A BMC in front of a real kernel: what it is told is what the guest gets by a reset.
+
+A reboot from inside, and a BMC that says what the kernel does not show, are in tests/lab/test_bios_play.py.
+"""
 
 from __future__ import annotations
 
@@ -41,14 +44,3 @@ def test_a_reset_by_the_bmc_gives_the_guest_what_was_pending(machine: Machine) -
     assert client.reset().status == 204
     machine.wait_for_another_boot(before)
     assert shown(machine) == {"nodes": 2, "cpus": 4, "boost": False}
-
-
-def test_a_bmc_that_says_new_while_the_kernel_keeps_the_old(machine: Machine) -> None:
-    """The R7425 case, here after a reboot from inside: only the kernel shows that nothing has changed."""
-    machine.set_faults(os_unchanged=True)
-    client = Client(machine.bmc)
-    assert client.patch({"NumaNodesPerSocket": "4"}).status == 202
-    machine.reboot()
-    assert client.get(client.bios)["Attributes"]["NumaNodesPerSocket"] == "4"
-    assert client.get(f"{client.manager}/Jobs")["Members@odata.count"] == 2
-    assert shown(machine)["nodes"] == 2

@@ -50,7 +50,7 @@ notes:
   - Linux before 6.2 forgets to which CPUs the threads of a running program are pinned when a partition comes, changes
     or goes. Restart the units in C(llama.slice) then.
   - Addresses are C(partition:llama.slice/cpus) and C(partition:llama.slice/type).
-  - Tested on kernel 6.12 of Debian.
+  - Tested on kernels 6.1 and 6.12 of Debian.
 seealso:
   - name: Control Group v2
     description: The kernel's documentation of C(cpuset.cpus.partition).

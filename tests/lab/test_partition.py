@@ -70,6 +70,20 @@ def items(host):
     return {item["name"]: (item["verdict"], item["sentence"]) for item in found["checklist"]}
 
 
+def test_the_role_asks_for_what_the_plan_has(tuned_small):
+    """Without boot parameters, of which the module refuses to set none."""
+    asked = ("--tags", "grub_params", "--check", "-e", "grub_params_isolation=partition")
+    play = tuned_small.play("playbooks/site.yml", *asked)
+    assert (
+        play["Give the CPUs that compute to the instances alone"]["diff"]["after"].items()
+        >= {
+            "partition:llama.slice/cpus": "1-3,5-7,9-11,13-15",
+            "partition:llama.slice/type": "root",
+        }.items()
+    )
+    assert play["Set the boot parameters"]["diff"]["after"]["cmdline:nohz_full"] is None
+
+
 def test_only_its_own_tasks_run_there_and_they_are_spread(host):
     check = host.module("cpuset_partition", _ansible_check_mode=True, cpus=CPUS)
     assert check["changed"] is True

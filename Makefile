@@ -51,7 +51,8 @@ test: caches  ## Run every tier: gates, unit, lab, service, molecule
 
 test-all: test  ## Run every tier, and `make site` on every SKU; each starts from a host that is as it was installed
 	WHOLE_HOST=epyc9754 $(RUN) pytest tests/lab/test_whole_host.py
-	KILLS=30 CUTS=9 MOMENTS=30 $(RUN) pytest tests/lab/test_site.py tests/lab/test_killed.py tests/lab/test_ablation.py
+	KILLS=30 CUTS=9 MOMENTS=30 BOOTS=8 $(RUN) pytest tests/lab/test_site.py tests/lab/test_killed.py \
+		tests/lab/test_ablation.py tests/lab/test_ablation_boots.py
 	for sku in $(SKUS); do \
 		$(RUN) lab/bin/vepyc down $$sku || true; \
 		$(MAKE) site SKU=$$sku; \

@@ -36,6 +36,10 @@ options:
     description: How many seconds one answer may take.
     type: int
     default: 600
+"""
+
+    OUTPUT = r"""
+options:
   output:
     description:
       - The file on the host for the document of the run, which must not be there yet. By default a new one in

@@ -25,6 +25,7 @@ author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.measuring
+  - sovereign.epyc.measuring.output
 options:
   instance:
     description: The name of the instance. It may be left out where the host has only one.
@@ -41,6 +42,13 @@ options:
     description: For how many minutes rounds are begun.
     type: float
     default: 240
+  reboots:
+    description:
+      - Whether each boot parameter is left out too, in boots that M(sovereign.epyc.llama_ablation_boot) measures
+        afterwards. It goes on with the document of this run, which has not ended then. Stock keeps the boot
+        parameters, unless nothing else is left out.
+    type: bool
+    default: false
   seed:
     description: Decides on the order of all arms. By default it is drawn.
     type: int
@@ -54,6 +62,7 @@ notes:
   - The filters C(sovereign.epyc.benchmark_report) and C(sovereign.epyc.benchmark_page) show what a document
     says.
 seealso:
+  - module: sovereign.epyc.llama_ablation_boot
   - module: sovereign.epyc.llama_benchmark
   - module: sovereign.epyc.llama_server
 """
@@ -83,6 +92,10 @@ document:
   description: The file on the host with the document of the run, with every raw sample. Empty in check mode.
   returned: always
   type: str
+reboots:
+  description: Whether M(sovereign.epyc.llama_ablation_boot) has to go on with the document.
+  returned: always
+  type: bool
 verdicts:
   description:
     - What was found out on each setting. C(verdict) is C(pays), C(hurts), C(nothing), C(undecided), C(not tested) or
@@ -121,7 +134,7 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
     asked, wanted = Asked({**params, "rounds": None}), ablate.Wanted(params)
     if check:
         name, sentence = ablate.announced(host, asked, wanted)
-        return {"changed": True, "clean": True, "instance": name, "document": "", "text": sentence}
+        return {"changed": True, "clean": True, "instance": name, "document": "", "reboots": False, "text": sentence}
     with progress.shown() as tell:
         path, document = ablate.measure(host, asked, wanted, tell)
     judgement = Judgement(document)
@@ -130,6 +143,7 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
         "clean": not judgement.faults,
         "instance": document["instance"],
         "document": path,
+        "reboots": document["ended"] is None,
         "verdicts": judgement.rows(),
         "text": analyse.report(document),
     }
@@ -141,6 +155,7 @@ def main() -> None:
         knobs=dict(type="list", elements="str"),
         rounds=dict(type="int", default=40),
         minutes=dict(type="float", default=240),
+        reboots=dict(type="bool", default=False),
         seed=dict(type="int"),
         streams=dict(type="list", elements="int", default=[]),
         **SPEC,

@@ -23,6 +23,7 @@ author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.measuring
+  - sovereign.epyc.measuring.output
 options:
   instance:
     description: The name of the instance. It may be left out where the host has only one.

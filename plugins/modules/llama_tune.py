@@ -24,6 +24,7 @@ author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.measuring
+  - sovereign.epyc.measuring.output
   - sovereign.epyc.knob.intent
 options:
   instance:

@@ -38,6 +38,7 @@ BEFORE = {
     "irq_affinity": 224.5,
     "kernel_cmdline": 230.7,
     "llama_ablation": 559.0,
+    "llama_ablation_boot": 570.8,
     "llama_ask": 287.1,
     "llama_benchmark": 470.0,
     "llama_build": 252.4,

@@ -48,15 +48,19 @@ TAINTS = "msr:"
 
 
 class Wanted:
-    """What an ablation is asked for beside a benchmark: limits, the seed of all orders, and ``only`` some knobs."""
+    """What an ablation is asked for beside a benchmark: limits, the seed of all orders, and ``only`` some knobs.
 
-    __slots__ = ("minutes", "only", "rounds", "seed")
+    With ``reboots``, boot parameters have arms too, for _ablation/boots.py to measure.
+    """
+
+    __slots__ = ("minutes", "only", "reboots", "rounds", "seed")
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         """Read options by name, of which any may be missing. BadRequest for one that cannot be."""
         self.minutes, self.seed = time_and_seed(raw)
         self.rounds = ROUNDS if raw.get("rounds") is None else int(raw["rounds"])
         self.only: list[str] | None = raw.get("knobs")
+        self.reboots = bool(raw.get("reboots"))
         refuse_less({"rounds": (self.rounds, 4)})
 
 
@@ -72,12 +76,13 @@ def measure(
         target = find(host, asked.instance, asked.limit, clock)
         found, untested = _knobs(host, target, wanted)
         plan = {"untested": untested, "budget_s": 60 * wanted.minutes}
-        run = Run(host, target, asked, schedule.arms(found), wanted.seed, **plan)
+        run = Run(host, target, asked, _arms(found), wanted.seed, **plan)
+        run.goes_on = any(knob["class"] == schedule.REBOOT for knob in found)
 
         def work(runner: Runner) -> None:
             tell("it tries each setting once")
             rejected = _rejected(runner.switch, found)
-            runner.plan.update(arms=schedule.arms(found, rejected), rejected=rejected)
+            runner.plan.update(arms=_arms(found, rejected), rejected=rejected)
             _Ablation(runner, wanted.rounds).race()
 
         variants = options.variants(target, host)
@@ -102,7 +107,7 @@ def announced(host: Host, asked: Asked, wanted: Wanted) -> tuple[str, str]:
 
 def _knobs(host: Host, target: Target, wanted: Wanted) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return what is to be left out, as schedule.arms takes it, and why other knobs are not tested."""
-    found, untested = knobs.of_host(host, Store(host.fs.root, read_only=True))
+    found, untested = knobs.of_host(host, Store(host.fs.root, read_only=True), wanted.reboots)
     found += options.of_instance(target, host)
     if wanted.only is None:
         return found, untested
@@ -114,12 +119,18 @@ def _knobs(host: Host, target: Target, wanted: Wanted) -> tuple[list[dict[str, A
     return [one for one in found if one["name"] in wanted.only], {}
 
 
+def _arms(found: Sequence[Mapping[str, Any]], rejected: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Return the arms. Stock keeps the boot parameters, unless nothing else is left out: it starts without a boot."""
+    booted = [knob["name"] for knob in found if knob["class"] == schedule.REBOOT]
+    return schedule.arms(found, [*rejected, *(booted if len(booted) < len(found) else ())])
+
+
 def _rejected(switch: Switch, found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Leave out each knob of the host once; return why some cannot be, by name. Stock has to do with these, too."""
     rejected = {}
     for knob in found:
         try:
-            if knob["settings"]:
+            if knob["settings"] and knob["class"] != schedule.REBOOT:
                 switch.live(knob)
         except NotBack:
             raise
@@ -140,7 +151,7 @@ class _Ablation:
 
     def race(self) -> None:
         """Measure rounds of each class until all is decided, then the confirmation."""
-        for unit in schedule.UNITS:
+        for unit in (schedule.LIVE, schedule.RESTART):
             still = self._undecided(unit)
             while still:
                 self._round(unit, schedule.ABLATION, schedule.members(self.plan["arms"], unit, still))

@@ -31,6 +31,22 @@ def begin(store: Store, fs: KernelFS, unit: str) -> None:
 
     BadRequest where another trial is under way, or the command of the engine is not on this host.
     """
+    refuse_another(store)
+    process = os.getpid()
+    wait = ["tail", f"--pid={process}", "--sleep-interval=0.2", "-f", "/dev/null"]
+    properties = (f"ExecStopPost={COMMAND} settle", "TimeoutStopSec=infinity")
+    options = [f"--unit={UNIT}", "--collect", "--quiet", *(f"--property={one}" for one in properties)]
+    with store.lock():
+        note(store, fs, unit)
+        try:
+            command.run(["systemd-run", *options, *wait])
+        except TuningError:
+            store.remove(TRIAL)
+            raise
+
+
+def refuse_another(store: Store) -> None:
+    """Raise BadRequest where another trial is under way, or the command of the engine is not on this host."""
     if store.has(TRIAL):
         raise BadRequest(
             f"An ablation or a tuning did not end, or goes on: {store.path(TRIAL)} is there. 'sovereign-epyc settle' "
@@ -38,10 +54,14 @@ def begin(store: Store, fs: KernelFS, unit: str) -> None:
         )
     if not os.path.exists(COMMAND):
         raise BadRequest(f"There is no {COMMAND}, which puts settings back when this is ended: run site.yml first.")
+
+
+def note(store: Store, fs: KernelFS, unit: str) -> None:
+    """Write down that a trial of this process begins, on the disk when this returns.
+
+    The journal is of this boot: the boot service puts the stored settings back in the next one, and removes it.
+    """
     process = os.getpid()
-    wait = ["tail", f"--pid={process}", "--sleep-interval=0.2", "-f", "/dev/null"]
-    properties = (f"ExecStopPost={COMMAND} settle", "TimeoutStopSec=infinity")
-    options = [f"--unit={UNIT}", "--collect", "--quiet", *(f"--property={one}" for one in properties)]
     with store.lock():
         journal = {
             "boot_id": fs.read(trial.BOOT_ID),
@@ -50,8 +70,3 @@ def begin(store: Store, fs: KernelFS, unit: str) -> None:
             "unit": unit,
         }
         store.save(TRIAL, journal)
-        try:
-            command.run(["systemd-run", *options, *wait])
-        except TuningError:
-            store.remove(TRIAL)
-            raise

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 NEEDS_REBOOT = "it needs a reboot"
 
 
-def of_host(host: Host, store: Store) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def of_host(host: Host, store: Store, reboots: bool = False) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return the knobs, as schedule.arms takes them, and why others are not tested, by name.
 
-    BadRequest where the host is not as its stored settings say: what is measured would have no name.
+    With ``reboots``, each boot parameter is a knob too. BadRequest where the host is not as its stored settings say:
+    what is measured would have no name.
     """
     originals = Ledger(store, host.fs).originals()
     knobs: dict[str, dict[str, Any]] = {}
@@ -43,10 +44,17 @@ def of_host(host: Host, store: Store) -> tuple[list[dict[str, Any]], dict[str, s
         if original == verdict.wanted:
             continue
         rest = verdict.address.partition(":")[2]
-        name, when = row.tried_as(rest), row.acts(rest)
-        if when == REBOOT:
+        when = row.acts(rest)
+        # A boot parameter is a knob of its own, which needs as many boots as all of them together.
+        name = rest if row.needs_reboot else row.tried_as(rest)
+        if when == REBOOT and not (reboots and row.needs_reboot):
             untested[name] = NEEDS_REBOOT
             continue
+        if when == REBOOT and waits(verdict):
+            raise BadRequest(
+                f"{verdict.address} waits for a reboot, and the tuned state is not there to compare with: run "
+                "reboot.yml first."
+            )
         knob = knobs.setdefault(name, {"name": name, "class": when, "settings": {}, "arguments": []})
         knob["settings"][verdict.address] = original
         # Where one of its settings needs a start, all wait for that.

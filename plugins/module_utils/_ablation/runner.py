@@ -144,7 +144,7 @@ def conduct(
     try:
         work(Runner(run, switch, asked, minutes, tell, clock))
     except TuningError as error:
-        failure = error
+        failure, run.goes_on = error, False
         run.document["remarks"].append(f"It ended early: {line(error)}")
     finally:
         tell("it puts all back")

@@ -91,7 +91,7 @@ class Switch:
         self.tuned = tuned
         self.starts = 0
         #: The digest of all settings of the present arm, as they were read back.
-        self.proven = _digest(tuned)
+        self.proven = digest_of(tuned)
         self.variant = Variant(None, target.arguments)
         self._variants = variants
         self._limit = limit
@@ -104,7 +104,7 @@ class Switch:
 
     def digest(self) -> str:
         """Return a digest of all settings."""
-        return _digest(fingerprint.settings(self.host()))
+        return digest_of(fingerprint.settings(self.host()))
 
     def live(self, arm: Mapping[str, Any]) -> None:
         """Have the settings of an arm. TuningError where one does not take, or another one changed with them."""
@@ -112,7 +112,7 @@ class Switch:
         self._back(wanted)
         if wanted:
             self._held = wanted
-            self._hold(wanted)
+            hold(self.store, self.host(), wanted)
         self._prove(wanted)
 
     def start(self, arm: Mapping[str, Any]) -> None:
@@ -146,29 +146,29 @@ class Switch:
             raise NotBack(f"The stored settings could not be put back: {' '.join(work.failures)}")
         self._held = {}
 
-    def _hold(self, wanted: Settings) -> None:
-        """Write originals, in the order of an undo."""
-        host = self.host()
-        ledger = Ledger(self.store, host.fs)
-        for name in ["sysfs", *(name for name in reversed(KNOBS) if name != "sysfs")]:
-            mine = {address for address in wanted if address.partition(":")[0] == name}
-            if mine:
-                knobs = [Held(knob, ledger, only=mine) for knob in reversed(KNOBS[name].build(host, {}))]
-                converge(knobs, ledger)
-                unreached = [sentence for knob in knobs for sentence in knob.unreached]
-                if unreached:
-                    raise TuningError(" ".join(unreached))
-
     def _prove(self, wanted: Settings) -> None:
         """Read all back. Other settings of the same knob may go with it, as all masks do with the mount of resctrl."""
         found = fingerprint.settings(self.host())
-        self.proven = _digest(found)
+        self.proven = digest_of(found)
         if SMT in wanted:
             return  # Which CPUs there are decides on which settings there are.
         prefixes = {address.partition(":")[0] for address in wanted}
         for address, value in self.tuned.items():
             if address.partition(":")[0] not in prefixes and found.get(address) != value:
                 raise TuningError(f"{address} is {found.get(address)} in this arm, and was {value}.")
+
+
+def hold(store: Store, host: Host, wanted: Settings) -> None:
+    """Write originals, in the order of an undo. TuningError where one does not take, or cannot be reached."""
+    ledger = Ledger(store, host.fs)
+    for name in ["sysfs", *(name for name in reversed(KNOBS) if name != "sysfs")]:
+        mine = {address for address in wanted if address.partition(":")[0] == name}
+        if mine:
+            knobs = [Held(knob, ledger, only=mine) for knob in reversed(KNOBS[name].build(host, {}))]
+            converge(knobs, ledger)
+            unreached = [sentence for knob in knobs for sentence in knob.unreached]
+            if unreached:
+                raise TuningError(" ".join(unreached))
 
 
 def service_lines(lines: Iterable[str]) -> str:
@@ -182,7 +182,8 @@ def environment(fs: KernelFS, process: int) -> list[str]:
     return [line.partition("=")[0] for line in text.split("\0") if line]
 
 
-def _digest(settings: Settings) -> str:
+def digest_of(settings: Settings) -> str:
+    """Return the digest of settings that samples carry."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 

@@ -37,7 +37,9 @@ class Run:
         """Begin; nothing is written before the first ``save``. BadRequest where its file is there already."""
         self.host = host
         self.target = target
-        started = _now()
+        #: Whether another program goes on with the document, and ends it.
+        self.goes_on = False
+        started = now()
         stamp = started.replace(":", "").replace("-", "")
         self.path = asked.output or f"{FOLDER}/{target.name}-{stamp}.json"
         if os.path.lexists(self.path):
@@ -63,16 +65,21 @@ class Run:
         documents.save(self.path, self.document)
 
     def end(self, restored: bool = True) -> None:
-        """Write down the end. ``restored`` says whether all but the settings is as it was, which are looked at here."""
+        """Write down the end. ``restored`` says whether all but the settings is as it was, which are looked at here.
+
+        The end stays open where the run goes on.
+        """
         try:
             samples = [one for one in self.document["samples"] if one["arm"] in memory.AS_PLANNED]
             self.document["steps"] = memory.steps(self.target, samples)
         except TuningError as error:
             self.document["remarks"].append(memory.unread(error))
-        self.document["restored"] = restored and fingerprint.settings(self.host) == self.settings
-        self.document["ended"] = _now()
+        restored = restored and fingerprint.settings(self.host) == self.settings
+        if not (self.goes_on and restored):
+            self.document.update(restored=restored, ended=now())
         self.save()
 
 
-def _now() -> str:
+def now() -> str:
+    """Return the time as documents have it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

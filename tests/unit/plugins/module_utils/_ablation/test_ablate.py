@@ -50,7 +50,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Simulated:
     one = Simulated(level)
     one.take_over(monkeypatch)
     monkeypatch.setattr(
-        ablate.knobs, "of_host", lambda host, store: (KNOBS[:3], {"boot parameters": "it needs a reboot"})
+        ablate.knobs, "of_host", lambda host, store, reboots: (KNOBS[:3], {"boot parameters": "it needs a reboot"})
     )
     monkeypatch.setattr(ablate.options, "of_instance", lambda target, host: KNOBS[3:])
     return one

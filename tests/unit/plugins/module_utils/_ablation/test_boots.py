@@ -63,7 +63,7 @@ class Booting:
         patch.setattr(boots, "survey", lambda host, store, requests: [])
         patch.setattr(boots.application, "settle", lambda store, fs: self.settle())
         patch.setattr(boots.command, "attempt", lambda words, seconds=None: None)
-        patch.setattr(boots.command, "run", lambda words: self.unit_starts(words))
+        patch.setattr(boots.command, "run", self.unit_starts)
         patch.setattr(boots.guard.os.path, "exists", lambda path: True)
         patch.setattr(boots, "Meter", lambda *dummy: self)
         patch.setattr(ablate.options, "of_instance", lambda target, host: [])

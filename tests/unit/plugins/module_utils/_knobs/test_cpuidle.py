@@ -175,13 +175,15 @@ def test_pm_qos_of_a_cpu_is_told(tree: hosts.Host, limit: str, deepest: str, tol
     made = knob(tree, {"cpus": "4-7", "deepest": deepest})
     made.wanted()
     begins = [f"PM QoS lets CPUs 5-6 enter no idle state of more than {text} µs" for text in told]
-    assert [remark[: len(begin)] for remark, begin in zip(made.remarks(), begins, strict=True)] == begins
+    remarks = made.remarks()
+    assert len(remarks) == len(begins)
+    assert all(remark.startswith(begin) for remark, begin in zip(remarks, begins))
 
 
 @pytest.mark.parametrize(("limit", "told"), [(2000000000, 0), (800, 0), (10, 1)])
 def test_pm_qos_of_all_cpus_is_told(tree: hosts.Host, limit: int, told: int) -> None:
     tree.put(DMA_LATENCY, "")
-    tree.fs.answers[0] = struct.pack("<i", limit)
+    (tree.root / DMA_LATENCY[1:]).write_bytes(struct.pack("<i", limit))
     made = knob(tree, {"cpus": "all", "deepest": "C2"})
     made.wanted()
     assert len(made.remarks()) == told

@@ -102,17 +102,19 @@ def _gone(document: Document) -> Iterator[str]:
 
 
 def _matrix(document: Document) -> Iterator[str]:
+    # A column of nothing would take room from the others.
+    layers = words.asked(document)
     yield "<h2>The fleet</h2>"
     yield '<form hidden><label>Host <input name="host" type="search" autocomplete="off"></label>'
     yield '<label>Wrong in <select name="layer"><option value="">any layer</option>'
-    for layer in document["layers"]:
+    for layer in layers:
         yield f'<option value="{layer["name"]}">{escape(layer["title"])}</option>'
     yield '</select></label><label><input name="wrong" type="checkbox"> only what is not clean</label>'
     yield '<output class="faint"></output></form><p class="legend">'
     for status, word in LEGEND.items():
         yield f'<span><b class="{status or "unasked"}">{SHAPES[status]}</b> {escape(word)}</span>'
     yield "</p><table><thead><tr><th>Host</th>"
-    yield "".join(f"<th>{escape(layer['title'])}</th>" for layer in document["layers"])
+    yield "".join(f"<th>{escape(layer['title'])}</th>" for layer in layers)
     yield "</tr></thead><tbody>"
     findings = {finding["id"]: finding for finding in document["findings"]}
     # Hosts with the same drift have the same list and marks, which are made once.
@@ -124,8 +126,8 @@ def _matrix(document: Document) -> Iterator[str]:
             found = [findings[number] for number in numbers]
             marks = json.dumps(_map_marks.of(found), separators=(",", ":"))
             lists[numbers] = ("".join(map(_line, found)), escape(marks))
-        yield _row(row, *lists[numbers], [layer["name"] for layer in document["layers"]])
-    yield "</tbody></table>"
+        yield _row(row, *lists[numbers], [layer["name"] for layer in layers])
+    yield f'</tbody></table><p class="faint">{escape(words.unasked(document))}</p>'
 
 
 def _row(row: Document, lines: str, places: str, layers: list[str]) -> str:

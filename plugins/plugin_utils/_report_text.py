@@ -94,15 +94,10 @@ def _repairs(document: Document) -> Iterator[str]:
 
 def _layers(document: Document) -> Iterator[str]:
     width = max(len(layer["title"]) for layer in document["layers"])
-    unasked_for = []
-    for layer in document["layers"]:
+    for layer in words.asked(document):
         hosts = [cell(row, layer["name"]) for row in document["hosts"]]
         counts = [f"{hosts.count(status)} {words.STATUS_WORDS[status]}" for status in STATUSES if status in hosts]
-        if not counts:
-            unasked_for.append(layer["title"])
-            continue
         counts += [f"{hosts.count(other)} {word}" for other, word in words.OTHER_WORDS.items() if other in hosts]
         yield f"  {layer['title']:<{width}}  hosts: {', '.join(counts)}"
-    seen = [bool(row["coverage"]) for row in document["hosts"]]
-    if unasked_for and any(seen):
-        yield f"  Not asked for on any host{'' if all(seen) else ' that was looked at'}: {', '.join(unasked_for)}."
+    if words.unasked(document):
+        yield f"  {words.unasked(document)}"

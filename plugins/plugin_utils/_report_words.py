@@ -113,3 +113,19 @@ def named(group: Document) -> str:
 def number(count: int, what: str) -> str:
     """Return a number with its noun."""
     return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def asked(document: Document) -> list[dict[str, str]]:
+    """Return the layers that some host was asked for."""
+    names = {layer for row in document["hosts"] for layer, counts in row["coverage"].items() if any(counts.values())}
+    return [layer for layer in document["layers"] if layer["name"] in names]
+
+
+def unasked(document: Document) -> str:
+    """Return in a sentence which layers no host was asked for; an empty text where there is none to tell of."""
+    there = asked(document)
+    titles = [layer["title"] for layer in document["layers"] if layer not in there]
+    seen = [bool(row["coverage"]) for row in document["hosts"]]
+    if not titles or not any(seen):
+        return ""
+    return f"Not asked for on any host{'' if all(seen) else ' that was looked at'}: {', '.join(titles)}."

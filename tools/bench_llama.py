@@ -3,184 +3,98 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How fast a llama-server is with the plan of an instance, against the same one with its own defaults.
+"""What an instance gains over a plain llama-server, as a user of the collection would find it out.
 
-All servers run at the same time and are asked in turns, one at a time. A figure is the median over all rounds of the
-ratio of generated tokens per second in one round, so that what else goes on hits both sides. The real llama.cpp and the
-real small model of the lab serve on this machine's own processor, which llama.cpp is built for.
+A container on this machine's own processor is the host: site.yml puts a real llama-server and a real small model into
+service there, benchmark.yml says how fast they are, and ablation.yml which options pay. The plain server is `stock` of
+the ablation: the same service with nothing said of how it computes. A figure is the median over the rounds that
+confirm. The files of both runs and their pages are in build/bench-llama afterwards.
 
-Run as `make bench-llama`, as root for the arms with huge pages. Exit code 1 when a figure misses its bar.
+Run as `make bench-llama`, as root, on a machine that does nothing else. Exit code 1 when a figure misses its bar.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
-import signal
+import json
+import math
+import shutil
+import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from tools.llama_arms import Answer, Arm, Server, huge_pages, served
-from tools.llama_prompts import PROMPTS
-from tools.llama_root import run_in_debian
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import rounds, schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.analyse import headline
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
 from vepyc import VepycError
+from vepyc.container import container
 from vepyc.figures import Bar, Figures
 from vepyc.llama import NATIVE, ensure_llama, ensure_wide_model
+from vepyc.play import clean_environment, quick
 
-PLAIN, DEFAULT = "plain", "default"
-ARMS = (
-    Arm(PLAIN),
-    Arm(DEFAULT, PLAIN),
-    Arm("no_speculation", PLAIN, {"speculation": "none"}),
-    Arm("ngram_3_6", PLAIN, {"ngram_lookup": 3, "ngram_max": 6}),
-    Arm("ngram_4_8", PLAIN, {"ngram_lookup": 4, "ngram_max": 8}),
-    Arm("ngram_8_24", PLAIN, {"ngram_lookup": 8, "ngram_max": 24}),
-    Arm("housekeeping", PLAIN, intent={}),
-    Arm("hugepages_thp", DEFAULT, {"hugepages": "thp"}),
-    Arm("hugepages_pool", DEFAULT, {"hugepages": "pool"}),
-    Arm("hugepages_hugetlbfs", DEFAULT, {"hugepages": "hugetlbfs"}),
-)
-BARS = {
-    (DEFAULT, "prose"): Bar(">=", 0.97),
-    (DEFAULT, "code_edit"): Bar(">=", 1.3),
-    (DEFAULT, "summary"): Bar(">=", 1.3),
+ROOT = Path(__file__).resolve().parents[1]
+KEPT = ROOT / "build/bench-llama"
+BUILD, MODELS = "/opt/built", "/srv/models"
+#: What the gain of the defaults over a plain server has to be, by kind of prompt.
+BARS = {"prose": 1.0, "code_edit": 1.6, "summary": 1.5}
+#: A core for the operating system is one of a hundred on an EPYC, and one of two on a small machine.
+ASKED: dict[str, Any] = {
+    "plan_housekeeping": {"cores": 0},
+    "epyc_steps": ["base", "llama"],
+    "llama_binary": f"{BUILD}/bin/llama-server",
 }
-#: Processors that all servers together use while none is asked, and all other programs while they are.
-IDLE = Bar("<=", 0.05)
-OTHERS = Bar("<=", 0.2)
-
-#: The answers of an arm to the prompts of a kind, round by round.
-Answers = dict[tuple[str, str], list[list[Answer]]]
+#: No prompt comes twice, so memory for a cache of prompts would be reserved in vain.
+INSTANCE = {"name": "chat", "port": 8080, "context": 4096, "slots": 1, "prompt_cache": "0MiB", "checkpoints": 0}
 
 
-def rate(answers: Sequence[Answer]) -> float:
-    """Generated tokens per second."""
-    return sum(answer.tokens for answer in answers) / sum(answer.milliseconds for answer in answers) * 1000
+def play(inventory: Path, name: str, **variables: Any) -> None:
+    """Run a playbook, and pass on what it says."""
+    command = ["ansible-playbook", "-i", str(inventory), f"playbooks/{name}.yml", "-e", json.dumps(variables)]
+    if subprocess.run(command, cwd=ROOT, env=clean_environment(**quick()), stdin=subprocess.DEVNULL).returncode:
+        raise VepycError(f"{name}.yml failed; what it said is above, and files of runs are in {KEPT}")
 
 
-def ratios(answers: Answers, arm: Arm, kind: str) -> list[float]:
-    """How many times as fast as the other an arm was in each round."""
-    ours, others = answers[arm.name, kind], answers[str(arm.against), kind]
-    return [rate(mine) / rate(other) for mine, other in zip(ours, others, strict=True)]
-
-
-def ask_all(servers: Mapping[str, Server], rounds: int) -> Answers:
-    """Ask every server every prompt, in turns, and in the opposite order in every second round."""
-    answers: Answers = {(name, kind): [] for name in servers for kind in PROMPTS}
-    for server in servers.values():
-        server.ask(PROMPTS["prose"][0])
-    for number in range(rounds):
-        order = list(servers)[:: -1 if number % 2 else 1]
-        for kind, prompts in PROMPTS.items():
-            for name in order:
-                answers[name, kind].append([servers[name].ask(prompt) for prompt in prompts])
-    return answers
-
-
-class Watch:
-    """How many processors the servers used, and how many all other programs, since it was made."""
-
-    def __init__(self, servers: Mapping[str, Server]) -> None:
-        self._servers = list(servers.values())
-        self._before = self._seconds()
-
-    def used(self) -> tuple[float, float]:
-        """The processors of the servers, and of all others with this program itself."""
-        wall, servers, everybody = (now - then for now, then in zip(self._seconds(), self._before, strict=True))
-        return servers / wall, (everybody - servers) / wall
-
-    def _seconds(self) -> tuple[float, float, float]:
-        words = Path("/proc/stat").read_text().split()[1:9]
-        busy = sum(int(word) for at, word in enumerate(words) if at not in (3, 4))  # idle, and waiting for a disk
-        servers = sum(server.processor_seconds() for server in self._servers)
-        return time.monotonic(), servers, busy / os.sysconf("SC_CLK_TCK")
-
-
-def show(figures: Figures, arms: Sequence[Arm], answers: Answers) -> None:
-    """Print all figures, and then the same as the table that docs/llama-benchmarks.md has."""
-    print_texts(arms, answers)
-    rows = []
-    for arm in arms:
-        if arm.against is None:
-            continue
-        cells = []
-        for kind in PROMPTS:
-            found = ratios(answers, arm, kind)
-            figures.show(f"{arm.name}_against_{arm.against}_{kind}", median(found), "x", BARS.get((arm.name, kind)))
-            drafted = sum(answer.drafted for answer in answers[arm.name, kind][0])
-            accepted = sum(answer.accepted for answer in answers[arm.name, kind][0])
-            cells.append(f"{median(found):.2f} ({min(found):.2f} to {max(found):.2f}), {accepted} of {drafted}")
-        rows.append([arm.name, arm.against, *cells])
-    print("\n| Arm | Against | " + " | ".join(kind.replace("_", " ") for kind in PROMPTS) + " |")
-    print("| --- " * (2 + len(PROMPTS)) + "|")
-    for row in rows:
-        print(f"| {' | '.join(row)} |")
-
-
-def print_texts(arms: Sequence[Arm], answers: Answers) -> None:
-    """Print where the answer of an arm first differs from that of the arm it is compared with."""
-    for arm in arms:
-        for kind, prompts in PROMPTS.items() if arm.against else ():
-            for number in range(len(prompts)):
-                mine, other = (answers[name, kind][-1][number].text for name in (arm.name, str(arm.against)))
-                if mine != other:
-                    same = next(
-                        (n for n, (one, two) in enumerate(zip(mine, other, strict=False)) if one != two),
-                        min(len(mine), len(other)),
-                    )
-                    print(
-                        f"text {arm.name} {kind} {number + 1}: as {arm.against} for {same} of {len(other)} characters"
-                    )
-
-
-def measure(figures: Figures, binary: Path, model: Path, rounds: int) -> None:
-    """Start all servers that this machine can have, ask them, and show every figure."""
-    with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
-        folder = Path(place)
-        stack.enter_context(huge_pages(binary, model, folder))
-        servers: dict[str, Server] = {}
-        for arm in ARMS:
-            try:
-                servers[arm.name] = stack.enter_context(served(arm, binary, model, folder))
-            except TuningError as error:
-                print(f"left out {arm.name}: {error}", flush=True)
-                figures.missed |= any(name == arm.name for name, dummy in BARS)
-        watch = Watch(servers)
-        time.sleep(2)
-        figures.show("idle_servers", watch.used()[0], "processors", IDLE)
-        watch = Watch(servers)
-        arms = [arm for arm in ARMS if arm.name in servers and arm.against in (None, *servers)]
-        answers = ask_all({arm.name: servers[arm.name] for arm in arms}, rounds)
-        # Threads that wait for each other are slowed down by orders of magnitude when others take their processors.
-        figures.show("other_programs", watch.used()[1], "processors", OTHERS)
-        for name, server in servers.items():
-            for kind, least in server.huge.items():
-                figures.show(f"{name}_in_huge_pages", server.huge_mebibytes(kind), "MiB", Bar(">=", least))
-        show(figures, arms, answers)
+def run_of(kind: str) -> Path:
+    """Return the file of the one run of a kind."""
+    (found,) = KEPT.glob(f"{kind}/*.json")
+    return found
 
 
 def main() -> int:
     """Print one line for each figure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--binary", type=Path, help="another llama-server than that of the lab; needs --model")
-    parser.add_argument("--model", type=Path, help="another model than that of the lab, in a folder of the lab")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--minutes", type=int, default=90, help="of the ablation; the more, the more it decides")
+    parser.add_argument("--knobs", nargs="*", help="leave out only these options of the instance")
     asked = parser.parse_args()
-    # What was reserved is given back when a person or a job ends this.
-    signal.signal(signal.SIGTERM, lambda *dummy: sys.exit(1))
     figures = Figures()
     try:
-        if not asked.binary:
-            binary, model = ensure_llama(NATIVE) / "bin/llama-server", asked.model or ensure_wide_model()
-            words = ["--binary", binary, "--model", model, "--rounds", asked.rounds]
-            run_in_debian("tools/bench_llama.py", *map(str, words))
-        measure(figures, asked.binary, asked.model, asked.rounds)
+        build, model = ensure_llama(NATIVE), ensure_wide_model()
+        shutil.rmtree(KEPT, ignore_errors=True)
+        with (
+            container("bench-llama", {build: BUILD, model.parent: MODELS}) as box,
+            tempfile.TemporaryDirectory() as place,
+        ):
+            hosts = Path(place, "hosts.json")
+            instance = {**INSTANCE, "model": f"{MODELS}/{model.name}"}
+            variables = {**box.inventory(), **ASKED, "llama_instances": [instance]}
+            hosts.write_text(json.dumps({"all": {"hosts": {box.name: variables}}}))
+            play(hosts, "site")
+            play(hosts, "benchmark", benchmark_folder=str(KEPT / "benchmark"), benchmark_streams=[])
+            options = {"ablation_minutes": asked.minutes, "ablation_folder": str(KEPT / "ablation")}
+            play(hosts, "ablation", **options, **({"ablation_knobs": asked.knobs} if asked.knobs else {}))
+            for kind in ("benchmark", "ablation"):
+                run = run_of(kind)
+                play(hosts, "analyse", analyse_file=str(run), analyse_page=str(KEPT / f"{kind}.html"))
+        judgement = Judgement(json.loads(run_of("ablation").read_text()))
+        if not judgement.confirmation.confirmed:
+            raise VepycError(f"{headline(judgement)} Give it more --minutes, or a machine that does nothing else.")
+        fresh = [one for one in judgement.rounds if one.phase == schedule.CONFIRMATION]
+        for kind, least in BARS.items():
+            gains = rounds.differences(fresh, schedule.STOCK, (rounds.DECODE, kind, 1))
+            figures.show(f"default_over_plain_{kind}", math.exp(median(gains)), "x", Bar(">=", least))
     except VepycError as error:
         print(f"bench-llama: {error}", file=sys.stderr)
         return 1

@@ -9,9 +9,7 @@ Unlike a container it has this machine's processes, network and kernel settings:
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import NoReturn
 
 from vepyc import paths
 from vepyc.container import ensure_root
@@ -34,14 +32,6 @@ done
 shift
 exec chroot "$work/root" "$@"
 """
-
-
-def run_in_debian(tool: str, *words: str) -> NoReturn:
-    """Become a tool of this clone in the lab's Debian. Its Python is the one there, so the tool needs nothing else."""
-    places = f"PYTHONPATH={ROOT}/.collections:{ROOT}/lab:{ROOT}"
-    python = [places, f"VEPYC_HOME={paths.home()}", "PYTHONDONTWRITEBYTECODE=1", "python3"]
-    start = in_debian(Path(tool).stem, *python, str(ROOT / tool), *words)
-    os.execvp(start[0], start)
 
 
 def in_debian(name: str, *words: str) -> list[str]:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 #: Seconds after which a module is ended. It only bounds what a lost controller leaves behind.
 LIMIT = 2 * 24 * 3600
-#: Seconds between two questions, which is less at first: most modules end at once. Then, how often progress is shown.
-FIRST, LONGEST, SHOWN = 0.3, 5.0, 15.0
+#: Seconds before the first question, for most modules end at once; and how often progress is shown.
+FIRST, SHOWN = 0.3, 15.0
 #: For how many seconds a host may be out of reach.
 LOST = 600.0
 #: What is in the file of a job, in these words, until the module has ended.
@@ -42,6 +42,8 @@ class InBackground(ActionBase):  # type: ignore[misc]  # ansible-core has no ann
 
     _supports_check_mode = True
     _supports_async = True
+    #: Seconds between two questions at most; each waits twice as long as the one before.
+    longest = 5.0
 
     def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Return the arguments for the module, and the command that prints how far it is."""
@@ -73,7 +75,7 @@ class InBackground(ActionBase):  # type: ignore[misc]  # ansible-core has no ann
         pause, last = FIRST, ""
         while True:
             time.sleep(pause)
-            pause = min(2 * pause, LONGEST)
+            pause = min(2 * pause, self.longest)
             now = time.monotonic()
             try:
                 answer: Mapping[str, Any] = self._low_level_execute_command(question)
@@ -107,6 +109,9 @@ def _plain(text: str) -> str:
 
 class Measuring(InBackground):
     """A module that measures an instance, which takes minutes or hours, and writes down how far it is."""
+
+    #: A question takes processor time of the host, and a round is void where others take 2 percent.
+    longest = 30.0
 
     def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Print the line of the run."""

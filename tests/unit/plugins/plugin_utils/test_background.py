@@ -67,7 +67,7 @@ class Host:
         self.resets += 1
 
     def sleep(self, seconds: float) -> None:
-        assert seconds <= _background.LONGEST
+        assert seconds <= _background.InBackground.longest
         self.now += seconds
 
     def run(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def test_a_host_that_stays_away_is_given_up(host: Host) -> None:
     host.answers = [AnsibleConnectionFailure("gone")] * 1000
     with pytest.raises(AnsibleConnectionFailure):
         host.run()
-    assert _background.LOST < host.now < _background.LOST + 2 * _background.LONGEST
+    assert _background.LOST < host.now < _background.LOST + 2 * _background.InBackground.longest
 
 
 def test_a_job_that_does_not_begin_is_the_result(host: Host) -> None:

@@ -57,6 +57,12 @@ def play(inventory: Path, name: str, **variables: Any) -> None:
         raise VepycError(f"{name}.yml failed; what it said is above, and files of runs are in {KEPT}")
 
 
+def measured(inventory: Path, kind: str, **options: Any) -> None:
+    """Run a playbook that measures, with these options; its file is kept."""
+    options["folder"] = str(KEPT / kind)
+    play(inventory, kind, **{f"{kind}_{name}": value for name, value in options.items()})
+
+
 def run_of(kind: str) -> Path:
     """Return the file of the one run of a kind."""
     (found,) = KEPT.glob(f"{kind}/*.json")
@@ -66,8 +72,9 @@ def run_of(kind: str) -> Path:
 def main() -> int:
     """Print one line for each figure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--minutes", type=int, default=90, help="of the ablation; the more, the more it decides")
+    parser.add_argument("--minutes", type=float, default=90, help="of the ablation; the more, the more it decides")
     parser.add_argument("--knobs", nargs="*", help="leave out only these options of the instance")
+    parser.add_argument("--tokens", type=int, help="of an answer; fewer make a run shorter, and scatter more")
     asked = parser.parse_args()
     figures = Figures()
     try:
@@ -82,9 +89,10 @@ def main() -> int:
             variables = {**box.inventory(), **ASKED, "llama_instances": [instance]}
             hosts.write_text(json.dumps({"all": {"hosts": {box.name: variables}}}))
             play(hosts, "site")
-            play(hosts, "benchmark", benchmark_folder=str(KEPT / "benchmark"), benchmark_streams=[])
-            options = {"ablation_minutes": asked.minutes, "ablation_folder": str(KEPT / "ablation")}
-            play(hosts, "ablation", **options, **({"ablation_knobs": asked.knobs} if asked.knobs else {}))
+            tokens = {"tokens": asked.tokens} if asked.tokens else {}
+            knobs = {"knobs": asked.knobs} if asked.knobs else {}
+            measured(hosts, "benchmark", streams=[], **tokens)
+            measured(hosts, "ablation", streams=[], minutes=asked.minutes, **tokens, **knobs)
             for kind in ("benchmark", "ablation"):
                 run = run_of(kind)
                 play(hosts, "analyse", analyse_file=str(run), analyse_page=str(KEPT / f"{kind}.html"))

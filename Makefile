@@ -83,7 +83,7 @@ bench-report: setup  ## Measure the reports: folding 5,000 hosts, opening the dr
 bench-fleet: setup  ## Measure a drift check of 1, 10 and 50 hosts against Ansible's ping, as ratios
 	PYTHONPATH=lab $(RUN) tools/bench_fleet.py $(ARGS)
 
-bench-llama: setup  ## Measure our llama-server against a plain one on a real small model, as ratios of one run
+bench-llama: setup  ## Have the product measure what it gains on a real small model against a plain llama-server
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_llama.py $(ARGS)
 
 bench-driver: setup  ## Hold the load driver of our benchmark against AIPerf, on a real llama-server; 1.2 GB of packages

@@ -53,18 +53,11 @@ def report(client: Client, system: str | None, describe: Sequence[str]) -> dict[
                     )
                 described.append(found)
     return {
-        "machine": {
-            "vendor": machine.vendor,
-            "model": machine.model,
-            "bios_version": machine.bios_version,
-            "power": machine.power,
-            "post": machine.post,
-            "apply_times": machine.apply_times,
-        },
+        "machine": {**machine.shown, "apply_times": machine.apply_times},
         "claims": claims(registry, machine) if registry else {},
         "active": scrubbed(machine.active, registry),
         "pending": scrubbed(machine.pending, registry),
-        "jobs": [{"id": job.id, "state": job.state} for job in machine.jobs],
+        "jobs": machine.jobs_shown,
         "messages": [one.text or one.id for one in machine.messages],
         "registry": {one.name: _described(one) for one in described},
         "remarks": remarks,

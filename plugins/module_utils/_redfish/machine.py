@@ -73,6 +73,17 @@ class Machine:
         return " ".join(str(self.system.get(key) or "") for key in ("Manufacturer", "Model")).strip()
 
     @property
+    def shown(self) -> dict[str, str | None]:
+        """Return what of it the modules show."""
+        names = ("vendor", "model", "bios_version", "power", "post")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def jobs_shown(self) -> list[dict[str, str]]:
+        """Return what of its jobs the modules show."""
+        return [{"id": job.id, "state": job.state} for job in self.jobs]
+
+    @property
     def identity(self) -> str:
         """Return what tells this machine from others."""
         return str(self.system.get("UUID") or self.system.get("SerialNumber") or "")

@@ -10,9 +10,11 @@ The order is that of safety: read, refuse what is foreign or blocked, keep the o
 from __future__ import annotations
 
 from .._errors import BadRequest
+from .dependencies import lock_of
 from .machine import look
 from .phases import Phases, phases, refuse_blocked
 from .resolve import Absent, Target, resolve
+from .scrub import scrubbed
 from .staging import NotYet, clear, stage
 from .table import WAITS, claims, render, rows
 
@@ -63,7 +65,7 @@ def converge(client: Client, wish: Wish, originals: Originals, check: bool) -> d
     before = rows(targets, absent, machine, plan, originals.sent)
     if plan.blocked:
         refuse_blocked(plan.blocked, settings=before, text=render(before))
-    sending, clearing = _sending(machine, targets, plan, originals, wish)
+    sending, clearing = _sending(registry, machine, targets, plan, originals, wish)
     remarks = [*plan.remarks, *(one.sentence for one in absent)]
     remarks += [
         f"{row['sentence']}" for row in before if row["attribute"] in sending and "last boot" in row["sentence"]
@@ -71,7 +73,7 @@ def converge(client: Client, wish: Wish, originals: Originals, check: bool) -> d
     remarks += [
         f"{row['sentence']}" for row in before if row["attribute"] in sending and "earlier run" in row["sentence"]
     ]
-    diff = _diff(machine, sending, clearing)
+    diff = _diff(registry, machine, sending, clearing)
     # Where nothing shows what waits, what was sent is sent again until it is active, and that is no change.
     known = machine.blind and all(originals.sent.get(name) == target.value for name, target in sending.items())
     changed = bool(clearing or (sending and not known))
@@ -126,7 +128,12 @@ def _plan(registry: Registry, machine: Machine, targets: Mapping[str, Target], w
 
 
 def _sending(
-    machine: Machine, targets: Mapping[str, Target], plan: Phases, originals: Originals, wish: Wish
+    registry: Registry,
+    machine: Machine,
+    targets: Mapping[str, Target],
+    plan: Phases,
+    originals: Originals,
+    wish: Wish,
 ) -> tuple[dict[str, Target], list[str]]:
     """Return what is to be sent, and what is to be cleared before it; raises for what is foreign and in the way."""
     pending, sent = machine.pending, originals.sent
@@ -137,13 +144,15 @@ def _sending(
     ]
     jobs = [job.id for job in machine.jobs]
     if foreign and wish.foreign == REFUSE:
-        values = ", ".join(f"{name}: {machine.active.get(name)} -> {pending[name]}" for name in foreign)
+        # Among them may be a password.
+        active, soon = scrubbed(machine.active, registry), scrubbed(pending, registry)
+        values = ", ".join(f"{name}: {active.get(name)} -> {soon[name]}" for name in foreign)
         by = f", in the job {', '.join(jobs)}" if jobs else ""
         raise BadRequest(
             f"Somebody else has settings pending at the BMC {machine.client.access.name}{by}: {values}. Let a boot "
             "apply them first, or say pending: clear to take them back, or pending: keep to leave them. Nothing was "
             "changed.",
-            pending={name: pending[name] for name in foreign},
+            pending={name: soon[name] for name in foreign},
         )
     clearing = [name for name in pending if name in foreign] if wish.foreign == CLEAR else []
     # Where a value of ours waits that is not wanted any more, the wanted one is sent over it.
@@ -195,18 +204,18 @@ def _send(
 
 def _set_free(registry: Registry, machine: Machine, values: Mapping[str, Value]) -> set[str]:
     """Return the names that only other values of the same request set free."""
-    from .dependencies import lock_of
-
     alone = {name for name in values if lock_of(registry, name, machine.active, {**machine.active, name: values[name]})}
     return alone if len(alone) < len(values) else set()
 
 
-def _diff(machine: Machine, sending: Mapping[str, Target], clearing: list[str]) -> dict[str, dict[str, str]]:
-    pending = machine.pending
+def _diff(
+    registry: Registry, machine: Machine, sending: Mapping[str, Target], clearing: list[str]
+) -> dict[str, dict[str, str]]:
+    active, pending = scrubbed(machine.active, registry), scrubbed(machine.pending, registry)
     names = [*sending, *(name for name in clearing if name not in sending)]
 
     def text(name: str, soon: object) -> str:
-        return f"{machine.active.get(name)} (active), {'-' if soon is None else soon} (pending)"
+        return f"{active.get(name)} (active), {'-' if soon is None else soon} (pending)"
 
     return {
         "before": {name: text(name, pending.get(name)) for name in names},
@@ -231,15 +240,9 @@ def _result(
         "settings": found,
         "text": render(found),
         "claims": claims(registry, machine, None if wish.undo else wish.options),
-        "pending": machine.pending,
-        "jobs": [{"id": job.id, "state": job.state} for job in machine.jobs],
-        "machine": {
-            "vendor": machine.vendor,
-            "model": machine.model,
-            "bios_version": machine.bios_version,
-            "power": machine.power,
-            "post": machine.post,
-        },
+        "pending": scrubbed(machine.pending, registry),
+        "jobs": machine.jobs_shown,
+        "machine": machine.shown,
         "diff": diff,
         "remarks": list(dict.fromkeys([*remarks, *plan.remarks])),
     }

@@ -204,6 +204,15 @@ def test_what_a_boot_dropped_is_wrong_and_is_tried_again(bmc: Bmc, run: Runs) ->
     assert told["changed"] is True
 
 
+def test_a_password_that_somebody_else_left_pending_is_shown_nowhere(bmc: Bmc, run: Runs) -> None:
+    bmc.pending = {"NewSetupPassword": "Tr0ub4dor&3"}
+    with pytest.raises(BadRequest, match=r"NewSetupPassword: None -> \(removed\)") as caught:
+        run(nps="4")
+    shown = [str(caught.value), caught.value.details, run(check=True, nps="4", foreign="clear")]
+    shown.append(run(nps="4", foreign="keep"))
+    assert "Tr0ub4dor&3" not in repr(shown) and repr(shown).count("(removed)") > 3
+
+
 def test_pending_values_of_somebody_else(bmc: Bmc, run: Runs) -> None:
     bmc.pending = {"ProcSMT": "Disabled"}
     with pytest.raises(BadRequest, match=r"Somebody else has settings pending.*ProcSMT: Enabled -> Disabled"):

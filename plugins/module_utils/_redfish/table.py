@@ -9,6 +9,7 @@ A BMC alone can only claim: that a setting is in force is proven by the kernel, 
 
 from __future__ import annotations
 
+from .._notation.columns import columns
 from .catalogue import KNOBS
 from .resolve import attribute_of, meaning_of
 
@@ -103,12 +104,11 @@ def _verdict(
 
 def render(found: Sequence[Mapping[str, Any]]) -> str:
     """Return the table as text."""
-    lines = [COLUMNS, *[tuple(_cell(row[column]) for column in COLUMNS) for row in found]]
-    for line, row in zip(lines[1:], found):
-        if row["attribute"] is None:
-            lines[lines.index(line)] = (f"({row['option']})", *line[1:])
-    widths = [max(len(line[number]) for line in lines) for number in range(len(COLUMNS))]
-    return "\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths)).rstrip() for line in lines)
+    lines: list[tuple[str, ...]] = [COLUMNS]
+    for row in found:
+        name = f"({row['option']})" if row["attribute"] is None else row["attribute"]
+        lines.append((name, *(_cell(row[column]) for column in COLUMNS[1:])))
+    return columns(lines)
 
 
 def _cell(value: object) -> str:

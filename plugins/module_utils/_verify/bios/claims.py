@@ -11,6 +11,7 @@ what the kernel does not show is wrong, and both are named.
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._notation.columns import columns
 from ..items import ABSENT, CLAIMED, OK, PENDING, UNKNOWN, WRONG, Item
 
 TYPE_CHECKING = False
@@ -109,5 +110,4 @@ def render(found: Sequence[Mapping[str, Any]]) -> str:
         for row in found
         if row["expected"] is not None or row["bmc_active"] is not None
     ]
-    widths = [max(len(line[number]) for line in lines) for number in range(len(HEADS))]
-    return "\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths)).rstrip() for line in lines)
+    return columns(lines)

@@ -1,0 +1,17 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A table as text: columns as wide as their widest cell, two spaces apart."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def columns(lines: Sequence[Sequence[str]]) -> str:
+    """Return lines of equally many cells as text, without spaces at the ends and without a newline behind the last."""
+    widths = [max(map(len, cells)) for cells in zip(*lines)]
+    return "\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths)).rstrip() for line in lines)

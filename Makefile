@@ -49,7 +49,8 @@ caches: setup  ## Build what the tests keep from run to run: images, machines, l
 test: caches  ## Run every tier: gates, unit, lab, service, molecule
 	$(RUN) pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
-test-all: test  ## Run every tier, and `make site` on every SKU; each starts from a host that is as it was installed
+test-all: test  ## Run every tier, what `make test` leaves out, and `make site` on every SKU, from a host as installed
+	ALL_PYTHONS=1 $(RUN) pytest tests/gates/test_pythons.py tests/gates/test_ansible_test.py
 	WHOLE_HOST=epyc9754 $(RUN) pytest tests/lab/test_whole_host.py
 	KILLS=30 CUTS=9 MOMENTS=30 BOOTS=8 $(RUN) pytest tests/lab/test_site.py tests/lab/test_killed.py \
 		tests/lab/test_ablation.py tests/lab/test_ablation_boots.py

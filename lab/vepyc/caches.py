@@ -25,7 +25,7 @@ from .paths import locked
 from .shapes import get_shape
 from .snapshot import snapshot_dir
 from .start import up
-from .venvs import OLDEST_CORE, OTHERS, REDFISH, collections, pythons, unit_venv, venv
+from .venvs import OLDEST_CORE, REDFISH, collections, ends, pythons, unit_venv, venv
 
 #: The machines that the tests start. Neighbours are of the same image as seldom as may be: one would wait for it.
 _MACHINES = (
@@ -68,7 +68,7 @@ def _builds() -> dict[str, Callable[[], object]]:
         "community.general": partial(collections, "community.general"),
         "the oldest ansible-core": partial(venv, OLDEST_CORE),
         "the oldest ansible-core, for unit tests": partial(unit_venv, OLDEST_CORE),
-        **{f"Python {version}": partial(unit_venv, python=there[version]) for version in OTHERS if version in there},
+        **{f"Python {version}": partial(unit_venv, python=there[version]) for version in ends(there)},
     }
 
 

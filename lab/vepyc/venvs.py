@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from .paths import PACKAGE, digest, directory, locked, run_tool
@@ -27,8 +28,8 @@ REDFISH = ("sushy==5.14.0", "redfish==3.4.2", "redfish_utilities==3.5.2", "redfi
 #: The package that has the collections. It needs Python 3.11, as the lab does.
 COLLECTIONS = "ansible==12.3.0"
 OURS = "{}.{}".format(*sys.version_info)
-#: Those of them that need an environment for the unit tests. ansible-test has one of its own for the oldest.
-OTHERS = tuple(version for version in ("3.10", "3.11", "3.12", "3.13") if version != OURS)
+#: Those of them that need an environment for the unit tests.
+OTHERS = tuple(version for version in ("3.9", "3.10", "3.11", "3.12", "3.13") if version != OURS)
 
 
 def search_path() -> str:
@@ -49,6 +50,12 @@ def pythons() -> dict[str, str]:
 
     found = {version: shutil.which(f"python{version}", path=search_path()) for version in VERSIONS}
     return {version: str(program) for version, program in found.items() if works(program)}
+
+
+def ends(there: Iterable[str]) -> list[str]:
+    """The oldest and the newest of these Pythons but the clone's own: what holds on both holds between them."""
+    others = [version for version in OTHERS if version in there]
+    return list(dict.fromkeys([*others[:1], *others[-1:]]))
 
 
 def unit_venv(*packages: str, python: str = sys.executable) -> Path:

@@ -66,4 +66,6 @@ def test_units(run: Callable[..., str], shipped: Path, pythons: dict[str, str], 
     """As those who publish a collection run them. Managed hosts may have a Python as old as 3.9."""
     if not which and not ALL:
         pytest.skip("ALL_PYTHONS is not set, and test_pythons runs all unit tests on this Python")
-    run("ansible-test", "units", "--venv", "--color", "no", "--python", next(iter(pythons)), *which, cwd=shipped)
+    python = next(iter(pythons))
+    said = run("ansible-test", "units", "--venv", "--color", "no", "--python", python, *which, cwd=shipped)
+    assert said.count(" passed in ") == 2, f"not both the modules and the engine were tested:\n{said}"

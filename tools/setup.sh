@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 PACKAGES=(qemu-system-x86 qemu-utils acpica-tools mmdebstrap debootstrap debian-archive-keyring e2fsprogs fdisk binutils
-    xz-utils zstd openssh-client python3-venv git systemd-container)
+    iproute2 xz-utils zstd openssh-client python3-venv git systemd-container)
 # Opens the drift report. Debian has it under this name; elsewhere any Chromium in PATH will do.
 BROWSER=chromium-headless-shell
 

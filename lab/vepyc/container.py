@@ -4,7 +4,8 @@
 """Containers: a stock Debian with its own systemd on this machine's kernel and processor.
 
 They are for what must run at full speed, or many times over, and does not ask for an EPYC. A container has a loopback
-network only, and a disk that is thrown away with it. Commands and Ansible come in by its namespaces.
+network only, and cables to others where a test lays them; and a disk that is thrown away with it. Commands and Ansible
+come in by its namespaces.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class Container:
 
     def __init__(self, name: str, leader: int) -> None:
         self.name = name
+        #: Its first process, as this machine numbers it.
+        self.leader = str(leader)
         self._inside = ["nsenter", f"--target={leader}", "--all"]
 
     def run(
@@ -84,6 +87,17 @@ class Container:
             raise GuestError(text.rstrip())
         return done
 
+    def connect(self, other: Container, own: str, others: str) -> None:
+        """Lay a cable to another container: both get an interface `cable`, with these addresses, as 10.8.0.1/24."""
+        # `ip` of this machine, which sees the processes of both, in the network of this container.
+        ends = ["link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", other.leader]
+        done = subprocess.run(["nsenter", self._inside[1], "--net", "ip", *ends], capture_output=True, text=True)
+        if done.returncode:
+            text = f"no cable from {self.name} to {other.name}: {done.stderr.strip()}"
+            raise GuestError(f"{text}; lab/README.md lists the packages that the lab needs")
+        for box, address in ((self, own), (other, others)):
+            box.run(f"ip address add {address} dev cable && ip link set cable up")
+
     def inventory(self, through: Sequence[str] = ()) -> dict[str, str]:
         """The variables with which Ansible reaches the container: ssh, though no network leads there.
 
@@ -99,7 +113,7 @@ class Container:
         }
         return {
             # Ansible shares connections by this name, so a later container of the same name must have another one.
-            "ansible_host": f"{self.name}-{self._inside[1].partition('=')[2]}",
+            "ansible_host": f"{self.name}-{self.leader}",
             "ansible_user": "root",
             "ansible_python_interpreter": "/usr/bin/python3",
             "ansible_ssh_private_key_file": str(ssh_key()),
@@ -120,8 +134,8 @@ def container(
     if os.geteuid() != 0:
         raise VepycError("containers need root, because their namespaces do; run this command as root")
     root = ensure_root()
-    folder = directory("containers", name)
     with locked(f"container-{name}"):
+        folder = directory("containers", name)
         shutil.rmtree(folder)
         for part in ("upper", "work", "root"):
             (folder / part).mkdir(parents=True)

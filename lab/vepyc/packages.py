@@ -20,6 +20,9 @@ from .guest import get_release
 from .machine import Machine
 from .paths import digest, directory, locked, run_tool
 
+#: HAProxy, and what the Debian of the containers lacks for it.
+HAPROXY = ("haproxy", "libjemalloc2", "liblua5.4-0", "libopentracing1", "libopentracing-c-wrapper0t64")
+
 
 def install(machine: Machine, *names: str) -> None:
     """Install packages; ``names`` must hold all of them that the image lacks."""

@@ -16,8 +16,8 @@ description:
   - Refuses, in one sentence, what would make a gateway that answers wrongly. An instance without an alias, or on an
     address that the gateway does not reach; two instances at the same address and port, or with the same alias and
     different models; slots that are no number, or that C(extra_arguments) say; keys of tenants that are not hashed; a
-    gateway without TLS or for everyone where nobody has asked for that.
-positional: _input, gateway, settings
+    gateway that the others do not reach, or without TLS or for everyone where nobody has asked for that.
+positional: _input, gateway, settings, gateways
 options:
   _input:
     description: The variables of each host that has C(llama_instances), as in C(hostvars).
@@ -34,6 +34,13 @@ options:
         C(tenants), each as the variable of the role P(sovereign.epyc.gateway#role) whose name ends so.
     type: dict
     required: true
+  gateways:
+    description:
+      - The variables of each host that is a gateway, in the order of the inventory, where gateways hand conversations
+        and rates to one another. Each but O(gateway) needs C(gateway_peers_bind).
+    type: list
+    elements: dict
+    default: []
 """
 
 EXAMPLES = r"""
@@ -61,7 +68,8 @@ _value:
     - C(models) has for each alias its C(backend) and C(servers), each with C(name),
       C(address), C(slots) and C(drained).
       C(listing) is the answer to
-      C(/v1/models), C(tenants) are those that were given, in one notation, and C(max_body) is in bytes.
+      C(/v1/models), C(tenants) are those that were given, in one notation, and C(max_body) is in bytes. C(peers) has
+      C(name) and C(bind) of each gateway, and C(peer) is the name of this one.
   type: dict
 """
 
@@ -76,10 +84,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-def gateway_plan(hosts: Sequence[Mapping[str, Any]], gateway: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def gateway_plan(
+    hosts: Sequence[Mapping[str, Any]],
+    gateway: str,
+    settings: Mapping[str, Any],
+    gateways: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
     """Return the plan; raises AnsibleFilterError, with a sentence, for an inventory that cannot be served."""
     try:
-        return _gateway.plan(hosts, gateway, settings)
+        return _gateway.plan(hosts, gateway, settings, gateways)
     except BadRequest as error:
         raise AnsibleFilterError(str(error)) from None
 

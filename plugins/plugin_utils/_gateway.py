@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import FIELDS, HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import bytes_of
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair, _tuned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,18 +45,32 @@ class Instance(NamedTuple):
     slots: int
 
 
-def plan(hosts: Iterable[Mapping[str, Any]], gateway: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def plan(
+    hosts: Iterable[Mapping[str, Any]],
+    gateway: str,
+    settings: Mapping[str, Any],
+    gateways: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
     """Return what the template of the configuration needs: ``models`` with their ``listing``, and more.
 
-    ``hosts`` are the variables of each host with instances, ``gateway`` is the name of the host of the gateway, and
-    ``settings`` are variables of the role without their prefix. BadRequest for what cannot be served, or not safely.
+    ``hosts`` are the variables of each host with instances, ``gateway`` is the name of the host of the gateway,
+    ``settings`` are variables of the role without their prefix, and ``gateways`` are the variables of each host that is
+    one. BadRequest for what cannot be served, or not safely.
     """
     _refuse_what_is_not_safe(settings)
+    peers = _gateway_pair.peers(gateway, settings["peers_bind"], gateways)
     size = bytes_of(settings["max_body"], "gateway_max_body")
     if not 1 << 10 <= size <= 1 << 28:
         raise BadRequest(f"gateway_max_body is {settings['max_body']}: say an amount from 1KiB to 256MiB.")
     models = _models(hosts, gateway, set(settings["drained"]))
-    return {"models": models, "listing": _listing(models), "tenants": _tenants(settings["tenants"]), "max_body": size}
+    return {
+        "models": models,
+        "listing": _listing(models),
+        "tenants": _tenants(settings["tenants"]),
+        "max_body": size,
+        "peer": _gateway_pair.named(gateway),
+        "peers": peers,
+    }
 
 
 def _refuse_what_is_not_safe(settings: Mapping[str, Any]) -> None:

@@ -33,7 +33,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Work on a request for its time."""
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.read())
         if KEY and self.headers.get_all("Authorization") != [f"Bearer {KEY}"]:
             self.answer(401, {"error": {"code": 401, "message": "Invalid API Key"}})
             return
@@ -47,6 +47,17 @@ class Handler(BaseHTTPRequestHandler):
         with LOCK:
             COUNTED["busy"] -= 1
         self.work(body, text)
+
+    def read(self) -> bytes:
+        """Return the body of a request."""
+        if length := self.headers["Content-Length"]:
+            return self.rfile.read(int(length))
+        data = b""
+        while size := int(self.rfile.readline(), 16):
+            data += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return data
 
     def work(self, body: dict[str, Any], text: str) -> None:
         """Answer, or break off."""

@@ -26,8 +26,6 @@ from vepyc import packages
 from vepyc.container import Container, container
 from vepyc.play import Play, run_playbook
 
-#: HAProxy, and what the Debian of the containers lacks for it.
-PACKAGES = ("haproxy", "libjemalloc2", "liblua5.4-0", "libopentracing1", "libopentracing-c-wrapper0t64")
 PROGRAMS = "/srv/programs"
 #: A function of the shell that starts a server.
 START = (
@@ -166,7 +164,7 @@ def certificate() -> str:
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """The gateway before its first play."""
-    binds = {packages.fetch("trixie", *PACKAGES)[0].parent: "/srv/packages", Path(__file__).parent: PROGRAMS}
+    binds = {packages.fetch("trixie", *packages.HAPROXY)[0].parent: "/srv/packages", Path(__file__).parent: PROGRAMS}
     with container("gateway", binds) as box:
         box.run(PREPARE)
         box.run("install -m 600 /dev/stdin /etc/gateway.pem", input=certificate())
@@ -238,8 +236,9 @@ def test_bodies_up_to_the_size_and_in_time(fleet: Fleet) -> None:
     first = request()
     first["headers"].append(("Expect", "100-continue"))
     limit = 1 << 20
-    asked = [sized(limit), sized(limit + 1), sized(limit + 1, chunked=True), sized(500_000, part=1000), first]
-    assert fleet.statuses(*asked) == [200, 413, 413, 408, 200]
+    asked = [sized(limit), sized(limit + 1), sized(limit + 1, chunked=True), first]
+    assert fleet.statuses(*asked) == [200, 413, 413, 200]
+    assert fleet.statuses(sized(500_000, part=1000), sized(500, trickle=True), clients=2) == [408, 408]
 
 
 def test_keys(fleet: Fleet) -> None:
@@ -248,16 +247,46 @@ def test_keys(fleet: Fleet) -> None:
     by_header["headers"] = [("X-Api-Key", key)]
     twice = request()
     twice["headers"] = [("authorization", "Bearer of-the-servers"), ("Authorization", f"bearer {key}")]
+    hop = request()
+    hop["headers"].append(("Connection", "close, Authorization"))
     digest = hashlib.sha256(key.encode()).hexdigest()
     wrong = [request(key=one) for one in (None, "", "wrong", key.lower(), f"{key},{key}", digest, "of-the-servers")]
+    wrong.append({**request(), "headers": [("X_Api_Key", key), ("Proxy-Authorization", f"Bearer {key}")]})
     assert fleet.statuses(*wrong) == [401] * len(wrong)
-    answers = fleet.ask(by_header, twice)
-    assert [answer["status"] for answer in answers] == [200, 200]
-    assert [json.loads(answer["text"])["keys"] for answer in answers] == [None, None], "no key of a tenant goes on"
+    answers = fleet.ask(by_header, twice, hop)
+    assert [answer["status"] for answer in answers] == [200] * 3
+    assert [json.loads(answer["text"])["keys"] for answer in answers] == [None] * 3, "no key of a tenant goes on"
     assert fleet.statuses(get("/v1/models", key=None), get("/health", key=None)) == [401, 200]
-    held = fleet.run("cat /etc/haproxy/haproxy.cfg")
-    assert not [one for one in ("of-the-servers", *KEYS.values()) if one in held]
+    assert "of-the-servers" not in fleet.run("cat /etc/haproxy/haproxy.cfg")
+    anywhere = " ".join(f"-e {one}" for one in KEYS.values())
+    assert fleet.run(f"grep -rlaF {anywhere} /etc /root /run /tmp /var", check=False) == "", "the log included"
     assert fleet.run("stat --format=%a:%U /etc/haproxy/*.key").split() == ["600:root"]
+
+
+def raw(*lines: str, body: str) -> dict[str, Any]:
+    """Return a request with a key, these headers, and whatever comes after."""
+    head = ["POST /v1/completions HTTP/1.1", "Host: gateway", f"Authorization: Bearer {KEYS['team']}", *lines]
+    return {"raw": "\r\n".join(head) + "\r\n\r\n" + body}
+
+
+def test_no_request_hides_in_another(fleet: Fleet) -> None:
+    """Where two lengths contradict each other, what hides behind the shorter one is refused, or has no key."""
+    hidden, outer = (json.dumps({"model": "chat", "prompt": text}) for text in ("smuggled", "outer"))
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(hidden)}\r\n\r\n"
+    behind = outer + head + hidden
+    chunks = f"{len(outer):x}\r\n{outer}\r\n0\r\n\r\n{head}{hidden}"
+    length, chunked = f"Content-Length: {len(outer)}", "Transfer-Encoding: chunked"
+    answers = fleet.ask(
+        raw(length, f"Content-Length: {len(behind)}", body=behind),
+        raw("Transfer-Encoding : chunked", length, body=behind),
+        raw(chunked, "Transfer-Encoding: identity", body=chunks),
+        raw(f"Content-Length: {len(chunks)}", chunked, body=chunks),
+        raw(length, body=behind),
+    )
+    assert [answer["status"] for answer in answers] == [400, 400, 400, 200, 200]
+    assert "HTTP/1.1 401" in answers[-1]["text"], "one behind the other is two requests"
+    asked = [text for server in ("first", "second") for text in fleet.counted(server)["asked"]]
+    assert "outer" in asked and "smuggled" not in asked
 
 
 def test_tenants_have_rates_and_numbers(fleet: Fleet) -> None:
@@ -270,11 +299,14 @@ def test_tenants_have_rates_and_numbers(fleet: Fleet) -> None:
 
 
 def test_what_is_for_operators_is_not_for_clients(fleet: Fleet) -> None:
-    paths = ("/metrics", "/configuration", "/slots", "/props", "/v1/../metrics", "/")
+    paths = ("/metrics", "/configuration", "/slots", "/props", "/v1/../metrics", "/", "/haproxy?stats", "/%73lots")
+    paths += ("//slots", "https://127.0.0.1:8443/metrics", "/v1/chat/completions/../../slots")
     assert fleet.statuses(*map(get, paths)) == [404] * len(paths)
     script = "from urllib.request import urlopen; print(urlopen('http://127.0.0.1:8405/metrics').read().decode())"
     assert 'haproxy_server_limit_sessions{proxy="model_chat",server="h2:a"} 2' in fleet.run(f'python3 -c "{script}"')
-    assert "127.0.0.1:8405" in fleet.run("ss -Hltn 'sport = 8405'")
+    listening = fleet.run("ss -Hltn").split()
+    assert {one for one in listening if one.endswith((":8405", ":8406"))} == {"127.0.0.1:8405", "127.0.0.1:8406"}
+    assert fleet.run("stat --format=%a:%U:%G /run/haproxy/admin.sock").strip() == "660:root:haproxy"
 
 
 def test_requests_wait_at_the_gateway(fleet: Fleet) -> None:
@@ -297,9 +329,15 @@ CONVERSATIONS = {
     "escapes": turns("\u4e2d\u6587 \U0001f600 \\u4e2d"),
     "named": [request({"messages": [{"role": "user", "content": str(turn)}]}) for turn in range(3)],
     "prompt": [request({"prompt": "Once upon a time"}, path="/v1/completions")] * 3,
+    "messages": [{**one, "path": "/v1/messages"} for one in turns("What is a socket?")],
+    "chunked": [{**one, "chunked": True} for one in turns("What is a core?")],
+    "long": turns("What is a book? " + "x" * 300_000),
+    "expect": turns("What is a die?"),
 }
 for one_request in CONVERSATIONS["named"]:
     one_request["headers"].append(("X-Conversation-Id", "c1"))
+for one_request in CONVERSATIONS["expect"]:
+    one_request["headers"].append(("Expect", "100-continue"))
 
 
 def test_conversations_keep_their_server(fleet: Fleet) -> None:
@@ -309,6 +347,12 @@ def test_conversations_keep_their_server(fleet: Fleet) -> None:
         assert one == two == three, (name, one, two, three)
     fresh = fleet.ask(*[request({"prompt": f"new {n}", "seconds": 0.1}) for n in range(4)], clients=4)
     assert Counter(json.loads(answer["text"])["server"] for answer in fresh) == {"first": 2, "second": 2}
+
+
+@pytest.mark.parametrize("body", [{}, {"prompt": ""}, {"messages": [{"role": "user", "content": ""}]}])
+def test_requests_of_no_conversation_are_spread(fleet: Fleet, body: dict[str, Any]) -> None:
+    answers = fleet.ask(*[request({**body, "seconds": 0.1})] * 4, clients=4)
+    assert Counter(json.loads(answer["text"])["server"] for answer in answers) == {"first": 2, "second": 2}
 
 
 def test_only_what_has_not_begun_is_tried_again(fleet: Fleet) -> None:

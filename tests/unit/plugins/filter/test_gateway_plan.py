@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -40,8 +41,8 @@ def host(name: str, *instances: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"inventory_hostname": name, "llama_instances": list(instances), **more}
 
 
-def plan(*hosts: dict[str, Any], **settings: Any) -> dict[str, Any]:
-    return dict(PLAN(hosts, "gw", {**SETTINGS, **settings}))
+def plan(*hosts: dict[str, Any], gateways: Sequence[dict[str, Any]] = (), **settings: Any) -> dict[str, Any]:
+    return dict(PLAN(hosts, "gw", {**SETTINGS, **settings}, gateways))
 
 
 def servers(*hosts: dict[str, Any]) -> dict[str, list[tuple[str, str, int]]]:
@@ -192,6 +193,45 @@ def test_what_is_not_safe_is_refused(changed: dict[str, Any], said: str) -> None
 
 def test_what_is_not_safe_can_be_asked_for() -> None:
     assert plan(host("h1", instance()), certificate="", plain_http=True, tenants=[], open=True)["tenants"] == []
+
+
+def gateways(*binds: Any) -> list[dict[str, Any]]:
+    """Return gateways with these binds; the first one is the one that is planned."""
+    return [
+        {"inventory_hostname": name, **({} if bind is None else {"gateway_peers_bind": bind})}
+        for name, bind in zip(("gw", "gw/2", "gw3"), binds, strict=False)
+    ]
+
+
+def test_gateways_know_each_other() -> None:
+    """In the order of the inventory, each at what it has there; this one at its own variable."""
+    made = plan(host("h1", instance()), gateways=gateways(None, "10.0.0.12:8407"), peers_bind="10.0.0.11:8406")
+    assert made["peers"] == [
+        {"name": "gw", "bind": "10.0.0.11:8406"},
+        {"name": "gw_2", "bind": "10.0.0.12:8407"},
+    ]
+    assert made["peer"] == "gw"
+
+
+@pytest.mark.parametrize("alone", [[], gateways("127.0.0.1:8406")])
+def test_one_gateway_hands_over_to_itself(alone: list[dict[str, Any]]) -> None:
+    assert plan(host("h1", instance()), gateways=alone)["peers"] == [{"name": "gw", "bind": "127.0.0.1:8406"}]
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "said"),
+    [
+        ("127.0.0.1:8406", ["10.0.0.12:8406"], "gateway_peers_bind of gw is '127.0.0.1:8406', where no other gateway"),
+        ("*:8406", ["10.0.0.12:8406"], "gateway_peers_bind of gw is '*:8406'"),
+        ("10.0.0.11:8406", [None], "gateway_peers_bind of gw/2 is ''"),
+        ("10.0.0.11:8406", ["0.0.0.0:8406"], "gateway_peers_bind of gw/2 is '0.0.0.0:8406'"),
+        ("10.0.0.11:8406", ["10.0.0.12"], "gateway_peers_bind of gw/2 is '10.0.0.12'"),
+        ("10.0.0.11:8406", ["gw2.example.com:8406"], "gateway_peers_bind of gw/2 is 'gw2.example.com:8406'"),
+        ("10.0.0.11:8406", ["10.0.0.12:8406", "10.0.0.11:8406"], "gw and gw3 have the same gateway_peers_bind"),
+    ],
+)
+def test_gateways_that_do_not_reach_each_other_are_refused(own: str, others: list[Any], said: str) -> None:
+    assert refused(host("h1", instance()), gateways=gateways(None, *others), peers_bind=own).startswith(said)
 
 
 def test_a_hundred_hosts() -> None:

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: gateway_vrrp
+short_description: What keepalived has to know of the address that gateways share
+version_added: 0.1.0
+author: The sovereign.epyc authors (@sovereign-epyc)
+description:
+  - Finds the interfaces for the virtual address and for the traffic between gateways, and the priority of a gateway by
+    its place in the inventory, as the role P(sovereign.epyc.gateway#role) tells them to keepalived.
+  - Refuses, in one sentence, an address that cannot be shared. One that a gateway has, that no interface has a subnet
+    for, that HAProxy would not serve, or that has no second gateway.
+positional: _input, gateway, settings, gateways
+options:
+  _input:
+    description: What C(ip -json address show) says on the host of the gateway.
+    type: list
+    elements: dict
+    required: true
+  gateway:
+    description: The name of the host of the gateway in the inventory.
+    type: str
+    required: true
+  settings:
+    description:
+      - C(bind), C(metrics_bind), C(peers_bind), C(virtual_address) and C(virtual_router_id), each as the variable of
+        the role P(sovereign.epyc.gateway#role) whose name ends so.
+    type: dict
+    required: true
+  gateways:
+    description: The variables of each host that is a gateway, in the order of the inventory.
+    type: list
+    elements: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Look at the addresses of the host
+  ansible.builtin.command: ip -json address show
+  changed_when: false
+  register: addresses
+
+- name: Show who would hold the address
+  ansible.builtin.debug:
+    msg: >-
+      {{ addresses.stdout | from_json | sovereign.epyc.gateway_vrrp(inventory_hostname, settings, gateways) }}
+  vars:
+    gateways: "{{ groups.gateway | map('extract', hostvars) | list }}"
+    settings:
+      bind: "*:443"
+      metrics_bind: 127.0.0.1:8405
+      peers_bind: "{{ gateway_peers_bind }}"
+      virtual_address: 192.0.2.10
+      virtual_router_id: 84
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - C(address) with its prefix and C(device) for it; C(interface), C(source) and C(peers) for the traffic between
+      gateways; C(priority) and C(id) of VRRP; and C(check), the C(address) and C(port) at which HAProxy is asked
+      whether it is well.
+  type: dict
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def gateway_vrrp(
+    interfaces: Sequence[Mapping[str, Any]],
+    gateway: str,
+    settings: Mapping[str, Any],
+    gateways: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return what keepalived needs; raises AnsibleFilterError, with a sentence, for what cannot be shared."""
+    try:
+        return _gateway_pair.vrrp(interfaces, gateway, settings, gateways)
+    except BadRequest as error:
+        raise AnsibleFilterError(str(error)) from None
+
+
+class FilterModule:
+    """What Ansible looks for in this file."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filter by its name."""
+        return {"gateway_vrrp": gateway_vrrp}

@@ -1,0 +1,143 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Several gateways: where each reaches the others, and what keepalived has to know of the address that they share.
+
+Peers are the hosts that hand conversations and rates to one another. One gateway alone has itself for a peer, because
+HAProxy hands them over to itself in a reload.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Address = IPv4Address | IPv6Address
+
+#: What a frontend is bound to when it takes connections at every address of that version, as HAProxy writes it.
+EVERYWHERE = {4: ("", "*", "0.0.0.0"), 6: ("::", "[::]")}
+
+
+def peers(gateway: str, bind: str, hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return the ``name`` and the ``bind`` of each gateway, in the order of ``hosts``, which are their variables.
+
+    ``bind`` is what ``gateway`` itself has; the others have theirs in the inventory.
+    """
+    binds = {str(host["inventory_hostname"]): str(host.get("gateway_peers_bind") or "") for host in hosts}
+    binds[gateway] = bind
+    if len(binds) > 1:
+        owners: dict[str, str] = {}
+        for name, one in binds.items():
+            _address(name, one)
+            if owners.setdefault(one, name) != name:
+                raise BadRequest(f"{owners[one]} and {name} have the same gateway_peers_bind: give each its own.")
+    return [{"name": named(name), "bind": one} for name, one in binds.items()]
+
+
+def named(gateway: str) -> str:
+    """Return the name of a gateway in letters that HAProxy takes."""
+    return re.sub(r"[^A-Za-z0-9_.:-]", "_", gateway)
+
+
+def vrrp(
+    interfaces: Sequence[Mapping[str, Any]],
+    gateway: str,
+    settings: Mapping[str, Any],
+    hosts: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return what the template of keepalived needs.
+
+    ``interfaces`` is what `ip -json address show` says on the host. BadRequest for an address that cannot be shared.
+    """
+    binds = {one["name"]: one["bind"] for one in peers(gateway, settings["peers_bind"], hosts)}
+    if len(binds) < 2:
+        raise BadRequest("gateway_virtual_address needs a second gateway: put another host into the group gateway.")
+    place = list(binds).index(named(gateway))
+    own = _address(gateway, binds.pop(named(gateway)))
+    others = [_address(name, one) for name, one in binds.items()]
+    shared = _shared(settings, own, [own, *others])
+    number = str(settings["virtual_router_id"])
+    if not number.isdecimal() or not 1 <= int(number) <= 255:
+        raise BadRequest(f"gateway_virtual_router_id is '{number}': say a number from 1 to 255.")
+    between = _interface(interfaces, own, exactly=True)
+    if between is None:
+        raise BadRequest(
+            f"gateway_peers_bind names {own}, which no interface of {gateway} has: correct it, or set up the interface."
+        )
+    device = _interface(interfaces, shared, exactly=False)
+    if device is None:
+        raise BadRequest(
+            f"gateway_virtual_address is {shared}, and no interface of {gateway} has a subnet with it: take a free"
+            " address of a network that all gateways are in."
+        )
+    check, dummy, port = str(settings["metrics_bind"]).rpartition(":")
+    return {
+        "address": f"{shared}/{shared.max_prefixlen}",
+        "device": device,
+        "interface": between,
+        "source": str(own),
+        "peers": [str(one) for one in others],
+        "priority": max(250 - 10 * place, 1),
+        "id": int(number),
+        "check": {"address": check.strip("[]") if check not in EVERYWHERE[4] else "127.0.0.1", "port": int(port)},
+    }
+
+
+def _address(name: str, bind: str) -> Address:
+    """Return the address of a bind that other hosts reach."""
+    host, dummy, port = bind.rpartition(":")
+    try:
+        address = ip_address(host.strip("[]"))
+    except ValueError:
+        address = None
+    if address is None or address.is_loopback or address.is_unspecified or not port.isdecimal():
+        raise BadRequest(
+            f"gateway_peers_bind of {name} is '{bind}', where no other gateway reaches it: set it in the inventory to"
+            f" a private address of {name} and a port, as 10.0.0.11:8406, or set gateway_peers to [] for gateways that"
+            " know nothing of each other."
+        )
+    return address
+
+
+def _shared(settings: Mapping[str, Any], own: Address, taken: Sequence[Address]) -> Address:
+    """Return the address that the gateways share."""
+    text = str(settings["virtual_address"])
+    try:
+        address = ip_address(text)
+    except ValueError:
+        raise BadRequest(f"gateway_virtual_address is '{text}': say an address without a prefix.") from None
+    if address in taken:
+        raise BadRequest(f"gateway_virtual_address is {address}, which one of the gateways has: take a free address.")
+    if address.version != own.version:
+        raise BadRequest(
+            f"gateway_virtual_address is {address} and gateway_peers_bind has {own}: VRRP wants the same version of IP"
+            " for both."
+        )
+    bind = str(settings["bind"]).rpartition(":")[0]
+    if bind not in EVERYWHERE[address.version]:
+        every = "*" if address.version == 4 else "[::]"
+        raise BadRequest(
+            f"gateway_bind is '{settings['bind']}', where nobody is served at {address}: set it to {every} and a port."
+        )
+    return address
+
+
+def _interface(interfaces: Sequence[Mapping[str, Any]], wanted: Address, exactly: bool) -> str | None:
+    """Return the interface that has an address, or the one with the smallest subnet that it would belong to."""
+    found: list[tuple[int, str]] = []
+    for one in interfaces:
+        if "LOOPBACK" in (one.get("flags") or ()):
+            continue
+        for entry in one.get("addr_info") or ():
+            here = ip_interface(f"{entry['local']}/{entry['prefixlen']}")
+            # Who holds the shared address has it already; that says nothing of the subnet.
+            if here.ip == wanted if exactly else here.ip != wanted and wanted in here.network:
+                found.append((here.network.prefixlen, str(one["ifname"])))
+    return max(found)[1] if found else None

@@ -78,6 +78,15 @@ class Host:
         # A task with a loop tells of each item.
         return str(failed[0].get("results") or failed[0]["msg"])
 
+    def refuse_each(self, *instances: dict[str, Any]) -> list[str]:
+        """Ask for one instance after the other that cannot be had; return what is said of each. Nothing is changed."""
+        before = self.state()
+        told = json.dumps({"llama_binary": self.binary, "each": [self.asked(one) for one in instances]})
+        played = run_playbook(self.folder, PLAYBOOK.with_name("refuse.yml"), "--extra-vars", told)
+        assert played.returncode == 0 and not played.changed, played.output
+        assert self.state() == before
+        return [str(result["msg"]) for result in played.results if result["task"] == "Say what it says"]
+
     def state(self) -> str:
         """Return the units, and the processes that run for them."""
         return self.run("cat /etc/systemd/system/llama-*; systemctl show --property=Id,MainPID 'llama-*'", check=False)

@@ -42,37 +42,49 @@ printf '\x0f\x0b' | dd of=llama-server bs=1 seek=$((0x$at - ($text))) conv=notru
 """
 
 
+#: What is asked, and words of the sentence that refuses it.
+CANNOT_BE = [
+    ({"model": "/srv/none.gguf"}, "Instance chat: /srv/none.gguf cannot be read: No such file or directory."),
+    ({"extra_arguments": ["--no-such-flag"]}, "does not take its arguments, exit code 1: error: invalid argument"),
+    ({"context": 100_000_000}, "Take a smaller context or model, a quantized KV cache, or more nodes."),
+    ({"prompt_cache": "9999GiB"}, "9999 GiB prompt cache); nodes 0 have"),
+    ({"port": 22222}, "port 22222 of 127.0.0.1 is taken by another program; 'ss -ltnp' tells by which."),
+    ({"binary": "/bin/true"}, "/bin/true"),
+    ({"binary": "/srv/none"}, "there is no /srv/none. Install it, or correct its path."),
+    ({"api_key_file": "/srv/none"}, "The key file /srv/none cannot be read: No such file or directory."),
+    ({"extra_arguments": ["--host", "0.0.0.0"]}, "extra_arguments: --host is said by the plan. Leave it out"),
+    ({"extra_arguments": ["--api-key", "x"]}, "--api-key would put a secret into a unit file that everyone"),
+    ({"user": "nobody-here"}, "There is no user nobody-here."),
+    ({"speculation": "draft"}, "speculation is draft, which needs a draft_model; or say ngram."),
+]
+
+
+def serve(host):
+    if host.run("systemctl is-active llama-chat.service", check=False) != "active\n":
+        host.serve(CHAT)
+
+
 @pytest.fixture(autouse=True)
 def running(host):
     """An instance that runs before and after."""
-    if host.run("systemctl is-active llama-chat.service", check=False) != "active\n":
-        host.serve(CHAT)
+    serve(host)
     yield
     assert host.ask(8080, "/health")[0] == 200
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ({"model": "/srv/none.gguf"}, "Instance chat: /srv/none.gguf cannot be read: No such file or directory."),
-        ({"extra_arguments": ["--no-such-flag"]}, "does not take its arguments, exit code 1: error: invalid argument"),
-        ({"context": 100_000_000}, "Take a smaller context or model, a quantized KV cache, or more nodes."),
-        ({"prompt_cache": "9999GiB"}, "9999 GiB prompt cache); nodes 0 have"),
-        ({"port": 22222}, "port 22222 of 127.0.0.1 is taken by another program; 'ss -ltnp' tells by which."),
-        ({"binary": "/bin/true"}, "/bin/true"),
-        ({"binary": "/srv/none"}, "there is no /srv/none. Install it, or correct its path."),
-        ({"api_key_file": "/srv/none"}, "The key file /srv/none cannot be read: No such file or directory."),
-        ({"extra_arguments": ["--host", "0.0.0.0"]}, "extra_arguments: --host is said by the plan. Leave it out"),
-        ({"extra_arguments": ["--api-key", "x"]}, "--api-key would put a secret into a unit file that everyone"),
-        ({"user": "nobody-here"}, "There is no user nobody-here."),
-        ({"speculation": "draft"}, "speculation is draft, which needs a draft_model; or say ngram."),
-    ],
-)
-def test_what_cannot_be(host, asked, words):
-    host.run("ss -ltn | grep -q :22222 || nohup python3 -m http.server --bind 127.0.0.1 22222 >/dev/null 2>&1 &")
+@pytest.fixture(scope="module")
+def said(host):
+    """What is said of each that cannot be, asked for beside an instance that runs."""
+    serve(host)
+    host.run("nohup python3 -m http.server --bind 127.0.0.1 22222 >/dev/null 2>&1 &")
     host.run("until ss -ltn | grep -q :22222; do sleep 0.1; done")
-    said = host.refuse({**CHAT, **asked})
-    assert words in said and said.startswith("Instance chat: ")
+    return host.refuse_each(*({**CHAT, **asked} for asked, dummy in CANNOT_BE))
+
+
+@pytest.mark.parametrize("number", range(len(CANNOT_BE)), ids=[str(asked) for asked, dummy in CANNOT_BE])
+def test_what_cannot_be(said, number):
+    assert len(said) == len(CANNOT_BE)
+    assert CANNOT_BE[number][1] in said[number] and said[number].startswith("Instance chat: ")
 
 
 @pytest.mark.parametrize("name", architectures.NUMBERS)

@@ -2,7 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The controller's half of the module model_file: a download of hours, and how far it is."""
+"""The controller's half of the module model_file: a download of hours, how far it is, and the token for its server.
+
+Ansible writes the arguments of a module to a disk of the host. A token goes another way: over the connection, into a
+file in memory, which the module removes before anything else.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,32 @@ import shlex
 import uuid
 from typing import Any
 
+from ansible.errors import AnsibleActionFail
+
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import InBackground
 
 
 class ActionModule(InBackground):
+    def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run the module, with the token in its file. In check mode nothing is written, and the token stays here."""
+        token = self._task.args.pop("token", None)
+        if not token:
+            return super().run(tmp, task_vars)
+        file = f"/run/sovereign-epyc-{uuid.uuid4().hex}.token"
+        self._task.args["token_file"] = file
+        if self._task.check_mode:
+            return super().run(tmp, task_vars)
+        path = shlex.quote(file)
+        done = self._low_level_execute_command(f"umask 077 && cat > {path}", in_data=str(token).encode())
+        if done["rc"]:
+            raise AnsibleActionFail(f"token: {file} cannot be written on the host, so run the task with become.")
+        try:
+            return super().run(tmp, task_vars)
+        finally:
+            # Of a task that goes on in the background the module may not have begun yet; it removes the file itself.
+            if not self._task.async_val:
+                self._low_level_execute_command(f"rm -f {path}")
+
     def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Have the module write its progress to a file, and print that."""
         progress = arguments.get("progress") or f"/run/sovereign-epyc-{uuid.uuid4().hex}.progress"

@@ -10,18 +10,20 @@ module: model_file
 short_description: Have a model file on the host, whole and the right one
 version_added: 0.1.0
 description:
-  - Fetches a GGUF file with O(url), or proves one that is at O(path) already.
+  - Fetches a GGUF file with O(url), or proves one that is at O(path) already. A model in several files is one model.
   - Fetches into C(PATH.part) beside it and gives it its name when its header, its size and its O(checksum) are right.
-    Until then an old file stays. A page of HTML, a pointer of Git LFS and the like are refused after the first bytes.
+    Until then an old file stays, and of a model in several files all old ones stay until all new ones are right. A page
+    of HTML, a pointer of Git LFS and the like are refused after the first bytes.
   - Goes on where the connection broke, or where an earlier run ended, as long as the server has the same file still.
-    The disk space is checked before the first byte.
+    The disk space for all files is checked before the first byte.
   - Tens of gigabytes are not read anew in each run. The checksum of a file is remembered on the host together with the
     size, time and inode of the file, and taken again when one of them has changed.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
   path:
-    description: Where the file is or will be. Folders above it are made for one that is fetched.
+    description: Where the file is or will be, of a model in several files the first one, C(NAME-00001-of-00003.gguf).
+      Folders above it are made for one that is fetched.
     type: path
     required: true
   state:
@@ -33,13 +35,34 @@ options:
     description:
       - Where to fetch it from when it is not at O(path), or another one is, with C(https://) or C(http://).
       - Redirections are followed, and the environment variables for proxies are heeded.
-      - Of a model in several files, fetch each with a task or an item of its own, and keep their names.
+      - Of a model in several files, the URL of the first one; those of the others are told by their numbers.
     type: str
   checksum:
     description:
       - Which file it must be, as V(sha256:) and 64 hexadecimal digits. Required with O(url).
+      - With one for each file of a model, in their order, all of its files are meant. With a single one, only the file at
+        O(path) is.
+      - V(server) takes the one that the server says, of every file of the model, as Hugging Face hubs do. It protects from
+        a damaged download, and from nothing that the server does. So O(url) has to begin with C(https://) and to name a
+        commit, C(.../resolve/COMMIT/...), and the checksum is returned to be written down.
       - Without it, only the header of the file is held against its size.
+    type: list
+    elements: str
+  size:
+    description: The bytes of each file, in their order. The server is not asked for them then, and a file of another size
+      is refused before its first byte.
+    type: list
+    elements: int
+  token:
+    description:
+      - A token for the server of O(url), sent as C(Authorization: Bearer). It goes to no other server, and only with
+        C(https://).
+      - It is not written to a disk of the host and not shown. The controller hands it over in a file in C(/run), which is
+        memory, and the module removes that before anything else. In check mode it stays with the controller.
     type: str
+  token_file:
+    description: Where the controller has put O(token). Do not set it.
+    type: path
   owner:
     description: The owner, by name or number. A new file belongs to the user who runs the module; one that replaces an
       old file keeps its owner.
@@ -69,7 +92,7 @@ options:
     type: path
 notes:
   - In check mode the server is asked for the size (C(HEAD)), and nothing is written. A server that refuses this is a
-    remark, no failure.
+    remark, no failure; a hub that gives the file to nobody without a token is one.
   - Runs in the background of the host, so that no connection has to last as long as a download. The controller shows
     the progress, and goes on when the connection was lost in between. C(async) and C(poll) of a task are heeded too.
 seealso:
@@ -84,6 +107,14 @@ EXAMPLES = r"""
     url: https://models.example.com/large-Q4_K_M.gguf
     checksum: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 
+- name: Fetch a model in two files, for which a hub wants a token
+  sovereign.epyc.model_file:
+    path: /srv/models/huge-00001-of-00002.gguf
+    url: https://hub.example.com/org/huge/resolve/main/huge-00001-of-00002.gguf
+    checksum:
+      - sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+      - sha256:60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752
+    token: "{{ llama_hub_token }}"
 
 - name: Prove a model that came by other ways
   sovereign.epyc.model_file:
@@ -107,17 +138,17 @@ diff:
     before: {"model_file:/srv/models/large.gguf": null}
     after: {"model_file:/srv/models/large.gguf": "sha256:9f86d081884c7d65"}
 path:
-  description: The file.
+  description: The file, of a model in several files the first one.
   returned: success
   type: str
 size:
-  description: Its size in bytes; none in check mode where it would be fetched.
+  description: The bytes of all files; none in check mode where one would be fetched.
   returned: with O(state=present)
   type: int
 checksum:
-  description: Its checksum; none where none was asked for.
+  description: Its checksum, none where none was asked for; a list of a model in several files.
   returned: with O(state=present)
-  type: str
+  type: raw
 downloaded:
   description: How many bytes this run fetched and kept.
   returned: with O(state=present)
@@ -144,7 +175,10 @@ SPEC = dict(
     path=dict(type="path", required=True),
     state=dict(type="str", choices=["present", "absent"], default="present"),
     url=dict(type="str"),
-    checksum=dict(type="str"),
+    checksum=dict(type="list", elements="str"),
+    size=dict(type="list", elements="int"),
+    token=dict(type="str", no_log=True),
+    token_file=dict(type="path", no_log=False),
     owner=dict(type="str"),
     group=dict(type="str"),
     mode=dict(type="str"),

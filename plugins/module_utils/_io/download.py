@@ -41,16 +41,17 @@ CHUNK = 1 << 20
 PASSING = (408, 425, 429, 500, 502, 503, 504)
 
 
-def check_space(path: str, missing: int, reserve: int) -> None:
-    """Refuse a file that does not fit on the disk."""
+def check_space(path: str, missing: int, reserve: int, files: int = 1) -> None:
+    """Refuse what does not fit on the disk: a file, or one and its others."""
     folder = os.path.dirname(path)
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     there = os.statvfs(folder)
     free = there.f_bavail * there.f_frsize
     if missing + reserve > free:
+        others = f" with its {files - 1} other files" if files > 1 else ""
         raise BadRequest(
-            f"{path} does not fit: {about(missing)} are needed and {about(reserve)} must stay free "
+            f"{path}{others} does not fit: {about(missing)} are needed and {about(reserve)} must stay free "
             f"(reserve), but the file system of {folder} has only {about(free)}. Make room, or choose another path."
         )
 
@@ -67,6 +68,8 @@ class Download:
         self.url = url
         self.part = part
         self.timeout = timeout
+        #: Headers of each request, as the one with a token.
+        self.headers: dict[str, str] = {}
         self.check_space: Callable[[int | None], None] = lambda dummy: None
         self.keep: Callable[[Facts], None] = lambda dummy: None
         self.begun: Callable[[], None] = lambda: None
@@ -182,7 +185,7 @@ class Download:
 
     def _ask(self) -> None:
         """Make one request for what is missing, and write what comes."""
-        headers = {}
+        headers = dict(self.headers)
         if self.have:
             headers["Range"] = f"bytes={self.have}-"
             if self.validator:
@@ -204,7 +207,7 @@ class Download:
 
     def _fits(self, response: Any) -> bool:
         """Prepare for an answer, which is the rest or the whole file; return whether to write its bytes."""
-        remote = Remote(response)
+        remote = Remote(response.headers)
         if response.status == 206:
             begin, total = content_range(response.headers.get("Content-Range") or "")
             if begin != self.have or total is None or total != (self.total or total):

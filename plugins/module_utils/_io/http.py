@@ -4,7 +4,8 @@
 
 """Requests to HTTP servers that have files: how one is sent, what the answer says of the file, and errors in words.
 
-Source: RFC 9110; RFC 9530 for the header Repr-Digest, and RFC 3230 for Digest, which it replaces.
+Source: RFC 9110; RFC 9530 for the header Repr-Digest, and RFC 3230 for Digest, which it replaces. Headers X-Linked and
+X-Error are those of Hugging Face hubs, as huggingface_hub reads them (get_hf_file_metadata, hf_raise_for_status).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import binascii
 import http.client
 import urllib.error
 import urllib.request
+from urllib.parse import urlsplit
 
 from .._errors import BadRequest, TuningError
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+#: The header with a token, which goes to the server that was named and to no other.
+SECRET = "Authorization"
 #: What to say beside a status code that will not pass.
 WAYS = {401: "it asks for a key", 403: "it is forbidden", 404: "it has no such file", 410: "it is gone"}
 
@@ -29,12 +33,12 @@ WAYS = {401: "it asks for a key", 403: "it is forbidden", 404: "it has no such f
 class Remote:
     """What a server says about its file; None for a size or a validator that it does not send."""
 
-    def __init__(self, response: Any) -> None:
-        headers = response.headers
+    def __init__(self, headers: Mapping[str, str]) -> None:
         self.size = number_in(headers.get("Content-Length"))
         # Only a strong validator promises the same bytes; the time of the last change is one by RFC 9110, 8.8.2.2.
         tag = headers.get("ETag")
         self.validator: str | None = tag if tag and tag.startswith('"') else headers.get("Last-Modified")
+        self.sha256 = sha256_in(headers)
 
 
 def check_url(url: str, option: str = "url") -> None:
@@ -43,13 +47,32 @@ def check_url(url: str, option: str = "url") -> None:
         raise BadRequest(f"{option}: '{url}' cannot be fetched; say one that begins with https:// or http://.")
 
 
-def head(url: str, timeout: float) -> Remote:
-    """Ask for the size and the validator without fetching the file."""
+def head(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> Remote:
+    """Ask for the size, the validator and the digest without fetching the file.
+
+    Where a server redirects, it alone is believed on the digest; a hub also says the size, and the store behind it may
+    refuse this kind of request. BadRequest where a hub does not give the file to everybody.
+    """
+    redirects = Redirects()
     try:
-        with open_url(url, timeout, {}, method="HEAD") as response:
-            return Remote(response)
+        with open_url(url, timeout, dict(headers or {}), method="HEAD", redirects=redirects) as response:
+            remote = Remote(response.headers)
     except (OSError, http.client.HTTPException) as error:
-        raise TuningError(f"{url} cannot be fetched: {words_of(error)}.") from None
+        if reason := _not_for_all(url, error):
+            raise BadRequest(reason) from None
+        if not any("X-Linked-Size" in passed for passed in redirects.passed[:1]):
+            raise TuningError(f"{url} cannot be fetched: {words_of(error)}.") from None
+        remote = Remote({})
+    for first in redirects.passed[:1]:
+        remote.sha256 = sha256_in(first)
+        remote.size = number_in(first.get("X-Linked-Size")) or remote.size
+    return remote
+
+
+def is_private(url: str) -> bool:
+    """Return whether nobody on the way can read or change what is sent."""
+    split = urlsplit(url)
+    return split.scheme == "https" or split.hostname in ("127.0.0.1", "::1", "localhost")
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
@@ -59,9 +82,13 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         self.passed: list[Mapping[str, str]] = []
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        """Remember the headers, and go where they lead."""
+        """Remember the headers, and go where they lead; with the token only where it is the same server."""
         self.passed.append(headers)
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+        request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        token = req.unredirected_hdrs.get(SECRET)
+        if request and token and urlsplit(newurl)[:2] == urlsplit(req.full_url)[:2]:
+            request.add_unredirected_header(SECRET, token)
+        return request
 
 
 def open_url(
@@ -81,11 +108,17 @@ def open_url(
         opener.add_handler(handler)
     # Servers of models refuse Python's own User-Agent.
     headers = {"User-Agent": "sovereign.epyc", "Accept-Encoding": "identity", **headers}
-    return opener.open(urllib.request.Request(url, headers=headers, method=method), timeout=timeout)
+    token = headers.pop(SECRET, None)
+    request = urllib.request.Request(url, headers=headers, method=method)
+    if token:
+        request.add_unredirected_header(SECRET, token)
+    return opener.open(request, timeout=timeout)
 
 
 def refused(url: str, error: Exception) -> TuningError:
     """Return the sentence on an error that another try would meet again."""
+    if reason := _not_for_all(url, error):
+        return BadRequest(reason)
     if isinstance(error, urllib.error.HTTPError):
         way = f": {WAYS[error.code]}" if error.code in WAYS else ""
         return TuningError(
@@ -93,6 +126,21 @@ def refused(url: str, error: Exception) -> TuningError:
         )
     trust = "its certificate is not trusted here: " if not_trusted(error) else ""
     return TuningError(f"{url} cannot be fetched: {trust}{words_of(error)}.")
+
+
+def _not_for_all(url: str, error: Exception) -> str:
+    """Return the sentence on a file that a hub does not give to this caller, empty for any other answer."""
+    page, at, dummy = url.partition("/resolve/")
+    if not at or not isinstance(error, urllib.error.HTTPError) or error.code not in (401, 403):
+        return ""
+    if urlsplit(error.filename or url)[1] != urlsplit(url)[1]:
+        return ""  # Not the hub refuses it, but the store that it redirects to.
+    if error.headers.get("X-Error-Code") == "GatedRepo":
+        return f"{url} is gated: accept its licence at {page} and set llama_hub_token to a token of that account."
+    return (
+        f"{url} cannot be fetched: the hub answers {error.code} {error.reason}. Check the name: there is no {page}, or it "
+        "is not for everybody; then set llama_hub_token to a token of an account that may read it."
+    )
 
 
 def not_trusted(error: Exception) -> bool:

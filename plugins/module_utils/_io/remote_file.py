@@ -97,7 +97,7 @@ class RemoteFile:
             headers["If-Range"] = self._validator
         redirects = Redirects()
         response = open_url(self.url, self.timeout, headers, redirects=redirects)
-        remote = Remote(response)
+        remote = Remote(response.headers)
         if response.status == 206:
             with response:
                 self._take(response, remote)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One model file on the host: downloaded, verified, and only then put in place; until then the old file stays.
+"""The files of one model on the host: downloaded, verified, and only then put in place; until then the old ones stay.
 
 The digest of a large file takes minutes, so the store remembers it with the size, time and inode of the file.
 """
@@ -10,212 +10,225 @@ The digest of a large file takes minutes, so the store remembers it with the siz
 from __future__ import annotations
 
 import os
-import stat
 import time
 
 from .._errors import BadRequest, TuningError
 from .._io import textfile
-from .._io.checksum import ALGORITHM, digest_in, digest_of, mismatch, mismatch_on_server
+from .._io.checksum import ALGORITHM, digest_of, mismatch, mismatch_on_server
 from .._io.download import Download, check_space
-from .._io.http import check_url, head
-from .._io.store import ANY
-from .._notation.sizes import about, bytes_of, whole
+from .._io.http import head
+from .._notation.sizes import about
 from . import gguf
+from .asked import files_of
+from .model_file import KNOWN, SHAPE, Absent, ModelFile, Run, stamp, status
 from .progress import Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from .._io.store import Store
-
-#: The file in the store: what is known of complete files, and of parts of interrupted downloads.
-KNOWN = "model_files.json"
-SHAPE = {"files": {ANY: dict}, "parts": {ANY: dict}}
-MODE = 0o644
+    from .asked import Asked
 
 
 def ensure(options: Mapping[str, Any], store: Store, check: bool = False) -> dict[str, Any]:
-    """Make a model file what the options ask for, and return a module's result; with check, change nothing."""
-    wanted = Absent if options["state"] == "absent" else Present
-    file = wanted(options, store, check)
-    file.make()
-    return {
-        "changed": file.before != file.after,
-        "diff": {"before": file.before, "after": file.after},
-        "remarks": file.remarks,
-        "path": file.path,
-        **file.facts,
-    }
+    """Make a model what the options ask for, and return a module's result; with check, change nothing."""
+    run = Run(options, store, check)
+    if options["state"] == "absent":
+        absent = [Absent(run, asked) for asked in files_of(options)]
+        for file in absent:
+            file.make()
+        facts: dict[str, Any] = {"path": absent[0].path}
+    else:
+        facts = _present([Present(run, asked) for asked in files_of(options)], run)
+    remarks = list(dict.fromkeys(run.remarks))
+    diff = {"before": run.before, "after": run.after}
+    return {"changed": run.before != run.after, "diff": diff, "remarks": remarks, **facts}
 
 
-class ModelFile:
-    """What both states share. ``before`` and ``after`` hold the differences, by address."""
-
-    def __init__(self, options: Mapping[str, Any], store: Store, check: bool) -> None:
-        self.options = options
-        self.store = store
-        self.check = check
-        self.path = os.path.abspath(options["path"])
-        self.part = f"{self.path}.part"
-        self.before: dict[str, str | None] = {}
-        self.after: dict[str, str | None] = {}
-        self.remarks: list[str] = []
-        self.facts: dict[str, Any] = {}
-        self.found = _status(self.path)
-        if self.found and not stat.S_ISREG(self.found.st_mode):
-            raise BadRequest(f"path: {self.path} is not a regular file; give the full path of a model file.")
-
-    def make(self) -> None:
-        """Bring the file to the wanted state."""
-        raise TypeError("a subclass must define make")
-
-    def differs(self, what: str, before: str | None, after: str | None) -> None:
-        """Record a difference."""
-        if before != after:
-            self.before[f"model_file:{self.path}{what}"] = before
-            self.after[f"model_file:{self.path}{what}"] = after
-
-    def known_digest(self) -> str | None:
-        """Return the remembered digest of the file; None when there is none or the file has changed since."""
-        known = self.store.load_cache(KNOWN, SHAPE).get("files", {}).get(self.path, {})
-        return known.get("sha256") if known and known.get("stamp") == _stamp(self.path) else None
-
-    def remember(self, **rows: Mapping[str, object] | None) -> None:
-        """Store what is known of the complete file (``files``) or of the part (``parts``); None removes the entry."""
-        with self.store.lock():
-            data = self.store.load_cache(KNOWN, SHAPE)
-            for table, row in rows.items():
-                data.setdefault(table, {}).pop(self.path, None)
-                if row is not None:
-                    data[table][self.path] = row
-            self.store.save(KNOWN, data)
+def _present(files: Sequence[Present], run: Run) -> dict[str, Any]:
+    """Have all files: refuse what can be refused, download, and give them their names when every one is right."""
+    for file in files:
+        file.look()
+    missing = [file for file in files if file.reason]
+    _check_space(missing, run)
+    begun = time.monotonic()
+    try:
+        for file in missing if not run.check else ():
+            file.fetch()
+    finally:
+        if run.progress and missing:
+            textfile.remove(run.progress)
+    seconds = round(time.monotonic() - begun, 1)
+    for file in missing if not run.check else ():
+        file.put_in_place()
+    for file in files:
+        run.attributes.make(file.path, file.found, file.differs)
+    facts: dict[str, Any] = {"path": files[0].path}
+    facts.update(downloaded=sum(file.downloaded for file in files), resumed=sum(file.resumed for file in files))
+    facts["size"] = None if missing and run.check else sum(os.stat(file.path).st_size for file in files)
+    checksums = [f"{ALGORITHM}{file.wanted}" if file.wanted else None for file in files]
+    facts["checksum"] = checksums[0] if len(files) == 1 else checksums
+    if missing and not run.check:
+        facts["seconds"] = seconds
+    return facts
 
 
-class Absent(ModelFile):
-    """The state absent: neither the file nor a part of it."""
-
-    def make(self) -> None:
-        """Remove the file, its part, and what the store knows of them."""
-        digest = self.known_digest()
-        if self.found:
-            self.differs("", ALGORITHM + digest if digest else "a file", None)
-        if _status(self.part):
-            self.differs(".part", "a file", None)
-        if self.after and not self.check:
-            textfile.remove(self.path)
-            textfile.remove(self.part)
-            self.remember(files=None, parts=None)
+def _check_space(missing: Sequence[Present], run: Run) -> None:
+    """Refuse, before the first byte, what has too little space. The server of a single file says its size with it."""
+    if not run.check and len(missing) < 2 and not any(file.asked.size for file in missing):
+        return
+    to_come = [file.to_come() for file in missing]
+    run.total = sum(size for size in to_come if size is not None) if None not in to_come else None
+    known = sum(size or 0 for size in to_come)
+    if known:
+        check_space(missing[0].path, known, run.reserve, len(missing))
 
 
 class Present(ModelFile):
     """The state present: the complete file, with the checksum that was asked for."""
 
-    def __init__(self, options: Mapping[str, Any], store: Store, check: bool) -> None:
-        super().__init__(options, store, check)
-        self.url: str | None = options.get("url")
-        self.wanted = digest_in(options.get("checksum"))
-        if self.url:
-            check_url(self.url)
-            if not self.wanted:
-                raise BadRequest("checksum: url needs the checksum of the file, as sha256:HEX.")
-        self.mode = _mode_in(options.get("mode"))
-        self.reserve = bytes_of(options.get("reserve") or "1GiB", "reserve")
-        self.timeout = whole(options.get("timeout") or 60, "timeout")
-        self.facts = {"downloaded": 0, "resumed": 0}
+    def __init__(self, run: Run, asked: Asked) -> None:
+        super().__init__(run, asked)
+        self.wanted = asked.sha256
+        #: Why the file that is there is not the wanted one, None when it is.
+        self.reason: str | None = None
+        self.downloaded = self.resumed = 0
 
-    def make(self) -> None:
-        """Verify the file that is there, or download it; then set owner and mode."""
+    def look(self) -> None:
+        """Verify the file that is there."""
         found: str | None = None
-        reason: str | None = f"There is no file {self.path} on the host. Give its url, or copy it there first."
+        if self.asked.trusts:
+            self._ask_for_digest()
+        self.reason = f"There is no file {self.path} on the host. Give its url, or copy it there first."
         if self.found:
-            found, reason = self._verify_file()
-        if reason and not self.url:
-            raise BadRequest(reason)
-        if reason:
-            self.differs("", found, f"{ALGORITHM}{self.wanted}")
-        if reason and self.check:
-            self._check_download()
-        elif reason:
-            self._fetch()
-        self._attributes()
-        self.facts["size"] = None if reason and self.check else os.stat(self.path).st_size
-        self.facts["checksum"] = f"{ALGORITHM}{self.wanted}" if self.wanted else None
+            found, self.reason = self._verify_file()
+        if self.reason and not self.asked.url:
+            raise BadRequest(self.reason)
+        if self.reason:
+            self.differs("", found, f"{ALGORITHM}{self.wanted}" if self.wanted else "a file")
+
+    def _ask_for_digest(self) -> None:
+        """Take the checksum that the server says; of a file that came from there, the one that it said then."""
+        known = self.known()
+        if known.get("url") == self.asked.url:
+            self.wanted = known["sha256"]
+            return
+        if self.run.silent:
+            return
+        self.wanted = head(str(self.asked.url), self.run.timeout, self.run.headers).sha256
+        if not self.wanted:
+            raise BadRequest(f"checksum: the server does not say the SHA-256 of {self.asked.url}; give it.")
+        self.run.remarks.append(
+            f"{self.path}: {ALGORITHM}{self.wanted} is the word of the server alone. Give it as the checksum, so that "
+            "no other file is taken later."
+        )
 
     def _verify_file(self) -> tuple[str, str | None]:
         """Return the digest found and the reason why the file is not the wanted one, None when it is."""
         if not self.wanted:
             gguf.read_part(self.path)
             return "a file", None
-        known = self.known_digest()
+        known = self.known().get("sha256")
         digest = known or self._digest()
         text = ALGORITHM + digest
         if digest != self.wanted:
             return text, mismatch(self.path, digest, self.wanted)
         if not known:
             gguf.read_part(self.path)
-            if not self.check:
+            if not self.run.check:
                 self._remember_file()
         return text, None
 
     def _digest(self) -> str:
         """Read the whole file. In check mode nothing is written, so that nothing of its progress can be told."""
-        progress = None if self.check else self.options.get("progress")
-        if not progress:
+        if not self.run.progress:
             return digest_of(self.path)
         try:
-            return digest_of(self.path, Progress(progress))
+            return digest_of(self.path, Progress(self.run.progress))
         finally:
-            textfile.remove(progress)
+            textfile.remove(self.run.progress)
 
     def _remember_file(self) -> None:
-        self.remember(files={"sha256": self.wanted, "stamp": _stamp(self.path)}, parts=None)
+        row: dict[str, object] = {"sha256": self.wanted, "stamp": stamp(self.path)}
+        self.remember(files={**row, "url": self.asked.url} if self.asked.trusts else row, parts=None)
 
     # Fetching
 
-    def _check_download(self) -> None:
-        """Check, without writing, whether the file could be downloaded."""
-        left = _status(self.part)
-        try:
-            remote = head(str(self.url), self.timeout)
-        except TuningError as error:
-            self.remarks.append(f"{error} This was only a HEAD request, which some servers refuse.")
-            return
-        self._check_space(None if remote.size is None else max(0, remote.size - (left.st_size if left else 0)))
+    def to_come(self) -> int | None:
+        """Return how many bytes are missing, None where nobody says. In check mode the server is always asked."""
+        size = self.asked.size
+        if self.run.silent:
+            self.run.remarks.append(f"{self.asked.url}: in check mode no token is sent, so the server was not asked.")
+        elif size is None or self.run.check:
+            try:
+                said = head(str(self.asked.url), self.run.timeout, self.run.headers).size
+            except BadRequest:
+                raise
+            except TuningError as error:
+                self.run.remarks.append(f"{error} This was only a HEAD request, which some servers refuse.")
+            else:
+                self._check_size(said)
+                size = size or said
+                if size is None:
+                    self._admit(None)
+        left = status(self.part)
+        return None if size is None else max(0, size - (left.st_size if left else 0))
 
-    def _fetch(self) -> None:
+    def _check_size(self, said: int | None) -> None:
+        if self.asked.size and said not in (None, self.asked.size):
+            raise BadRequest(
+                f"{self.asked.url} has {said} bytes, but {self.asked.size} are expected: it is truncated, or another "
+                "file. Check the size, and the file on the server."
+            )
+
+    def _admit(self, missing: int | None, download: Download | None = None) -> None:
+        """Refuse a download of another size, or one for which the disk has too little space."""
+        if missing is None:
+            url = self.asked.url
+            self.run.remarks.append(f"{url}: the server does not report the size, so free space was not checked.")
+            return
+        self._check_size(download.total if download else None)
+        check_space(self.path, missing, self.run.reserve)
+
+    def fetch(self) -> None:
+        """Download into the part, and verify it."""
         try:
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
         except OSError as error:
             raise TuningError(f"{os.path.dirname(self.path)} cannot be made: {error.strerror}.") from None
-        known = self.store.load_cache(KNOWN, SHAPE).get("parts", {}).get(self.path)
-        download = Download(str(self.url), self.part, known, self.timeout)
-        download.check_space = self._check_space
+        known = self.run.store.load_cache(KNOWN, SHAPE).get("parts", {}).get(self.path)
+        download = Download(str(self.asked.url), self.part, known, self.run.timeout)
+        download.headers = self.run.headers
+        download.check_space = lambda missing: self._admit(missing, download)
         download.keep = lambda facts: self.remember(parts=facts)
         download.begun = lambda: self._remove_if_refused(lambda: gguf.check_begin(self.part))
-        progress = self.options.get("progress")
-        begun = time.monotonic()
-        if progress:
-            download.tell = Progress(progress)
+        if self.run.progress:
+            download.tell = self._telling(Progress(self.run.progress))
         try:
             digest = download.run_for(str(self.wanted))
         finally:
-            self.remarks += download.remarks
-            if progress:
-                textfile.remove(progress)
+            self.run.remarks += download.remarks
         if download.resumed:
-            self.remarks.append(f"Resumed after {about(download.resumed)} from an earlier run.")
-        self.facts.update(downloaded=download.have - download.resumed, resumed=download.resumed)
-        self.facts["seconds"] = round(time.monotonic() - begun, 1)
+            self.run.remarks.append(f"Resumed after {about(download.resumed)} from an earlier run.")
+        self.downloaded, self.resumed = download.have - download.resumed, download.resumed
+        self.run.done += self.downloaded
         self._remove_if_refused(lambda: self._verify_part(digest))
-        self._put_in_place()
-        self._remember_file()
+
+    def _telling(self, progress: Progress) -> Callable[[int, int | None], None]:
+        """Tell how far all files are, where it is known how many bytes are to come; else how far this one is."""
+        done, total = self.run.done, self.run.total
+        if total is None:
+            return progress
+        left = status(self.part)
+        there = left.st_size if left else 0
+        return lambda have, dummy: progress(done + max(0, have - there), total)
 
     def _verify_part(self, digest: str) -> None:
         gguf.read_part(self.part)
         if digest != self.wanted:
-            raise BadRequest(mismatch_on_server(str(self.url), digest, str(self.wanted)))
+            raise BadRequest(mismatch_on_server(str(self.asked.url), digest, str(self.wanted)))
 
     def _remove_if_refused(self, verify: Callable[[], None]) -> None:
         """Verify a part and remove it when it is refused: resuming it could not give the right file."""
@@ -227,71 +240,9 @@ class Present(ModelFile):
             stays = f" {self.path} is unchanged." if self.found else ""
             raise BadRequest(f"{error}{stays} The download is removed.") from None
 
-    def _check_space(self, missing: int | None) -> None:
-        """Refuse a download for which the disk has too little space."""
-        if missing is None:
-            self.remarks.append(f"{self.url}: the server does not report the size, so free space was not checked.")
-            return
-        check_space(self.path, missing, self.reserve)
-
-    def _put_in_place(self) -> None:
+    def put_in_place(self) -> None:
         """Give the part its owner and mode, by default those of the old file, and then rename it."""
-        old = self.found
-        owner = (old.st_uid, old.st_gid) if old else (-1, -1)
-        textfile.give(self.part, *owner, self.mode if self.mode is not None else old.st_mode & 0o7777 if old else MODE)
+        self.run.attributes.begin(self.part, self.found)
         os.rename(self.part, self.path)
         textfile.flush_folder(self.path)
-
-    # Owner and mode
-
-    def _attributes(self) -> None:
-        """Set owner, group and mode where they are asked for and differ."""
-        old = self.found
-        user = self._number("owner", "pwd", "getpwnam", "pw_uid")
-        group = self._number("group", "grp", "getgrnam", "gr_gid")
-        for what, number, before in (("owner", user, old and old.st_uid), ("group", group, old and old.st_gid)):
-            if self.options.get(what):
-                after = str(self.options[what] if number is None else number)
-                self.differs(f"/{what}", None if before is None else str(before), after)
-        if self.mode is not None:
-            self.differs("/mode", f"{stat.S_IMODE(old.st_mode):04o}" if old else None, f"{self.mode:04o}")
-        if self.check or not any(self.options.get(what) for what in ("owner", "group", "mode")):
-            return
-        textfile.give(self.path, -1 if user is None else user, -1 if group is None else group, self.mode)
-
-    def _number(self, option: str, table: str, function: str, field: str) -> int | None:
-        name = self.options.get(option)
-        if not name or str(name).isdecimal():
-            return int(name) if name else None
-        try:
-            return int(getattr(getattr(__import__(table), function)(name), field))
-        except KeyError:
-            if self.check:
-                self.remarks.append(f"{option}: there is no '{name}' on this host yet.")
-                return None
-            raise BadRequest(f"{option}: there is no '{name}' on this host; make it first.") from None
-
-
-def _status(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise TuningError(f"{path} cannot be looked at: {error.strerror}.") from None
-
-
-def _stamp(path: str) -> list[int]:
-    """Return size, time and inode: together they change when the content changes."""
-    found = _status(path)
-    return [found.st_size, found.st_mtime_ns, found.st_ino] if found else []
-
-
-def _mode_in(text: str | None) -> int | None:
-    if not text:
-        return None
-    if text[0] != "0" or not set(text) <= set("01234567") or len(text) > 5:
-        raise BadRequest(
-            f"mode: '{text}' is not a mode; quote it as '0644', because YAML reads it as a number otherwise."
-        )
-    return int(text, 8)
+        self._remember_file()

@@ -1,0 +1,114 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is asked of a model: each of its files, where it comes from, which one it must be, and by whose word.
+
+A model in several files is asked for by the path and the URL of the first one, with a checksum for each.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import urlsplit, urlunsplit
+
+from .._errors import BadRequest, TuningError
+from .._io import textfile
+from .._io.checksum import digest_in
+from .._io.http import SECRET, check_url, is_private
+from .._notation.gguf_parts import parts_of
+from .._notation.sizes import whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+#: In place of a checksum: the one that the server says.
+SERVER = "server"
+#: A URL of a hub that names a commit, so that its file stays the same one.
+PINNED = re.compile(r"/resolve/[0-9a-f]{40}/")
+
+
+class Asked:
+    """One file: its path, its URL, the digits of its checksum, whether the server says them, and its bytes if known."""
+
+    __slots__ = ("path", "sha256", "size", "trusts", "url")
+
+    def __init__(self, path: str, url: str | None, checksum: str | None, size: int | None) -> None:
+        self.path = path
+        self.url = url
+        self.trusts = checksum == SERVER
+        self.sha256 = None if self.trusts else digest_in(checksum)
+        self.size = size
+
+
+def files_of(options: Mapping[str, Any]) -> list[Asked]:
+    """Return the files that are asked for; BadRequest for what cannot be asked."""
+    path, url = os.path.abspath(options["path"]), options.get("url")
+    checksums = [str(one) for one in _listed(options.get("checksum")) if one]
+    sizes = [whole(one, "size") for one in _listed(options.get("size"))]
+    paths = parts_of(path) if len(checksums) > 1 or SERVER in checksums else [path]
+    if url:
+        check_url(url)
+        if not checksums:
+            raise BadRequest("checksum: url needs the checksum of the file, as sha256:HEX.")
+    elif SERVER in checksums:
+        raise BadRequest(f"checksum: '{SERVER}' needs a url, whose server says the checksum.")
+    if SERVER in checksums:
+        _check_trust(str(url), checksums)
+        checksums *= len(paths)
+    for what, given in (("checksum", checksums), ("size", sizes)):
+        if given and len(given) != len(paths):
+            raise BadRequest(f"{what}: {path} has {len(paths)} files, and {len(given)} are given; give one for each.")
+    urls = _urls(url, paths) if url else [None] * len(paths)
+    if path != paths[0]:
+        raise BadRequest(f"path: {path} is not the first of its {len(paths)} files; give {paths[0]}.")
+    return [
+        Asked(one, urls[number], checksums[number] if checksums else None, sizes[number] if sizes else None)
+        for number, one in enumerate(paths)
+    ]
+
+
+def headers_of(options: Mapping[str, Any], check: bool) -> dict[str, str]:
+    """Return the headers of requests, with the token where there is one; the file that brought it is removed.
+
+    BadRequest, without the token in it, where somebody else could read it on its way.
+    """
+    file, token = options.get("token_file"), options.get("token")
+    if file and not check:
+        token = (textfile.read(file) or "").strip()
+        textfile.remove(file)
+        if not token:
+            raise TuningError(f"token_file: {file} has no token; the controller writes it, and this module removes it.")
+    if not token:
+        return {}
+    if len(token.split()) != 1 or not token.isascii() or not token.isprintable():
+        raise BadRequest("token: it has spaces or other characters that no token has; look at llama_hub_token.")
+    if not is_private(str(options.get("url") or "https://")):
+        raise BadRequest("token: everybody on the way could read it; give a url that begins with https://.")
+    return {SECRET: f"Bearer {token}"}
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _check_trust(url: str, checksums: list[str]) -> None:
+    if len(checksums) > 1:
+        raise BadRequest(f"checksum: '{SERVER}' stands alone, for all files of the model.")
+    if not PINNED.search(url) or not is_private(url):
+        raise BadRequest(
+            f"checksum: '{SERVER}' believes whatever the server says, so the url must begin with https:// and name a "
+            "commit of 40 hexadecimal digits, as in https://HUB/ORG/NAME/resolve/COMMIT/FILE."
+        )
+
+
+def _urls(url: str, paths: list[str]) -> list[str | None]:
+    """Return the URL of each file; what follows a ? is the same for all."""
+    split = urlsplit(url)
+    parts = parts_of(split.path) if len(paths) > 1 else [split.path]
+    if len(parts) != len(paths):
+        raise BadRequest(f"url: {url} is not the first of {len(paths)} files, as {paths[0]} is.")
+    return [urlunsplit(split._replace(path=part)) for part in parts]

@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Owner and mode of model files, as they are asked for."""
+
+from __future__ import annotations
+
+import stat
+
+from .._errors import BadRequest
+from .._io import textfile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+#: The mode of a new file, so that a service with a user of its own can read it.
+MODE = 0o644
+
+
+class Attributes:
+    """What is asked of the owner, the group and the mode of each file. BadRequest where this host has no such owner."""
+
+    def __init__(self, options: Mapping[str, Any], check: bool, remarks: list[str]) -> None:
+        self.options = options
+        self.check = check
+        self.remarks = remarks
+        self.mode = _mode_in(options.get("mode"))
+        self.user = self._number("owner", "pwd", "getpwnam", "pw_uid")
+        self.group = self._number("group", "grp", "getgrnam", "gr_gid")
+
+    def begin(self, path: str, old: os.stat_result | None) -> None:
+        """Give a new file the owner and mode of the one that it replaces, before it has its name."""
+        owner = (old.st_uid, old.st_gid) if old else (-1, -1)
+        textfile.give(path, *owner, self.mode if self.mode is not None else old.st_mode & 0o7777 if old else MODE)
+
+    def make(
+        self, path: str, old: os.stat_result | None, differs: Callable[[str, str | None, str | None], None]
+    ) -> None:
+        """Set what is asked for and differs; ``old`` is the file as it was before, and ``differs`` is told."""
+        for what, number, before in (
+            ("owner", self.user, old and old.st_uid),
+            ("group", self.group, old and old.st_gid),
+        ):
+            if self.options.get(what):
+                after = str(self.options[what] if number is None else number)
+                differs(f"/{what}", None if before is None else str(before), after)
+        if self.mode is not None:
+            differs("/mode", f"{stat.S_IMODE(old.st_mode):04o}" if old else None, f"{self.mode:04o}")
+        if self.check or not any(self.options.get(what) for what in ("owner", "group", "mode")):
+            return
+        textfile.give(path, -1 if self.user is None else self.user, -1 if self.group is None else self.group, self.mode)
+
+    def _number(self, option: str, table: str, function: str, field: str) -> int | None:
+        name = self.options.get(option)
+        if not name or str(name).isdecimal():
+            return int(name) if name else None
+        try:
+            return int(getattr(getattr(__import__(table), function)(name), field))
+        except KeyError:
+            if self.check:
+                self.remarks.append(f"{option}: there is no '{name}' on this host yet.")
+                return None
+            raise BadRequest(f"{option}: there is no '{name}' on this host; make it first.") from None
+
+
+def _mode_in(text: str | None) -> int | None:
+    if not text:
+        return None
+    if text[0] != "0" or not set(text) <= set("01234567") or len(text) > 5:
+        raise BadRequest(
+            f"mode: '{text}' is not a mode; quote it as '0644', because YAML reads it as a number otherwise."
+        )
+    return int(text, 8)

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import shlex
 import uuid
+from contextlib import suppress
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import InBackground
 
@@ -37,8 +38,9 @@ class ActionModule(InBackground):
             return super().run(tmp, task_vars)
         finally:
             # Of a task that goes on in the background the module may not have begun yet; it removes the file itself.
-            if not self._task.async_val:
-                self._low_level_execute_command(f"rm -f {path}")
+            with suppress(AnsibleConnectionFailure):
+                if not self._task.async_val:
+                    self._low_level_execute_command(f"rm -f {path}")
 
     def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Have the module write its progress to a file, and print that."""

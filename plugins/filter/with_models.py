@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: with_models
+short_description: Instances of llama-server with the paths of models that they name
+version_added: 0.1.0
+author: The sovereign.epyc authors (@sovereign-epyc)
+description:
+  - Puts a path in place of each name in C(model) and C(draft_model) of the instances. What begins with C(/) is a path
+    already.
+  - Refuses, in one sentence, a name that is not among the models, and a draft whose vocabulary is not that of the
+    model, with those that fit.
+  - A template that a model of the catalogue has beside its file goes into C(extra_arguments), where no other is there.
+positional: _input, files, catalogue
+options:
+  _input:
+    description: The instances, as in O(sovereign.epyc.llama_server#module:instances).
+    type: list
+    elements: dict
+    required: true
+  files:
+    description: The models, as the filter P(sovereign.epyc.model_files#filter) returns them.
+    type: list
+    elements: dict
+    required: true
+  catalogue:
+    description: Entries of the user, as in C(llama_catalogue).
+    type: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show where the models of the instances are
+  ansible.builtin.debug:
+    msg: "{{ llama_instances | sovereign.epyc.with_models(files, {}) | map(attribute='model') }}"
+  vars:
+    files: "{{ llama_models | sovereign.epyc.model_files({}, 'https://hub.example.com', '/srv/models') }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The instances.
+  type: list
+  elements: dict
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def with_models(
+    instances: Sequence[Mapping[str, Any]], files: Sequence[Mapping[str, Any]], catalogue: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return the instances; raises AnsibleFilterError, with a sentence, for a model that is not there or does not fit."""
+    try:
+        return _catalogue.with_models(instances, files, catalogue)
+    except BadRequest as error:
+        raise AnsibleFilterError(str(error)) from None
+
+
+class FilterModule:
+    """What Ansible looks for in this file."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filter by its name."""
+        return {"with_models": with_models}

@@ -1,0 +1,224 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Models by short names: a catalogue of checked files, what llama_models asks for, and what instances make of it.
+
+All of it happens on the controller, so that a host gets paths, URLs and checksums, and never a name to look up.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote, urlsplit
+
+from ansible.module_utils.common.yaml import yaml_load
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.checksum import ALGORITHM, digest_in
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import parts_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    Entry = Mapping[str, Any]
+
+#: The entries that come with the collection.
+FILE = Path(__file__).parents[2] / "roles/llama/files/catalogue.yml"
+KEYS = {"drafts", "file", "licence", "parts", "repository", "revision", "source", "template", "url", "vocabulary"}
+#: In place of a checksum, for the module: the one that the server says.
+SERVER = "server"
+#: The template that is in the file itself.
+OWN = "own"
+REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+COMMIT = re.compile(r"[0-9a-f]{40}\Z")
+
+
+def catalogue(own: Mapping[str, Entry]) -> dict[str, dict[str, Any]]:
+    """Return all entries by name. ``own`` are the user's, which win; BadRequest for one that says no file."""
+    entries = dict(yaml_load(FILE.read_text(encoding="utf-8")))
+    for name, entry in own.items():
+        entries[str(name)] = _checked(f"llama_catalogue: {name}", entry)
+    return entries
+
+
+def model_files(
+    asked: Iterable[Entry], own: Mapping[str, Entry], endpoint: str, folder: str
+) -> list[dict[str, Any]]:
+    """Return what llama_models asks for, each with what the module model_file takes and what instances need of it.
+
+    ``endpoint`` is the address of the hub and ``folder`` where files are that say no path. BadRequest for what is not
+    there, or not known by a checksum.
+    """
+    entries = catalogue(own)
+    made: list[dict[str, Any]] = []
+    for raw in asked:
+        one = _asked(raw, entries, endpoint.rstrip("/"), folder.rstrip("/"))
+        for other in made:
+            if one["name"] and one["name"] == other["name"]:
+                raise BadRequest(f"llama_models names {one['name']} twice: leave one out.")
+            if one["path"] == other["path"] and one != other:
+                raise BadRequest(f"llama_models has two models at {one['path']}: give one of them another path.")
+        made.append(one)
+    return made
+
+
+def with_models(
+    instances: Iterable[Entry], files: Sequence[Entry], own: Mapping[str, Entry]
+) -> list[dict[str, Any]]:
+    """Return the instances with paths in place of names. ``files`` are those of model_files.
+
+    BadRequest for a name that is not among them, and for a draft that guesses in another vocabulary.
+    """
+    named = {one["name"]: one for one in files if one["name"]}
+    return [_placed(instance, named, own) for instance in instances]
+
+
+def _placed(instance: Entry, named: Mapping[str, Entry], own: Mapping[str, Entry]) -> dict[str, Any]:
+    who = f"Instance {instance.get('name', '?')}"
+    made, found = dict(instance), {}
+    for key in ("model", "draft_model"):
+        name = instance.get(key)
+        if name and not str(name).startswith("/"):
+            found[key] = _of_instance(f"{who}: {key}", str(name), named, own)
+            made[key] = found[key]["path"]
+    if len(found) == 2:
+        _check_draft(who, found["model"], found["draft_model"])
+    template = found.get("model", {}).get("template", OWN)
+    arguments = list(instance.get("extra_arguments") or ())
+    if template != OWN and not any(str(one).startswith("--chat-template") for one in arguments):
+        made["extra_arguments"] = [*arguments, "--chat-template", template]
+    return made
+
+
+def _of_instance(what: str, name: str, named: Mapping[str, Entry], own: Mapping[str, Entry]) -> Entry:
+    if name in named:
+        return named[name]
+    entries = catalogue(own)
+    if name in entries:
+        raise BadRequest(f"{what}: {name} is not in llama_models, so it is not fetched: add {{name: {name}}} there.")
+    raise BadRequest(f"{what}: {_unknown(name, {**entries, **named})} A path begins with /.")
+
+
+def _check_draft(who: str, model: Entry, draft: Entry) -> None:
+    spoken = [one.get("vocabulary") for one in (model, draft)]
+    if None in spoken or spoken[0] == spoken[1]:
+        return
+    fitting = model.get("drafts") or []
+    raise BadRequest(
+        f"{who}: {draft['name']} cannot draft for {model['name']}, because it has the vocabulary of {spoken[1]} and the "
+        f"model that of {spoken[0]}: take {' or '.join(fitting) if fitting else 'a draft of the same family'}."
+    )
+
+
+def _asked(raw: Entry, entries: Mapping[str, Entry], endpoint: str, folder: str) -> dict[str, Any]:
+    """Return one entry of llama_models as it is handed on."""
+    name = str(raw["name"]) if raw.get("name") else None
+    what = f"llama_models: {name or raw.get('file') or raw.get('path') or raw.get('url') or raw}"
+    if raw.get("repository"):
+        made = _of_repository(what, raw, endpoint)
+    elif raw.get("url"):
+        made = {"url": str(raw["url"]), "checksum": _checksums(what, raw.get("checksum")), "hub": False}
+    elif name and name in entries and raw.get("checksum"):
+        raise BadRequest(f"{what}: its checksums are in the catalogue; leave checksum out, or have it in llama_catalogue.")
+    elif name and name in entries:
+        made = _of_catalogue(what, entries[name], endpoint)
+    elif raw.get("path"):
+        made = {"url": None, "checksum": _checksums(what, raw.get("checksum")), "hub": False}
+    elif name:
+        raise BadRequest(f"llama_models: {_unknown(name, entries)} Give url or repository for a model of your own.")
+    else:
+        raise BadRequest(f"{what}: give a name of the catalogue, a repository with its file, a url, or a path.")
+    path = str(raw.get("path") or f"{folder}/{_file_name(made['url'])}")
+    if made["url"] and len(made["checksum"]) not in (0, 1, len(parts_of(path))):
+        raise BadRequest(f"{what}: {path} is not the first of {len(made['checksum'])} files; keep their names.")
+    return {"size": None, "template": OWN, **made, "name": name, "path": path}
+
+
+def _of_repository(what: str, raw: Entry, endpoint: str) -> dict[str, Any]:
+    """Return a file of a hub, which its checksum or the hub's own word pins."""
+    checksums = _checksums(what, raw.get("checksum"))
+    trusted = bool(raw.get("trust_hub"))
+    if bool(checksums) == trusted:
+        raise BadRequest(
+            f"{what}: give either its checksum or trust_hub, which takes the hub's own word for it; the hub shows the "
+            "SHA-256 on the page of the file."
+        )
+    if trusted and not COMMIT.match(str(raw.get("revision") or "")):
+        raise BadRequest(
+            f"{what}: trust_hub needs as revision a commit of 40 hexadecimal digits, because a branch may have another "
+            "file tomorrow; the hub shows it under History."
+        )
+    return {"url": _url(what, raw, endpoint), "checksum": checksums or [SERVER], "hub": True}
+
+
+def _of_catalogue(what: str, entry: Entry, endpoint: str) -> dict[str, Any]:
+    parts = entry["parts"]
+    sizes = [part.get("size") for part in parts]
+    kept = {key: entry[key] for key in ("drafts", "licence", "template", "vocabulary") if entry.get(key)}
+    return {
+        **kept,
+        "url": entry.get("url") or _url(what, entry, endpoint),
+        "checksum": [f"{ALGORITHM}{part['sha256']}" for part in parts],
+        "size": sizes if None not in sizes else None,
+        "hub": "repository" in entry,
+    }
+
+
+def _url(what: str, entry: Entry, endpoint: str) -> str:
+    repository, file = str(entry["repository"]), str(entry.get("file") or "")
+    if not endpoint.startswith(("https://", "http://")):
+        raise BadRequest(f"llama_hub_endpoint: '{endpoint}' is no address; say one that begins with https://.")
+    if not REPOSITORY.match(repository):
+        raise BadRequest(f"{what}: '{repository}' is no repository; say ORG/NAME.")
+    if not file.endswith(".gguf") or file.startswith("/") or ".." in file.split("/"):
+        raise BadRequest(f"{what}: '{file}' is no file of the repository; say its path there, which ends in .gguf.")
+    return f"{endpoint}/{repository}/resolve/{quote(str(entry.get('revision') or 'main'), safe='')}/{quote(file)}"
+
+
+def _checked(what: str, entry: Any) -> dict[str, Any]:
+    """Return an entry of the user, as those of the file are."""
+    if not isinstance(entry, Mapping):
+        raise BadRequest(f"{what} is no dictionary; docs/models.md shows one.")
+    unknown = sorted(set(entry) - KEYS)
+    if unknown:
+        raise BadRequest(f"{what} has {unknown[0]}, which no entry has: {', '.join(sorted(KEYS))}.")
+    if bool(entry.get("url")) == bool(entry.get("repository")):
+        raise BadRequest(f"{what} needs either repository and file, or url.")
+    file = str(entry.get("url") or entry.get("file") or "")
+    parts = [dict(part) for part in entry.get("parts") or ()]
+    expected = len(parts_of(urlsplit(file).path if entry.get("url") else file))
+    if len(parts) != expected:
+        raise BadRequest(f"{what} has {len(parts)} parts, but {expected} files: give sha256 and size of each in parts.")
+    for part in parts:
+        if set(part) - {"sha256", "size"}:
+            raise BadRequest(f"{what}: a part has sha256 and size, and nothing else.")
+        _checksums(what, f"{ALGORITHM}{part.get('sha256')}")
+        if part.get("size") is not None:
+            part["size"] = whole(part["size"], f"{what}: size")
+    return {**entry, "parts": parts}
+
+
+def _checksums(what: str, given: Any) -> list[str]:
+    checksums = [str(one) for one in (given if isinstance(given, (list, tuple)) else [given]) if one]
+    for one in checksums:
+        try:
+            digest_in(one)
+        except BadRequest as error:
+            raise BadRequest(f"{what}: {error}") from None
+    return checksums
+
+
+def _file_name(url: str) -> str:
+    return Path(unquote(urlsplit(url).path)).name
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    """Return the sentence on a name that nobody has, with those that look like it."""
+    near = difflib.get_close_matches(name, [str(one) for one in known], 3, 0.5)
+    return f"there is no model {name}; {'near are ' + ', '.join(near) if near else 'docs/models.md lists them'}."

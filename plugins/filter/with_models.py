@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 def with_models(
     instances: Sequence[Mapping[str, Any]], files: Sequence[Mapping[str, Any]], catalogue: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return the instances; raises AnsibleFilterError, with a sentence, for a model that is not there or does not fit."""
+    """Return the instances; raises AnsibleFilterError, with a sentence, for a model unknown or unfit."""
     try:
         return _catalogue.with_models(instances, files, catalogue)
     except BadRequest as error:

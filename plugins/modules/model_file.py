@@ -40,25 +40,25 @@ options:
   checksum:
     description:
       - Which file it must be, as V(sha256:) and 64 hexadecimal digits. Required with O(url).
-      - With one for each file of a model, in their order, all of its files are meant. With a single one, only the file at
-        O(path) is.
-      - V(server) takes the one that the server says, of every file of the model, as Hugging Face hubs do. It protects from
-        a damaged download, and from nothing that the server does. So O(url) has to begin with C(https://) and to name a
-        commit, C(.../resolve/COMMIT/...), and the checksum is returned to be written down.
+      - With one for each file of a model, in their order, all of its files are meant. With a single one, only the file
+        at O(path) is.
+      - V(server) takes the one that the server says, of every file of the model, as Hugging Face hubs do. It protects
+        from a damaged download, and from nothing that the server does. So O(url) has to begin with C(https://) and to
+        name a commit, C(.../resolve/COMMIT/...), and the checksum is returned to be written down.
       - Without it, only the header of the file is held against its size.
     type: list
     elements: str
   size:
-    description: The bytes of each file, in their order. The server is not asked for them then, and a file of another size
-      is refused before its first byte.
+    description: The bytes of each file, in their order. The server is not asked for them then, and a file of another
+      size is refused before its first byte.
     type: list
     elements: int
   token:
     description:
-      - A token for the server of O(url), sent as C(Authorization: Bearer). It goes to no other server, and only with
+      - A token for the server of O(url), sent in the header C(Authorization). It goes to no other server, and only with
         C(https://).
-      - It is not written to a disk of the host and not shown. The controller hands it over in a file in C(/run), which is
-        memory, and the module removes that before anything else. In check mode it stays with the controller.
+      - It is not written to a disk of the host and not shown. The controller hands it over in a file in C(/run), which
+        is memory, and the module removes that before anything else. In check mode it stays with the controller.
     type: str
   token_file:
     description: Where the controller has put O(token). Do not set it.

@@ -47,9 +47,7 @@ def catalogue(own: Mapping[str, Entry]) -> dict[str, dict[str, Any]]:
     return entries
 
 
-def model_files(
-    asked: Iterable[Entry], own: Mapping[str, Entry], endpoint: str, folder: str
-) -> list[dict[str, Any]]:
+def model_files(asked: Iterable[Entry], own: Mapping[str, Entry], endpoint: str, folder: str) -> list[dict[str, Any]]:
     """Return what llama_models asks for, each with what the module model_file takes and what instances need of it.
 
     ``endpoint`` is the address of the hub and ``folder`` where files are that say no path. BadRequest for what is not
@@ -68,9 +66,7 @@ def model_files(
     return made
 
 
-def with_models(
-    instances: Iterable[Entry], files: Sequence[Entry], own: Mapping[str, Entry]
-) -> list[dict[str, Any]]:
+def with_models(instances: Iterable[Entry], files: Sequence[Entry], own: Mapping[str, Entry]) -> list[dict[str, Any]]:
     """Return the instances with paths in place of names. ``files`` are those of model_files.
 
     BadRequest for a name that is not among them, and for a draft that guesses in another vocabulary.
@@ -111,8 +107,8 @@ def _check_draft(who: str, model: Entry, draft: Entry) -> None:
         return
     fitting = model.get("drafts") or []
     raise BadRequest(
-        f"{who}: {draft['name']} cannot draft for {model['name']}, because it has the vocabulary of {spoken[1]} and the "
-        f"model that of {spoken[0]}: take {' or '.join(fitting) if fitting else 'a draft of the same family'}."
+        f"{who}: {draft['name']} cannot draft for {model['name']}, because it has the vocabulary of {spoken[1]} and "
+        f"the model that of {spoken[0]}: take {' or '.join(fitting) if fitting else 'a draft of the same family'}."
     )
 
 
@@ -125,7 +121,7 @@ def _asked(raw: Entry, entries: Mapping[str, Entry], endpoint: str, folder: str)
     elif raw.get("url"):
         made = {"url": str(raw["url"]), "checksum": _checksums(what, raw.get("checksum")), "hub": False}
     elif name and name in entries and raw.get("checksum"):
-        raise BadRequest(f"{what}: its checksums are in the catalogue; leave checksum out, or have it in llama_catalogue.")
+        raise BadRequest(f"{what}: the catalogue has its checksums; leave checksum out, or add it to llama_catalogue.")
     elif name and name in entries:
         made = _of_catalogue(what, entries[name], endpoint)
     elif raw.get("path"):

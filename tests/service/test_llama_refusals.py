@@ -133,6 +133,11 @@ def test_a_checksum_of_another_file(host):
     assert wrong in host.refuse(CHAT, llama_models=[{"path": host.model, "checksum": wrong}])
 
 
+def test_a_name_that_no_model_has(host):
+    said = host.refuse({**CHAT, "model": "smollm-135m"}, llama_models=[{"name": "smollm2-135m-q4"}])
+    assert "Instance chat: model: there is no model smollm-135m; near are smollm2-135m-q4" in said
+
+
 def test_a_server_for_another_processor(host):
     host.run(BREAK)
     said = host.refuse({**CHAT, "binary": "/opt/broken/bin/llama-server"})

@@ -20,6 +20,8 @@ from .conftest import ASK
 
 RECOMMEND = Path(__file__).parents[2] / "playbooks/recommend.yml"
 CHAT = {"name": "chat", "port": 8080}
+#: The name of the model of the tests in the catalogue of the role.
+NAME = "smollm2-135m-q4"
 #: Goes on with what stands in it already.
 PROMPT = "one two three four five six seven eight nine ten\n" * 3 + "one two three"
 #: A repository on the disk with a package that has the server.
@@ -119,9 +121,13 @@ def test_the_unit_is_closed(host):
 
 
 def test_it_speculates_and_says_the_same(host):
-    """By the text so far and by a draft model; a model drafts for itself as well as any could."""
-    draft = {"speculation": "draft", "draft_model": host.model, "draft_max": 3}
-    host.serve(CHAT, {"name": "plain", "port": 8081, "speculation": "none"}, {"name": "draft", "port": 8082, **draft})
+    """By the text so far and by a draft model; a model drafts for itself as well as any could.
+
+    The draft has its name in the catalogue, which proves that the real file is the one that is meant there.
+    """
+    draft = {"speculation": "draft", "draft_model": NAME, "draft_max": 3}
+    plain = {"name": "plain", "port": 8081, "speculation": "none"}
+    host.serve(CHAT, plain, {"name": "draft", "port": 8082, **draft}, llama_models=[{"name": NAME}])
     told = host.complete(8081, PROMPT)
     assert "draft_n" not in told["timings"]
     for port in (8080, 8082):

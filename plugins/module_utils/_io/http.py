@@ -85,6 +85,8 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         """Remember the headers, and go where they lead; with the token only where it is the same server."""
         self.passed.append(headers)
         request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if request and req.get_method() == "HEAD":
+            request.method = "HEAD"  # Older Pythons would fetch the file then.
         token = req.unredirected_hdrs.get(SECRET)
         if request and token and urlsplit(newurl)[:2] == urlsplit(req.full_url)[:2]:
             request.add_unredirected_header(SECRET, token)
@@ -138,8 +140,8 @@ def _not_for_all(url: str, error: Exception) -> str:
     if error.headers.get("X-Error-Code") == "GatedRepo":
         return f"{url} is gated: accept its licence at {page} and set llama_hub_token to a token of that account."
     return (
-        f"{url} cannot be fetched: the hub answers {error.code} {error.reason}. Check the name: there is no {page}, or it "
-        "is not for everybody; then set llama_hub_token to a token of an account that may read it."
+        f"{url} cannot be fetched: the hub answers {error.code} {error.reason}. Either there is no {page}, so check its"
+        " name; or it is not for everybody, so set llama_hub_token to a token of an account that may read it."
     )
 
 

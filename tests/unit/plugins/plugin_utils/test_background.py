@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
 from ansible_collections.sovereign.epyc.plugins.action import llama_build, llama_server, model_file
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _background
@@ -31,7 +31,8 @@ class Host:
         self.asked: list[str] = []
         self.executed: list[dict[str, Any]] = []
         self.shown: list[str] = []
-        self.resets = 0
+        self.resets = self.refuses = 0
+        self.handed: list[bytes] = []
         self.now = 0.0
         self.first: dict[str, Any] = dict(STARTED)
         self.task = SimpleNamespace(
@@ -56,8 +57,11 @@ class Host:
             return dict(DONE)
         return self.first if asked["wrap_async"] else {"changed": True}
 
-    def ask(self, command: str) -> dict[str, Any]:
+    def ask(self, command: str, in_data: bytes | None = None) -> dict[str, Any]:
         self.asked.append(command)
+        if in_data is not None:
+            self.handed.append(in_data)
+            return {"rc": self.refuses, "stdout": ""}
         answer = self.answers.pop(0) if self.answers else 9
         if isinstance(answer, Exception):
             raise answer  # pylint: disable=raising-bad-type
@@ -133,6 +137,40 @@ def test_check_mode_and_a_tasks_own_async_are_as_ever(host: Host, changes: dict[
     (only,) = host.executed
     assert only["wrap_async"] == wrapped and only["module_args"] == {"path": "/srv/m.gguf"} and host.asked == []
     assert host.task.async_val == wrapped
+
+
+# A token
+
+
+def test_a_token_goes_over_the_connection_into_memory(host: Host) -> None:
+    """Not with the arguments, which Ansible writes to a disk, nor with a command, which others see."""
+    host.task.args["token"] = "swordfish"
+    assert host.run()["path"] == "/srv/m.gguf"
+    file = host.executed[0]["module_args"]["token_file"]
+    assert file.startswith("/run/sovereign-epyc-") and host.handed == [b"swordfish"]
+    assert host.asked[0] == f"umask 077 && cat > {file}" and host.asked[-1] == f"rm -f {file}"
+    assert "swordfish" not in str([host.executed, host.asked, vars(host.task), host.shown])
+
+
+def test_a_token_that_cannot_be_handed_over(host: Host) -> None:
+    host.task.args["token"], host.refuses = "swordfish", 1
+    with pytest.raises(AnsibleActionFail, match=r"cannot be written on the host, so run the task with become\.$"):
+        host.run()
+    assert host.executed == []
+
+
+def test_a_check_hands_no_token_over(host: Host) -> None:
+    host.task.args["token"], host.task.check_mode = "swordfish", True
+    host.run()
+    (only,) = host.executed
+    assert "token_file" in only["module_args"] and "token" not in only["module_args"] and host.asked == []
+
+
+def test_a_task_of_its_own_async_keeps_its_token(host: Host) -> None:
+    """The module, which may not have begun yet, removes it."""
+    host.task.args["token"], host.task.async_val = "swordfish", 77
+    host.run()
+    assert len(host.asked) == 1 and host.handed == [b"swordfish"]
 
 
 # What the host is asked, by a real shell

@@ -1,0 +1,240 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Models by short names: what the catalogue has, what llama_models and instances make of it, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.sovereign.epyc.plugins.filter import model_files, with_models
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import parts_of
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _catalogue
+
+FILES = model_files.FilterModule().filters()["model_files"]
+WITH = with_models.FilterModule().filters()["with_models"]
+ROOT = Path(__file__).parents[4]
+HUB = "https://hub.example.com"
+SUM, OTHER = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+MINE = {
+    "repository": "org/House-GGUF",
+    "revision": COMMIT,
+    "file": "q4/House-00001-of-00002.gguf",
+    "parts": [{"sha256": "a" * 64, "size": 9}, {"sha256": "b" * 64, "size": 8}],
+    "vocabulary": "llama-3",
+}
+TWO = {**MINE, "file": "House.gguf", "parts": MINE["parts"][:1]}
+
+
+def files(*asked: dict[str, Any], own: dict[str, Any] | None = None, endpoint: str = HUB) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = FILES(list(asked), own or {}, endpoint, "/srv/models/")
+    return made
+
+
+def placed(instance: dict[str, Any], *asked: dict[str, Any], own: dict[str, Any] | None = None) -> dict[str, Any]:
+    (made,) = WITH([{"name": "chat", **instance}], files(*asked, own=own), own or {})
+    return dict(made)
+
+
+# The file of the collection
+
+
+def test_every_entry_says_where_its_checksums_come_from() -> None:
+    """And is as entries of users have to be; a draft fits, and is small enough to gain something."""
+    entries = _catalogue.catalogue({})
+    assert len(entries) >= 12 and entries == _catalogue.catalogue(entries)
+    sums = [part["sha256"] for entry in entries.values() for part in entry["parts"]]
+    assert len(set(sums)) == len(sums)
+    for name, entry in entries.items():
+        assert re.fullmatch("[a-z0-9.-]+", name) and _catalogue.COMMIT.match(entry["revision"])
+        assert entry["licence"] and entry["source"] and all(part["size"] > 1 << 20 for part in entry["parts"])
+        weight = sum(part["size"] for part in entry["parts"])
+        for draft in entry.get("drafts", ()):
+            assert entries[draft]["vocabulary"] == entry["vocabulary"]
+            assert 4 * sum(part["size"] for part in entries[draft]["parts"]) < weight
+
+
+def test_the_table_of_the_documents_is_the_file() -> None:
+    page = (ROOT / "docs/models.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\S+) \| (\S+) GiB \| (\d) \| (.*) \| (.*) \|$", page, re.MULTILINE)
+    entries = _catalogue.catalogue({})
+    assert rows == [
+        (
+            name,
+            f"{sum(part['size'] for part in entry['parts']) / (1 << 30):.1f}",
+            str(len(entry["parts"])),
+            entry["licence"],
+            ", ".join(entry.get("drafts", ["none"])),
+        )
+        for name, entry in entries.items()
+    ]
+    own = [
+        name for name, entry in entries.items() if any("fetched by this collection" in one for one in entry["source"])
+    ]
+    assert own == ["smollm2-135m-q4"] and f"**{own[0]} alone**" in page
+
+
+# What is asked for
+
+
+def test_a_name_is_a_checked_file_of_the_hub() -> None:
+    first, second = files({"name": "gpt-oss-20b"}, {"name": "qwen2.5-7b-q4"}, endpoint=f"{HUB}/")
+    entry = _catalogue.catalogue({})["gpt-oss-20b"]
+    assert first["path"] == "/srv/models/gpt-oss-20b-mxfp4.gguf" and first["hub"] is True
+    assert first["url"] == f"{HUB}/ggml-org/gpt-oss-20b-GGUF/resolve/{entry['revision']}/gpt-oss-20b-mxfp4.gguf"
+    assert first["checksum"] == [f"sha256:{entry['parts'][0]['sha256']}"] and first["size"] == [12109566560]
+    assert len(second["checksum"]) == len(second["size"]) == len(parts_of(second["path"])) == 2
+
+
+def test_entries_of_the_user_win() -> None:
+    (one,) = files({"name": "gpt-oss-20b"}, own={"gpt-oss-20b": MINE})
+    assert one["url"] == f"{HUB}/org/House-GGUF/resolve/{COMMIT}/q4/House-00001-of-00002.gguf"
+    assert (one["checksum"], one["size"]) == ([SUM, OTHER], [9, 8])
+    of_a_url = {"url": "https://x.example.com/a.gguf?k=1", "parts": [{"sha256": "a" * 64}]}
+    (one,) = files({"name": "own", "path": "/m/a.gguf"}, own={"own": of_a_url})
+    assert (one["url"], one["path"], one["size"], one["hub"]) == (of_a_url["url"], "/m/a.gguf", None, False)
+
+
+def test_what_has_no_name_in_the_catalogue() -> None:
+    hub, url, there = files(
+        {"repository": "org/Small", "file": "q8/small%q8.gguf", "revision": "a/b", "checksum": SUM},
+        {"name": "large", "url": "https://x.example.com/large-00001-of-00002.gguf", "checksum": [SUM, OTHER]},
+        {"path": "/srv/there.gguf"},
+    )
+    assert (hub["url"], hub["path"]) == (
+        f"{HUB}/org/Small/resolve/a%2Fb/q8/small%25q8.gguf",
+        "/srv/models/small%q8.gguf",
+    )
+    assert (hub["checksum"], hub["hub"], url["hub"]) == ([SUM], True, False)
+    assert (url["path"], url["checksum"]) == ("/srv/models/large-00001-of-00002.gguf", [SUM, OTHER])
+    assert (there["path"], there["url"], there["checksum"]) == ("/srv/there.gguf", None, [])
+    (trusted,) = files({"repository": "org/Small", "file": "s.gguf", "revision": COMMIT, "trust_hub": True})
+    assert trusted["checksum"] == ["server"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "own", "words"),
+    [
+        ({"name": "qwen3-8b"}, {}, "llama_models: there is no model qwen3-8b; near are qwen3-8b-q4, "),
+        ({"name": "xxxxxxx"}, {}, "there is no model xxxxxxx; docs/models.md lists them. Give url or repository"),
+        ({"name": "houze"}, {"house": MINE}, "near are house. Give url"),
+        ({}, {}, "llama_models: {}: give a name of the catalogue, a repository with its file, a url, or a path."),
+        (
+            {"name": "gpt-oss-20b", "checksum": SUM},
+            {},
+            "gpt-oss-20b: the catalogue has its checksums; leave checksum out",
+        ),
+        ({"repository": "org/x", "file": "x.gguf"}, {}, "x.gguf: give either its checksum or trust_hub"),
+        ({"repository": "org/x", "file": "x.gguf", "checksum": SUM, "trust_hub": True}, {}, "either its checksum or"),
+        (
+            {"repository": "org/x", "file": "x.gguf", "revision": "main", "trust_hub": True},
+            {},
+            "needs as revision a commit",
+        ),
+        ({"repository": "x", "file": "x.gguf", "checksum": SUM}, {}, "'x' is no repository; say ORG/NAME."),
+        ({"repository": "org/x", "file": "../x.gguf", "checksum": SUM}, {}, "'../x.gguf' is no file of the repository"),
+        ({"repository": "org/x", "file": "README.md", "checksum": SUM}, {}, "'README.md' is no file of the repository"),
+        ({"path": "/m/a.gguf", "checksum": "md5:1"}, {}, "llama_models: /m/a.gguf: checksum: 'md5:1' is no checksum"),
+        (
+            {"name": "own", "path": "/m/a.gguf"},
+            {"own": MINE},
+            "/m/a.gguf is not the first of 2 files; keep their names.",
+        ),
+        ({}, {"own": {**MINE, "sha265": 1}}, "llama_catalogue: own has sha265, which no entry has: drafts, file, "),
+        ({}, {"own": {**MINE, "parts": []}}, "llama_catalogue: own has 0 parts, but 2 files"),
+        ({}, {"own": {**TWO, "parts": [{"sha256": "a"}]}}, "llama_catalogue: own: checksum: 'sha256:a' is no checksum"),
+        ({}, {"own": {**TWO, "parts": [{"sha256": "a" * 64, "size": "big"}]}}, "own: size: 'big' is no whole number"),
+        (
+            {},
+            {"own": {**TWO, "parts": [{"sha256": "a" * 64, "md5": 1}]}},
+            "own: a part has sha256 and size, and nothing",
+        ),
+        ({}, {"own": {**MINE, "url": "https://x.example.com/a.gguf"}}, "needs either repository and file, or url."),
+        ({}, {"own": "x"}, "llama_catalogue: own is no dictionary"),
+    ],
+)
+def test_what_cannot_be_had(asked: dict[str, Any], own: dict[str, Any], words: str) -> None:
+    with pytest.raises(AnsibleFilterError) as refusal:
+        files(asked, own=own)
+    assert words in str(refusal.value)
+
+
+def test_what_cannot_be_had_together() -> None:
+    here = {"path": "/m/a.gguf", "checksum": SUM}
+    assert len(files(here, here)) == 2
+    for asked, words in (
+        ([{"name": "gpt-oss-20b"}] * 2, "llama_models names gpt-oss-20b twice: leave one out."),
+        (
+            [here, {**here, "checksum": OTHER}],
+            "llama_models has two models at /m/a.gguf: give one of them another path.",
+        ),
+    ):
+        with pytest.raises(AnsibleFilterError, match=re.escape(words)):
+            files(*asked)
+    with pytest.raises(AnsibleFilterError, match="llama_hub_endpoint: 'hub' is no address"):
+        files({"name": "gpt-oss-20b"}, endpoint="hub")
+
+
+# What instances make of it
+
+
+def test_an_instance_gets_the_paths_of_names() -> None:
+    asked = [{"name": "qwen3-8b-q4"}, {"name": "qwen3-0.6b-q8"}]
+    made = placed({"model": "qwen3-8b-q4", "draft_model": "qwen3-0.6b-q8", "port": 1}, *asked)
+    assert made == {
+        "name": "chat",
+        "model": "/srv/models/Qwen3-8B-Q4_K_M.gguf",
+        "draft_model": "/srv/models/Qwen3-0.6B-Q8_0.gguf",
+        "port": 1,
+    }
+    paths = {"model": "/m/a.gguf", "draft_model": "/m/b.gguf"}
+    assert placed(paths) == {"name": "chat", **paths}
+    assert placed({"model": "mine"}, {"name": "mine", "path": "/m/a.gguf"})["model"] == "/m/a.gguf"
+
+
+def test_a_template_beside_the_file_is_an_argument() -> None:
+    own = {"own": {**TWO, "template": "chatml"}}
+    assert placed({"model": "own"}, {"name": "own"}, own=own)["extra_arguments"] == ["--chat-template", "chatml"]
+    given = ["--chat-template-file", "/t"]
+    asked = {"model": "own", "extra_arguments": given}
+    assert placed(asked, {"name": "own"}, own=own)["extra_arguments"] == given
+    assert "extra_arguments" not in placed({"model": "own"}, {"name": "own"}, own={"own": {**TWO, "template": "own"}})
+
+
+@pytest.mark.parametrize(
+    ("instance", "words"),
+    [
+        (
+            {"model": "gpt-oss-120b"},
+            "model: gpt-oss-120b is not in llama_models, so it is not fetched: add {name: gpt-",
+        ),
+        (
+            {"model": "gpt-oss"},
+            "Instance chat: model: there is no model gpt-oss; near are gpt-oss-20b, gpt-oss-120b. A",
+        ),
+        ({"model": "/m/a.gguf", "draft_model": "qwen"}, "Instance chat: draft_model: there is no model qwen; "),
+        (
+            {"model": "qwen2.5-7b-q4", "draft_model": "qwen3-0.6b-q8"},
+            "Instance chat: qwen3-0.6b-q8 cannot draft for qwen2.5-7b-q4, because it has the vocabulary of qwen3 and "
+            "the model that of qwen2.5: take qwen2.5-0.5b-q4 or qwen2.5-1.5b-q4.",
+        ),
+        ({"model": "gpt-oss-20b", "draft_model": "qwen3-0.6b-q8"}, "take a draft of the same family."),
+    ],
+)
+def test_an_instance_that_cannot_be(instance: dict[str, Any], words: str) -> None:
+    asked = [{"name": name} for name in ("qwen2.5-7b-q4", "qwen3-0.6b-q8", "gpt-oss-20b")]
+    with pytest.raises(AnsibleFilterError) as refusal:
+        placed(instance, *asked)
+    assert words in str(refusal.value)
+
+
+def test_a_draft_of_no_known_vocabulary_is_judged_on_the_host() -> None:
+    asked = [{"name": "gpt-oss-20b"}, {"name": "mine", "path": "/m/a.gguf"}]
+    assert placed({"model": "gpt-oss-20b", "draft_model": "mine"}, *asked)["draft_model"] == "/m/a.gguf"

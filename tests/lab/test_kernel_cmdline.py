@@ -18,6 +18,8 @@ LINES = r"sed -n 's/^\t*linux\t*[^ ]* //p' /boot/grub/grub.cfg"
 RECOVERY = "GRUB_DISABLE_RECOVERY=false\n"
 INTENT = {"draft": {"l3_domains": 1}, "verify": {"l3_domains": 1}, "housekeeping": {"cores": 1, "per": "node"}}
 OURS = "isolcpus=managed_irq,5-7 nohz_full=1-3,5-7"
+#: Tells the kernel to hide all that resctrl is about.
+NO_RESCTRL = "rdt=!cmt,!mbmtotal,!mbmlocal,!l3cat,!l3cdp,!mba,!smba,!bmec"
 FOREIGN = "root=/dev/vda1 ro nokaslr norandmaps mitigations=off nosoftlockup maxcpus=1 lsm=lockdown console=ttyS0"
 
 
@@ -44,6 +46,16 @@ def refused(guest, *words, **asked):
     assert guest.run(FILES) == before
 
 
+def without_resctrl(guest):
+    """Such a kernel does not offer the file system; that is said, and nothing is changed."""
+    guest.run("! grep resctrl /proc/filesystems")
+    result = guest.module("resctrl_schemata", mount=True, groups=[{"name": "new"}])
+    assert result.get("failed") and "resctrl is absent" in result["msg"] and "rdt=" in result["msg"]
+    assert guest.state() == ""
+    plan = guest.module("epyc_plan", draft={"ccds": 1, "l3": "12MiB"})
+    assert "rdt=" in plan["ansible_facts"]["epyc"]["plan"]["cannot"]["cat"]
+
+
 @pytest.fixture
 def host(guest):
     before = guest.run(FILES)
@@ -63,7 +75,10 @@ def file(guest, path, text, mode="644"):
 
 
 def test_parameters_reach_the_kernel_and_go_back(boot):
-    """Set, boot, find nothing to change, put back, and find every byte as it was."""
+    """Set, boot, find nothing to change, put back, and find every byte as it was.
+
+    One parameter hides resctrl, and the modules have to say so.
+    """
     guest = boot("small", "cmdline-boot")
     guest.carry_modules()
     before = guest.run(FILES)
@@ -72,6 +87,7 @@ def test_parameters_reach_the_kernel_and_go_back(boot):
             "isolcpus=managed_irq,{verify}",
             "nohz_full={draft,verify}",
             'sovereign.test="a b"',
+            NO_RESCTRL,
             "hugepagesz=2M",
             "hugepages=8",
         ],
@@ -89,22 +105,24 @@ def test_parameters_reach_the_kernel_and_go_back(boot):
         "cmdline:isolcpus": None,
         "cmdline:nohz_full": None,
         "cmdline:sovereign.test": None,
+        "cmdline:rdt": None,
         "cmdline:hugepages": None,
         "cmdline:quiet": "",
     }
-    assert made["pending"] == ["isolcpus", "nohz_full", "sovereign.test", "hugepages", "quiet"]
-    assert lines(guest) == [f'{FOREIGN} {OURS} sovereign.test="a b" hugepagesz=2M hugepages=8']
+    assert made["pending"] == ["isolcpus", "nohz_full", "sovereign.test", "rdt", "hugepages", "quiet"]
+    assert lines(guest) == [f'{FOREIGN} {OURS} sovereign.test="a b" {NO_RESCTRL} hugepagesz=2M hugepages=8']
     again = guest.module("kernel_cmdline", **asked)
     assert (again["changed"], again["reboot_required"]) == (False, True)
 
     guest.machine.reboot()
     guest.carry_modules()
     booted = guest.run("cat /proc/cmdline").strip().partition(" ")[2]
-    assert booted == f'{FOREIGN} {OURS} "sovereign.test=a b" hugepagesz=2M hugepages=8'
+    assert booted == f'{FOREIGN} {OURS} "sovereign.test=a b" {NO_RESCTRL} hugepagesz=2M hugepages=8'
     assert guest.run("cat /sys/devices/system/cpu/nohz_full /proc/sys/vm/nr_hugepages").split() == ["1-3,5-7", "8"]
     again = guest.module("kernel_cmdline", **asked)
     assert (again["changed"], again["reboot_required"], again["pending"]) == (False, False, [])
     assert again["running"] == again["configured"]
+    without_resctrl(guest)
 
     back = guest.module("epyc_restore")
     assert back["diff"]["after"].keys() == made["diff"]["after"].keys()

@@ -103,17 +103,3 @@ def test_mask_that_yaml_took_for_a_number(guest, tmp_path):
     assert play["Ask"]["status"] == "failed"
     assert "not the number 8" in play["Ask"]["msg"] and "quotes" in play["Ask"]["msg"]
     assert guest.state() == ""
-
-
-def test_absent(boot):
-    """A kernel that was told to hide all of it does not offer the file system."""
-    guest = boot("small", "absent")
-    guest.run(r"sed -i 's/ ro / ro rdt=!cmt,!mbmtotal,!mbmlocal,!l3cat,!l3cdp,!mba,!smba,!bmec /' /boot/grub/grub.cfg")
-    guest.machine.reboot()
-    guest.carry_modules()
-    guest.run("grep -q rdt= /proc/cmdline && ! grep resctrl /proc/filesystems")
-    result = guest.module("resctrl_schemata", mount=True, groups=[{"name": "new"}])
-    assert "resctrl is absent" in result["msg"] and "rdt=" in result["msg"]
-    assert guest.state() == ""
-    plan = guest.module("epyc_plan", draft={"ccds": 1, "l3": "12MiB"})
-    assert "rdt=" in plan["ansible_facts"]["epyc"]["plan"]["cannot"]["cat"]

@@ -63,6 +63,15 @@ class Play:
         return next(result for result in self.results if result["task"] == task)
 
 
+def run_recorded(folder: Path, *command: str, timeout: float = 1800, **more: str) -> Play:
+    """Run a command that starts ansible-playbook; the folder takes its record. ``more`` are variables."""
+    variables = _recorded(folder)
+    done = run(*command, timeout=timeout, **{**variables, **more})
+    record = Path(variables["RECORD_FILE"])
+    lines = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+    return Play(done.returncode, done.stdout, lines)
+
+
 def run_playbook(
     folder: Path, playbook: Path | str, *arguments: str, timeout: float = 1800, programs: Path | None = None
 ) -> Play:
@@ -71,11 +80,7 @@ def run_playbook(
     ``programs`` is the folder of another Ansible than that of this Python.
     """
     program = str(programs / "ansible-playbook") if programs else "ansible-playbook"
-    variables = _recorded(folder)
-    done = run(program, *_hosts(folder), str(playbook), *arguments, timeout=timeout, **variables)
-    record = Path(variables["RECORD_FILE"])
-    lines = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
-    return Play(done.returncode, done.stdout, lines)
+    return run_recorded(folder, program, *_hosts(folder), str(playbook), *arguments, timeout=timeout)
 
 
 def kill_playbook(folder: Path, playbook: Path | str, *arguments: str, after: int, kill: Callable[[], object]) -> bool:

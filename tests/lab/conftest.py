@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from .guests import STORE, Guest, guest_of
-from .states import TUNED
+from .states import RECIPE, TUNED
 
 CLEAN = """
 umount /sys/fs/resctrl
@@ -60,6 +60,14 @@ def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def tuned_small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     """The small machine as site.yml leaves it, for a file of tests alone; its boot parameters wait for a reboot."""
     with guest_of("small", name_of(request), tmp_path_factory.mktemp("small"), prepared=TUNED) as guest:
+        guest.carry_modules()
+        yield guest
+
+
+@pytest.fixture(scope="module")
+def rebooted_small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    """The small machine as site.yml and a reboot leave it with the recipe's variables, for a file of tests alone."""
+    with guest_of("small", name_of(request), tmp_path_factory.mktemp("small"), prepared=RECIPE) as guest:
         guest.carry_modules()
         yield guest
 

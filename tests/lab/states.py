@@ -9,9 +9,11 @@ A state is made anew when the collection, its inventory for the lab or ansible-c
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
+import yaml
 from ansible.release import __version__ as ansible_version
 
 from vepyc import Machine, Preparation
@@ -44,5 +46,14 @@ def after_site(name: str, *arguments: str, reboot: bool = False) -> Preparation:
     return Preparation(name, digest([collection_digest(), *arguments, str(reboot)]), do)
 
 
+def recipe_arguments() -> list[str]:
+    """What a playbook is told for the recipe: the file of its variables, and the values of its table."""
+    table = yaml.safe_load((ROOT / "docs/recipe.yml").read_text(encoding="utf-8"))
+    values = {row["variable"]: row["value"] for step in table for row in step["settings"] if "value" in row}
+    return ["-e", "@playbooks/vars/recipe.yml", "-e", json.dumps(values)]
+
+
 #: Tuned with the variables of the lab's inventory; its boot parameters wait for a reboot.
 TUNED = after_site("tuned")
+#: Tuned with what the recipe wants, and rebooted: most CPUs are isolated.
+RECIPE = after_site("recipe", *recipe_arguments(), reboot=True)

@@ -17,7 +17,7 @@ import socket
 
 import pytest
 
-from vepyc.play import quick, run
+from vepyc.play import run_recorded
 
 from .guests import guest_of
 
@@ -75,16 +75,19 @@ class Fleet:
         return play
 
     def report(self, *command):
-        """Run drift.yml on the two, or another command; return its exit code, its output and the JSON report."""
+        """Run drift.yml on the two, or another command; return its exit code, its output and the JSON report.
+
+        ``did`` is then what it did.
+        """
         drift = ("ansible-playbook", "-i", str(self.folder / "hosts.json"), "playbooks/drift.yml", *BOTH)
-        done = run(
+        self.did = run_recorded(
+            self.folder,
             *(command or drift),
-            **quick(),
             ANSIBLE_STDOUT_CALLBACK="sovereign.epyc.drift",
             SOVEREIGN_EPYC_DRIFT_JSON=str(self.folder / "report.json"),
             SOVEREIGN_EPYC_DRIFT_HTML=str(self.folder / "report.html"),
         )
-        return done.returncode, done.stdout, json.loads((self.folder / "report.json").read_text())
+        return self.did.returncode, self.did.output, json.loads((self.folder / "report.json").read_text())
 
     def disconnect(self):
         for guest in (self.one, self.two, self.wrong):
@@ -107,16 +110,13 @@ def fleet(tmp_path_factory):
         yield Fleet(stack, lambda name: tmp_path_factory.mktemp(name))
 
 
-def hooks(folder, **hosts):
-    """A file of tasks that fails on some hosts."""
-    path = folder / f"{'-'.join(hosts) or 'none'}.yml"
-    tasks = [
-        {
-            "name": "Ask the model",
-            "ansible.builtin.assert": {"that": f"inventory_hostname not in {sorted(hosts.values())}"},
-        }
-    ]
-    path.write_text(json.dumps(tasks))
+def hook(folder, name, *failing):
+    """A file with a task that fails on some hosts."""
+    path = folder / f"{name.replace(' ', '-')}.yml"
+    words = f"{{{{ 'echo no model is loaded >&2; exit 3' if inventory_hostname in {list(failing)} else 'true' }}}}"
+    path.write_text(
+        json.dumps([{"name": name, "ansible.builtin.command": {"argv": ["sh", "-c", words]}, "changed_when": False}])
+    )
     return str(path)
 
 
@@ -136,12 +136,12 @@ def test_site_tunes_those_who_can_be_and_names_the_others(fleet):
 
 def test_a_drain_that_fails_in_the_first_batch_keeps_the_later_ones_from_being_touched(fleet, tmp_path):
     before = fleet.boot_ids()
-    drain = hooks(tmp_path, drain="one")
+    drain = hook(tmp_path, "Leave", "one")
     batches = ("-e", '{"epyc_reboot_batches": [1, 1]}', "-e", f"reboot_drain_tasks={drain}")
     play = fleet.play("playbooks/reboot.yml", *OK, *batches, "-l", "one,two,gone")
     assert play[STOP]["host"] == "one"
-    assert "one did not come back clean, at 'Ask the model'" in play[STOP]["msg"]
-    assert "Ask the model" not in {result["task"] for result in play.results if result["host"] == "two"}
+    assert "one did not come back clean, at 'Leave'" in play[STOP]["msg"]
+    assert "Leave" not in {result["task"] for result in play.results if result["host"] == "two"}
     assert fleet.boot_ids() == before
 
 
@@ -157,16 +157,21 @@ def test_boot_parameters_that_wait_for_a_reboot_are_drift(fleet):
 
 def test_one_that_is_not_healthy_after_its_reboot_is_named_and_the_others_of_its_batch_are_finished(fleet, tmp_path):
     before = fleet.boot_ids()
-    health = hooks(tmp_path, health="two")
-    batches = ("-e", '{"epyc_reboot_batches": [2]}', "-e", f"reboot_health_tasks={health}")
-    play = fleet.play("playbooks/reboot.yml", *OK, *batches, "-l", "one,two,gone")
+    drain, health = hook(tmp_path, "Leave"), hook(tmp_path, "Ask the model", "two")
+    hooks = ("-e", f"reboot_drain_tasks={drain}", "-e", f"reboot_health_tasks={health}")
+    batches = ("-e", '{"epyc_reboot_batches": [2]}')
+    play = fleet.play("playbooks/reboot.yml", *OK, *batches, *hooks, "-l", "one,two,gone")
     stops = {
         result["host"]: result["msg"]
         for result in play.results
         if result["task"] == STOP and result["status"] == "failed"
     }
     assert stops.keys() == {"two"}, failed(play)
-    assert stops["two"].startswith("two did not come back clean, at 'Ask the model'")
+    assert stops["two"].startswith("two did not come back clean, at 'Ask the model': ")
+    assert stops["two"].endswith(" It says: no model is loaded. Later batches were not touched.")
+    order = ["Leave", "Reboot the host", "Prove that the host came back tuned", "Ask the model", STOP]
+    tasks = [result["task"] for result in play.results if result["host"] == "two"]
+    assert [task for task in tasks if task in order] == order
     after = fleet.boot_ids()
     assert {name for name in before if before[name] != after[name]} == {"one", "two"}
     for guest in (fleet.one, fleet.two):  # the proof came before the health check, for both
@@ -252,11 +257,9 @@ def test_a_check_of_the_site_finds_the_same_as_far_as_it_can(fleet):
     assert (finding["what"], finding["where"]) == ("L3 share of group draft", "L3 domain 2")
     assert (finding["live"], finding["persistent"], finding["role"]) == ("drift", "unknown", "cat")
     assert fleet.report(*site)[0] == 0
-    fleet.disconnect()
-    play = fleet.one.play("playbooks/site.yml", "--check", *BOTH)
-    looks = [result for result in play.results if result["task"] == "Ask whether the last run still holds"]
+    looks = [result for result in fleet.did.results if result["task"] == "Ask whether the last run still holds"]
     assert [look["reason"] for look in looks] == ["", ""]
-    looked = play.executions
+    looked = fleet.did.executions
     assert sorted(module.rpartition(".")[2] for module, dummy in looked) == ["epyc_last_run", "epyc_last_run"]
 
 

@@ -7,14 +7,12 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 from pathlib import Path
 
 import pytest
 import yaml
 
-from .guests import guest_of
-from .states import after_site
+from .states import recipe_arguments
 
 ROOT = Path(__file__).parents[2]
 TABLE = yaml.safe_load((ROOT / "docs/recipe.yml").read_text(encoding="utf-8"))
@@ -33,20 +31,12 @@ def options():
 
 
 @pytest.fixture(scope="module")
-def tuned(tmp_path_factory):
+def tuned(rebooted_small):
     """What a machine shows after site.yml with the recipe's variables, and the reboot that they need."""
-    # A value that two rows give differently would be an error of the table; the last one would win silently.
-    values = {}
-    for _step, row in ROWS:
-        if "value" in row:
-            assert values.setdefault(row["variable"], row["value"]) == row["value"], row["variable"]
-    arguments = ["-e", "@playbooks/vars/recipe.yml", "-e", json.dumps(values)]
-    recipe = after_site("recipe", *arguments, reboot=True)
-    with guest_of("small", "recipe", tmp_path_factory.mktemp("recipe"), prepared=recipe) as guest:
-        guest.carry_modules()
-        drift = guest.module("epyc_drift")
-        verify = guest.play("playbooks/verify.yml", *arguments)["Go through the checklist"]
-        yield guest, drift, {item["name"]: item for item in verify["checklist"]}
+    guest = rebooted_small
+    drift = guest.module("epyc_drift")
+    verify = guest.play("playbooks/verify.yml", *recipe_arguments())["Go through the checklist"]
+    return guest, drift, {item["name"]: item for item in verify["checklist"]}
 
 
 def test_all_steps_are_there():
@@ -60,6 +50,14 @@ def test_each_setting_is_given_or_declined(step, row):
     assert "variable" not in row or row["variable"] in options()
     assert "declined" in row or "variable" in row
     assert all(row.get(key, "A sentence.").endswith(".") for key in ("given", "declined"))
+
+
+def test_no_two_rows_give_a_variable_different_values():
+    """The last one would win silently."""
+    values = {}
+    for _step, row in ROWS:
+        if "value" in row:
+            assert values.setdefault(row["variable"], row["value"]) == row["value"], row["variable"]
 
 
 @pytest.mark.parametrize(("step", "row"), ROWS, ids=IDS)

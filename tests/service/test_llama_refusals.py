@@ -138,6 +138,17 @@ def test_a_name_that_no_model_has(host):
     assert "Instance chat: model: there is no model smollm-135m; near are smollm2-135m-q4" in said
 
 
+def test_a_token_that_is_none(host):
+    """It has come to the module all the same, over the connection alone, and nothing of it stays."""
+    played = host.play(
+        llama_instances=host.asked(CHAT), llama_models=[{"name": "smollm2-135m-q4"}], llama_hub_token="sword fish"
+    )
+    (failed,) = [result for result in played.results if result["status"] == "failed"]
+    assert "token: it has spaces or other characters that no token has; look at llama_hub_token." in str(failed)
+    assert "sword" not in played.output + str(played.results)
+    assert host.run("ls /run/*.token; grep -rlsI 'sword fish' /etc /root /run /tmp /var", check=False) == ""
+
+
 def test_a_server_for_another_processor(host):
     host.run(BREAK)
     said = host.refuse({**CHAT, "binary": "/opt/broken/bin/llama-server"})

@@ -43,9 +43,18 @@ RIGHT = {"service/chat": "ok", "speculation/chat": "ok", "placement/chat": "ok",
 
 def chat(host, **options):
     """Have one instance, with these options; return what changed."""
+    return play(host, **options).changed
+
+
+def play(host, then_verify=False, **options):
     # systemd counts the starts that are asked for, too.
     common = {"name": "chat", "port": 8080, "context": 2048, "restart_limit": 100}
-    return host.serve({**common, **options}).changed
+    return host.serve({**common, **options}, then_verify=then_verify)
+
+
+def chat_and_verify(host, **options):
+    """Have one instance, and verify it in the same run; return what ``verify`` does."""
+    return seen(play(host, then_verify=True, **options))
 
 
 def verify(host, **options):
@@ -53,11 +62,15 @@ def verify(host, **options):
     playbook = host.folder / "verify.yml"
     task = {"name": "Verify", "sovereign.epyc.epyc_verify": options}
     playbook.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [task]}]))
-    play = run_playbook(host.folder, playbook, "-vvv")
-    assert play.returncode == 0, play.output
-    assert KEY not in play.output
-    items = {item["name"]: item for item in play["Verify"]["checklist"] if "/" in item["name"]}
-    return items, play["Verify"]["services"]
+    done = run_playbook(host.folder, playbook, "-vvv")
+    assert done.returncode == 0, done.output
+    assert KEY not in done.output
+    return seen(done)
+
+
+def seen(done):
+    items = {item["name"]: item for item in done["Verify"]["checklist"] if "/" in item["name"]}
+    return items, done["Verify"]["services"]
 
 
 def ask(host, **options):
@@ -73,8 +86,8 @@ def verdicts(items):
 
 @pytest.mark.parametrize("kind", ["ngram", "draft"])
 def test_an_instance_that_guesses_is_right(host, kind):
-    chat(host, speculation=kind, **({"draft_model": host.model, "draft_max": 3} if kind == "draft" else {}))
-    items, facts = verify(host)
+    more = {"draft_model": host.model, "draft_max": 3} if kind == "draft" else {}
+    items, facts = chat_and_verify(host, speculation=kind, **more)
     assert verdicts(items) == RIGHT, items
     measured = facts["chat"]
     assert 0 < measured["drafts"] <= measured["accepted"] <= measured["drafted"]
@@ -83,8 +96,7 @@ def test_an_instance_that_guesses_is_right(host, kind):
 
 
 def test_an_instance_that_was_not_told_to_guess_is_not_asked(host):
-    chat(host, speculation="none")
-    items, facts = verify(host)
+    items, facts = chat_and_verify(host, speculation="none")
     assert verdicts(items) == {**RIGHT, "speculation/chat": "unasked"}, items
     assert facts["chat"]["drafts"] == 0
 
@@ -97,16 +109,15 @@ def test_a_server_that_guesses_nothing_though_it_shall_is_wrong(host):
     assert items["speculation/chat"]["sentence"].startswith("It answers, but does not speculate, and shall (ngram-")
     code, asked = ask(host)
     assert code == 2 and asked["complaints"] == [f"speculation of chat: {items['speculation/chat']['sentence']}"]
-    assert chat(host)
-    assert verdicts(verify(host)[0]) == RIGHT
+    repaired = play(host, then_verify=True)
+    assert repaired.changed and verdicts(seen(repaired)[0]) == RIGHT
 
 
 @pytest.mark.parametrize("task", ["embedding", "rerank"])
 def test_an_instance_that_makes_no_tokens_is_right(host, task):
     """The model has no head for comparing, and the server computes with it all the same."""
     pooling = ["--pooling", "mean"] if task == "embedding" else []
-    chat(host, task=task, extra_arguments=pooling)
-    items, facts = verify(host)
+    items, facts = chat_and_verify(host, task=task, extra_arguments=pooling)
     assert verdicts(items) == {**RIGHT, "speculation/chat": "unasked"}, items
     assert facts["chat"]["tokens_per_second"] > 0 and facts["chat"]["drafts"] is None
 

@@ -59,6 +59,19 @@ def test_two_boots(bmc: Start) -> None:
     assert [there.boot()["nps"], there.boot()["nps"]] == [1, 4]
 
 
+def test_settings_that_want_a_boot_from_cold(bmc: Start) -> None:
+    there = bmc("dell", Faults(cold_only=True))
+    client = Client(there.reach)
+    for cold, nodes in (("PowerCycle", "4"), ("ForceOff", "1")):
+        assert client.patch({"NumaNodesPerSocket": nodes}).status == 202
+        client.reset("ForceRestart")
+        there.boot()
+        assert there.pending == {"NumaNodesPerSocket": nodes}
+        client.reset(cold)
+        client.reset("On")
+        assert (there.pending, there.kernel["nps"]) == ({}, int(nodes))
+
+
 def test_a_child_waits_until_its_parent_is_active(bmc: Start) -> None:
     there = bmc("dell", Faults(parent_must_be_active=True))
     client = Client(there.reach)

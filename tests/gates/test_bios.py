@@ -21,6 +21,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Tuni
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Access, Client
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.info import report
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.originals import Originals
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.power import reset
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.settings import Wish, converge
 from vepyc.bmc import PERSONALITIES, Bmc, Faults, serve
 
@@ -267,6 +268,40 @@ def test_a_board_without_a_link_a_registry_or_names(start: Start) -> None:
     run.refused("has no registry")
     told = start("ami", Faults(opaque_names=True))(check=True, wish={"smt": "off"})
     assert "By its title it may be" in told["settings"][0]["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("vendor", "how", "sent"),
+    [
+        ("dell", "graceful", ["GracefulRestart"]),
+        ("ami", "force", ["ForceRestart"]),
+        ("dell", "cold", ["PowerCycle"]),
+        ("hpe", "cold", ["ForceOff", "On"]),
+    ],
+)
+def test_a_reset_by_the_bmc_applies_what_waits(start: Start, vendor: str, how: str, sent: list[str]) -> None:
+    run = start(vendor, Faults(cold_only=how == "cold"))
+    run()
+    if how == "cold":
+        run.bmc.boot()
+        assert run.bmc.pending, "a boot of the system is not enough"
+    before = run.bmc.host.boots
+    with run.client() as client:
+        assert reset(client, None, how, check=True)["sent"] == sent
+    assert run.bmc.host.boots == before
+    with run.client() as client:
+        assert reset(client, None, how, sleep=run.slept.append)["sent"] == sent
+    told = [one.body["ResetType"] for one in run.bmc.log if one.path.endswith("ComputerSystem.Reset")]
+    assert (told, run.bmc.host.boots, run.bmc.sessions) == (sent, before + 1, [])
+    assert run.until_done(boots=0) == 0
+
+
+def test_a_reset_that_a_bmc_does_not_know(start: Start) -> None:
+    run = start("ami")
+    said = r"cannot do the reset 'graceful': it takes On, ForceOff, GracefulShutdown, ForceRestart.* force, or let"
+    with pytest.raises(TuningError, match=said), run.client() as client:
+        reset(client, None, "graceful")
+    assert (run.writes, run.bmc.host.boots, run.bmc.sessions) == ([], 0, [])
 
 
 def test_a_bmc_that_is_silent_or_dead(start: Start) -> None:

@@ -32,26 +32,36 @@ def host(tmp_path_factory):
         machine.down()
 
 
+#: A boot from cold: the system shuts down, and the BMC switches the machine on again.
+COLD = ("-e", "reboot_by=bmc", "-e", "reboot_reset=cold", "-e", "epyc_reboot_ok=true")
+
+
 def nodes(host):
     host.machine.disconnect()
     return len(host.run("ls -d /sys/devices/system/node/node*").split())
 
 
 def test_two_nodes_from_the_inventory_to_the_kernel(host):
+    """On a board that applies settings only at a boot from cold, which its BMC makes."""
+    host.machine.set_faults(cold_only=True)
     wish = [*host.access, "-e", "bios_nps=2"]
     play = host.play(SITE, "--tags", "base,bios", *wish)
     assert play[ASK]["changed"] is True
     assert play[ASK]["reboot_required"] is True
     assert (nodes(host), host.run("cat /var/lib/sovereign-epyc/bios-originals.json").count('"sent"')) == (4, 1)
-    play = host.play(REBOOT, *wish, "-e", "epyc_reboot_ok=true")
+    first = host.machine.boot_id()
+    play = host.play(REBOOT, *wish, *COLD)
     assert "becomes 2 at the next boot" in play["Say whether the host waits"]["msg"]
+    sent = [result["sent"] for result in play.results if result["task"] == "Have the BMC reset the server"]
+    assert sent == [["PowerCycle"], ["On"]], "asked whether it can, then switched on what had shut itself down"
     assert nodes(host) == 2
+    assert host.machine.boot_id() != first
     assert host.machine.bmc["password"] not in play.output
 
 
 def test_a_bmc_that_says_what_the_kernel_does_not_show(host):
     """What a Dell R7425 did: the job is done, the BMC says the new value, and the machine has the old one."""
-    host.machine.set_faults(os_unchanged=True)
+    host.machine.set_faults(cold_only=False, os_unchanged=True)
     wish = [*host.access, "-e", "bios_nps=1"]
     host.play(SITE, "--tags", "bios", *wish)
     play = host.play(REBOOT, *wish, "-e", "epyc_reboot_ok=true", succeeds=False)

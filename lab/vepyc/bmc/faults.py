@@ -23,6 +23,8 @@ class Faults:
     foreign_job: bool = False
     #: Pending values are applied by the second boot, not by the first.
     two_boots: bool = False
+    #: Pending values are applied only by a boot from cold, after the machine had no power.
+    cold_only: bool = False
     #: Dependencies look at active values only, so a child waits for the boot that makes its parent active.
     parent_must_be_active: bool = False
     #: How many of the next PATCHes with If-Match find that the ETag has changed since it was read.

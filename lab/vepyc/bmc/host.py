@@ -36,6 +36,7 @@ class Host:
         self.bios = Bios(personality, faults, active)
         self.on = True
         self.boots = 0
+        self.cold = False  # whether it had no power since its last boot
         self.post_seconds = post_seconds
         self.hung = False
         self._post_until = 0.0
@@ -49,9 +50,10 @@ class Host:
         else:
             self.boot()
 
-    def switch(self, what: str) -> None:
+    def switch(self, what: str, cold: bool = False) -> None:
         """Have the machine switched. Without the lock, because a machine that starts calls `boot`."""
         with self.lock:
+            self.cold |= cold
             self._busy_until = time.monotonic() + self.faults.busy_after_reset
         self._power(what)
 
@@ -64,13 +66,15 @@ class Host:
             if self.hung:
                 self.faults.hung_posts -= 1
             else:
-                self.bios.boot()
+                self.bios.boot(self.cold)
+            self.cold = False
             return dict(self.bios.kernel)
 
     def went_off(self) -> None:
         """The machine has no power any more."""
         with self.lock:
             self.on = self.hung = False
+            self.cold = True
 
     @property
     def in_post(self) -> bool:

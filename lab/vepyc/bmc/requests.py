@@ -63,15 +63,15 @@ class Requests:
                 if switch is None:
                     return self._one(method, path, headers, body), auth
             if switch:
-                self._switch(switch)
+                self._switch(switch, cold=body.get("ResetType") == "PowerCycle")
         except Refused as error:
             error.auth = auth
             raise
         return Answer(204), auth
 
-    def _switch(self, what: str) -> None:
+    def _switch(self, what: str, cold: bool) -> None:
         try:
-            self.host.switch(what)
+            self.host.switch(what, cold)
         except VepycError as error:
             raise Refused(500, "GeneralError") from error
 

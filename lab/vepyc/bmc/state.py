@@ -132,8 +132,10 @@ class Bios:
             self.pending.clear()
         del self.jobs[job]
 
-    def boot(self) -> None:
+    def boot(self, cold: bool = False) -> None:
         """What the POST makes of the pending values. A vendor with jobs applies nothing without one."""
+        if self.faults.cold_only and not cold:
+            return
         if self.defaults_pending:
             self.active, self.defaults_pending = self.personality.start(), False
             self.pending.clear()

@@ -162,7 +162,7 @@ class Machine:
 
 def look(client: Client, system: str | None = None) -> Machine:
     """Read everything that decides what to send; five to seven requests."""
-    told = _system(client, system)
+    told = system_of(client, system)
     path = link(told, "Bios")
     bios = client.find(path) if path else None
     if bios is None or not isinstance(bios.body.get("Attributes"), dict):
@@ -191,7 +191,8 @@ def link(resource: Mapping[str, Any], *keys: str) -> str:
     return str(found.get("@odata.id") or "") if isinstance(found, dict) else ""
 
 
-def _system(client: Client, wanted: str | None) -> dict[str, Any]:
+def system_of(client: Client, wanted: str | None) -> dict[str, Any]:
+    """Return the server itself, of all systems that the BMC shows."""
     paths = members_of(client.get(f"{ROOT}/Systems"))
     if wanted:
         paths = [path for path in paths if path.rstrip("/").rsplit("/", 1)[-1] == wanted] or _no_system(

@@ -154,6 +154,9 @@ class Bmc:
         if path.endswith("ClearPending"):
             self.pending = {}
             return 200, {}, {}
+        if path.endswith("ComputerSystem.Reset"):
+            self.system["PowerState"] = "Off" if body["ResetType"] == "ForceOff" else "On"
+            return 204, {}, {}
         values = self.spoil(dict(body["Attributes"]))
         self.pending.update(values)
         self.pending = {name: value for name, value in self.pending.items() if self.active.get(name) != value}
@@ -172,7 +175,7 @@ class Bmc:
         bios["@Redfish.Settings"] = told
         tree: dict[str, Any] = {
             f"{ROOT}/Systems": {"Members": [{"@odata.id": system}]},
-            system: {"Id": "1", "Bios": {"@odata.id": f"{system}/Bios"}, **self.system},
+            system: {"@odata.id": system, "Id": "1", "Bios": {"@odata.id": f"{system}/Bios"}, **self.system},
             f"{system}/Bios": bios,
             f"{ROOT}/Registries": {"Members": [{"@odata.id": f"{ROOT}/Registries/BiosRegistry.1"}]},
             f"{ROOT}/Registries/BiosRegistry.1": {"Location": [{"Language": "en", "Uri": f"{ROOT}/files/bios"}]},

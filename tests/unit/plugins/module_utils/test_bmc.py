@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from ansible.module_utils import urls
@@ -17,7 +18,7 @@ from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _bmc
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.answers import BmcError
-from ansible_collections.sovereign.epyc.plugins.modules import epyc_bios_info, epyc_bios_settings
+from ansible_collections.sovereign.epyc.plugins.modules import epyc_bios_info, epyc_bios_settings, epyc_bmc_reset
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import PASSWORD, Bmc, enumeration
 
 Run = Callable[..., dict[str, Any]]
@@ -67,6 +68,21 @@ def test_settings_are_checked_sent_and_put_back(bmc: Bmc, run: Run, tmp_path: Pa
     assert run(epyc_bios_settings, state="original", originals=asked["originals"])["changed"] is True
     assert bmc.pending == {"NumaMemoryDomainsPerSocket": "Auto", "ProcSMT": "Enabled"}
     assert bmc.sessions == set()
+
+
+def test_a_reset_is_checked_and_sent(bmc: Bmc, run: Run) -> None:
+    target = "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset"
+    told = {"target": target, "ResetType@Redfish.AllowableValues": ["On", "ForceRestart"]}
+    bmc.system["Actions"] = {"#ComputerSystem.Reset": told}
+    assert run(epyc_bmc_reset, check=True, reset="force")["sent"] == ["ForceRestart"]
+    assert bmc.writes == []
+    assert run(epyc_bmc_reset, reset="force") == {
+        "changed": True,
+        "sent": ["ForceRestart"],
+        "power": "on",
+        "invocation": ANY,
+    }
+    assert (bmc.writes, bmc.sessions) == ([("POST", target)], set())
 
 
 def test_a_failure_is_a_sentence_with_facts(run: Run, tmp_path: Path) -> None:

@@ -1,0 +1,108 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: epyc_bmc_reset
+short_description: Have the BMC of a server reset it
+version_added: 0.1.0
+description:
+  - Sends a reset to the Redfish service of the BMC, of a type that this BMC says it takes. Any other is refused before
+    anything is sent.
+  - Some boards apply BIOS settings only when they start from cold, which no reboot of the operating system is.
+  - A server that is off is switched on.
+  - C(reboot.yml) uses it with C(reboot_by=bmc). It takes the host out of service first, and proves the boot.
+author: The sovereign.epyc authors (@sovereign-epyc)
+extends_documentation_fragment:
+  - sovereign.epyc.attributes
+  - sovereign.epyc.bmc
+attributes:
+  check_mode:
+    details: Only reads, and says what would be sent. Fails where the BMC cannot do it.
+  diff_mode:
+    support: N/A
+    details: There is nothing to compare.
+  idempotent:
+    support: none
+    details: Each run resets the server.
+options:
+  reset:
+    description:
+      - V(graceful) has the BMC ask the operating system to restart (C(GracefulRestart)). A system that does not listen
+        to its power button ignores it.
+      - V(force) resets the server as its reset button does (C(ForceRestart)). What is not on the disk is lost.
+      - V(cold) switches it off and on (C(PowerCycle), or C(ForceOff) and C(On)). Shut the operating system down first,
+        and give it the time with O(shutdown_timeout).
+    type: str
+    choices: [graceful, force, cold]
+    required: true
+  shutdown_timeout:
+    description: With O(reset=cold), how many seconds the server may take to go off by itself before its power is cut.
+    type: int
+    default: 0
+"""
+
+EXAMPLES = r"""
+- name: Say whether this server can be switched off and on
+  sovereign.epyc.epyc_bmc_reset:
+    bmc: "{{ bios_bmc }}"
+    username: "{{ bios_username }}"
+    password: "{{ bios_password }}"
+    ca_path: bmc-ca.pem
+    reset: cold
+  delegate_to: localhost
+  check_mode: true
+
+- name: Reset a server that hangs in its self-test
+  sovereign.epyc.epyc_bmc_reset:
+    bmc: "{{ bios_bmc }}"
+    username: "{{ bios_username }}"
+    password: "{{ bios_password }}"
+    ca_path: bmc-ca.pem
+    reset: force
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+sent:
+  description: The types of reset that were sent, in their order; in check mode, those that would be.
+  returned: success
+  type: list
+  elements: str
+  sample: [ForceOff, "On"]
+power:
+  description: The power state before.
+  returned: success
+  type: str
+  sample: "on"
+"""
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.power import COLD, FORCE, GRACEFUL, reset
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Client
+
+
+def work(params: Mapping[str, Any], client: Client, check: bool) -> dict[str, Any]:
+    """Reset the server."""
+    return reset(client, params["system"], params["reset"], params["shutdown_timeout"], check)
+
+
+def main() -> None:
+    spec = dict(
+        reset=dict(type="str", choices=[GRACEFUL, FORCE, COLD], required=True),
+        shutdown_timeout=dict(type="int", default=0),
+    )
+    run_bmc(spec, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -167,6 +167,13 @@ table:
   description: What is wanted, what the BMC has active and pending, and what the kernel shows. Only with O(claims).
   returned: with claims
   type: str
+iommu_users:
+  description:
+    - The devices that a driver of VFIO has, for a guest or a program. They are lost when the BIOS switches the IOMMU off.
+  returned: always
+  type: list
+  elements: str
+  sample: ["0000:41:00.0 (IOMMU group 23, driver vfio-pci)"]
 complaints:
   description: A line for each setting that is expected and wrong or unknown.
   returned: always
@@ -185,6 +192,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger impor
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios import claims
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import check, wanted
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.passthrough import iommu_users
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import Look
 
 TYPE_CHECKING = False
@@ -207,6 +215,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         "settings": rows,
         **({"table": claims.render(rows)} if told else {}),
         "complaints": checklist_items.complaints(items),
+        "iommu_users": iommu_users(fs),
         "text": checklist_items.render(items),
     }
 

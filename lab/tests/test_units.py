@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from vepyc import SHAPES, Shape, VepycError, acpi, bios, bring, guest, image, kernel, patch, qemu, up
+from vepyc import SHAPES, Shape, VepycError, acpi, bios, bring, guest, image, kernel, patch, qemu, smbios, snapshot, up
 from vepyc.cli import _settings
 from vepyc.figures import Bar, Figures
 from vepyc.firmware import Firmware
@@ -89,6 +89,36 @@ def test_settings_from_the_start_are_those_of_the_bmc(tmp_path: Path) -> None:
         assert firmware.boot() is None, "a machine that hangs in its POST does not start"
     finally:
         firmware.bmc.stop()
+
+
+def test_memory_modules_are_plugged_whatever_the_bmc_says(tmp_path: Path) -> None:
+    firmware = Firmware(RunDir(tmp_path), SHAPES["small"], "dell", {"nps": 2})
+    assert firmware.bmc
+    try:
+        firmware.change({"do": "bios", "settings": {"dimms": 11}})
+        made = firmware.boot()
+        assert made and (made.dimms, made.nodes) == (11, 2)
+        with pytest.raises(VepycError, match="slots for 1 to 12 memory modules, and not for 13"):
+            firmware.change({"do": "bios", "settings": {"dimms": 13}})
+    finally:
+        firmware.bmc.stop()
+
+
+@pytest.mark.parametrize(("name", "total", "modules"), [("epyc9754", 12, 0), ("epyc7543x2", 16, 15)])
+def test_firmware_describes_a_slot_for_each_channel(name: str, total: int, modules: int, tmp_path: Path) -> None:
+    shape = replace(SHAPES[name], dimms=modules)
+    smbios.write(shape, tmp_path)
+    args = qemu.machine_args(shape, "x.aml")
+    files = [text.removeprefix("file=") for text in args if text.startswith("file=smbios")]
+    array, *slots = [(tmp_path / name).read_bytes() for name in files]
+    assert (array[0], array[1], int.from_bytes(array[13:15], "little")) == (16, 23, total)
+    sizes = [int.from_bytes(slot[12:14], "little") for slot in slots]
+    assert [bool(size) for size in sizes] == [number < (modules or total) for number in range(total)]
+    assert sum(sizes) <= shape.memory_mib < sum(sizes) + total
+    assert {slot[0] for slot in slots} == {17} and {slot[1] for slot in slots} == {40}
+    assert len({slot[40:] for slot in slots}) == total, "each slot has names of its own"
+    saved = [snapshot.snapshot_dir(one, guest.get_release("6.12")) for one in (shape, replace(shape, dimms=3))]
+    assert saved[0] != saved[1], "a machine of other modules is another machine"
 
 
 def test_bios_settings_on_the_command_line() -> None:

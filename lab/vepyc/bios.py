@@ -6,6 +6,9 @@
 `nps` (nodes of a socket), `l3_as_numa`, `smt`, `boost`, and of cores `cores_per_l3`, `cores_per_socket` and
 `l3_domains`, for which None and 0 mean all. `iommu` is taken and changes nothing: Linux 6.12 wants CMPXCHG16B for an
 IOMMU, and the lab hides that instruction from the kernel (patch.py says why).
+
+And `dimms`, which somebody plugs in, whatever a BMC says: how many memory modules the machine has, 0 for one on each
+channel.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from typing import Any
 from .errors import VepycError
 from .shapes import Shape
 
-KNOBS = ("nps", "l3_as_numa", "smt", "boost", "iommu", "cores_per_l3", "cores_per_socket", "l3_domains")
+HARDWARE = ("dimms",)
+KNOBS = ("nps", "l3_as_numa", "smt", "boost", "iommu", "cores_per_l3", "cores_per_socket", "l3_domains", *HARDWARE)
 
 
 def settings_of(shape: Shape) -> dict[str, Any]:
@@ -42,6 +46,9 @@ def shape_with(shape: Shape, settings: Mapping[str, Any]) -> Shape:
         cores = total // domains
     cores = max(1, min(cores, shape.cores_per_l3))
     nps = asked["nps"] if asked["nps"] in (1, 2, 4) and domains % asked["nps"] == 0 else 1
+    dimms, slots = asked.get("dimms", shape.dimms), shape.channels * shape.sockets
+    if not 0 <= dimms <= slots:
+        raise VepycError(f"this machine has slots for 1 to {slots} memory modules, and not for {dimms}")
     per_socket = domains if asked["l3_as_numa"] else nps
     return replace(
         shape,
@@ -51,4 +58,5 @@ def shape_with(shape: Shape, settings: Mapping[str, Any]) -> Shape:
         nodes=per_socket * shape.sockets,
         l3_as_numa=asked["l3_as_numa"],
         boost=asked["boost"],
+        dimms=dimms,
     )

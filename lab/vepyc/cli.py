@@ -125,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--cold", action="store_true", help="boot from disk even where a snapshot exists")
     command.add_argument("--bmc", metavar="VENDOR", help=f"with a BMC in front of it: {', '.join(PERSONALITIES)}")
     command.add_argument(
-        "--bios", default="", metavar="NAME=VALUE,...", help="with these settings: nps=1,smt=on,boost=off"
+        "--bios", default="", metavar="NAME=VALUE,...", help="with these settings: nps=1,smt=on,boost=off,dimms=11"
     )
     command.add_argument("--llama", action="store_true", help="with a llama-server and a small model on its disk")
     command.set_defaults(function=_up)

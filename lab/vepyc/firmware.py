@@ -46,7 +46,8 @@ class Firmware:
             settings = self.bmc.boot()
             if self.bmc.host.hung:
                 return None
-            self._write(settings)
+            plugged = {name: value for name, value in self._read().items() if name in bios.HARDWARE}
+            self._write({**plugged, **settings})
         return bios.shape_with(self.usual, self._read())
 
     def went_off(self) -> bool:
@@ -58,7 +59,7 @@ class Firmware:
     def change(self, request: dict[str, Any]) -> bool:
         """Serve a command's request that is about the firmware; false for any other one."""
         if request["do"] == "bios":
-            if self.bmc:
+            if self.bmc and request["settings"].keys() - {*bios.HARDWARE}:
                 raise VepycError("the BMC of this machine decides on its BIOS settings; send a PATCH to that")
             self._write({**self._read(), **request["settings"]})
         elif request["do"] == "bmc-faults":

@@ -114,7 +114,9 @@ class Machine:
         self.wait_for_another_boot(before, timeout)
 
     def set_bios(self, **settings: object) -> None:
-        """Change BIOS settings (`vepyc.bios.KNOBS`) from the next boot on. With a BMC, that one decides."""
+        """Change BIOS settings (`vepyc.bios.KNOBS`) from the next boot on. With a BMC, that one decides on all but
+        what is plugged in.
+        """
         self.run_dir.ask("bios", timeout=60, settings=settings)
 
     @property

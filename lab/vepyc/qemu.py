@@ -11,6 +11,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from . import smbios
 from .errors import VepycError
 from .shapes import Shape
 
@@ -42,7 +43,9 @@ def _cpu_type() -> str:
 
 
 def machine_args(shape: Shape, ssdt: str) -> list[str]:
-    """Everything the guest can see of the machine. Two runs with equal arguments can exchange snapshots."""
+    """Everything the guest can see of the machine. Two runs with equal arguments, and equal files named by them, can
+    exchange snapshots.
+    """
     cpu = (
         f"{_cpu_type()},level=16,xlevel=0x80000021,family={shape.family},model={shape.model},"
         f"stepping={shape.stepping},model-id={shape.model_name}"
@@ -62,6 +65,8 @@ def machine_args(shape: Shape, ssdt: str) -> list[str]:
     if shape.empty_dies:
         args += _hotplug_args(shape)
     args += ["-acpitable", f"file={ssdt}"]
+    for name in smbios.names(shape):
+        args += ["-smbios", f"file={name}"]
     args += ["-device", f"virtio-blk-pci,drive=disk,num-queues={_DISK_QUEUES}"]
     args += ["-device", "virtio-net-pci,netdev=net,romfile="]
     args += ["-device", "virtio-rng-pci"]

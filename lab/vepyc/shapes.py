@@ -33,6 +33,9 @@ class Shape:
     mba_bits: int = 11  # the largest MB value is two to the power of this
     l3_as_numa: bool = False  # each L3 domain is a node, whatever `nodes` would be without it
     boost: bool = True
+    channels: int = 12  # for memory, of one socket
+    memory_mts: int = 4800
+    dimms: int = 0  # memory modules in the whole machine; 0 is one on each channel
 
     @property
     def cpus(self) -> int:
@@ -144,6 +147,8 @@ _ALL = (
         sockets=2,
         empty_dies=1,
         smba=False,
+        channels=8,
+        memory_mts=3200,
     ),
     Shape(
         name="epyc9655",
@@ -159,6 +164,7 @@ _ALL = (
         pstates_mhz=(2600, 1900, 1500),
         port=29655,
         mba_bits=12,
+        memory_mts=6000,
     ),
 )
 

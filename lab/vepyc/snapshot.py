@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import acpi, patch, qemu
+from . import acpi, patch, qemu, smbios
 from .errors import VepycError
 from .guest import Release
 from .image import image_dir, image_key
@@ -45,7 +45,7 @@ def snapshot_dir(shape: Shape, release: Release) -> Path:
     """Where the snapshot of this shape is, or would be: its name is the hash of all that made it."""
     args = qemu.machine_args(shape, "ssdt.aml")
     parts = [image_key(release), qemu.version(), *args, acpi.ssdt(shape), _WARM_UP, repr(patch.MSRS)]
-    key = digest([*parts, patch.SOURCE.read_bytes(), patch.cpuid_table(shape)])
+    key = digest([*parts, patch.SOURCE.read_bytes(), patch.cpuid_table(shape), *smbios.structures(shape)])
     return directory("snapshots") / f"{shape.name}-{release.kernel}-{key}"
 
 

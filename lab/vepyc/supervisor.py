@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from . import acpi, kernel, patch, qemu
+from . import acpi, kernel, patch, qemu, smbios
 from .errors import VepycError
 from .firmware import Firmware
 from .gdb import Gdb
@@ -46,7 +46,7 @@ class Supervisor:
         self.config = run.read_config()
         self.shape = self.usual = get_shape(self.config.shape)
         self.image = Path(self.config.image)
-        self.args = qemu.machine_args(self.shape, acpi.compile_ssdt(self.shape, Path()).name)
+        self.args = self._args()
         self.disk = self._make_disk()
         self.process: subprocess.Popen[bytes] | None = None
         self.patch_error: Exception | None = None
@@ -56,6 +56,11 @@ class Supervisor:
         self.control.listen()
         # It gets its name only now, so that whoever sees the socket can connect to it.
         os.rename("control.new", "control.sock")
+
+    def _args(self) -> list[str]:
+        """QEMU's arguments for the machine as it is now; the files that they name are made here."""
+        smbios.write(self.shape, Path())
+        return qemu.machine_args(self.shape, acpi.compile_ssdt(self.shape, Path()).name)
 
     def _make_disk(self) -> Path:
         """An empty overlay on the image or on the snapshot's frozen disk."""
@@ -108,7 +113,7 @@ class Supervisor:
             print("the machine hangs in its POST", flush=True)
             return
         self.shape = shape
-        self.args = qemu.machine_args(shape, acpi.compile_ssdt(shape, Path()).name)
+        self.args = self._args()
         self._power_on()
 
     def _power_on(self, state: Path | None = None) -> None:

@@ -49,6 +49,8 @@ def test_two_nodes_from_the_inventory_to_the_kernel(host):
     assert play[ASK]["changed"] is True
     assert play[ASK]["reboot_required"] is True
     assert (nodes(host), host.run("cat /var/lib/sovereign-epyc/bios-originals.json").count('"sent"')) == (4, 1)
+    # Meanwhile somebody takes a memory module out.
+    host.machine.set_bios(dimms=11)
     first = host.machine.boot_id()
     play = host.play(REBOOT, *wish, *COLD)
     assert "becomes 2 at the next boot" in play["Say whether the host waits"]["msg"]
@@ -56,6 +58,11 @@ def test_two_nodes_from_the_inventory_to_the_kernel(host):
     assert sent == [["PowerCycle"], ["On"]], "asked whether it can, then switched on what had shut itself down"
     assert nodes(host) == 2
     assert host.machine.boot_id() != first
+    shown = {row["name"]: row for row in play["Hold what the BMC says against the kernel"]["settings"]}
+    assert shown["memory_channels"]["found"] == "11 of 12"
+    assert "no module on 1 of 12 channels, each of which is a twelfth of the bandwidth of its socket" in (
+        shown["memory_channels"]["sentence"]
+    )
     assert host.machine.bmc["password"] not in play.output
 
 

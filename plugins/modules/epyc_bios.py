@@ -169,7 +169,8 @@ table:
   type: str
 iommu_users:
   description:
-    - The devices that a driver of VFIO has, for a guest or a program. They are lost when the BIOS switches the IOMMU off.
+    - The devices that a driver of VFIO has, for a guest or a program. They are lost when the BIOS switches the IOMMU
+      off.
   returned: always
   type: list
   elements: str

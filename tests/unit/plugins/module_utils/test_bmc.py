@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import ANY
 
 import pytest
 from ansible.module_utils import urls
@@ -76,12 +75,8 @@ def test_a_reset_is_checked_and_sent(bmc: Bmc, run: Run) -> None:
     bmc.system["Actions"] = {"#ComputerSystem.Reset": told}
     assert run(epyc_bmc_reset, check=True, reset="force")["sent"] == ["ForceRestart"]
     assert bmc.writes == []
-    assert run(epyc_bmc_reset, reset="force") == {
-        "changed": True,
-        "sent": ["ForceRestart"],
-        "power": "on",
-        "invocation": ANY,
-    }
+    done = run(epyc_bmc_reset, reset="force")
+    assert (done["changed"], done["sent"], done["power"]) == (True, ["ForceRestart"], "on")
     assert (bmc.writes, bmc.sessions) == ([("POST", target)], set())
 
 

@@ -25,7 +25,7 @@ BEFORE = {
     "epyc_bios": 242.2,
     "epyc_bios_info": 220.0,
     "epyc_bios_settings": 235.3,
-    "epyc_bmc_reset": 220.0,
+    "epyc_bmc_reset": 207.3,
     "epyc_drift": 325.3,
     "epyc_engine": 380.3,
     "epyc_last_run": 359.5,

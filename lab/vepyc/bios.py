@@ -7,8 +7,8 @@
 `l3_domains`, for which None and 0 mean all. `iommu` is taken and changes nothing: Linux 6.12 wants CMPXCHG16B for an
 IOMMU, and the lab hides that instruction from the kernel (patch.py says why).
 
-And `dimms`, which somebody plugs in, whatever a BMC says: how many memory modules the machine has, 0 for one on each
-channel.
+And `dimms`, which somebody plugs in, whatever a BMC says: how many memory modules the machine has, in slots for each of
+its channels. A machine without it shows one module without a speed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def shape_with(shape: Shape, settings: Mapping[str, Any]) -> Shape:
     cores = max(1, min(cores, shape.cores_per_l3))
     nps = asked["nps"] if asked["nps"] in (1, 2, 4) and domains % asked["nps"] == 0 else 1
     dimms, slots = asked.get("dimms", shape.dimms), shape.channels * shape.sockets
-    if not 0 <= dimms <= slots:
+    if dimms is not None and not 1 <= dimms <= slots:
         raise VepycError(f"this machine has slots for 1 to {slots} memory modules, and not for {dimms}")
     per_socket = domains if asked["l3_as_numa"] else nps
     return replace(

@@ -35,7 +35,7 @@ class Shape:
     boost: bool = True
     channels: int = 12  # for memory, of one socket
     memory_mts: int = 4800
-    dimms: int = 0  # memory modules in the whole machine; 0 is one on each channel
+    dimms: int | None = None  # memory modules in the whole machine; None is one, as QEMU describes it by itself
 
     @property
     def cpus(self) -> int:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The memory modules that the firmware describes to the kernel (SMBIOS): a slot for each channel of the SKU.
 
-QEMU by itself describes one module without a speed. A structure that it is given as a file takes the place of its own
-structures of that type.
+Only for machines that say how many modules they have. QEMU by itself describes one without a speed. A structure that it
+is given as a file takes the place of its own structures of that type.
 Source: DMTF DSP0134, structures of type 16 (physical memory array) and 17 (memory device), as of version 2.8.
 """
 
@@ -23,8 +23,10 @@ _DDR4, _DDR5 = 0x1A, 0x22
 
 def structures(shape: Shape) -> list[bytes]:
     """The array, and its slots in the order of sockets and channels; the first ones have a module."""
+    modules = shape.dimms
+    if modules is None:
+        return []
     total = shape.sockets * shape.channels
-    modules = shape.dimms or total
     array = struct.pack("<BBBIHHQ", _BOARD, _SYSTEM_MEMORY, _ECC, shape.memory_mib << 10, _NO_ERROR, total, 0)
     slots = [_slot(shape, number, shape.memory_mib // modules if number < modules else 0) for number in range(total)]
     return [_structure(16, _ARRAY, array), *slots]

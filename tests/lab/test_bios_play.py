@@ -68,6 +68,7 @@ def test_two_nodes_from_the_inventory_to_the_kernel(host):
 def test_a_bmc_that_says_what_the_kernel_does_not_show(host):
     """What a Dell R7425 did: the job is done, the BMC says the new value, and the machine has the old one."""
     host.machine.set_faults(cold_only=False, os_unchanged=True)
+    host.machine.set_bios(dimms=12)
     wish = [*host.access, "-e", "bios_nps=1"]
     host.play(SITE, "--tags", "bios", *wish)
     play = host.play(REBOOT, *wish, "-e", "epyc_reboot_ok=true", succeeds=False)
@@ -76,3 +77,6 @@ def test_a_bmc_that_says_what_the_kernel_does_not_show(host):
     assert "and the kernel shows otherwise" in message
     assert "It is NPS2" in message
     assert "should be NPS1" in message
+    rows = {row["name"]: row for row in play["Hold what the BMC says against the kernel"]["settings"]}
+    assert rows["memory_channels"]["found"] == "all"
+    assert "12 modules on 12 channels: 460.8 GB/s at 4800 MT/s" in rows["memory_channels"]["sentence"]

@@ -30,6 +30,7 @@ SHAPE = get_shape(WALK or "epyc9754")
 #: With SMT on, a 9754 has 256 CPUs, and QEMU emulates 255. So half of its cores are off at first, and the BIOS is asked
 #: for all of them too: 64 cores with two threads become 128 with one.
 START = {"nps": 1, "smt": True, "boost": False, "cores_per_l3": SHAPE.cores_per_l3 // 2}
+START["dimms"] = SHAPE.channels
 WISH = {"bios_nps": 4, "bios_smt": False, "bios_boost": True, "bios_attributes": {"CcdCores": "All"}}
 PAGES = 16
 TUNING = {"numa_hugepages": [{"memory": f"{PAGES * 2}MiB"}]}
@@ -143,6 +144,8 @@ def test_from_one_node_to_four_and_back(host):
         "CcdCores": "All",
     }
     assert "Run site.yml again" in play["Say what follows from another BIOS"]["msg"]
+    rows = {row["name"]: row for row in play["Hold what the BMC says against the kernel"]["settings"]}
+    assert rows["memory_channels"]["found"] == "all"
     assert password not in check.output + done.output + play.output
     lap("reboot.yml: one boot, proven by the BMC and by the kernel")
 

@@ -203,8 +203,8 @@ def test_bios_check_reports_and_fails_only_when_told(tuned, tmp_path):
         "l3_as_numa": ("unasked", None),
         "cores": ("unasked", "16 of 128"),
         "smt": ("ok", "off"),
-        "memory_channels": ("unasked", "all"),
-        "memory_speed": ("unasked", "rated"),
+        "memory_channels": ("unasked", "1 of 12"),  # QEMU describes one module, without a speed
+        "memory_speed": ("unasked", None),
         "memory_sizes": ("unasked", "equal"),
         "memory_encryption": ("unasked", None),
         "prefetchers": ("unasked", "on"),

@@ -19,9 +19,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "lab"))
+sys.path[:0] = [str(ROOT), str(ROOT / "lab"), str(ROOT / ".collections")]
 
-from vepyc import Machine, up  # noqa: E402
+from vepyc import Machine, Preparation, up  # noqa: E402
 from vepyc.rundir import RunDir  # noqa: E402
 
 SHAPE = "small"
@@ -41,10 +41,22 @@ def run_dir_of(scenario: str) -> RunDir:
     return RunDir.of(f"molecule-{scenario.replace('_', '-')}")
 
 
+def prepared_for(scenario: str) -> Preparation | None:
+    """The machine on which the scenario of the whole begins: one that site.yml has tuned, as other tests have it too.
+
+    Where no run of the tests has made that state of this very collection, it is made now.
+    """
+    if scenario != "site":
+        return None
+    from tests.lab.states import TUNED
+
+    return TUNED
+
+
 def boot(scenario: str, folder: Path) -> None:
     """Boot it as it is in the snapshot, even if one of its name is left from before."""
     end(scenario)
-    machine = up(SHAPE, run_dir_of(scenario).path.name)
+    machine = up(SHAPE, run_dir_of(scenario).path.name, prepared=prepared_for(scenario))
     folder.mkdir(exist_ok=True)
     hosts = {machine.name: {"ansible_port": machine.port}}
     (folder / "hosts.json").write_text(json.dumps({"all": {"children": {SHAPE: {"hosts": hosts}}}}))

@@ -73,6 +73,10 @@ def main(arguments: Sequence[str]) -> int:
         from ._llama.hooks import cli
 
         return cli.main(arguments[1:])
+    if arguments and arguments[0] == "agent":
+        from . import _agent
+
+        return _agent.main(arguments[1:])
     if arguments and arguments[0] == "bench":
         return bench(arguments[1:])
     if list(arguments) == ["--help"]:

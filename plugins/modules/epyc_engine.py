@@ -17,10 +17,15 @@ description:
   - Enables and starts the service C(sovereign-epyc-watch.service), which sends interrupts that come later where a
     stored request of M(sovereign.epyc.irq_affinity) wants them. It is restarted when the engine or its unit changed.
   - With O(textfile), also enables and starts the timer C(sovereign-epyc-check.timer), which has the host check itself.
+  - With O(agent_bind), also enables and starts the socket C(sovereign-epyc-agent.socket). Where a gateway asks there,
+    systemd starts C(sovereign-epyc-agent.service), which says in one line how much an instance of C(llama-server) can
+    take. It ends when nobody asks any more. Without it, such units are removed.
   - All or nothing. When systemd refuses a unit, or does not have it enabled and active afterwards, the module fails
     with its words, and what was there before is there again.
 author: The sovereign.epyc authors (@sovereign-epyc)
-extends_documentation_fragment: sovereign.epyc.attributes
+extends_documentation_fragment:
+  - sovereign.epyc.attributes
+  - sovereign.epyc.knob.intent
 options:
   state:
     description:
@@ -40,6 +45,30 @@ options:
     description: How long the timer waits between two checks, in the notation of systemd.
     type: str
     default: 15min
+  agent_bind:
+    description:
+      - Where gateways ask for the agent, as an address and a port, such as V(10.0.0.11:8407). V(*) stands for every
+        address.
+    type: str
+    default: ""
+  agent_allow:
+    description:
+      - Addresses and networks of gateways that may ask. The packets of others are dropped. Required, unless
+        O(agent_bind) is on the loopback.
+    type: list
+    elements: str
+    default: []
+  agent_untuned:
+    description:
+      - The share of requests for this host while its own check, in O(textfile), has found a setting that is not in
+        force, as V(50%); V(out) for none at all. Settings that only wait for a reboot, or that only the next boot would
+        lose, do not count.
+    type: str
+    default: 50%
+  agent_unknown:
+    description: The same while that check is old, could not be made, or cannot be read.
+    type: str
+    default: 100%
 notes:
   - Needs root, and a host that was booted with systemd.
 """
@@ -52,6 +81,12 @@ EXAMPLES = r"""
   sovereign.epyc.epyc_engine:
     textfile: /var/lib/prometheus/node-exporter/sovereign-epyc.prom
     interval: 1h
+
+- name: Have gateways learn of a planned stop, and of a check that found drift
+  sovereign.epyc.epyc_engine:
+    textfile: /var/lib/prometheus/node-exporter/sovereign-epyc.prom
+    agent_bind: 10.0.0.11:8407
+    agent_allow: [10.0.0.2, 10.0.0.3]
 
 - name: Remove the engine and its services
   sovereign.epyc.epyc_engine:
@@ -72,21 +107,47 @@ diff:
     after: {"engine:/usr/sbin/sovereign-epyc": "9f86d081884c7d65", "engine:sovereign-epyc.service/enabled": "enabled"}
 """
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._agent import DEFAULTS
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_plain
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import INTERVAL, Engine
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent import Agent, housekeeping
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import INTERVAL, Engine, microseconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+    from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
+    from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+
+AGENT = "agent_"
+
+
+def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
+    """Return the engine and the agent, which comes after it and goes before it."""
+    present, textfile, interval = params["state"] == "present", params["textfile"], params["interval"]
+    engine = Engine(present, textfile, interval, host.fs.root)
+    if not present or not params["agent_bind"]:
+        agent = Agent(root=host.fs.root)
+        return [engine, agent] if present else [agent, engine]
+    asked = {key[len(AGENT) :]: value for key, value in params.items() if key.startswith(AGENT)}
+    cpus = housekeeping(host, ledger.store, params["intent"])
+    return [engine, Agent(asked, textfile, microseconds(interval) / 1e6, cpus, host.fs.root)]
 
 
 def main() -> None:
-    run_plain(
-        dict(
-            state=dict(type="str", choices=["present", "absent"], default="present"),
-            textfile=dict(type="str", default=""),
-            interval=dict(type="str", default=INTERVAL),
-        ),
-        lambda params, host, ledger: [
-            Engine(params["state"] == "present", params["textfile"], params["interval"], host.fs.root)
-        ],
+    spec = dict(
+        state=dict(type="str", choices=["present", "absent"], default="present"),
+        textfile=dict(type="str", default=""),
+        interval=dict(type="str", default=INTERVAL),
+        agent_bind=dict(type="str", default=""),
+        agent_allow=dict(type="list", elements="str", default=[]),
+        agent_untuned=dict(type="str", default=DEFAULTS["untuned"]),
+        agent_unknown=dict(type="str", default=DEFAULTS["unknown"]),
+        intent=dict(type="dict"),
     )
+    run_plain(spec, build)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 ALL = {"desired:": "stored requests"}
 UNITS = {
     "sovereign-epyc.service": "boot service",
+    "sovereign-epyc-agent.service": "service of the agent",
+    "sovereign-epyc-agent.socket": "socket of the agent",
     "sovereign-epyc-watch.service": "watch service",
     "sovereign-epyc-check.service": "service of the check",
     "sovereign-epyc-check.timer": "timer of the check",

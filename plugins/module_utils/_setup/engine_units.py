@@ -126,7 +126,7 @@ class Engine(WithUnits, EngineFiles):
                 f"textfile is '{textfile}', but has to be the whole path of a file whose name ends with .prom, without "
                 "spaces, quotes, backslashes, % and $."
             )
-        if not 0 < _microseconds(interval) < 1 << 63:
+        if not 0 < microseconds(interval) < 1 << 63:
             raise BadRequest(
                 f"interval is '{interval}', but has to be a time above zero in the notation of systemd, such as 15min, "
                 "1h 30min, or 90 for 90 seconds."
@@ -178,7 +178,7 @@ class Engine(WithUnits, EngineFiles):
         return [name for name in names if os.path.exists(textfiles.under(self.root, f"{UNIT_FOLDER}/{name}"))]
 
 
-def _microseconds(text: str) -> float:
+def microseconds(text: str) -> float:
     """Return a time span as systemd reads it, 0 for an invalid one."""
     total, place = 0.0, 0
     while place < len(text):

@@ -185,9 +185,9 @@ def _lack(fs: KernelFS, packages: Sequence[str]) -> str:
     names = {line.replace("-", "_") for line in lines if not line.startswith("#")}
     if not names <= prerequisites.loaded(fs, system.kernel, names):
         return UNLOADED
-    # Those that run all the time; the others come and go.
+    # Those that run or listen all the time; the others come and go.
     ours = (name for name in fs.names(UNIT_FOLDER) if name.startswith(UNITS))
-    units = sorted(name for name in ours if name.endswith((".timer", "-watch.service")))
+    units = sorted(name for name in ours if name.endswith((".socket", ".timer", "-watch.service")))
     shown = systemd_units.show([*units, SERVICE])
     if shown.get(SERVICE, {}).get("ActiveState") == "failed":
         return FAILED

@@ -1,0 +1,182 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The agent: tells a gateway in one line how much an instance of this host can take, and why.
+
+It answers the agent check of HAProxy, and only with words that the next answer replaces: ``up`` with a weight, and
+``stopped``. ``drain`` and ``maint`` would hold until somebody says ``ready``, which also ends a drain that an operator
+has asked for at the gateway, and a drained server still gets the next turns of its conversations. ``up`` without a
+weight would leave the last one in force. Where nothing is known, no word is said, which changes nothing.
+Source: agent-check in the configuration manual of HAProxy; systemctl(1).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+
+from ._errors import TuningError
+from ._io import command, textfile
+from ._io.paths import ENGINE, INSTANCE_HEAD, UNIT_FOLDER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+SOCKET, SERVICE = "sovereign-epyc-agent.socket", "sovereign-epyc-agent.service"
+#: Begins a part of the service's unit that systemd passes over: what the agent was asked to do, as JSON.
+SECTION = "[X-Sovereign-Epyc]\nAgent="
+#: While this file is there, the host takes no requests. A boot removes it.
+AWAY = "/run/sovereign-epyc/away"
+FULL, OUT = "100%", "out"
+#: The shares of an untuned host and of one whose check says nothing; the file of the check, and how old it may be.
+DEFAULTS = {"untuned": "50%", "unknown": FULL, "textfile": "", "oldest": 0.0}
+#: Words of systemd for a unit that serves.
+SERVES = ("active", "reloading", "refreshing")
+#: How a unit of an instance is called.
+BEGIN, END, DRAFT_END = "llama-", ".service", "-rpc.service"
+#: Seconds: for which it waits for the next question, and for the words of one; and the size of a question.
+LINGER, PATIENCE, LONGEST = 60.0, 1.0, 128
+#: How many findings an answer names.
+NAMED = 3
+DRIFT = "sovereign_epyc_drift{"
+USAGE = """usage: sovereign-epyc agent [INSTANCE]
+       sovereign-epyc agent --leave | --join
+
+  show what gateways are told of this instance, or of all, and why
+  --leave has them send no new requests to this host until --join, or until it boots
+"""
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the command, and return its exit code."""
+    if list(words) == ["--help"]:
+        sys.stdout.write(USAGE)
+        return 0
+    try:
+        if list(words) == ["--leave"]:
+            textfile.replace(AWAY, "")
+            # The agent is not root, and another run may have made the folder for root alone.
+            os.chmod(os.path.dirname(AWAY), 0o755)
+        elif list(words) == ["--join"]:
+            textfile.remove(AWAY)
+        elif len(words) > 1 or (words and not _is_name(words[0])):
+            sys.stderr.write(USAGE)
+            return 1
+        names = [word for word in words if _is_name(word)] or _instances()
+        for name in names:
+            sys.stdout.write(f"{name}: {answer(name, asked()) or 'no answer: systemd does not say how it is'}\n")
+    except TuningError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    if not names:
+        sys.stderr.write("This host has no instance of which a gateway could be told.\n")
+    if not os.path.exists(f"{UNIT_FOLDER}/{SOCKET}"):
+        sys.stderr.write("No gateway can ask for this: set base_agent_bind, and run site.yml --tags base.\n")
+    return 0
+
+
+def serve() -> None:
+    """Answer at the socket that systemd hands over, until nobody asks any more or the engine is another one."""
+    began = _version()
+    listening = socket.socket(fileno=3)
+    listening.settimeout(LINGER)
+    while _version() == began:
+        try:
+            connection = listening.accept()[0]
+        except socket.timeout:
+            return
+        # One that hangs up early, or says nothing, gets no answer.
+        try:
+            with connection:
+                connection.settimeout(PATIENCE)
+                name = connection.recv(LONGEST).decode("ascii", "replace").strip()
+                said = answer(name, asked()) if _is_name(name) else ""
+                connection.sendall(f"{said}\n".encode("ascii", "replace") if said else b"")
+        except OSError:
+            continue
+        except TuningError as error:
+            sys.stderr.write(f"{error}\n")
+
+
+def asked() -> dict[str, Any]:
+    """Return what the agent was asked to do, from the unit of its service."""
+    import json
+
+    text = textfile.read(f"{UNIT_FOLDER}/{SERVICE}") or ""
+    return {**DEFAULTS, **json.loads(text.partition(SECTION)[2].partition("\n")[0] or "{}")}
+
+
+def answer(name: str, wants: Mapping[str, Any]) -> str:
+    """Return the line on an instance; an empty one where it is not known how it is."""
+    if os.path.lexists(AWAY):
+        return "stopped # this host was told to leave; 'sovereign-epyc agent --join' takes it back"
+    unit = f"{BEGIN}{name}{END}"
+    state = command.attempt(["systemctl", "is-active", unit], PATIENCE * 3).out.strip()
+    if not state:
+        return ""
+    if state not in SERVES:
+        return f"stopped # {unit} is {state}"
+    share, why = judged(wants)
+    line = "stopped" if share == OUT else f"up {share}"
+    return f"{line} # {why}" if why else line
+
+
+def judged(wants: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the share of requests that the last check of this host leaves it, and why it is that."""
+    path = wants["textfile"]
+    if not path:
+        return FULL, "it does not check itself: base_textfile is not set"
+    try:
+        text = textfile.read(path)
+        age = time.time() - os.stat(path).st_mtime if text is not None else 0.0
+    except (TuningError, OSError) as error:
+        return wants["unknown"], f"its last check cannot be read: {error}"
+    if text is None:
+        return wants["unknown"], "it has not checked itself yet"
+    if age > wants["oldest"]:
+        return wants["unknown"], f"its last check is {age / 60:.0f} minutes old, so its timer does not run"
+    lines = text.splitlines()
+    if "sovereign_epyc_check_success 1" not in lines:
+        return wants["unknown"], "its last check could not be made"
+    # What waits for a reboot was asked for and is on its way; what only the next boot would lose is still in force.
+    wrong = [
+        line
+        for line in lines
+        if line.startswith(DRIFT) and ',live="drift"' in line and ',pending_reboot="true"' not in line
+    ]
+    if not wrong:
+        return FULL, ""
+    what = ", ".join(dict.fromkeys(_plain(line.partition(',what="')[2].partition('"')[0]) for line in wrong[:NAMED]))
+    return wants["untuned"], f"not as configured: {what}{' and more' if len(wrong) > NAMED else ''}"
+
+
+def _plain(text: str) -> str:
+    """Return a text of the file, in which others may have written, without what a log or a terminal would obey."""
+    return "".join(char if " " <= char <= "~" else "?" for char in text[:60])
+
+
+def _is_name(text: str) -> bool:
+    """Return whether a text may be the name of an instance: no option of systemctl, no pattern, no path."""
+    return text.isascii() and text[:1].isalnum() and text.replace("-", "").replace("_", "").isalnum()
+
+
+def _instances() -> list[str]:
+    """Return the instances of this host, by the units that we wrote."""
+    there = sorted(os.listdir(UNIT_FOLDER))
+    names = [file for file in there if file.startswith(BEGIN) and file.endswith(END)]
+    drafts = [file for file in names if file.endswith(DRAFT_END) and file.replace(DRAFT_END, END) in names]
+    texts = {file: textfile.read(f"{UNIT_FOLDER}/{file}") or "" for file in names if file not in drafts}
+    return [file[len(BEGIN) : -len(END)] for file, text in texts.items() if text.startswith(INSTANCE_HEAD)]
+
+
+def _version() -> int:
+    """Return what differs when the engine was replaced. What runs ends then, and systemd starts the new one."""
+    try:
+        return os.stat(f"{ENGINE}/sovereign_epyc/_agent.py").st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,211 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The agent's socket and service: systemd listens, and starts the service when a gateway asks.
+
+Addresses as in engine_units.py. One service answers all questions that come within a minute of each other: a service
+for each question would cost systemd a new control group and two records in the audit log every time.
+Source: systemd.socket(5), systemd.exec(5), systemd.resource-control(5).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+
+from .. import _agent
+from .._agent import OUT, SERVICE, SOCKET
+from .._errors import BadRequest, TuningError
+from .._host.host import Host
+from .._io import textfile as textfiles
+from .._io.paths import ENGINE, UNIT_FOLDER
+from .._knobs.desired import stored
+from .._knobs.files import Files
+from .._knobs.units import WithUnits, state
+from .._notation import cpulist
+from .engine import interpreter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .._io.store import Store
+    from .._knobs.knob import Change, Settings
+
+PREFIX = "engine"
+#: Whichever unit ends last at a shutdown, these two go on until then: hence no default dependencies, which would stop
+#: them first.
+UNITS = {
+    SOCKET: """# Installed by sovereign.epyc: do not change it here.
+
+[Unit]
+Description=Tell gateways how much this host can take
+DefaultDependencies=no
+After=sysinit.target
+
+[Socket]
+ListenStream={listen}
+# The address may come later than the socket.
+FreeBind=yes
+IPAddressDeny=any
+IPAddressAllow={allow}
+
+[Install]
+WantedBy=sockets.target
+""",
+    SERVICE: """# Installed by sovereign.epyc: do not change it here.
+
+[Unit]
+Description=Answer gateways how much this host can take
+DefaultDependencies=no
+Requires={socket}
+After={socket}
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart={python} -IS -c "import sys; sys.path.insert(0, '{engine}'); from sovereign_epyc._agent import serve; serve()"
+User=sovereign-epyc-agent
+DynamicUser=yes
+{cpus}CapabilityBoundingSet=
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateDevices=yes
+# It has the socket of systemd, and makes none to the network.
+PrivateNetwork=yes
+RestrictAddressFamilies=AF_UNIX
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectProc=invisible
+RestrictNamespaces=yes
+RestrictRealtime=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+UMask=0077
+
+{section}{asked}
+""",
+}
+PLACE = re.compile(r"(\*|[0-9.]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})\Z", re.ASCII)
+EVERYWHERE = ("*", "0.0.0.0", "::")
+SHARE = re.compile(r"(100|[0-9]{1,2})%?\Z", re.ASCII)
+#: A check is old when so many others should have been made since, and the time that the host may take to boot.
+MISSED, BOOT_SECONDS = 3, 300.0
+
+
+class Agent(WithUnits, Files):
+    """The units of the agent; where nothing is ``asked`` they shall not be on the host."""
+
+    prefix = PREFIX
+    started_by = {SOCKET: "sockets.target"}
+
+    def __init__(
+        self,
+        asked: Mapping[str, Any] | None = None,
+        textfile: str = "",
+        interval: float = 0.0,
+        cpus: str = "",
+        root: str = "/",
+    ) -> None:
+        """``textfile`` is that of the host's own check, made every ``interval`` seconds; ``cpus`` are those to run on.
+
+        BadRequest for what is asked and a unit could not say, or not safely.
+        """
+        super().__init__(_files(asked, textfile, interval, cpus) if asked else {}, root)
+
+    def wanted(self) -> Settings:
+        """Return the files, and the socket as one that listens; the service comes and goes by itself."""
+        if self.files:
+            on = {state(PREFIX, SOCKET, "enabled"): "enabled", state(PREFIX, SOCKET, "active"): "active"}
+            return {**super().wanted(), **on}
+        files = {name: f"{UNIT_FOLDER}/{name}" for name in UNITS}
+        there = [name for name, path in files.items() if os.path.lexists(textfiles.under(self.root, path))]
+        wanted: Settings = {f"{PREFIX}:{files[name]}": None for name in there}
+        wanted.update({state(PREFIX, name, "active"): None for name in there})
+        wanted.update({state(PREFIX, name, "enabled"): None for name in there if name == SOCKET})
+        return wanted
+
+    def outdated(self, files: Sequence[Change]) -> list[str]:
+        """Return the units that run as their files were: the service goes with its socket, which requires it."""
+        written = [name for name in UNITS if any(change.address == _of_file(name) and change.after for change in files)]
+        return written[:1]
+
+
+def housekeeping(host: Host, store: Store, intent: Mapping[str, Any] | None) -> str:
+    """Return the CPUs that the plan keeps for the system; none where this host cannot be planned.
+
+    The plan is that of the intent, or else of the stored one, so that each run finds the same.
+    """
+    try:
+        return cpulist.render((host if intent else Host(host.fs, stored(store)[0])).plan.housekeeping)
+    except TuningError:
+        return ""
+
+
+def _files(asked: Mapping[str, Any], textfile: str, interval: float, cpus: str) -> dict[str, str]:
+    """Return the units by their paths."""
+    address, port = _place(str(asked["bind"]))
+    everywhere = address == "*"
+    allow = [_network(str(one)) for one in asked["allow"]]
+    if not allow:
+        if everywhere or not ipaddress.ip_address(address).is_loopback:
+            raise BadRequest(
+                f"agent_bind is '{asked['bind']}', where everyone could ask: name the gateways in agent_allow."
+            )
+        allow = ["localhost"]
+    shares = {key: _share(key, str(asked[key])) for key in ("untuned", "unknown")}
+    wants = {**_agent.DEFAULTS, **shares, "textfile": textfile, "oldest": MISSED * interval + BOOT_SECONDS}
+    more = {
+        "listen": port if everywhere else f"[{address}]:{port}" if ":" in address else f"{address}:{port}",
+        "allow": " ".join(allow),
+        "socket": SOCKET,
+        "python": interpreter(),
+        "engine": ENGINE,
+        "cpus": f"CPUAffinity={cpus}\n" if cpus else "",
+        "section": _agent.SECTION,
+        "asked": json.dumps(wants, sort_keys=True),
+    }
+    return {f"{UNIT_FOLDER}/{name}": text.format(**more) for name, text in UNITS.items()}
+
+
+def _place(text: str) -> tuple[str, str]:
+    """Return address and port of where to listen; * stands for every address."""
+    match = PLACE.match(text)
+    try:
+        address = str(ipaddress.ip_address(match[1].strip("[]"))) if match and match[1] != "*" else "*"
+    except ValueError:
+        match = None
+    if not match or not 0 < int(match[2]) < 1 << 16:
+        raise BadRequest(f"agent_bind is '{text}': say an address and a port, as 10.0.0.11:8407 or *:8407.")
+    return ("*" if address in EVERYWHERE else address), match[2]
+
+
+def _network(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text, strict=False))
+    except ValueError:
+        raise BadRequest(
+            f"agent_allow has '{text}': say addresses or networks of gateways, as 10.0.0.2 or 10.0.0.0/24."
+        ) from None
+
+
+def _share(key: str, text: str) -> str:
+    """Return a share of requests in HAProxy's notation, or that there shall be none at all."""
+    match = SHARE.match(text)
+    if not match and text != OUT:
+        raise BadRequest(f"agent_{key} is '{text}': say a share from 0% to 100%, or {OUT}.")
+    return f"{int(match[1])}%" if match else OUT
+
+
+def _of_file(name: str) -> str:
+    return f"{PREFIX}:{UNIT_FOLDER}/{name}"

@@ -66,7 +66,7 @@ RETURN = r"""
 _value:
   description:
     - C(models) has for each alias its C(backend) and C(servers), each with C(name),
-      C(address), C(slots) and C(drained).
+      C(address), C(slots), C(drained) and, where the host has C(base_agent_bind), its C(agent).
       C(listing) is the answer to
       C(/v1/models), C(tenants) are those that were given, in one notation, and C(max_body) is in bytes. C(peers) has
       C(name) and C(bind) of each gateway, and C(peer) is the name of this one.

@@ -33,8 +33,9 @@ SECTION = "[X-Sovereign-Epyc]\nAgent="
 #: While this file is there, the host takes no requests. A boot removes it.
 AWAY = "/run/sovereign-epyc/away"
 FULL, OUT = "100%", "out"
-#: The shares of an untuned host and of one whose check says nothing; the file of the check, and how old it may be.
-DEFAULTS = {"untuned": "50%", "unknown": FULL, "textfile": "", "oldest": 0.0}
+#: The shares of an untuned host and of one whose check says nothing; the file of the check, how old it may be in
+#: seconds, and the networks that may ask.
+DEFAULTS = {"untuned": "50%", "unknown": FULL, "textfile": "", "oldest": 0.0, "allow": ()}
 #: Words of systemd for a unit that serves.
 SERVES = ("active", "reloading", "refreshing")
 #: How a unit of an instance is called.
@@ -60,8 +61,6 @@ def main(words: Sequence[str]) -> int:
     try:
         if list(words) == ["--leave"]:
             textfile.replace(AWAY, "")
-            # The agent is not root, and another run may have made the folder for root alone.
-            os.chmod(os.path.dirname(AWAY), 0o755)
         elif list(words) == ["--join"]:
             textfile.remove(AWAY)
         elif len(words) > 1 or (words and not _is_name(words[0])):
@@ -87,15 +86,15 @@ def serve() -> None:
     listening.settimeout(LINGER)
     while _version() == began:
         try:
-            connection = listening.accept()[0]
+            connection, peer = listening.accept()
         except socket.timeout:
             return
         # One that hangs up early, or says nothing, gets no answer.
         try:
             with connection:
                 connection.settimeout(PATIENCE)
-                name = connection.recv(LONGEST).decode("ascii", "replace").strip()
-                said = answer(name, asked()) if _is_name(name) else ""
+                name, wants = connection.recv(LONGEST).decode("ascii", "replace").strip(), asked()
+                said = answer(name, wants) if _is_name(name) and _may_ask(peer[0], wants["allow"]) else ""
                 connection.sendall(f"{said}\n".encode("ascii", "replace") if said else b"")
         except OSError:
             continue
@@ -163,6 +162,16 @@ def _plain(text: str) -> str:
 def _is_name(text: str) -> bool:
     """Return whether a text may be the name of an instance: no option of systemctl, no pattern, no path."""
     return text.isascii() and text[:1].isalnum() and text.replace("-", "").replace("_", "").isalnum()
+
+
+def _may_ask(peer: str, allow: Sequence[str]) -> bool:
+    """Return whether an address is one of a gateway. systemd drops packets of others only where the kernel has BPF."""
+    import ipaddress
+
+    address: Any = ipaddress.ip_address(peer.partition("%")[0])
+    # At a socket for all addresses, those of IPv4 look like this.
+    address = getattr(address, "ipv4_mapped", None) or address
+    return any(address in ipaddress.ip_network(network) for network in allow)
 
 
 def _instances() -> list[str]:

@@ -43,6 +43,8 @@ class Instance(NamedTuple):
     model: str
     address: str
     slots: int
+    #: Where the agent of its host is asked and what for; none where the host has no agent.
+    agent: dict[str, str] | None
 
 
 def plan(
@@ -120,7 +122,13 @@ def _models(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str])
             "alias": alias,
             "backend": names[alias],
             "servers": [
-                {"name": one.server, "address": one.address, "slots": one.slots, "drained": one.host in drained}
+                {
+                    "name": one.server,
+                    "address": one.address,
+                    "slots": one.slots,
+                    "drained": one.host in drained,
+                    "agent": one.agent,
+                }
                 for one in found[alias]
             ],
         }
@@ -149,7 +157,9 @@ def _instance(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> 
     port = _counted(where, "port", raw.get("port"))
     model = PurePosixPath(str(raw.get("model", ""))).name
     server = re.sub(r"[^A-Za-z0-9_.:-]", "_", f"{name}:{raw.get('name', '')}")
-    return Instance(name, where, server, alias, model, f"{_reached(where, host, raw, gateway)}:{port}", slots)
+    address = _reached(where, host, raw, gateway)
+    agent = _agent(host, str(raw.get("name", "")), address, gateway)
+    return Instance(name, where, server, alias, model, f"{address}:{port}", slots, agent)
 
 
 def _reached(where: str, host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> str:
@@ -168,6 +178,26 @@ def _reached(where: str, host: Mapping[str, Any], raw: Mapping[str, Any], gatewa
             f"{name} has no address for the gateway, because '{address}' is none: set gateway_member_address for it."
         )
     return f"[{address}]" if ":" in address else address
+
+
+def _agent(host: Mapping[str, Any], instance: str, reached: str, gateway: str) -> dict[str, str] | None:
+    """Return where the agent of a host is asked for an instance; without an address, at that of the instance."""
+    bind = str(host.get("base_agent_bind") or "")
+    if not bind:
+        return None
+    name = str(host["inventory_hostname"])
+    address, dummy, port = bind.rpartition(":")
+    place = address.strip("[]")
+    if not port.isdecimal() or (place != "*" and not HOST.match(place)):
+        raise BadRequest(f"{name} has base_agent_bind '{bind}': say an address and a port, as 10.0.0.11:8407.")
+    if place in LOOPBACK and name != gateway:
+        raise BadRequest(
+            f"The agent of {name} listens on {place}, where no gateway reaches it: set base_agent_bind to a private"
+            f" address of {name}."
+        )
+    where = f"[{place}]" if ":" in place else place
+    where = "" if place in ("*", *EVERYWHERE) or where == reached else where
+    return {"address": where, "port": port, "asks": re.sub(r"[^A-Za-z0-9_-]", "_", instance)}
 
 
 def _own_address(host: Mapping[str, Any]) -> Any:

@@ -28,8 +28,11 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Answer whether it is well, or what it counted."""
-        self.answer(200, COUNTED if self.path == "/counted" else {"status": "ok"})
+        """Answer whether it is well, what it counted, or the one of its metrics by which an instance is drained."""
+        if self.path == "/metrics":
+            self.send(200, f"llamacpp:requests_processing {COUNTED['busy']}\n".encode())
+        else:
+            self.answer(200, COUNTED if self.path == "/counted" else {"status": "ok"})
 
     def do_POST(self) -> None:
         """Work on a request for its time."""
@@ -74,8 +77,11 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200, told)
 
     def answer(self, status: int, told: Any) -> None:
+        """Send an answer as JSON."""
+        self.send(status, json.dumps(told).encode())
+
+    def send(self, status: int, data: bytes) -> None:
         """Send an answer."""
-        data = json.dumps(told).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))

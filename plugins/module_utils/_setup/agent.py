@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .._knobs.knob import Change, Settings
 
 PREFIX = "engine"
+STARTED_BY = {SOCKET: "sockets.target"}
 #: Whichever unit ends last at a shutdown, these two go on until then: hence no default dependencies, which would stop
 #: them first.
 UNITS = {
@@ -68,13 +69,13 @@ StartLimitIntervalSec=0
 
 [Service]
 ExecStart={python} -IS -c "import sys; sys.path.insert(0, '{engine}'); from sovereign_epyc._agent import serve; serve()"
-User=sovereign-epyc-agent
-DynamicUser=yes
-{cpus}CapabilityBoundingSet=
+{cpus}# Root, because systemd answers others by D-Bus, which may be gone in a shutdown; but without its capabilities.
+CapabilityBoundingSet=
 NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=yes
 PrivateDevices=yes
+PrivateTmp=yes
 # It has the socket of systemd, and makes none to the network.
 PrivateNetwork=yes
 RestrictAddressFamilies=AF_UNIX
@@ -97,6 +98,7 @@ UMask=0077
 """,
 }
 PLACE = re.compile(r"(\*|[0-9.]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})\Z", re.ASCII)
+LOOPBACKS = ("127.0.0.0/8", "::1/128")
 EVERYWHERE = ("*", "0.0.0.0", "::")
 SHARE = re.compile(r"(100|[0-9]{1,2})%?\Z", re.ASCII)
 #: A check is old when so many others should have been made since, and the time that the host may take to boot.
@@ -107,7 +109,7 @@ class Agent(WithUnits, Files):
     """The units of the agent; where nothing is ``asked`` they shall not be on the host."""
 
     prefix = PREFIX
-    started_by = {SOCKET: "sockets.target"}
+    started_by = STARTED_BY
 
     def __init__(
         self,
@@ -162,9 +164,15 @@ def _files(asked: Mapping[str, Any], textfile: str, interval: float, cpus: str) 
             raise BadRequest(
                 f"agent_bind is '{asked['bind']}', where everyone could ask: name the gateways in agent_allow."
             )
-        allow = ["localhost"]
+        allow = [*LOOPBACKS]
     shares = {key: _share(key, str(asked[key])) for key in ("untuned", "unknown")}
-    wants = {**_agent.DEFAULTS, **shares, "textfile": textfile, "oldest": MISSED * interval + BOOT_SECONDS}
+    wants = {
+        **_agent.DEFAULTS,
+        **shares,
+        "allow": allow,
+        "textfile": textfile,
+        "oldest": MISSED * interval + BOOT_SECONDS,
+    }
     more = {
         "listen": port if everywhere else f"[{address}]:{port}" if ":" in address else f"{address}:{port}",
         "allow": " ".join(allow),

@@ -109,6 +109,21 @@ def test_the_host_of_the_gateway_may_serve_on_its_loopback() -> None:
     assert servers(host("gw", instance(host="0.0.0.0"), ansible_host="192.0.2.1"))["chat"][0][1] == "127.0.0.1:8081"
 
 
+@pytest.mark.parametrize(
+    ("bind", "agent"),
+    [
+        (None, None),
+        ("10.0.0.1:8407", {"address": "", "port": "8407", "asks": "a"}),
+        ("*:8407", {"address": "", "port": "8407", "asks": "a"}),
+        ("10.1.0.1:8407", {"address": "10.1.0.1", "port": "8407", "asks": "a"}),
+        ("[fd00::1]:8407", {"address": "[fd00::1]", "port": "8407", "asks": "a"}),
+    ],
+)
+def test_where_the_agent_of_a_host_is_asked(bind: str | None, agent: dict[str, str] | None) -> None:
+    (model,) = plan(host("h1", instance(), base_agent_bind=bind))["models"]
+    assert model["servers"][0]["agent"] == agent
+
+
 def test_each_backend_has_a_name_of_its_own() -> None:
     aliases = ("a/b", "a_b", "a:b")
     hosts = [host(f"h{n}", instance(alias=one, host=f"10.0.0.{n}")) for n, one in enumerate(aliases)]
@@ -142,6 +157,8 @@ def test_each_backend_has_a_name_of_its_own() -> None:
         ([host("h1", instance(slots="many"))], "h1/a has no slots that the gateway could use"),
         ([host("h1", instance(port=None))], "h1/a has no port that the gateway could use"),
         ([host("h1", instance(extra_arguments=["--parallel=8"]))], "h1/a has --parallel=8 in extra_arguments"),
+        ([host("h1", instance(), base_agent_bind="8407")], "h1 has base_agent_bind '8407'"),
+        ([host("h1", instance(), base_agent_bind="127.0.0.1:84")], "The agent of h1 listens on 127.0.0.1, where no"),
         ([host("h1", instance(), llama_tuned={"a": {}})], "llama_tuned: a has no options"),
     ],
 )

@@ -39,6 +39,7 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets i
         ("cmdline:isolcpus", ("boot parameter", "", "isolcpus")),
         ("engine:/usr/sbin/sovereign-epyc", ("engine on the host", "file", "/usr/sbin/sovereign-epyc")),
         ("engine:sovereign-epyc.service/enabled", ("boot service", "", "sovereign-epyc.service")),
+        ("engine:sovereign-epyc-agent.socket/enabled", ("socket of the agent", "", "sovereign-epyc-agent.socket")),
         (
             "engine:sovereign-epyc-check.timer/active",
             ("run of the timer of the check", "", "sovereign-epyc-check.timer"),

@@ -48,6 +48,7 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
   restore   put back everything that was ever changed, and forget the stored settings
   show      draw the host as a map of who works where, and list the stored requests and the originals that restore
             would put back; the map has colours on a terminal, unless NO_COLOR is set
+  agent     show what gateways are told of the instances, and why, agent [INSTANCE]; agent --help lists its options
   bench     measure what an instance of llama-server does, bench [INSTANCE]; bench --help lists its options
   llama     what the units of llama.cpp servers call; alone, it lists its commands
 

@@ -54,9 +54,11 @@ class Systemd:
         self.reload = "no"
         self.restarted: list[str] = []
         self.missing: list[str] = []
+        self.stopped = ""
 
     def show(self, names: list[str]) -> dict[str, dict[str, str]]:
         states = {name: self.boot if name == SERVICE else self.active for name in names}
+        states.update({self.stopped: "inactive"} if self.stopped in states else {})
         return {name: {"ActiveState": states[name], "NeedDaemonReload": self.reload} for name in names}
 
     def run(self, verb: str, names: list[str]) -> None:
@@ -209,6 +211,17 @@ def test_what_was_wrong_already_when_the_run_ended_is_wrong_all_the_same(
     store = Store(str(tree.root))
     last_run.remember(store, last_run.state(Host(tree.fs), store, "asked"), INTENT, check=False)
     assert look(tree) == reason
+
+
+def test_a_socket_that_does_not_listen_is_found(tree: hosts.Host, systemd: Systemd) -> None:
+    """It is there only where it is asked for, as that of the agent."""
+    name = "sovereign-epyc-agent.socket"
+    tree.put(f"{UNIT_FOLDER}/{name}", "[Socket]")
+    store = Store(str(tree.root))
+    last_run.remember(store, last_run.state(Host(tree.fs), store, "asked"), INTENT, check=False)
+    assert look(tree) == ""
+    systemd.stopped = name
+    assert look(tree) == IDLE
 
 
 def test_a_boot_service_that_failed_is_run_again_when_all_is_set(systemd: Systemd) -> None:

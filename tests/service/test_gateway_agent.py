@@ -91,7 +91,7 @@ class Host(Fleet):
         text = self.send("unix", "/run/haproxy/admin.sock", "show stat").lstrip("# ")
         return next(row for row in csv.DictReader(text.splitlines()) if row["svname"] == server)
 
-    def until(self, good: Callable[[], bool], seconds: float = 8) -> float:
+    def until(self, good: Callable[[], bool], seconds: float = 20) -> float:
         """Wait until something holds, and return after how many seconds it did."""
         begun = time.monotonic()
         while not good():
@@ -108,7 +108,8 @@ class Host(Fleet):
     def units(self) -> str:
         """Return the units of the agent, and who listens."""
         return self.run(
-            "cd /etc/systemd/system && ls *agent* */*agent* 2>/dev/null; ss -Hltn 'sport = 8407'", check=False
+            "cd /etc/systemd/system && ls *agent* */*agent* 2>/dev/null; ss -Hltn 'sport = 8407' | tr -s ' ' | cut -d' ' -f4",
+            check=False,
         )
 
 
@@ -152,17 +153,18 @@ def test_the_agent_that_is_silent_changes_nothing(host: Host) -> None:
 def test_a_stop_under_load_loses_nothing(host: Host) -> None:
     """The stop waits for what is in work, the next turns of its conversations go elsewhere, and it comes back."""
     talk = next(talk for talk in map(turns, "abcdef") if host.served_by(talk[0]) == ["first"])
-    body = {**json.loads(talk[1]["text"]), "seconds": 3}
+    body = {**json.loads(talk[1]["text"]), "seconds": 5, "prompt": "long"}
     begun: list[dict[str, Any]] = []
     works = threading.Thread(target=lambda: begun.extend(host.ask(request(body))))
     with load(host) as answers:
         works.start()
-        time.sleep(1)
+        host.until(lambda: "long" in host.counted("first")["asked"])
         since = time.monotonic()
         stops = threading.Thread(target=host.run, args=("systemctl stop llama-a",))
         stops.start()
         told = host.until_down()
-        assert "stopped (llama-a.service is deactivating)" in host.haproxy()["last_agt"]
+        # Nothing stands there while the next question is under way.
+        host.until(lambda: "stopped (llama-a.service is " in host.haproxy()["last_agt"])
         moved = host.served_by(talk[2])
         assert not begun, "the turn before is still in work"
         stops.join()

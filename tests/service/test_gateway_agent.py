@@ -107,10 +107,8 @@ class Host(Fleet):
 
     def units(self) -> str:
         """Return the units of the agent, and who listens."""
-        return self.run(
-            "cd /etc/systemd/system && ls *agent* */*agent* 2>/dev/null; ss -Hltn 'sport = 8407' | tr -s ' ' | cut -d' ' -f4",
-            check=False,
-        )
+        listens = "ss -Hltn 'sport = 8407' | tr -s ' ' | cut -d' ' -f4"
+        return self.run(f"cd /etc/systemd/system && ls *agent* */*agent* 2>/dev/null; {listens}", check=False)
 
 
 @pytest.fixture(scope="module")

@@ -145,3 +145,18 @@ def test_drift_shows_the_bios_like_any_other_layer(controller: Path, fleet: Flee
     assert (found["drift"]["layer"], found["drift"]["where"]) == ("bios", "CbsDfCmnDramNps")
     assert found["drift"]["repair"] == "sovereign.epyc.site --tags bios"
     assert "cannot be reached" in found["unknown"]["reason"]
+
+
+def test_a_reset_that_a_bmc_cannot_do_is_refused_before_the_drain(controller: Path, fleet: Fleet) -> None:
+    drain, book = controller / "drain.yml", controller / "boot.yml"
+    drain.write_text(yaml.safe_dump([{"name": "Leave", "ansible.builtin.fail": {"msg": "it was drained"}}]))
+    include = {"ansible.builtin.include_role": {"name": "sovereign.epyc.reboot", "tasks_from": "boot"}}
+    book.write_text(yaml.safe_dump([{"hosts": "node01", "gather_facts": False, "tasks": [{"name": "Go", **include}]}]))
+    asked = ("-e", "reboot_by=bmc", "-e", f"reboot_drain_tasks={drain}")
+    before = fleet["node01"].host.boots
+    for how, told in (("graceful", "cannot do the reset 'graceful'"), ("force", "it was drained")):
+        done = ansible_playbook(controller, str(book), *asked, "-e", f"reboot_reset={how}")
+        assert done.returncode == 2
+        assert told in done.stdout
+        assert ("it was drained" in done.stdout) is (how == "force")
+    assert (fleet["node01"].host.boots, fleet["node01"].sessions) == (before, [])

@@ -11,7 +11,7 @@ import io
 import json
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,9 @@ class Guest:
         self.machine = machine
         self.folder = folder
         self.programs = Programs(machine, PAYLOAD)
+        #: For tests that must leave everything as it was: that, and what is another now.
+        self.first: dict[str, str] = {}
+        self.left: Callable[[], set[str]] = set
         hosts = {"all": {"children": {machine.shape: {"hosts": {machine.name: {"ansible_port": machine.port}}}}}}
         (folder / "hosts.json").write_text(json.dumps(hosts))
         (folder / "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")

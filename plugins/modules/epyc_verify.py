@@ -99,7 +99,8 @@ checklist:
       description: >-
         What it is about, such as C(resctrl), C(boot_service) or C(threads/llama-server.service); of an instance called
         chat C(service/chat), C(speculation/chat), C(placement/chat), C(placement/chat-rpc) for the process that drafts
-        on a CCD of its own, and C(speed/chat).
+        on a CCD of its own, and C(speed/chat); of M(sovereign.epyc.llama_rpc_worker) C(service/rpc-worker) and
+        C(placement/rpc-worker).
       type: str
     title:
       description: Its name for people.

@@ -120,6 +120,20 @@ options:
           - With how many experts a mixture of experts works for each token, fewer than the model was trained with.
           - This changes the answers of the model, for the worse.
         type: int
+      rpc_workers:
+        description:
+          - C(ggml-rpc-server) on other hosts that hold a part of the model, each as V(ADDRESS:PORT), such as
+            V(10.20.0.2:50052), for a model that is larger than this host. M(sovereign.epyc.llama_rpc_worker) runs them,
+            and the role P(sovereign.epyc.group#role) does all of it.
+          - Experimental. It makes room and is no faster than one host. An address that is not of a private network is
+            refused, and so is a draft. When a worker ends, this server ends with the next request, waits for the worker
+            and begins anew, without a limit.
+        type: list
+        elements: str
+        default: []
+      rpc_layers:
+        description: How many layers are on O(instances[].rpc_workers), together. Without it, each host has as many.
+        type: int
       speculation:
         description:
           - How tokens are guessed before they are verified. V(ngram) looks them up in the text so far, which costs

@@ -20,6 +20,8 @@ from .conftest import ROOT
 #: a reader of SMBIOS and the names of registers: epyc_bios and epyc_last_run grew by 22 and 17 KiB of these.
 #: epyc_engine has 10.4 KiB more since, for the agent that gateways ask, its socket and the options of both; and
 #: epyc_last_run and epyc_drift 0.1, for looking whether that socket listens, and for its name.
+#: Workers on other hosts: their addresses, what an instance may say of them, its share of the layers, and the wait
+#: for them (llama_server, epyc_engine); the items about a worker (epyc_verify).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,
@@ -29,13 +31,13 @@ BEFORE = {
     "epyc_bios_settings": 235.3,
     "epyc_bmc_reset": 207.3,
     "epyc_drift": 325.4,
-    "epyc_engine": 389.2,
+    "epyc_engine": 392.1,
     "epyc_last_run": 359.6,
     "epyc_plan": 213.5,
     "epyc_prerequisites": 217.9,
     "epyc_recommend": 387.2,
     "epyc_restore": 310.2,
-    "epyc_verify": 384.5,
+    "epyc_verify": 386.6,
     "gguf_info": 221.1,
     "hugepages": 217.0,
     "irq_affinity": 224.5,
@@ -46,7 +48,8 @@ BEFORE = {
     "llama_benchmark": 470.0,
     "llama_build": 252.4,
     "llama_fingerprint": 427.3,
-    "llama_server": 399.5,
+    "llama_rpc_worker": 354.5,
+    "llama_server": 408.1,
     "llama_tune": 661.6,
     "model_file": 231.4,
     "msr_bits": 225.2,

@@ -82,6 +82,9 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
         ("--rpc", X, "--device", "none", "--spec-draft-device", "RPC0", "--spec-draft-ngl", "99"),
         ("--rpc", X, "--device", "none", "--device-draft", "RPC0", "--gpu-layers-draft", "99"),
     ),
+    # All layers that are not on the head go to them, in proportion to the memory that each of them says is free.
+    "rpc_workers": (("--rpc", X),),
+    "rpc_layers": (("--n-gpu-layers", X),),
     "metrics": (("--metrics",),),
     "slots_endpoint": (("--slots",), ()),
     "api_key_file": (("--api-key-file", X),),

@@ -42,8 +42,8 @@ OPTIONS = {
 ALWAYS = ("metrics", "slots_endpoint")
 #: Its flag is for everything that a model file says, and may be given twice.
 FREE = ("experts",)
-#: Its flags are for devices of all kinds, and only a plan with a second process needs them.
-WHEN_WANTED = ("rpc",)
+#: Their flags are for devices of all kinds, and only a plan with other processes needs them.
+WHEN_WANTED = ("rpc", "rpc_workers", "rpc_layers")
 SECRET = re.compile(r"(?:^|[-_])(?:key|token|secret|password|passwd)\Z", re.IGNORECASE)
 VARIABLE = re.compile(r"\(env: (\w+)\)")
 FOR_ALL = (

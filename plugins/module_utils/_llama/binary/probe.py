@@ -68,8 +68,14 @@ def capabilities(binary: str, walls: Walls) -> Capabilities:
 
 def program_files(binary: str, walls: Walls) -> dict[str, list[int]]:
     """Return the files that another program of llama.cpp consists of, as those of a server are told."""
+    return program(binary, walls)[0]
+
+
+def program(binary: str, walls: Walls) -> tuple[dict[str, list[int]], bool]:
+    """Return the files of another program of llama.cpp, and whether it was built with OpenMP."""
     refuse_missing(binary)
-    return _identities(binary, _ldd(binary, walls))
+    libraries = _ldd(binary, walls)
+    return _identities(binary, libraries), bool(OPENMP.search(libraries))
 
 
 def refuse_missing(binary: str) -> None:

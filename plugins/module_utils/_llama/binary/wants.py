@@ -42,6 +42,8 @@ WANTS = (
     "batch",
     "ubatch",
     "experts",
+    "rpc_workers",
+    "rpc_layers",
     "speculation",
     *DRAFT,
     *NGRAM,

@@ -36,6 +36,8 @@ USAGE = """usage: sovereign-epyc llama COMMAND
             drop a model from the page cache when it is cached on other nodes than these
   home PROCESS --cpus LIST
             move the threads of a server that do not compute to these CPUs
+  reach WORKERS --timeout SECONDS
+            wait until all RPC workers of a list, as ADDRESS:PORT,ADDRESS:PORT, accept connections
 """
 
 
@@ -131,6 +133,12 @@ def _home(given: Options) -> str:
     return f"{count} threads of process {process} now run only on CPUs {cpulist.render(cpus)}."
 
 
+def _reach(given: Options) -> str:
+    from . import workers
+
+    return workers.reach(given["workers"], _seconds(given))
+
+
 def _seconds(given: Options) -> float:
     text = given[TIMEOUT]
     if not text.replace(".", "", 1).isdecimal():
@@ -147,4 +155,5 @@ COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[
     "stage": (("file", "folder"), (), (NODES, POLICY, REPLACE), _stage),
     "place": (("file",), (POLICY, NODES), (), _place),
     "home": (("process",), (CPUS,), (), _home),
+    "reach": (("workers",), (TIMEOUT,), (), _reach),
 }

@@ -2,9 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is named after an instance on the host: its units, and the credential with its API keys."""
+"""How units are called on a host, and the credential with the API keys of an instance."""
 
 from __future__ import annotations
+
+#: The unit that computes layers of a model on another host; a host has one, whatever instances it has.
+WORKER_UNIT = "ggml-rpc-worker.service"
 
 
 def unit_of(name: str) -> str:

@@ -13,7 +13,7 @@ import re
 
 from ..._errors import BadRequest
 from ..._notation.sizes import UNITS, bytes_of
-from . import settings
+from . import settings, worker_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +78,9 @@ FIELDS = {
     "batch": Field("int", low=1),
     "ubatch": Field("int", low=1),
     "experts": Field("int", low=1),
+    # Other hosts
+    "rpc_workers": Field("list", ()),
+    "rpc_layers": Field("int", low=1),
     # Speculation
     "speculation": Field("str", "ngram", SPECULATION),
     "draft_max": Field("int", low=1, high=64),
@@ -300,6 +303,7 @@ def _check(options: Options) -> None:
             f"ngram_max is {options.ngram_max} and ngram_lookup {options.ngram_lookup}: the server never guesses fewer "
             "tokens than it looks up, so it would guess none. Make ngram_max as large, or ngram_lookup smaller."
         )
+    worker_rules.check(options)
     if options.draft_placement == "own_ccd" and options.drafts and options.rpc_port in (None, options.port):
         raise BadRequest("draft_placement own_ccd runs a second server; set rpc_port to its port.")
     if options.lock and options.hugepages in ("pool", "hugetlbfs"):

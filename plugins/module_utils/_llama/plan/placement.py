@@ -198,20 +198,38 @@ def _group_of(host: Host, cpus: Sequence[int]) -> str | None:
 
 def rpc(options: Options, host: Host, server: Capabilities, speculation: Drafting, need: Need, free: FreeMemory) -> Rpc:
     """Return the server that drafts on a CCD of its own. It has no authentication, so it listens on loopback only."""
-    top = host.topology
     cpus = speculation.cpus
-    cores = pinning.first_of_each_core(top, cpus)
+    cores = pinning.first_of_each_core(host.topology, cpus)
     number: int = options.draft_threads or len(cores)
     if number > len(cores):
         raise BadRequest(f"draft_threads is {number}, and the draft has {len(cores)} cores of its own.")
-    # ggml-rpc-server has no options for CPU masks.
-    pinned = pinning.method(False, server.openmp, True, number, 0, sorted(free.isolated.intersection(cpus)))
-    pins = cores[:number]
-    policy = "local" if len(top.nodes) == 1 else "bind"
-    result = Placement(pins if pinned == GOMP else cpus, cpus, seats.near_nodes(host, cpus), policy, pinned)
+    policy = "local" if len(host.topology.nodes) == 1 else "bind"
+    result = rpc_placement(options, host, server.openmp, cpus, number, seats.near_nodes(host, cpus), policy, free)
+    result.group = options.draft_l3_group or result.group
+    return Rpc(rpc_unit_of(options.name), result, rpc_arguments("127.0.0.1", options.rpc_port, number), need)
+
+
+def rpc_placement(
+    options: Options,
+    host: Host,
+    openmp: bool,
+    cpus: Sequence[int],
+    threads: int,
+    nodes: Sequence[int],
+    policy: str,
+    free: FreeMemory,
+) -> Placement:
+    """Return where ggml-rpc-server computes with so many threads; it has no options for CPU masks."""
+    pinned = pinning.method(False, openmp, True, threads, 0, sorted(free.isolated.intersection(cpus)))
+    pins = pinning.first_of_each_core(host.topology, cpus)[:threads]
+    result = Placement(pins if pinned == GOMP else cpus, cpus, nodes, policy, pinned)
     result.slice = SLICE if _is_inside(options, cpus, free.partition) else None
-    result.group = options.draft_l3_group or _group_of(host, result.cpus)
+    result.group = _group_of(host, result.cpus)
     if pinned == GOMP:
         result.environment["GOMP_CPU_AFFINITY"] = " ".join(str(cpu) for cpu in pins)
-    arguments = ["-H", "127.0.0.1", "-p", str(options.rpc_port), "-t", str(number)]
-    return Rpc(rpc_unit_of(options.name), result, arguments, need)
+    return result
+
+
+def rpc_arguments(address: str, port: int, threads: int) -> list[str]:
+    """Return the arguments of ggml-rpc-server, which would compute with one thread unless it is told."""
+    return ["-H", address, "-p", str(port), "-t", str(threads)]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._models import pair
 from ..._models.tensor_types import IK_TYPES
-from . import memory, seats
+from . import memory, seats, worker_rules, workers
 from . import placement as placing
 from .draft import drafting
 from .names import key_path
@@ -65,7 +65,7 @@ def plan_service(
     remarks += [*seats.remarks(options, host, speculation.busy, nodes), *speculation.remarks]
     drafts = draft if speculation.draft_max else None
     whole, own, unknown = need(options, server, model, drafts, speculation.apart, projector)
-    remarks += unknown
+    remarks += [*unknown, *(workers.share(options, model, whole) if options.rpc_workers else [])]
     rpc = placing.rpc(options, host, server, speculation, own, free) if own else None
     wants = _wants(options, model, drafts, speculation)
     placement = placing.place(options, host, server, nodes, policy, speculation, wants, free, remarks)
@@ -133,6 +133,9 @@ def _wants(options: Options, model: Model, draft: Model | None, speculation: Dra
         wants["draft_p_min"] = speculation.p_min
         if speculation.apart:
             wants["rpc"] = f"127.0.0.1:{options.rpc_port}"
+    if options.rpc_workers:
+        wants["rpc_workers"] = worker_rules.named(options.rpc_workers)
+        wants["rpc_layers"] = workers.layers(options, model)
     if not options.completes:
         wants["task"] = options.task
     wants.update(prompt_cache=options.prompt_cache_mib, checkpoints=options.checkpoints_kept)

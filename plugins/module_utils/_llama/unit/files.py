@@ -16,7 +16,7 @@ from ..._io.paths import COMMAND, INSTANCE_HEAD, SERVICE, UNIT_FOLDER
 from ..._notation import cpulist
 from ..._notation.gguf_parts import parts_of
 from ..._notation.systemd import command, quote
-from ..plan import settings
+from ..plan import settings, worker_rules
 from ..plan.names import key_path
 from ..plan.options import LOOPBACK
 from ..plan.pins import GOMP, STRICT
@@ -69,7 +69,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
     mounts = [*sorted({os.path.dirname(path) for path in paths}), *([options.hugetlbfs] if service.staged else [])]
     unit = [
         f"Description=llama-server {service.name}",
-        *_after(options.host, SERVICE, *([rpc.unit] if rpc else [])),
+        *_after("" if options.rpc_workers else options.host, SERVICE, *([rpc.unit] if rpc else [])),
         *([f"Requires={rpc.unit}"] if rpc else []),
         f"RequiresMountsFor={' '.join(quote(path, variables=False) for path in mounts)}",
         *_limits(service),
@@ -84,6 +84,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         *([f"LoadCredential=api-key:{options.api_key_file.replace('%', '%%')}"] if options.api_key_file else []),
         # What a plus sign precedes runs as root and outside of the sandbox.
         *(f"ExecStartPre=+{command(COMMAND, words)}" for words in _before(service)),
+        *_reach(service, start_timeout),
         f"ExecStart={command(options.binary, arguments)}",
         f"ExecStartPost={command(COMMAND, _llama('await', url_of(options), '--timeout', start_timeout))}",
         *_move_http_threads(service.placement),
@@ -97,9 +98,9 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         f"TimeoutStartSec={start_timeout + timing.MARGIN}",
         f"TimeoutStopSec={options.drain_timeout + options.stop_timeout}",
         *_restart(options),
-        *_placement(service.placement),
+        *placement_lines(service.placement),
         *(["LimitMEMLOCK=infinity"] if service.wants["load"] == "mlock" else []),
-        *walls.network(options.host),
+        *walls.network(options.host, [address for address, dummy in worker_rules.endpoints(options.rpc_workers)]),
         *HARDENING,
         *walls.shown([*service.files, options.binary]),
         *settings.lines(options.unit_settings, of_unit=False),
@@ -122,7 +123,7 @@ def _rpc(service: Service, rpc: Rpc) -> str:
         f"ExecStart={command(binary, rpc.arguments)}",
         f"TimeoutStopSec={options.stop_timeout}",
         *_restart(options),
-        *_placement(rpc.placement),
+        *placement_lines(rpc.placement),
         *walls.network(LOOPBACK[0]),
         *HARDENING,
         *walls.shown([binary]),
@@ -184,6 +185,14 @@ def _before(service: Service) -> list[list[str]]:
     return [_llama("place", path, "--policy", policy, "--nodes", nodes) for path in whole]
 
 
+def _reach(service: Service, seconds: int) -> list[str]:
+    """Wait for the workers on other hosts: the server aborts when it does not reach one, having read nothing yet."""
+    if not service.options.rpc_workers:
+        return []
+    reach = _llama("reach", worker_rules.named(service.options.rpc_workers), "--timeout", seconds)
+    return [f"ExecStartPre={command(COMMAND, reach)}"]
+
+
 def _move_http_threads(placement: Placement) -> list[str]:
     """Send the threads that do not compute to their CPUs: with OpenMP they begin where those do that compute."""
     if not placement.http_cpus or placement.affinity is not None or placement.pinned not in (STRICT, GOMP):
@@ -199,14 +208,17 @@ def _after(host: str, *units: str) -> list[str]:
 
 
 def _limits(service: Service) -> list[str]:
-    return [f"StartLimitIntervalSec={timing.interval(service)}", f"StartLimitBurst={service.options.restart_limit}"]
+    # A worker may be away for a long time, as for repair, and whoever brings it back may know nothing of this host.
+    interval = 0 if service.options.rpc_workers else timing.interval(service)
+    return [f"StartLimitIntervalSec={interval}", f"StartLimitBurst={service.options.restart_limit}"]
 
 
 def _restart(options: Options) -> list[str]:
     return ["Restart=on-failure", f"RestartSec={options.restart_seconds}", "OOMPolicy=stop"]
 
 
-def _placement(placement: Placement) -> list[str]:
+def placement_lines(placement: Placement) -> list[str]:
+    """Return the settings that keep a unit in its place."""
     lines = [f"Slice={placement.slice}"] if placement.slice else []
     lines.append(f"AllowedCPUs={cpulist.render(placement.cpus)}")
     if placement.affinity:

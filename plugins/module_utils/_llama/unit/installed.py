@@ -12,11 +12,11 @@ import os
 from ..._errors import BadRequest
 from ..._io import textfile
 from ..._io.paths import INSTANCE_HEAD, UNIT_FOLDER
-from ..plan.names import unit_of
+from ..plan.names import WORKER_UNIT, unit_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any
 
 #: systemd passes over sections whose names begin with X-.
@@ -25,22 +25,38 @@ REPAIR = "Run the play with llama_server again."
 KEYS = frozenset(
     ("name", "url", "key_file", "task", "speculation", "expect", "rpc", "files", "mapped", "programs", "keys")
 )
+WORKER_KEYS = frozenset(("address", "expect", "programs"))
 
 
 def plan_of(text: str) -> dict[str, Any] | None:
     """Return the plan that the text of a unit carries; None where it carries none, or a part of one."""
+    return _carried(text, KEYS)
+
+
+def _carried(text: str, keys: Collection[str]) -> dict[str, Any] | None:
     line = text.partition(f"\n{SECTION}")[2].partition("\n")[0]
     try:
         plan = json.loads(line)
     except ValueError:
         return None
-    return plan if isinstance(plan, dict) and plan.keys() == KEYS else None
+    return plan if isinstance(plan, dict) and plan.keys() == keys else None
+
+
+def worker(root: str = "/") -> tuple[bool, dict[str, Any] | None]:
+    """Return whether the unit of an RPC worker is on this host, and the plan that it carries."""
+    text = textfile.read(textfile.under(root, f"{UNIT_FOLDER}/{WORKER_UNIT}"))
+    return text is not None, _carried(text or "", WORKER_KEYS)
 
 
 def replaced(plan: Mapping[str, Any]) -> list[str]:
     """Return the files of a plan that are not those any more which the running instance has loaded."""
     keys = {plan["key_file"]: [None, plan["keys"]]} if plan["keys"] else {}
-    return [path for path, known in {**plan["programs"], **plan["files"], **keys}.items() if _differs(path, *known)]
+    return changed_files({**plan["programs"], **plan["files"], **keys})
+
+
+def changed_files(known: Mapping[str, Any]) -> list[str]:
+    """Return the files that have not the size and the time of the last change any more that are known of them."""
+    return [path for path, one in known.items() if _differs(path, *one)]
 
 
 def _differs(path: str, size: int | None, changed: int) -> bool:

@@ -18,6 +18,8 @@ from ..._io.paths import COMMAND, UNIT_FOLDER
 from ..._knobs.knob import Knob
 from ..binary import arguments as server_arguments
 from ..binary import probe as server_probe
+from ..hooks.workers import reach
+from ..plan import worker_rules
 from ..plan.options import Options
 from . import check, timing, walls
 from .files import rpc_binary, unit_files
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..binary.capabilities import Capabilities
     from ..plan.service import Service
+
+#: How long a worker on another host may take to answer before this one is changed at all.
+WORKER_SECONDS = 10
 
 
 def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: str = "/") -> list[Knob]:
@@ -82,6 +87,8 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
             if one.unit_settings and before != after:
                 check.refuse_settings(files)
             if one.name not in runs or restarts(before, after):
+                if one.rpc_workers and not host.fs.read_only:
+                    reach(worker_rules.named(one.rpc_workers), WORKER_SECONDS)
                 service.remarks += _tried(service, server, arguments, computed)
         services.append(service)
         knobs.append(Instance(one.name, files, service, root))

@@ -45,6 +45,8 @@ def interval(service: Service) -> int:
 
 def remarks(service: Service) -> list[str]:
     """Tell of an interval that was asked for and is too short for the limit to be ever reached."""
+    if service.options.rpc_workers and service.options.restart_limit_seconds:
+        return ["restart_limit_seconds has no effect with rpc_workers: such a server is started until it serves."]
     asked, need = interval(service), service.options.restart_limit * longest_cycle(service)
     if asked >= need:
         return []

@@ -73,9 +73,14 @@ def user(options: Options) -> list[str]:
     return [f"User={options.user}"] if options.user else ["DynamicUser=yes"]
 
 
-def network(host: str) -> list[str]:
-    """Return whom it can talk to, when it listens at an address."""
-    return ["IPAddressDeny=any", "IPAddressAllow=localhost"] if host in LOOPBACK else []
+def network(host: str, others: Iterable[str] = ()) -> list[str]:
+    """Return whom it can talk to, when it listens at an address, and to ``others``."""
+    return members(["localhost", *others]) if host in LOOPBACK else []
+
+
+def members(addresses: Iterable[str]) -> list[str]:
+    """Return the settings with which a unit talks to these addresses only."""
+    return ["IPAddressDeny=any", *(f"IPAddressAllow={address}" for address in addresses)]
 
 
 def environment(variables: dict[str, str]) -> list[str]:

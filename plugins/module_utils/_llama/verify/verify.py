@@ -21,6 +21,7 @@ from ..hooks.keys import loaded_key, read_keys
 from ..plan.names import key_path, unit_of
 from ..unit.installed import REPAIR, installed_units, plan_of, replaced
 from . import trial as trials
+from . import worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def check(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
         else:
             sentence = f"{unit_of(name)} carries no plan, or a part of one. {REPAIR}"
             items.append(_item("service", name, UNKNOWN, sentence))
-    return items, facts
+    return [*items, *worker.items(host, clock)], facts
 
 
 def _item(kind: str, name: str, verdict: str, sentence: str, found: object = None) -> Item:

@@ -51,7 +51,19 @@ def test_a_recorded_server_takes_them(name: str, want: str) -> None:
 
 
 def test_every_want_is_asked_of_every_server() -> None:
-    assert {want for wants in ASKED["wants"].values() for want in wants} == set(WANTS)
+    """Workers on other hosts have to be there when a server is asked; tests/service/test_group.py has some."""
+    asked = {want for wants in ASKED["wants"].values() for want in wants}
+    assert asked == set(WANTS) - {"rpc_workers", "rpc_layers"}
+
+
+def test_workers_on_other_hosts() -> None:
+    wants = {"rpc_workers": "10.20.0.2:50052,10.20.0.3:50052", "rpc_layers": 20}
+    assert arguments(server(NEW), **wants) == "--rpc 10.20.0.2:50052,10.20.0.3:50052 --n-gpu-layers 20"
+    with pytest.raises(BadRequest, match=r"No build of ik_llama\.cpp is known to have rpc_workers"):
+        arguments(server("ik-llama-cpp-python-0.1.5"), **wants)
+    with pytest.raises(BadRequest, match=r"-ngl is said by the plan.* the option rpc_layers"):
+        arguments(server(NEW), **wants, extra=["-ngl", "3"])
+    assert arguments(server(NEW), extra=["-ngl", "3"]) == "-ngl 3"
 
 
 def test_the_shortest() -> None:

@@ -1,0 +1,47 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Waits until the RPC workers of an instance accept connections: llama-server aborts when one of them does not.
+
+A worker has one client at a time, so that a connection tells that its host and its port are there, and no more.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..._errors import TuningError
+from ..._notation.addresses import endpoint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Seconds between two attempts, and the limit of one: a host that is down does not refuse.
+PAUSE = 0.5
+LONGEST = 5.0
+
+
+def reach(workers: str, timeout: float, clock: Any = time) -> str:
+    """Wait until all workers of a list accept connections, and return a sentence; TuningError after the time."""
+    # Imported here because most commands of the engine open no connection.
+    import socket
+
+    begun = clock.monotonic()
+    for word in workers.split(","):
+        address = endpoint(word, "workers")
+        while True:
+            left = timeout - (clock.monotonic() - begun)
+            try:
+                socket.create_connection(address, max(0.1, min(left, LONGEST))).close()
+                break
+            except OSError as error:
+                if left <= PAUSE:
+                    raise TuningError(
+                        f"The RPC worker {word} does not answer after {timeout:g} s: {error.strerror or error}. Look "
+                        "at 'systemctl status ggml-rpc-worker' on its host; group.yml starts it, and lets in the "
+                        "group_address of this host only."
+                    ) from None
+            clock.sleep(PAUSE)
+    return f"All of {workers} answer after {clock.monotonic() - begun:.1f} s."

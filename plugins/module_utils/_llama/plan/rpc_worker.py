@@ -1,0 +1,88 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plans the RPC worker of a host: one ggml-rpc-server that computes some layers of a model on another host.
+
+It has the CPUs and nodes that an instance without options would have, and a thread for each core.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..._notation import cpulist
+from ..._notation.addresses import private
+from . import pins, seats
+from .names import WORKER_UNIT
+from .options import Options
+from .placement import policy_of, rpc_arguments, rpc_placement
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..._host.host import Host
+    from .memory import FreeMemory
+    from .service import Placement
+
+#: What it has in common with an instance.
+SAME = ("port", "cpus", "nodes", "threads", "l3_group")
+
+
+class Worker:
+    """``clients`` are the addresses that may connect; ``arguments`` are those of ggml-rpc-server."""
+
+    def __init__(self, options: Options, address: str, clients: list[str], placement: Placement, threads: int) -> None:
+        self.options = options
+        self.address = address
+        self.clients = clients
+        self.placement = placement
+        self.threads = threads
+        # It keeps the weights that it was sent, so that they come over the network only once.
+        self.arguments = [*rpc_arguments(address, options.port, threads), "-c"]
+        self.expect = placement.expect({})
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for facts."""
+        return {
+            "unit": WORKER_UNIT,
+            "threads": self.threads,
+            "arguments": self.arguments,
+            "expect": self.expect,
+            **self.placement.to_dict(),
+        }
+
+
+def options_of(asked: Mapping[str, Any]) -> Options:
+    """Return what is asked of a worker as options of an instance, of which it has the names and the limits."""
+    named = {"name": "worker", "binary": asked["binary"], "model": "/dev/null"}
+    return Options.parse({**named, **{key: asked[key] for key in SAME}})
+
+
+def addresses_of(asked: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Return where a worker listens and who may connect; BadRequest for what is not private."""
+    address = private(asked["address"], "address")
+    clients = [private(one, "clients") for one in asked["clients"] or ()]
+    if not clients:
+        raise BadRequest("clients is empty: name the address of the host whose server uses this worker.")
+    return address, clients
+
+
+def plan_worker(host: Host, asked: Mapping[str, Any], openmp: bool, free: FreeMemory) -> Worker:
+    """Return the planned worker; BadRequest for what it cannot have here, and for addresses that are not private."""
+    options = options_of(asked)
+    address, clients = addresses_of(asked)
+    cpus = seats.busy_cpus(options, host)
+    cores = pins.first_of_each_core(host.topology, cpus)
+    threads: int = options.threads or len(cores)
+    if threads > len(cores):
+        raise BadRequest(
+            f"threads is {threads}, and CPUs {cpulist.render(cpus)} have {len(cores)} cores. Two threads on a core "
+            "slow each other down."
+        )
+    nodes = seats.memory_nodes(options, host, cpus)
+    policy = policy_of(options, host.topology, nodes)
+    placement = rpc_placement(options, host, openmp, cpus, threads, nodes, policy, free)
+    placement.group = options.l3_group or placement.group
+    return Worker(options, address, clients, placement, threads)

@@ -1,0 +1,49 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What an instance may say of RPC workers on other hosts, whatever its model."""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..._notation.addresses import endpoint, joined
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+def endpoints(words: Sequence[str]) -> list[tuple[str, int]]:
+    """Return address and port of each worker; BadRequest for one that is not private, or is named twice."""
+    found = [endpoint(word, "rpc_workers") for word in words]
+    for one in found:
+        if found.count(one) > 1:
+            raise BadRequest(f"rpc_workers names {joined(*one)} twice. Name each worker once.")
+    return found
+
+
+def check(options: Any) -> None:
+    """Refuse what workers on other hosts cannot have."""
+    if not options.rpc_workers:
+        if options.rpc_layers is not None:
+            raise BadRequest("rpc_layers has no effect without rpc_workers. Name them, or leave rpc_layers out.")
+        return
+    endpoints(options.rpc_workers)
+    if options.drafts:
+        raise BadRequest(
+            f"speculation {options.speculation} with rpc_workers: each drafted token would wait for the network. Use "
+            "ngram or none."
+        )
+    if options.projector:
+        raise BadRequest("projector has not been tried with rpc_workers. Leave one of them out.")
+    if options.hugepages == "hugetlbfs":
+        raise BadRequest(
+            "hugepages hugetlbfs copies the whole model to this host, of which rpc_workers hold a part. Use thp."
+        )
+
+
+def named(words: Sequence[str]) -> str:
+    """Return the workers as the server takes them."""
+    return ",".join(joined(*one) for one in endpoints(words))

@@ -1,0 +1,52 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Addresses for a service that asks nobody who they are: of networks that no router of the internet knows.
+
+Source: RFC 1918, RFC 6598 (which overlay networks use), RFC 4193.
+"""
+
+from __future__ import annotations
+
+from .._errors import BadRequest
+
+PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
+
+
+def private(text: object, what: str) -> str:
+    """Return an address of a private network in its usual spelling; BadRequest for every other one.
+
+    ``what`` names the option for the sentence.
+    """
+    # Imported here because most runs of the engine read no address.
+    import ipaddress
+
+    try:
+        address = ipaddress.ip_address(str(text).strip())
+    except ValueError:
+        raise BadRequest(
+            f"{what}: '{text}' is no IP address. Give an address of a private network, as 10.20.0.2; a name could lead "
+            "elsewhere tomorrow."
+        ) from None
+    networks = [ipaddress.ip_network(one) for one in PRIVATE]
+    if not any(address.version == one.version and address in one for one in networks):
+        raise BadRequest(
+            f"{what}: {address} is not an address of a private network ({', '.join(PRIVATE)}), and ggml-rpc-server "
+            "runs what anyone sends who can connect. Use a VLAN or WireGuard between the hosts, and its addresses."
+        )
+    return str(address)
+
+
+def endpoint(text: object, what: str) -> tuple[str, int]:
+    """Return the private address and the port of ADDRESS:PORT, or of [ADDRESS]:PORT for IPv6."""
+    host, dummy, port = str(text).strip().rpartition(":")
+    if not port.isdecimal() or not 1024 <= int(port) <= 65535:
+        raise BadRequest(f"{what}: '{text}' has no port from 1024 to 65535. Write ADDRESS:PORT, as 10.20.0.2:50052.")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    return private(bare, what), int(port)
+
+
+def joined(address: str, port: int) -> str:
+    """Return address and port as one word."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

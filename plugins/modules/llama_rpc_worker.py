@@ -1,0 +1,139 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: llama_rpc_worker
+short_description: Run a ggml-rpc-server that computes layers of a model on another host
+version_added: 0.1.0
+description:
+  - Writes, enables and starts C(ggml-rpc-worker.service), of which a host has one, with a thread for each core that it
+    computes on, on CPUs and NUMA nodes of the plan.
+  - A worker asks nobody who they are, and runs what anyone sends who can connect. So it listens on an address of a
+    private network only, and the kernel lets in O(clients) only.
+  - It keeps the weights that it was sent in C(/var/lib/ggml-rpc-worker), so that they come over the network once.
+  - Experimental. It makes room for a model that is larger than a host, and no speed. The role
+    P(sovereign.epyc.group#role) runs the workers and the server that uses them, and compares their programs.
+author: The sovereign.epyc authors (@sovereign-epyc)
+extends_documentation_fragment:
+  - sovereign.epyc.attributes
+  - sovereign.epyc.knob.intent
+options:
+  state:
+    description: Whether there is a worker. V(absent) stops and removes it, with the weights that it kept.
+    type: str
+    choices: [present, absent]
+    default: present
+  binary:
+    description: The C(ggml-rpc-server) to run, of the same build as the server. Required for a worker.
+    type: path
+  address:
+    description: The address to listen on, of a private network. Required for a worker.
+    type: str
+  port:
+    description: The port to listen on.
+    type: int
+    default: 50052
+  clients:
+    description: The addresses that may connect, which is that of the host whose server uses this worker.
+    type: list
+    elements: str
+    default: []
+  cpus:
+    description: The CPUs to compute on, see O(sovereign.epyc.llama_server#module:instances[].cpus).
+    type: str
+  threads:
+    description: How many threads compute. Without it, one for each core.
+    type: int
+  nodes:
+    description: The NUMA nodes for memory, as V(0) or V(0-3). Without it, those of O(cpus).
+    type: str
+  l3_group:
+    description: The resctrl group whose limits must hold for the threads. It is read, not created.
+    type: str
+notes:
+  - Needs root, and a host that was booted with systemd.
+seealso:
+  - module: sovereign.epyc.llama_server
+"""
+
+EXAMPLES = r"""
+- name: Hold layers of the model that 10.20.0.1 serves
+  sovereign.epyc.llama_rpc_worker:
+    binary: /opt/llama.cpp/bin/ggml-rpc-server
+    address: 10.20.0.2
+    clients: [10.20.0.1]
+    intent: "{{ epyc.intent }}"
+"""
+
+RETURN = r"""
+diff:
+  description: What differed. The address of a file has its text as value.
+  returned: always
+  type: dict
+worker:
+  description: The plan of the worker.
+  returned: O(state=present)
+  type: dict
+  contains:
+    unit:
+      description: The name of its unit.
+      type: str
+    threads:
+      description: How many threads compute.
+      type: int
+    cpus:
+      description: The CPUs that it cannot leave.
+      type: str
+    nodes:
+      description: The nodes of its memory.
+      type: str
+    expect:
+      description: Options of M(sovereign.epyc.service_placement) that prove all this of the running worker.
+      type: dict
+remarks:
+  description: What you should know although nothing failed.
+  returned: always
+  type: list
+  elements: str
+"""
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_plain
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import rpc_worker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+    from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
+    from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+
+
+def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
+    """Return the knobs of the worker."""
+    return rpc_worker.knobs_of(host, params)
+
+
+def main() -> None:
+    spec = {
+        "state": dict(type="str", choices=["present", "absent"], default="present"),
+        "binary": dict(type="path"),
+        "address": dict(type="str"),
+        "port": dict(type="int", default=50052),
+        "clients": dict(type="list", elements="str", default=[]),
+        "cpus": dict(type="str"),
+        "threads": dict(type="int"),
+        "nodes": dict(type="str"),
+        "l3_group": dict(type="str"),
+        "intent": dict(type="dict"),
+    }
+    run_plain(spec, build)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who is in a group of hosts that serves a model larger than each of them: one head, and the workers that it names.
+
+All of it comes from the inventory. What would make a group that is open to others, or that cannot serve, is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.names import unit_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import endpoint, private
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    Hosts = Mapping[str, Mapping[str, Any]]
+
+#: Options of the instance of a group that decide whether it can be one.
+DECIDING = (
+    "name",
+    "port",
+    "speculation",
+    "hugepages",
+    "rpc_workers",
+    "rpc_layers",
+)
+#: The variable of a host with the checksums of its programs, by their names.
+BUILD = "__group_build"
+
+
+class Group(NamedTuple):
+    """A head with its address and its instance, and for each of its workers address and port."""
+
+    head: str
+    address: str
+    instance: str
+    workers: dict[str, tuple[str, int]]
+
+    @property
+    def members(self) -> list[str]:
+        """The head, and the workers in the order in which the instance names them."""
+        return [self.head, *self.workers]
+
+
+def plan(
+    hosts: Iterable[Mapping[str, Any]], played: Collection[str], programs: Sequence[str] = ()
+) -> dict[str, dict[str, Any]]:
+    """Return for each member that is ``played`` what it is in its group; BadRequest for what cannot be one.
+
+    ``hosts`` are the variables of all members. With the names of ``programs``, their checksums are compared.
+    """
+    known = {str(host["inventory_hostname"]): host for host in hosts}
+    groups = _groups(known)
+    grouped = {name for group in groups for name in group.members}
+    if alone := [name for name in known if name not in grouped and name in played]:
+        raise BadRequest(
+            f"{alone[0]} is in llama_group, and neither has an instance with rpc_workers nor is named in one: take it "
+            "out of llama_group, after group_state=absent where it was a worker."
+        )
+    found: dict[str, dict[str, Any]] = {}
+    for group in groups:
+        if not set(group.members) & set(played):
+            continue
+        if absent := [name for name in group.members if name not in played]:
+            raise BadRequest(
+                f"This run leaves out {absent[0]}, which is in the group of {group.head}: run it without -l, or name "
+                f"{','.join(group.members)}."
+            )
+        if programs:
+            _refuse_other_builds(group, known, programs)
+        for name in group.members:
+            found[name] = {
+                "role": "head" if name == group.head else "worker",
+                "members": group.members,
+                "unit": unit_of(group.instance),
+                "address": group.address,
+                "clients": [group.address],
+            }
+            if name in group.workers:
+                found[name]["address"], found[name]["port"] = group.workers[name]
+    return found
+
+
+def _groups(known: Hosts) -> list[Group]:
+    owners = {_address(name, host): name for name, host in known.items()}
+    if len(owners) < len(known):
+        names = [name for name, host in known.items() if name not in owners.values()]
+        raise BadRequest(f"{names[0]} has the group_address of another host: give each host its own.")
+    groups: list[Group] = []
+    heads: dict[str, str] = {}
+    for name, host in known.items():
+        instances = _tuned.with_tuned(host.get("llama_instances") or [], host.get("llama_tuned") or {})
+        large = [one for one in instances if one.get("rpc_workers")]
+        if len(large) > 1:
+            raise BadRequest(f"{name} has two instances with rpc_workers, and can be in one group: leave one of them.")
+        if large:
+            groups.append(_group(name, host, large[0], owners))
+    if not groups:
+        raise BadRequest("No host of llama_group has an instance with rpc_workers: name them in its llama_instances.")
+    for group in groups:
+        for worker in group.workers:
+            if worker in [one.head for one in groups]:
+                raise BadRequest(f"{worker} is a worker of {group.head} and a head itself: a host can be one of them.")
+            if other := heads.get(worker):
+                raise BadRequest(f"{worker} is a worker of {other} and {group.head}: it can work for one of them.")
+            heads[worker] = group.head
+    return groups
+
+
+def _group(name: str, host: Mapping[str, Any], raw: Mapping[str, Any], owners: Mapping[str, str]) -> Group:
+    where = f"{name}/{raw.get('name', '?')}"
+    try:
+        asked = {key: raw[key] for key in DECIDING if key in raw}
+        # Which models they are does not matter here, and they may be names of the catalogue.
+        models = {key: f"/{key}" for key in ("model", "draft_model", "projector") if raw.get(key)}
+        options = Options.parse({"binary": "/usr/bin/llama-server", **models, **asked})
+    except BadRequest as error:
+        raise BadRequest(f"{where}: {error}") from None
+    workers: dict[str, tuple[str, int]] = {}
+    for word in options.rpc_workers:
+        address, port = endpoint(word, "rpc_workers")
+        worker = owners.get(address)
+        if worker is None:
+            raise BadRequest(
+                f"{where}: rpc_workers names {address}, which no host of llama_group has as its group_address: add the "
+                "host, or correct the address."
+            )
+        workers[worker] = address, port
+    return Group(name, _address(name, host), options.name, workers)
+
+
+def _address(name: str, host: Mapping[str, Any]) -> str:
+    given = host.get("group_address")
+    if not given:
+        raise BadRequest(
+            f"{name} has no group_address: set it to the address that {name} has in the private network of the group."
+        )
+    return private(given, f"{name}: group_address")
+
+
+def _refuse_other_builds(group: Group, known: Hosts, programs: Sequence[str]) -> None:
+    """Refuse members that would not speak with each other: the protocol has no way to find that out for certain."""
+    builds: dict[str, Mapping[str, str]] = {}
+    for name in group.members:
+        build = known[name].get(BUILD)
+        if build is None:
+            raise BadRequest(f"{name} was not reached, and the group of {group.head} needs it. Nothing was changed.")
+        if missing := [program for program in programs if program not in build]:
+            raise BadRequest(
+                f"{name} has no {missing[0]} where it should be: install llama.cpp there, built with GGML_RPC=ON, or "
+                "correct llama_binary or group_rpc_binary. Nothing was changed."
+            )
+        builds[name] = build
+    first = builds[group.head]
+    for name, build in builds.items():
+        for file in (*programs, *sorted({*first, *build})):
+            if first.get(file) != build.get(file):
+                raise BadRequest(
+                    f"{file} is {_sum(first, file)} on {group.head} and {_sum(build, file)} on {name}: all hosts of a "
+                    "group need the same build of llama.cpp. Install it on each. Nothing was changed."
+                )
+
+
+def _sum(build: Mapping[str, str], file: str) -> str:
+    return f"sha256:{build[file]}" if file in build else "not there"

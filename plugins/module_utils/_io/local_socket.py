@@ -1,0 +1,35 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Programs that answer at a socket of this host: one line is asked, and what comes until the end is the answer."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from .._errors import Absent, TuningError
+
+#: Seconds that an answer may take.
+LIMIT = 10.0
+
+
+def ask(path: str, line: str) -> str:
+    """Send a line, and return the answer; Absent where nobody answers at all."""
+    parts = []
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(LIMIT)
+            connection.connect(path)
+            connection.sendall(line.encode() + b"\n")
+            part = connection.recv(1 << 16)
+            while part:
+                parts.append(part)
+                part = connection.recv(1 << 16)
+    except (FileNotFoundError, ConnectionRefusedError) as error:
+        raise Absent(f"Nobody answers at {path}: {os.strerror(error.errno or 0)}.") from None
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise TuningError(f"{path} does not answer to '{line}': {reason}.") from None
+    return b"".join(parts).decode("utf-8", "replace")

@@ -10,8 +10,8 @@ module: gateway_member
 short_description: Take a host out of service at a gateway, or put it back
 version_added: 0.1.0
 description:
-  - Runs on a host of the gateway, which P(sovereign.epyc.gateway#role) has set up, and tells its HAProxy which state the
-    servers of another host have. Where there are several gateways, tell each.
+  - Runs on a host of the gateway, which P(sovereign.epyc.gateway#role) has set up, and tells its HAProxy in which state
+    the servers of another host are. Where there are several gateways, tell each.
   - Out of service, a host gets no new requests, and ends those that it has. The module waits until nothing is in work.
     What it set holds also when HAProxy is reloaded or started anew.
   - Without O(state) it only looks.
@@ -26,14 +26,14 @@ options:
     description:
       - V(maint) gives the host no requests at all, and ends its health checks.
       - V(drain) gives it no new conversations. Those that it has come on, so that it may never be idle.
-      - V(ready) puts it back. Servers that O(sovereign.epyc.gateway#role:main:gateway_drained) keeps out of service stay
-        so, with a warning.
+      - V(ready) puts it back. Servers that O(sovereign.epyc.gateway#role:main:gateway_drained) keeps out of service
+        stay so, with a warning.
     type: str
     choices: [ready, drain, maint]
   timeout:
     description:
-      - How many seconds to wait until the host works on no request, for V(drain) and V(maint). When they have passed, the
-        host is put back into the state that it had, and the module fails. With V(0) nothing is waited for.
+      - How many seconds to wait until the host works on no request, for V(drain) and V(maint). When they have passed,
+        the host is put back into the state that it had, and the module fails. With V(0) nothing is waited for.
     type: int
     default: 600
   allow_last:

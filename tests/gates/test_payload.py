@@ -38,6 +38,7 @@ BEFORE = {
     "epyc_recommend": 387.2,
     "epyc_restore": 310.2,
     "epyc_verify": 386.6,
+    "gateway_member": 242.3,
     "gguf_info": 221.1,
     "hugepages": 217.0,
     "irq_affinity": 224.5,

@@ -26,6 +26,8 @@ from vepyc import packages
 from vepyc.container import Container, container
 from vepyc.play import Play, run_playbook
 
+from .rolling import Rolling
+
 PROGRAMS = "/srv/programs"
 #: A function of the shell that starts a server.
 START = (
@@ -407,6 +409,102 @@ def test_a_host_that_dies_loses_no_request_that_had_not_begun(fleet: Fleet) -> N
     deadline = time.monotonic() + 20
     while "first" not in fleet.served_by(*[request()] * 3):
         assert time.monotonic() < deadline, "it never came back"
+
+
+#: Asks a server for a token, as llama_ask does on a real host.
+QUESTION = (
+    'python3 -c \'from urllib.request import *; urlopen(Request("http://ADDRESS/completion", b"{}",'
+    ' {"Authorization": "Bearer of-the-servers"}))\''
+)
+STANDINS = {"h1": ("first",), "h2": ("second", "code")}
+
+
+@pytest.fixture(scope="module")
+def rolling(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Rolling:
+    """The hosts behind the gateway, each of which restarts its own servers."""
+    played = fleet.play()
+    assert played.returncode == 0, played.output
+    hosts = {fleet.box.name: fleet.box.inventory()}
+    for name, servers in STANDINS.items():
+        hosts[name] = {
+            **fleet.box.inventory(),
+            **MEMBERS[name],
+            "restarts": True,
+            "restart": "systemctl restart " + " ".join(f"stub-{server}" for server in servers),
+            "question": QUESTION.replace("ADDRESS", SERVERS[servers[0]]),
+            "boots": f"cat /run/boots-{name} 2>&1",
+            "reboot": f"echo again >>/run/boots-{name}; {{{{ restart }}}}",
+        }
+    return Rolling(tmp_path_factory.mktemp("rolling"), hosts, [fleet.box.name])
+
+
+def service_states(fleet: Fleet) -> dict[str, str]:
+    """Return the administrative state of each server, as HAProxy has it, and the processes of the servers."""
+    script = "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/run/haproxy/admin.sock')"
+    script += "; s.sendall(b'show servers state\\n'); print(s.makefile().read())"
+    rows = [line.split() for line in fleet.run(f'python3 -c "{script}"').splitlines()]
+    pids = fleet.run("systemctl show --property=Id,MainPID 'stub-*'")
+    return {**{row[3]: row[6] for row in rows if len(row) > 20 and row[0] != "#"}, "pids": pids}
+
+
+OURS = {"epyc_steps": ["llama"], "gateway_drain_timeout": 20}
+
+
+def test_a_check_of_a_roll_says_what_it_would_do(fleet: Fleet, rolling: Rolling) -> None:
+    before = fleet.state(), service_states(fleet)
+    played = rolling.play("roll", "--check", "-l", "h1", **OURS)
+    assert "Take it out of service at each gateway" in played.changed, played.output
+    assert (fleet.state(), service_states(fleet)) == before
+
+
+def test_hosts_are_rolled_under_load_without_a_lost_request(fleet: Fleet, rolling: Rolling) -> None:
+    """h2 alone serves a second model, so that it is refused until somebody accepts that."""
+    before = service_states(fleet)
+    with load(fleet) as answers:
+        refused = rolling.play("roll", **OURS)
+        between = service_states(fleet)
+        played = rolling.play("roll", "-l", "h2", gateway_drain_last=True, **OURS)
+    assert refused.returncode == 2, refused.output
+    message = refused["Stop at a host that did not come back"]["msg"]
+    assert "h2 was not taken out of service" in message and "No host but h2 serves model_org_code" in message
+    assert played.returncode == 0, played.output
+    after = service_states(fleet)
+    assert {one["h1:a"] for one in (before, between, after)} == {"0"} and after["h2:a"] == after["h2:b"] == "0"
+    assert len({one["pids"] for one in (before, between, after)}) == 3, "each of them was restarted"
+    assert Counter(answer["status"] for answer in answers).keys() == {200} and len(answers) >= 60
+    print(f"{len(answers)} requests answered while both hosts were restarted")
+
+
+def test_a_host_that_does_not_come_back_stops_the_roll(fleet: Fleet, rolling: Rolling) -> None:
+    """It stays out of service over a reload, until it is put back."""
+    fails = {"restart": "systemctl stop stub-first; false", **OURS}
+    with load(fleet) as answers:
+        played = rolling.play("roll", **fails)
+        while_out = service_states(fleet)
+        reloaded = fleet.play(gateway_queue_timeout="50s")
+        assert service_states(fleet) == while_out
+        fleet.run(f"{START}; start first 10.9.0.1 8081")
+        ready = rolling.play("ready", "-l", "h1")
+    assert played.returncode == 2 and played.output.count("TASK [sovereign.epyc.plan") > 0, played.output
+    assert {result["host"] for result in played.results if result["task"] == "Run the instances"} == {"h1"}
+    message = played["Stop at a host that did not come back"]["msg"]
+    assert "h1 did not come back, at 'Run the instances'" in message
+    assert f"h1 stays out of service at {fleet.box.name}." in message and "sovereign.epyc.ready -l h1" in message
+    assert (while_out["h1:a"], while_out["h2:a"]) == ("1", "0")
+    assert "Load the configuration" in reloaded.changed, reloaded.output
+    assert ready.returncode == 0 and service_states(fleet)["h1:a"] == "0", ready.output
+    assert Counter(answer["status"] for answer in answers).keys() == {200} and len(answers) >= 60
+
+
+def test_a_host_is_rebooted_out_of_service(fleet: Fleet, rolling: Rolling) -> None:
+    with load(fleet) as answers:
+        played = rolling.play("reboot", "-l", "h1", epyc_reboot_ok=True, **OURS)
+    assert played.returncode == 0, played.output
+    order = ["Take it out of service at each gateway", "Reboot the host", "Have each instance that makes text answer"]
+    tasks = [result["task"] for result in played.results]
+    assert [task for task in tasks if task in order] == order
+    assert service_states(fleet)["h1:a"] == "0"
+    assert Counter(answer["status"] for answer in answers).keys() == {200} and len(answers) >= 30
 
 
 def test_a_host_is_drained_before_it_stops(fleet: Fleet) -> None:

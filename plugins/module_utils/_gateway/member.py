@@ -4,8 +4,8 @@
 
 """The servers of one host at a gateway: taken out of service until nothing is in work, and put back.
 
-HAProxy's own drain has requests of known conversations come on, so that with conversations that keep their host it never
-ends: who is to be restarted is put into maintenance, which ends no request either.
+HAProxy's own drain lets known conversations come on, so that it never ends where conversations keep their host: who is
+to be restarted is put into maintenance, which ends no request either.
 """
 
 from __future__ import annotations

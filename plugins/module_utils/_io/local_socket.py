@@ -23,6 +23,8 @@ def ask(path: str, line: str) -> str:
             connection.settimeout(LIMIT)
             connection.connect(path)
             connection.sendall(line.encode() + b"\n")
+            # The master of HAProxy goes on to wait for commands otherwise.
+            connection.shutdown(socket.SHUT_WR)
             part = connection.recv(1 << 16)
             while part:
                 parts.append(part)

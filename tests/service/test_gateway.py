@@ -426,6 +426,7 @@ def rolling(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Rolling:
     assert played.returncode == 0, played.output
     hosts = {fleet.box.name: fleet.box.inventory()}
     for name, servers in STANDINS.items():
+        restart = "systemctl restart " + " ".join(f"stub-{server}" for server in servers)
         address = SERVERS[servers[0]].partition(":")[0]
         hosts[name] = {
             **fleet.box.inventory(),
@@ -433,10 +434,10 @@ def rolling(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Rolling:
             "llama_instances": [{**one, "host": address} for one in MEMBERS[name]["llama_instances"]],
             "llama_tuned": MEMBERS[name].get("llama_tuned", {}),
             "restarts": True,
-            "restart": "systemctl restart " + " ".join(f"stub-{server}" for server in servers),
+            "restart": restart,
             "question": QUESTION.replace("ADDRESS", SERVERS[servers[0]]),
             "boots": f"cat /run/boots-{name} 2>&1",
-            "reboot": f"echo again >>/run/boots-{name}; {{{{ restart }}}}",
+            "reboot": f"echo again >>/run/boots-{name}; {restart}",
         }
     return Rolling(tmp_path_factory.mktemp("rolling"), hosts, [fleet.box.name])
 
@@ -504,7 +505,7 @@ def test_a_host_that_does_not_come_back_stops_the_roll(fleet: Fleet, rolling: Ro
     assert (while_out["h1:a"], while_out["h2:a"]) == ("1", "0")
     assert "Load the configuration" in reloaded.changed, reloaded.output
     assert ready.returncode == 0 and service_states(fleet)["h1:a"] == "0", ready.output
-    assert Counter(answer["status"] for answer in answers).keys() == {200} and len(answers) >= 60
+    assert [answer["text"] for answer in answers if answer["status"] != 200] == [] and len(answers) >= 60
 
 
 def test_a_host_is_rebooted_out_of_service(fleet: Fleet, rolling: Rolling) -> None:
@@ -515,7 +516,7 @@ def test_a_host_is_rebooted_out_of_service(fleet: Fleet, rolling: Rolling) -> No
     tasks = [result["task"] for result in played.results]
     assert [task for task in tasks if task in order] == order
     assert service_states(fleet)["h1:a"] == "0"
-    assert Counter(answer["status"] for answer in answers).keys() == {200} and len(answers) >= 30
+    assert [answer["text"] for answer in answers if answer["status"] != 200] == [] and len(answers) >= 30
 
 
 def test_a_host_is_drained_before_it_stops(fleet: Fleet) -> None:

@@ -483,7 +483,7 @@ def test_hosts_are_rolled_under_load_without_a_lost_request(fleet: Fleet, rollin
     after = service_states(fleet)
     assert {one["h1:a"] for one in (before, between, after)} == {"0"} and after["h2:a"] == after["h2:b"] == "0"
     assert len({one["pids"] for one in (before, between, after)}) == 3, "each of them was restarted"
-    assert Counter(answer["status"] for answer in answers).keys() == {200} and len(answers) >= 60
+    assert [answer["text"] for answer in answers if answer["status"] != 200] == [] and len(answers) >= 60
     print(f"{len(answers)} requests answered while both hosts were restarted")
 
 
@@ -492,11 +492,11 @@ def test_a_host_that_does_not_come_back_stops_the_roll(fleet: Fleet, rolling: Ro
     fails = {"restart": "systemctl stop stub-first; false", **OURS}
     with load(fleet) as answers:
         played = rolling.play("roll", **fails)
-        while_out = service_states(fleet)
-        reloaded = fleet.play(gateway_queue_timeout="50s")
-        assert service_states(fleet) == while_out
-        fleet.run(f"{START}; start first 10.9.0.1 8081")
-        ready = rolling.play("ready", "-l", "h1", **OURS)
+    while_out = service_states(fleet)
+    reloaded = fleet.play(gateway_queue_timeout="50s")
+    assert service_states(fleet) == while_out
+    fleet.run(f"{START}; start first 10.9.0.1 8081")
+    ready = rolling.play("ready", "-l", "h1", **OURS)
     assert played.returncode == 2 and played.output.count("TASK [sovereign.epyc.plan") > 0, played.output
     assert {result["host"] for result in played.results if result["task"] == "Run the instances"} == {"h1"}
     message = stopped(played)

@@ -57,8 +57,12 @@ def get_pip() -> None:
             cached.write_text(STAND_IN, encoding="utf-8")
 
 
-def test_sanity(run: Callable[..., str], shipped: Path) -> None:
-    run("ansible-test", "sanity", "--venv", "--color", "no", cwd=shipped)
+@pytest.mark.parametrize("which", [("--exclude", "tests/unit/"), ()], ids=["shipped", "all"])
+def test_sanity(run: Callable[..., str], shipped: Path, which: tuple[str, ...]) -> None:
+    """The unit tests are for `make test-all`: most lines are theirs, and pylint takes most of the time."""
+    if not which and not ALL:
+        pytest.skip("ALL_PYTHONS is not set, and ruff reads the unit tests, too")
+    run("ansible-test", "sanity", "--venv", "--color", "no", *which, cwd=shipped)
 
 
 @pytest.mark.parametrize("which", [SOME, ()], ids=["some", "all"])

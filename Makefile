@@ -88,6 +88,9 @@ bench-fleet: setup  ## Measure a drift check of 1, 10 and 50 hosts against Ansib
 bench-llama: setup  ## Have the product measure what it gains on a real small model against a plain llama-server
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_llama.py $(ARGS)
 
+bench-gateway: setup  ## Measure the gateway before two real llama-servers: its queue, conversations, a failure, reloads
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_gateway.py $(ARGS)
+
 bench-driver: setup  ## Hold the load driver of our benchmark against AIPerf, on a real llama-server; 1.2 GB of packages
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_driver.py $(ARGS)
 
@@ -118,4 +121,4 @@ clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
 .PHONY: help setup site ask drift caches test test-all lint unit lab-test service-test molecule bench bench-report bench-fleet
-.PHONY: bench-llama bench-driver coverage examples docs release record pictures bench-lab clean
+.PHONY: bench-llama bench-gateway bench-driver coverage examples docs release record pictures bench-lab clean

@@ -34,7 +34,7 @@ class ActionModule(ActionBase):
 """
 ANSWERS = {
     "llama_tune": "{'changed': True, 'clean': True, 'document': '/run.json', 'instance': asked['instance']['name'],"
-    " 'text': str(asked['instance'].get('threads')), **json.loads(asked['instance']['model'])}"
+    " 'text': str(asked['instance'].get('threads')), **json.loads(asked['instance']['model'][1:])}"
     " if 'model' in asked['instance'] else {'failed': True, 'msg': 'It does not run.'}",
     "llama_fingerprint": "{'found': dict.fromkeys(asked['expect'], 'now'), 'differences':"
     " [] if asked['expect'] == {'kernel': 'now'} else ['The kernel is another.']}",
@@ -52,7 +52,14 @@ MINE = "# mine\nmine: kept\n"
 
 def instance(name: str, tuned: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     # The result stands in place of the model, where the action plugin finds it.
-    return {"name": name, "model": json.dumps({"tuned": tuned or {}, **more}), "port": 8080, "threads": 4}
+    told = json.dumps({"tuned": tuned or {}, **more})
+    return {"name": name, "model": f"/{told}", "port": 8080, "threads": 4}
+
+
+def named(instance: dict[str, Any]) -> dict[str, Any]:
+    """Return the variables of a host with this instance, which names its model as a user of the catalogue does."""
+    model = {"name": "mine", "path": instance["model"]}
+    return {"llama_models": [model], "llama_instances": [{**instance, "model": "mine"}]}
 
 
 def host(*instances: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -66,7 +73,7 @@ HOSTS = {
     "shown": host({"name": "down"}, instance("chat", CHAT), instance("code", CHAT, clean=False), tune_write=False),
     "agree1": host(instance("chat", CHAT), tune_group="agree"),
     "agree2": host(instance("chat", LEAST), tune_group="agree"),
-    "differ1": host(instance("chat", CHAT), tune_group="differ"),
+    "differ1": host(**named(instance("chat", CHAT)), tune_group="differ"),
     "differ2": host(instance("chat", OTHER), tune_group="differ"),
     "alone": host(instance("chat"), tune_group="one"),
     "unnamed": host(instance("chat"), tune_instance="chta"),

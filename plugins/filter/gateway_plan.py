@@ -10,9 +10,9 @@ short_description: Models, servers and tenants of the gateway, from the variable
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Gathers the instances of C(llama_instances) of all hosts by their alias, with the address at which the gateway
-    reaches each, and with its slots, as the role P(sovereign.epyc.gateway#role) puts them into the configuration of
-    HAProxy. Options of C(llama_tuned) win, as they do on the hosts.
+  - Gathers the instances of all hosts, C(llama_instances) and C(vllm_instances), by their alias, with the address at
+    which the gateway reaches each, and with its slots, as the role P(sovereign.epyc.gateway#role) puts them into the
+    configuration of HAProxy. Options of C(llama_tuned) win, as they do on the hosts.
   - Refuses, in one sentence, what would make a gateway that answers wrongly. An instance without an alias, or on an
     address that the gateway does not reach; two instances at the same address and port, or with the same alias and
     different models; slots that are no number, or that C(extra_arguments) say; keys of tenants that are not hashed; a
@@ -20,7 +20,7 @@ description:
 positional: _input, gateway, settings, gateways
 options:
   _input:
-    description: The variables of each host that has C(llama_instances), as in C(hostvars).
+    description: The variables of each host, as in C(hostvars). Those without instances are left out.
     type: list
     elements: dict
     required: true
@@ -47,7 +47,7 @@ EXAMPLES = r"""
 - name: Show who serves which model
   ansible.builtin.debug:
     msg: >-
-      {{ groups.all | map('extract', hostvars) | selectattr('llama_instances', 'defined')
+      {{ groups.all | map('extract', hostvars) | list
          | sovereign.epyc.gateway_plan(inventory_hostname, settings) }}
   vars:
     settings:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import FIELDS, HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import bytes_of
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair, _tuned
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair, _tuned, _vllm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ LIMITS = ("requests_per_minute", "concurrent")
 
 
 class Instance(NamedTuple):
-    """An instance of llama-server as the gateway sees it."""
+    """An instance as the gateway sees it."""
 
     host: str
     where: str
@@ -98,7 +98,7 @@ def _models(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str])
     found: dict[str, list[Instance]] = {}
     taken: dict[str, Instance] = {}
     for host in hosts:
-        for raw in _tuned.with_tuned(host["llama_instances"] or [], host.get("llama_tuned") or {}):
+        for raw in _instances_of(host):
             one = _instance(host, raw, gateway)
             if other := taken.get(one.address):
                 raise BadRequest(f"{one.where} and {other.where} are both at {one.address}: give one another port.")
@@ -112,7 +112,9 @@ def _models(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str])
                     )
                 found[one.alias].append(one)
     if not found:
-        raise BadRequest("No host has llama_instances, so there is no model to serve: name them in the inventory.")
+        raise BadRequest(
+            "No host has llama_instances or vllm_instances, so there is no model to serve: name them in the inventory."
+        )
     known = {one.host for those in found.values() for one in those}
     if unknown := sorted(drained - known):
         raise BadRequest(f"gateway_drained names {unknown[0]}, which serves nothing here: name hosts of the inventory.")
@@ -136,6 +138,18 @@ def _models(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str])
     ]
 
 
+def _instances_of(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the instances of a host, those of vLLM with the options that go without saying there."""
+    served: list[Mapping[str, Any]] = [
+        *_tuned.with_tuned(host.get("llama_instances") or [], host.get("llama_tuned") or {})
+    ]
+    for raw in host.get("vllm_instances") or ():
+        alias = raw.get("alias") or PurePosixPath(str(raw.get("model", ""))).name
+        said = {key: value for key, value in raw.items() if key != "extra_arguments" and value is not None}
+        served.append({"slots": _vllm.DEFAULTS["slots"], **said, "alias": alias, "vllm": True})
+    return served
+
+
 def _listing(models: Sequence[Mapping[str, Any]]) -> str:
     """Return the answer to /v1/models. No alias has a quote in it, so that the text can stand between some."""
     data = [{"id": one["alias"], "object": "model", "created": 0, "owned_by": "sovereign.epyc"} for one in models]
@@ -156,9 +170,11 @@ def _instance(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> 
             raise BadRequest(f"{where} has {word} in extra_arguments: say slots instead, which the gateway counts by.")
     port = _counted(where, "port", raw.get("port"))
     model = PurePosixPath(str(raw.get("model", ""))).name
-    server = re.sub(r"[^A-Za-z0-9_.:-]", "_", f"{name}:{raw.get('name', '')}")
+    unit = f"vllm-{raw.get('name', '')}" if raw.get("vllm") else raw.get("name", "")
+    server = re.sub(r"[^A-Za-z0-9_.:-]", "_", f"{name}:{unit}")
     address = _reached(where, host, raw, gateway)
-    agent = _agent(host, str(raw.get("name", "")), address, gateway)
+    # It knows the units of llama.cpp only.
+    agent = None if raw.get("vllm") else _agent(host, str(raw.get("name", "")), address, gateway)
     return Instance(name, where, server, alias, model, f"{address}:{port}", slots, agent)
 
 

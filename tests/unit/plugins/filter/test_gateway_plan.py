@@ -135,7 +135,7 @@ def test_each_backend_has_a_name_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("hosts", "said"),
     [
-        ([], "No host has llama_instances, so there is no model to serve"),
+        ([], "No host has llama_instances or vllm_instances, so there is no model to serve"),
         ([host("h1")], "No host has llama_instances"),
         ([host("h1", instance(alias=None))], "h1/a has no alias, by which clients of the gateway ask"),
         ([host("h1", instance(alias='x"y'))], "h1/a has the alias 'x\"y'"),
@@ -263,3 +263,17 @@ def test_who_is_out_of_service_has_the_address_of_the_plan() -> None:
     models = plan(host("h1", instance(host="10.0.0.7", port=8081)))["models"]
     made = KEPT(f"1\n# names\n{line}\n{line.replace('h1:a', 'h9:a')}\n", models).splitlines()
     assert made[2:] == [line.replace("10.9.9.9", "10.0.0.7").replace("8000", "8081")]
+
+
+def test_instances_of_vllm_are_servers_too() -> None:
+    two = {"name": "a", "model": "/srv/models/8b.gguf", "port": 8090, "host": "10.0.0.2"}
+    both = host("h2", instance(port=8081, host="10.0.0.2"), vllm_instances=[{**two, "alias": "chat"}])
+    only = {"inventory_hostname": "h3", "vllm_instances": [{**two, "host": "10.0.0.3", "model": "/srv/models/other"}]}
+    none = {"inventory_hostname": "h4"}
+    assert servers(both, only, none) == {
+        "chat": [("h2:a", "10.0.0.2:8081", 4), ("h2:vllm-a", "10.0.0.2:8090", 32)],
+        "other": [("h3:vllm-a", "10.0.0.3:8090", 32)],
+    }
+    (server,) = plan({**only, "base_agent_bind": "10.0.0.3:8407"})["models"][0]["servers"]
+    assert server["agent"] is None, "the agent knows the units of llama.cpp only"
+    assert refused(none).startswith("No host has llama_instances or vllm_instances")

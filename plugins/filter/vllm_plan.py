@@ -33,7 +33,8 @@ options:
   probe:
     description:
       - C(program) has the words that start vLLM, up to where the model follows; C(help) is the text in which it lists
-        its arguments; C(models) has for each folder of a model C(config), what its config.json says, and C(bytes), the
+        its arguments; C(wait) is a script for its C(python) that waits for the server, up to C(timeout) seconds;
+        C(models) has for each folder of a model C(config), what its config.json says, and C(bytes), the
         size of its weights.
     type: dict
     required: true
@@ -52,6 +53,9 @@ EXAMPLES = r"""
     probe:
       program: [/opt/vllm/bin/vllm, serve]
       help: "{{ vllm_help.stdout }}"
+      python: /opt/vllm/bin/python
+      wait: import time; time.sleep(60)
+      timeout: 1800
       models:
         /srv/models/Qwen3-8B:
           config:

@@ -22,8 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pai
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-#: Aliases and names stand in the configuration of HAProxy, which splits lines at spaces and quotes.
-ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}\Z")
+#: Names of tenants stand in the configuration of HAProxy, which splits lines at spaces and quotes.
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 #: What a server listens on when it listens on all addresses of its host.
@@ -162,7 +161,7 @@ def _instance(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> 
     alias = str(raw.get("alias") or "")
     if not alias:
         raise BadRequest(f"{where} has no alias, by which clients of the gateway ask for its model: set alias.")
-    if not ALIAS.match(alias):
+    if not _vllm.ALIAS.match(alias):
         raise BadRequest(f"{where} has the alias '{alias}': take letters, digits and ._:/@+- only.")
     slots = _counted(where, "slots", raw.get("slots", FIELDS["slots"].default))
     for word in raw.get("extra_arguments") or ():

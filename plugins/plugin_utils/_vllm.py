@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import HOST, LOOPBACK
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.files import ANYWHERE
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import about, bytes_of
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.systemd import command, quote
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
+#: Aliases also stand in the configuration of HAProxy, which splits lines at spaces and quotes.
 ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}\Z")
 FLAG = re.compile(r"--[a-z][a-z0-9-]+")
 #: The options of an instance, and what each is where it is not said.
@@ -99,7 +101,7 @@ def plan(
     host = _host(epyc, drawn)
     flags = set(FLAG.findall(probe["help"]))
     if lacking := [flag for flag in NEEDED if flag not in flags]:
-        raise BadRequest(f"vllm_python runs no vLLM that is known here: its help has no {lacking[0]}.")
+        raise BadRequest(f"vllm_folder has no vLLM that is known here: its help has no {lacking[0]}.")
     plans: list[dict[str, Any]] = []
     taken: dict[int, str] = {}
     ports: dict[int, str] = {}
@@ -312,5 +314,5 @@ def _planned(
 
 def _local(host: str) -> str:
     """Return where the host itself reaches a server that listens there."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    host = ANYWHERE.get(host, host)
     return f"[{host}]" if ":" in host else host

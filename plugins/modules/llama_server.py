@@ -120,6 +120,14 @@ options:
           - With how many experts a mixture of experts works for each token, fewer than the model was trained with.
           - This changes the answers of the model, for the worse.
         type: int
+      sampling:
+        description:
+          - How the next token is chosen where a request does not say it, as numbers by name. V(temperature), V(top_k),
+            V(top_p), V(min_p), V(repeat_penalty), V(presence_penalty) and V(frequency_penalty) are as in a request, and
+            V(max_tokens) is how long an answer may become.
+          - Whoever publishes a model says which values it was made for. A request that names one of them has its own.
+        type: dict
+        default: {}
       rpc_workers:
         description:
           - C(ggml-rpc-server) on other hosts that hold a part of the model, each as V(ADDRESS:PORT), such as
@@ -149,6 +157,14 @@ options:
       draft_p_min:
         description: How sure the draft has to be of a token, from 0 to 1. Without it, what the costs say.
         type: float
+      draft_cache_type_k:
+        description: The type of the keys in the KV cache of the draft. Without it, V(f16).
+        type: str
+        choices: *types
+      draft_cache_type_v:
+        description: The type of the values in the KV cache of the draft. Without it, V(f16).
+        type: str
+        choices: *types
       draft_placement:
         description:
           - Where the draft computes. Draft and verification take turns, so that V(shared) has all CPUs serve both.

@@ -19,6 +19,16 @@ from vepyc.play import run_playbook
 from .conftest import ASK
 
 RECOMMEND = Path(__file__).parents[2] / "playbooks/recommend.yml"
+#: Each otherwise than by default, so that the server shows that it was told.
+SAMPLING = {
+    "temperature": 0.6,
+    "top_k": 20,
+    "top_p": 0.8,
+    "min_p": 0.01,
+    "repeat_penalty": 1.05,
+    "presence_penalty": 0.5,
+    "frequency_penalty": 0.25,
+}
 CHAT = {"name": "chat", "port": 8080}
 #: The name of the model of the tests in the catalogue of the role.
 NAME = "smollm2-135m-q4"
@@ -125,7 +135,7 @@ def test_it_speculates_and_says_the_same(host):
 
     The draft has its name in the catalogue, which proves that the real file is the one that is meant there.
     """
-    draft = {"speculation": "draft", "draft_model": NAME, "draft_max": 3}
+    draft = {"speculation": "draft", "draft_model": NAME, "draft_max": 3, "draft_cache_type_k": "q8_0"}
     plain = {"name": "plain", "port": 8081, "speculation": "none"}
     host.serve(CHAT, plain, {"name": "draft", "port": 8082, **draft}, llama_models=[{"name": NAME}])
     told = host.complete(8081, PROMPT)
@@ -212,7 +222,11 @@ def test_what_is_tried_runs_behind_walls_and_only_before_a_start(host):
 
 def test_settings_of_ones_own(host):
     own = {"StateDirectory": "llama-chat", "MemoryMax": "2G", "BindReadOnlyPaths": ["/etc/llama:/mnt"]}
-    host.serve({**CHAT, "unit_settings": own})
+    host.serve({**CHAT, "unit_settings": own, "sampling": {**SAMPLING, "max_tokens": 24}})
+    usual = json.loads(host.ask(8080, "/props")[1])["default_generation_settings"]["params"]
+    assert {name: round(usual[name], 3) for name in SAMPLING} == SAMPLING
+    told = json.loads(host.ask(8080, "/completion", {"prompt": PROMPT, "ignore_eos": True})[1])
+    assert told["timings"]["predicted_n"] == 24
     assert host.run("systemctl show --property=MemoryMax --value llama-chat.service") == f"{2 << 30}\n"
     assert "keys" in host.run(f"ls /proc/{host.pid('chat')}/root/mnt /var/lib/private/llama-chat")
     said = host.refuse({**CHAT, "unit_settings": {**own, "MemoryMax": "2 buckets"}})

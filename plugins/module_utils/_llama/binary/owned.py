@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 
 from ..._errors import BadRequest
+from .wants import SAMPLING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,12 +39,13 @@ OPTIONS = {
     "draft_min": "draft_max",
     "draft_threads_batch": "draft_threads",
     "rpc": "draft_placement",
+    **dict.fromkeys(SAMPLING, "sampling"),
 }
 ALWAYS = ("metrics", "slots_endpoint")
 #: Its flag is for everything that a model file says, and may be given twice.
 FREE = ("experts",)
-#: Their flags are for devices of all kinds, and only a plan with other processes needs them.
-WHEN_WANTED = ("rpc", "rpc_workers", "rpc_layers")
+#: Their flags are free unless the plan says them: those for devices of all kinds, and of how tokens are chosen.
+WHEN_WANTED = ("rpc", "rpc_workers", "rpc_layers", *SAMPLING)
 SECRET = re.compile(r"(?:^|[-_])(?:key|token|secret|password|passwd)\Z", re.IGNORECASE)
 VARIABLE = re.compile(r"\(env: (\w+)\)")
 FOR_ALL = (

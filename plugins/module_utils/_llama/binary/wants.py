@@ -10,6 +10,7 @@ A missing key is not wanted: the server's own default stays.
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..plan import sampling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +18,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Needed with each of them, and of no effect without: the draft as a kind of speculation.
-DRAFT = ("draft_model", "draft_threads", "draft_threads_batch", "draft_max", "draft_min", "draft_p_min", "rpc")
+DRAFT = (
+    "draft_model",
+    "draft_threads",
+    "draft_threads_batch",
+    "draft_max",
+    "draft_min",
+    "draft_p_min",
+    "draft_cache_type_k",
+    "draft_cache_type_v",
+    "rpc",
+)
 NGRAM = ("ngram_lookup", "ngram_max", "ngram_min_hits")
+SAMPLING = tuple(sampling.RANGES)
 WANTS = (
     "model",
     "alias",
@@ -42,6 +54,7 @@ WANTS = (
     "batch",
     "ubatch",
     "experts",
+    *SAMPLING,
     "rpc_workers",
     "rpc_layers",
     "speculation",

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The default sizes of a batch, logical and physical, in tokens.
 BATCH, UBATCH = 2048, 512
+#: The type of keys and values of a draft whose server is told none.
+USUAL_TYPE = "f16"
 #: Libraries, HTTP buffers and the heaps of threads.
 BASE = 256 * UNITS["MiB"]
 #: The buffers for one picture, which are those of a large one.
@@ -45,7 +47,8 @@ def need(
     needs = []
     checkpoint = 0
     recurrent = False
-    for one, types in ((model, (options.cache_type_k, options.cache_type_v)), (draft, ("f16", "f16"))):
+    drafted = options.draft_cache_type_k or USUAL_TYPE, options.draft_cache_type_v or USUAL_TYPE
+    for one, types in ((model, (options.cache_type_k, options.cache_type_v)), (draft, drafted)):
         if one is None:
             continue
         sizes = _sizes(options, server, types)

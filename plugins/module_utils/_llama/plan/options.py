@@ -13,7 +13,7 @@ import re
 
 from ..._errors import BadRequest
 from ..._notation.sizes import UNITS, bytes_of
-from . import settings, worker_rules
+from . import sampling, settings, worker_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ FIELDS = {
     "batch": Field("int", low=1),
     "ubatch": Field("int", low=1),
     "experts": Field("int", low=1),
+    "sampling": Field("dict", {}),
     # Other hosts
     "rpc_workers": Field("list", ()),
     "rpc_layers": Field("int", low=1),
@@ -85,6 +86,8 @@ FIELDS = {
     "speculation": Field("str", "ngram", SPECULATION),
     "draft_max": Field("int", low=1, high=64),
     "draft_p_min": Field("float", low=0, high=1),
+    "draft_cache_type_k": Field("str", None, CACHE_TYPES),
+    "draft_cache_type_v": Field("str", None, CACHE_TYPES),
     "draft_placement": Field("str", "shared", PLACEMENTS),
     "rpc_port": Field("int", low=1024, high=65535),
     "ngram_lookup": Field("int", 6, low=1, high=1024),
@@ -119,7 +122,19 @@ FIELDS = {
     "stop_timeout": Field("int", 5, low=1),
 }
 #: Options that only have an effect with a draft model.
-OF_A_DRAFT = ("draft_model", "draft_max", "draft_p_min", "draft_threads", "draft_l3_group", "rpc_port", "rpc_binary")
+OF_A_DRAFT = (
+    "draft_model",
+    "draft_max",
+    "draft_p_min",
+    "draft_cache_type_k",
+    "draft_cache_type_v",
+    "draft_threads",
+    "draft_l3_group",
+    "rpc_port",
+    "rpc_binary",
+)
+#: Dictionaries that are none of variables.
+OWN_READERS = {"sampling": sampling.read, "unit_settings": settings.read}
 
 
 class Options:
@@ -204,8 +219,8 @@ def _required() -> list[str]:
 
 def _read(key: str, field: Field, value: object) -> Any:
     """Return a value in its type, or refuse it."""
-    if key == "unit_settings":
-        return settings.read(value)
+    if key in OWN_READERS:
+        return OWN_READERS[key](value)
     if field.type == "bool":
         if not isinstance(value, bool):
             raise BadRequest(f"{key} is '{value}'; say true or false.")
@@ -288,6 +303,8 @@ def _check(options: Options) -> None:
         raise BadRequest(f"prompt_cache: '{options.prompt_cache}' is no whole number of MiB, in which a server counts.")
     if options.drafts and not options.completes:
         raise BadRequest(f"task is {options.task}, which guesses no tokens: leave speculation out.")
+    if options.sampling and not options.completes:
+        raise BadRequest(f"task is {options.task}, which chooses no tokens: leave sampling out.")
     if options.projector and not options.completes:
         raise BadRequest(f"projector has no effect with task {options.task}. Leave one of them out.")
     if options.drafts and not options.draft_model:

@@ -131,6 +131,7 @@ def _wants(options: Options, model: Model, draft: Model | None, speculation: Dra
     if draft:
         wants.update(draft_model=draft.path, draft_max=speculation.draft_max, draft_min=0)
         wants["draft_p_min"] = speculation.p_min
+        wants.update(draft_cache_type_k=options.draft_cache_type_k, draft_cache_type_v=options.draft_cache_type_v)
         if speculation.apart:
             wants["rpc"] = f"127.0.0.1:{options.rpc_port}"
     if options.rpc_workers:
@@ -142,6 +143,7 @@ def _wants(options: Options, model: Model, draft: Model | None, speculation: Dra
     if speculation.ngram:
         for key in ("ngram_lookup", "ngram_max", "ngram_min_hits"):
             wants[key] = getattr(options, key)
+    wants.update(options.sampling)
     if options.experts:
         wants["experts"] = (model.architecture, options.experts)
     if options.api_key_file:

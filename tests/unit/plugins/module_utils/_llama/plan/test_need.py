@@ -91,6 +91,10 @@ def test_a_draft_in_a_process_of_its_own_has_a_need_of_its_own(tmp_path: Path) -
     assert whole.to_dict() == alone.to_dict()
     assert own is not None and own.weights == pytest.approx(GIB, abs=4096) and own.kv_cache == whole.kv_cache
     assert own.compute > BASE and own.prompt_cache == own.checkpoints == 0
+    asked = options(speculation="draft", draft_cache_type_k="q8_0", draft_cache_type_v="q8_0")
+    smaller = need(asked, NEW, large, small, apart=True)[1]
+    # 34 bytes for 32 numbers, instead of 64.
+    assert smaller is not None and smaller.kv_cache == own.kv_cache * 34 // 64
 
 
 def test_what_is_kept_of_earlier_requests(models: dict[str, gguf_model.Model]) -> None:

@@ -40,6 +40,8 @@ def test_values_come_in_their_types() -> None:
     )
     assert Options.parse({**LEAST, "extra_arguments": ["--top-k", 20]}).extra_arguments == ("--top-k", "20")
     assert found.drafts
+    found = Options.parse({**LEAST, "sampling": {"top_k": "20", "temperature": "1"}})
+    assert list(found.sampling.items()) == [("temperature", 1.0), ("top_k", 20)]
 
 
 @pytest.mark.parametrize("raw", [LEAST, DRAFT, {**LEAST, "extra_arguments": ["-x"], "lock": True, "bandwidth": 280.5}])
@@ -77,6 +79,14 @@ def test_a_module_takes_what_an_instance_takes(raw: dict[str, Any]) -> None:
         ({"extra_arguments": ["a\0b"]}, "control character"),
         ({"extra_environment": ["A=1"]}, "must be a dictionary"),
         ({"extra_environment": {"A B": "1"}}, "'A B' is not a name of an environment variable"),
+        ({"sampling": 0.7}, "sampling must be a dictionary, as {temperature: 0.7, top_p: 0.8}, not '0.7'"),
+        ({"sampling": {"temp": 0.7}}, "sampling has no 'temp'; it takes temperature, top_k"),
+        ({"sampling": {"top_p": 80}}, "sampling: top_p is '80'; say a number from 0 to 1"),
+        ({"sampling": {"top_k": 2.5}}, "sampling: top_k is '2.5'; say a whole number from 0"),
+        ({"sampling": {"top_k": True}}, "sampling: top_k is 'True'"),
+        ({"sampling": {"min_p": "nan"}}, "sampling: min_p is 'nan'; say a number"),
+        ({"sampling": {"top_k": 20}, "task": "rerank"}, "task is rerank, which chooses no tokens: leave sampling out"),
+        ({"draft_cache_type_k": "q8_0"}, "draft_cache_type_k has no effect, because speculation is ngram"),
         ({"speculation": "draft"}, "speculation is draft, which needs a draft_model"),
         ({"draft_model": "/srv/d.gguf"}, "draft_model has no effect, because speculation is ngram"),
         ({"draft_max": 5}, "draft_max has no effect"),

@@ -249,11 +249,13 @@ def test_what_is_said_is_handed_on(host: Host, models: Models) -> None:
         batch=1024,
         ubatch=256,
         api_key_file="/etc/keys",
+        sampling={"temperature": 0.6},
         extra_arguments=["--top-k", "20"],
     ).wants
     told = {key: wants[key] for key in ("alias", "context", "slots", "cache_type_k", "cache_type_v", "flash_attention")}
     assert list(told.values()) == ["big", 65536, 4, "q8_0", "q8_0", "on"]
     assert (wants["batch"], wants["ubatch"], wants["extra"]) == (1024, 256, ["--top-k", "20"])
+    assert wants["temperature"] == 0.6
     assert wants["api_key_file"] == "/run/credentials/llama-chat.service/api-key"
     assert wants["metrics"] is wants["slots_endpoint"] is True
     assert None not in planned(host, models).wants.values()

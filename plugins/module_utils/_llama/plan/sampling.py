@@ -1,0 +1,50 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How the next token is chosen where a request does not say it: the server's own defaults, changed for one instance.
+
+Source: tools/server/README.md of llama.cpp, under "Sampling params".
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Sampling = dict[str, float]
+
+#: Each name, whether it is a whole number, and the least and the greatest value.
+RANGES: dict[str, tuple[bool, float, float]] = {
+    "temperature": (False, 0, 10),
+    "top_k": (True, 0, 1_000_000),
+    "top_p": (False, 0, 1),
+    "min_p": (False, 0, 1),
+    "repeat_penalty": (False, 0, 10),
+    "presence_penalty": (False, -2, 2),
+    "frequency_penalty": (False, -2, 2),
+    "max_tokens": (True, 1, 100_000_000),
+}
+
+
+def read(value: object) -> Sampling:
+    """Return the settings by name, in the order of the table; BadRequest for what is none."""
+    if not isinstance(value, dict):
+        raise BadRequest(f"sampling must be a dictionary, as {{temperature: 0.7, top_p: 0.8}}, not '{value}'.")
+    for name in value:
+        if name not in RANGES:
+            raise BadRequest(f"sampling has no '{name}'; it takes {', '.join(RANGES)}.")
+    return {name: _number(name, value[name]) for name in RANGES if name in value}
+
+
+def _number(name: str, value: object) -> float:
+    whole, low, high = RANGES[name]
+    try:
+        number: float = (int if whole else float)(str(value))
+    except ValueError:
+        number = low - 1
+    if isinstance(value, bool) or not low <= number <= high:
+        kind = "whole number" if whole else "number"
+        raise BadRequest(f"sampling: {name} is '{value}'; say a {kind} from {low} to {high}.")
+    return number

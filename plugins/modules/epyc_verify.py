@@ -178,7 +178,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import wanted
 
@@ -191,6 +191,7 @@ if TYPE_CHECKING:
 
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the checklist as the module's result."""
+    boot_run = boot_service.state(fs)
     store = Store(read_only=True)
     intent, requests = stored(store)
     host = Host(fs, intent, stored=True)
@@ -201,7 +202,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         units={unit: str(cpus or "") for unit, cpus in params["units"].items()},
         allow_pending_reboot=params["allow_pending_reboot"],
     )
-    items = expected.check(host, verdicts)
+    items = expected.check(host, verdicts, boot_run)
     more, services = verify.check(host) if params["services"] else ([], {})
     items += more
     return {

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 
+from .._errors import TuningError
 from .._io import command
 from .._io.paths import SERVICE, UNIT_FOLDER
 
@@ -32,11 +33,19 @@ PROPERTIES = (
 DONE, IDLE, FAILED, STARTING, MISSED, MISSING = "done", "idle", "failed", "starting", "missed", "missing"
 
 
-def state(fs: KernelFS) -> tuple[str, str]:
-    """Return one word and a sentence. Raises TuningError where systemd does not answer.
+def state(fs: KernelFS) -> tuple[str | None, str]:
+    """Return one word and a sentence; None and the reason where systemd does not answer.
 
-    "done" and "idle" are fine: it has run, or there was nothing to run yet when this host booted.
+    "done" and "idle" are fine: it has run, or there was nothing to run yet when this host booted. Ask before the
+    settings are read: a run that ends meanwhile would be done, and what was read first would be of before.
     """
+    try:
+        return _state(fs)
+    except TuningError as error:
+        return None, str(error)
+
+
+def _state(fs: KernelFS) -> tuple[str, str]:
     output = command.run(["systemctl", "show", f"--property={','.join(PROPERTIES)}", SERVICE])
     found = dict(line.partition("=")[::2] for line in output.splitlines())
     way = "so no setting is applied at boot. Run site.yml --tags base."

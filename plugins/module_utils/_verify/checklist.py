@@ -12,7 +12,7 @@ from __future__ import annotations
 from .._drift.cpus import away
 from .._drift.judge import waits
 from .._drift.verdict import CHANGE_WHAT_IS_ASKED, DRIFT, has_place
-from .._errors import BadRequest, TuningError
+from .._errors import BadRequest
 from .._io.paths import WAITS
 from .._kernel import partitions
 from .._knobs.boot.knob import PREFIX as CMDLINE
@@ -64,13 +64,13 @@ class Checklist:
         self.units = units
         self.allow_pending_reboot = allow_pending_reboot
 
-    def check(self, host: Host, verdicts: Sequence[Verdict]) -> list[Item]:
-        """Return all items, in the order of the recipe."""
+    def check(self, host: Host, verdicts: Sequence[Verdict], boot_run: tuple[str | None, str]) -> list[Item]:
+        """Return all items, in the order of the recipe. ``boot_run`` is the state that the boot service had first."""
         items = bios_settings.check(Look(host.fs, host.topology), self.bios, only={"nps", "smt", *self.bios})
         items += [self._layer(name, [v for v in verdicts if v.request.split("/")[0] == name]) for name in KNOBS]
         items += [Item("cpus", "CPUs of the plan", WRONG, verdict.reason) for verdict in away(host)]
         items.append(_isolation(host.fs, verdicts))
-        items.append(_service(host.fs, bool(verdicts)))
+        items.append(_service(*boot_run, bool(verdicts)))
         items += [unit_threads.check(host, unit, cpus) for unit, cpus in self.units.items()]
         return items
 
@@ -181,12 +181,10 @@ def taken_back(fs: KernelFS, verdicts: Sequence[Verdict]) -> list[str]:
     return [f"{CMDLINE}{name} was put back, which waits for a reboot" for name in names if CMDLINE + name not in asked]
 
 
-def _service(fs: KernelFS, needed: bool) -> Item:
+def _service(word: str | None, sentence: str, needed: bool) -> Item:
     name, title = "boot_service", "boot service"
-    try:
-        word, sentence = boot_service.state(fs)
-    except TuningError as error:
-        return Item(name, title, UNKNOWN, str(error))
+    if word is None:
+        return Item(name, title, UNKNOWN, sentence)
     if word == boot_service.MISSING and not needed:
         return Item(name, title, UNASKED, "Nothing is stored on this host that it would apply.", found=word)
     verdicts = {boot_service.DONE: OK, boot_service.IDLE: OK, boot_service.STARTING: UNKNOWN}

@@ -58,7 +58,7 @@ fs.write(FILE, "1")
 found = survey.of_host(fs, store=store)
 told["drift"] = [finding.to_dict() for finding in found.findings() if finding.layer == "zone_reclaim"]
 items = Checklist(bios={}, layers=["zone_reclaim"], units={}, allow_pending_reboot=False).check(
-    Host(fs), judge.survey(Host(fs), store, stored(store)[1])
+    Host(fs), judge.survey(Host(fs), store, stored(store)[1]), ("done", "It has run.")
 )
 told["verify"] = [item.to_dict() for item in items if item.name == "zone_reclaim"]
 report = _report.Gathering()

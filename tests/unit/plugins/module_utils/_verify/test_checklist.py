@@ -59,7 +59,8 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hosts.Host:
 
 def check(tree: hosts.Host, verdicts: list[Verdict], **expected: Any) -> dict[str, Item]:
     rules = {"bios": {}, "layers": [], "units": {}, "allow_pending_reboot": False, **expected}
-    return {item.name: item for item in checklist.Checklist(**rules).check(Host(tree.fs), verdicts)}
+    run = boot_service.state(tree.fs)
+    return {item.name: item for item in checklist.Checklist(**rules).check(Host(tree.fs), verdicts, run)}
 
 
 def test_a_bare_host_is_asked_nothing(tree: hosts.Host) -> None:

@@ -62,6 +62,18 @@ options:
           - Such a server does not guess tokens, because some builds end with an error when they guess beside a picture;
             a remark says so.
         type: path
+      adapters:
+        description:
+          - LoRA adapters for O(instances[].model), GGUF files, each with its scale, of which 1 is the usual one. They
+            change its answers, and cost time for each token.
+          - A request may have other scales (C(lora) in its body). ik_llama.cpp is not known to have several.
+        type: dict
+        default: {}
+      chat_template:
+        description:
+          - A file with a Jinja template that makes one text of a conversation, instead of that within the model. When
+            the file changes, the server is restarted.
+        type: path
       task:
         description:
           - What the server is for. V(completion) goes on with texts, V(embedding) turns texts into vectors, V(rerank)

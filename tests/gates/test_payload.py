@@ -21,8 +21,8 @@ from .conftest import ROOT
 #: epyc_engine has 10.4 KiB more since, for the agent that gateways ask, its socket and the options of both; and
 #: epyc_last_run and epyc_drift 0.1, for looking whether that socket listens, and for its name.
 #: Workers on other hosts: their addresses, what an instance may say of them, its share of the layers, and the wait
-#: for them (llama_server, epyc_engine); the items about a worker (epyc_verify). How tokens are chosen: its options and
-#: the flags of both engines (llama_server).
+#: for them (llama_server, epyc_engine); the items about a worker (epyc_verify). How tokens are chosen, adapters and
+#: templates: their options and the flags of both engines (llama_server).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,
@@ -51,7 +51,7 @@ BEFORE = {
     "llama_build": 252.4,
     "llama_fingerprint": 427.3,
     "llama_rpc_worker": 354.5,
-    "llama_server": 410.6,
+    "llama_server": 413.7,
     "llama_tune": 661.6,
     "model_file": 231.4,
     "msr_bits": 225.2,

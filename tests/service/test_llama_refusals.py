@@ -51,6 +51,7 @@ CANNOT_BE = [
     ({"port": 22222}, "port 22222 of 127.0.0.1 is taken by another program; 'ss -ltnp' tells by which."),
     ({"binary": "/bin/true"}, "/bin/true"),
     ({"binary": "/srv/none"}, "there is no /srv/none. Install it, or correct its path."),
+    ({"chat_template": "/srv/none"}, "chat_template: /srv/none cannot be read (No such file or directory). Bring it"),
     ({"api_key_file": "/srv/none"}, "The key file /srv/none cannot be read: No such file or directory."),
     ({"extra_arguments": ["--host", "0.0.0.0"]}, "extra_arguments: --host is said by the plan. Leave it out"),
     ({"extra_arguments": ["--api-key", "x"]}, "--api-key would put a secret into a unit file that everyone"),

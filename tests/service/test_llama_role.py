@@ -6,13 +6,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import random
 import shlex
+import struct
 import time
 from pathlib import Path
 
 import yaml
 
+from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from vepyc import llama
 from vepyc.play import run_playbook
 
@@ -29,6 +33,18 @@ SAMPLING = {
     "presence_penalty": 0.5,
     "frequency_penalty": 0.25,
 }
+#: An adapter for the queries of the first layer of the model of the tests.
+WIDTH, RANK = 576, 4
+ADAPTER = [
+    ggufs.entry("general.architecture", "8", b"llama"),
+    ggufs.entry("general.type", "8", b"adapter"),
+    ggufs.entry("adapter.type", "8", b"lora"),
+    ggufs.entry("adapter.lora.alpha", "f", float(RANK)),
+]
+SHAPES = [
+    ggufs.tensor("blk.0.attn_q.weight.lora_a", (WIDTH, RANK), 0, 0),
+    ggufs.tensor("blk.0.attn_q.weight.lora_b", (RANK, WIDTH), 0, 4 * RANK * WIDTH),
+]
 CHAT = {"name": "chat", "port": 8080}
 #: The name of the model of the tests in the catalogue of the role.
 NAME = "smollm2-135m-q4"
@@ -74,6 +90,10 @@ exec /opt/built/bin/llama-server "$@"
 END
 chmod 755 /opt/wrapped/llama-server
 """
+
+
+def put(host, path, content):
+    host.run(f"mkdir -p {Path(path).parent}; base64 -d >{path}", text=base64.b64encode(content).decode())
 
 
 def test_a_check_of_a_bare_host_changes_nothing(host):
@@ -222,11 +242,23 @@ def test_what_is_tried_runs_behind_walls_and_only_before_a_start(host):
 
 def test_settings_of_ones_own(host):
     own = {"StateDirectory": "llama-chat", "MemoryMax": "2G", "BindReadOnlyPaths": ["/etc/llama:/mnt"]}
-    host.serve({**CHAT, "unit_settings": own, "sampling": {**SAMPLING, "max_tokens": 24}})
+    random.seed(1)
+    noise = struct.pack(f"<{2 * RANK * WIDTH}f", *(random.gauss(0, 1) for number in range(2 * RANK * WIDTH)))
+    put(host, "/srv/own/noise.gguf", ggufs.gguf(ADAPTER, SHAPES) + noise)
+    put(host, "/srv/own/own.jinja", b"{% for one in messages %}own: {{ one.content }}{% endfor %}")
+    files = {"adapters": {"/srv/own/noise.gguf": 0.5}, "chat_template": "/srv/own/own.jinja"}
+    host.serve({**CHAT, **files, "unit_settings": own, "sampling": {**SAMPLING, "max_tokens": 24}})
     usual = json.loads(host.ask(8080, "/props")[1])["default_generation_settings"]["params"]
     assert {name: round(usual[name], 3) for name in SAMPLING} == SAMPLING
     told = json.loads(host.ask(8080, "/completion", {"prompt": PROMPT, "ignore_eos": True})[1])
     assert told["timings"]["predicted_n"] == 24
+    asked = {"messages": [{"role": "user", "content": "hello"}]}
+    assert json.loads(host.ask(8080, "/apply-template", asked)[1])["prompt"] == "own: hello"
+    (adapter,) = json.loads(host.ask(8080, "/lora-adapters")[1])
+    assert (adapter["path"], adapter["scale"]) == ("/srv/own/noise.gguf", 0.5)
+    noisy = host.complete(8080, PROMPT)["content"]
+    assert host.ask(8080, "/lora-adapters", [{"id": 0, "scale": 0.0}])[0] == 200
+    assert host.complete(8080, PROMPT)["content"] != noisy, "noise changes what it says"
     assert host.run("systemctl show --property=MemoryMax --value llama-chat.service") == f"{2 << 30}\n"
     assert "keys" in host.run(f"ls /proc/{host.pid('chat')}/root/mnt /var/lib/private/llama-chat")
     said = host.refuse({**CHAT, "unit_settings": {**own, "MemoryMax": "2 buckets"}})

@@ -34,6 +34,8 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "task=embedding": (("--embedding",),),
     "task=rerank": (("--reranking",),),
     "projector": (("--mmproj", X),),
+    "adapters": (("--lora-scaled", X),),
+    "chat_template": (("--jinja", "--chat-template-file", X),),
     # A build without them keeps nothing of the kind.
     "prompt_cache": (("--cache-ram", X), ()),
     "checkpoints": (("--ctx-checkpoints", X), ()),

@@ -32,6 +32,7 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "slots": (("--parallel", X),),
     "task=embedding": (("--embedding",),),
     "projector": (("--mmproj", X),),
+    "chat_template": (("--jinja", "--chat-template-file", X),),
     "prompt_cache": (("--cache-ram", X), ()),
     "checkpoints": (("--ctx-checkpoints", X), ()),
     "threads": (("--threads", X),),

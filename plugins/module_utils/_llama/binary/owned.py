@@ -44,8 +44,9 @@ OPTIONS = {
 ALWAYS = ("metrics", "slots_endpoint")
 #: Its flag is for everything that a model file says, and may be given twice.
 FREE = ("experts",)
-#: Their flags are free unless the plan says them: those for devices of all kinds, and of how tokens are chosen.
-WHEN_WANTED = ("rpc", "rpc_workers", "rpc_layers", *SAMPLING)
+#: Their flags are free unless the plan says them: those for devices of all kinds, of templates, adapters, and of how
+#: tokens are chosen.
+WHEN_WANTED = ("rpc", "rpc_workers", "rpc_layers", "chat_template", "adapters", *SAMPLING)
 SECRET = re.compile(r"(?:^|[-_])(?:key|token|secret|password|passwd)\Z", re.IGNORECASE)
 VARIABLE = re.compile(r"\(env: (\w+)\)")
 FOR_ALL = (

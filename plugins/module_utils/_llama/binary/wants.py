@@ -40,6 +40,8 @@ WANTS = (
     "slots",
     "task",
     "projector",
+    "adapters",
+    "chat_template",
     "prompt_cache",
     "checkpoints",
     "threads",

@@ -16,6 +16,8 @@ from .service import Need
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..._models.model import Model
     from .options import Options
     from .placement import Capabilities
@@ -41,6 +43,7 @@ def need(
     draft: Model | None = None,
     apart: bool = False,
     projector: Model | None = None,
+    adapters: Sequence[Model] = (),
 ) -> tuple[Need, Need | None, list[str]]:
     """Return the need of an instance, that of a draft ``apart`` in its own process, and remarks on what is unknown."""
     remarks = []
@@ -72,6 +75,7 @@ def need(
     if projector:
         whole.weights += _weights(projector)
         whole.compute += PICTURE
+    whole.weights += sum(map(_weights, adapters))
     if server.works(PROMPT_CACHE):
         whole.prompt_cache = options.prompt_cache_mib * UNITS["MiB"]
     if server.works(CHECKPOINTS):

@@ -13,7 +13,7 @@ import re
 
 from ..._errors import BadRequest
 from ..._notation.sizes import UNITS, bytes_of
-from . import sampling, settings, worker_rules
+from . import adapters, sampling, settings, worker_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ FIELDS = {
     "model": Field("path", required=True),
     "draft_model": Field("path"),
     "projector": Field("path"),
+    "adapters": Field("dict", {}),
+    "chat_template": Field("path"),
     "task": Field("str", "completion", TASKS),
     "alias": Field("str"),
     "host": Field("str", "127.0.0.1"),
@@ -134,7 +136,7 @@ OF_A_DRAFT = (
     "rpc_binary",
 )
 #: Dictionaries that are none of variables.
-OWN_READERS = {"sampling": sampling.read, "unit_settings": settings.read}
+OWN_READERS = {"adapters": adapters.read, "sampling": sampling.read, "unit_settings": settings.read}
 
 
 class Options:
@@ -305,6 +307,8 @@ def _check(options: Options) -> None:
         raise BadRequest(f"task is {options.task}, which guesses no tokens: leave speculation out.")
     if options.sampling and not options.completes:
         raise BadRequest(f"task is {options.task}, which chooses no tokens: leave sampling out.")
+    if options.chat_template and not options.completes:
+        raise BadRequest(f"task is {options.task}, which has no conversations: leave chat_template out.")
     if options.projector and not options.completes:
         raise BadRequest(f"projector has no effect with task {options.task}. Leave one of them out.")
     if options.drafts and not options.draft_model:

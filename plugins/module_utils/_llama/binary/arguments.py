@@ -13,7 +13,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from . import ik_llama, owned
 from .capabilities import IK, PINS_SINCE
-from .flags import SHORTEST_MOD, X, spelled
+from .flags import CHOOSING, SHORTEST_MOD, X, spelled
 from .wants import NGRAM, check, of_kinds, to_say
 
 TYPE_CHECKING = False
@@ -59,14 +59,7 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "batch": (("--batch-size", X),),
     "ubatch": (("--ubatch-size", X),),
     "experts": (("--override-kv", X),),
-    "temperature": (("--temp", X),),
-    "top_k": (("--top-k", X),),
-    "top_p": (("--top-p", X),),
-    "min_p": (("--min-p", X),),
-    "repeat_penalty": (("--repeat-penalty", X),),
-    "presence_penalty": (("--presence-penalty", X),),
-    "frequency_penalty": (("--frequency-penalty", X),),
-    "max_tokens": (("--predict", X),),
+    **CHOOSING,
     "speculation": (("--spec-type", X),),
     "draft_model": (("--spec-draft-model", X), ("--model-draft", X)),
     "draft_threads": (("--spec-draft-threads", X), ("--threads-draft", X)),

@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 #: Where the value goes.
 X = "{}"
 
+#: How tokens are chosen: all eras of both engines say it in the same way.
+CHOOSING: dict[str, tuple[Candidate, ...]] = {
+    "temperature": (("--temp", X),),
+    "top_k": (("--top-k", X),),
+    "top_p": (("--top-p", X),),
+    "min_p": (("--min-p", X),),
+    "repeat_penalty": (("--repeat-penalty", X),),
+    "presence_penalty": (("--presence-penalty", X),),
+    "frequency_penalty": (("--frequency-penalty", X),),
+    "max_tokens": (("--predict", X),),
+}
+
 #: A draft that matched by accident costs a batch of its length: at least so many tokens must follow. The server's own
 #: 48 would throw away all drafts of fewer tokens than that, which are most of the short ones that suit a CPU.
 SHORTEST_MOD = "2"

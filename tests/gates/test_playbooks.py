@@ -61,7 +61,5 @@ def test_the_examples_of_several_instances_can_be_had(
 def test_the_instances_of_the_example_can_be_asked_for() -> None:
     files = [yaml.safe_load(path.read_text()) for path in EXAMPLES.iterdir()]
     instances = [one for file in files for one in file.get("llama_instances", ())]
-    assert {Options.parse({"binary": "/usr/bin/llama-server", **one}).speculation for one in instances} >= {
-        "ngram",
-        "cascade",
-    }
+    kinds = {Options.parse({"binary": "/usr/bin/llama-server", **one}).guesses_by for one in instances}
+    assert kinds >= {"ngram", "ngram,draft"}

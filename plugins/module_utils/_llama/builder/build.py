@@ -22,16 +22,18 @@ from ..._io.checksum import ALGORITHM, digest_in
 from ..._io.command import attempt
 from ..._io.download import check_space
 from ..._io.kernelfs import KernelFS, hold
+from ..._io.paths import UNIT_FOLDER
 from ..._kernel import partitions
 from ..._notation import cpulist
 from ..._notation.sizes import bytes_of, whole
 from ..binary.log import sentence
 from .cmake import Cmake, is_on, rendered
+from .compilers import too_old
 from .source import Archive, tree_in, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from ..._io.store import Store
@@ -53,9 +55,12 @@ DEFAULTS = {
     "LLAMA_USE_PREBUILT_UI": "OFF",
 }
 SERVER = "llama-server"
+#: Makes smaller files of models.
+QUANTIZE = "llama-quantize"
 #: The target of the RPC server by its names, now and in older builds.
 RPC = ("ggml-rpc-server", "rpc-server")
 RECORD = "build.json"
+PREFIX = "llama_build:"
 #: What sources and objects take until the build is whole; measured 0.2 GiB with b11434.
 NEEDED = 1 << 30
 SECONDS = 60
@@ -72,18 +77,22 @@ def ensure(
 ) -> dict[str, Any]:
     """Have the build that the options ask for, and return a module's result; with check, only say."""
     build = Build(options, fs or KernelFS(read_only=True))
-    address = f"llama_build:{build.folder}"
-    there = build.whole()
-    if not there:
+    address = f"{PREFIX}{build.folder}"
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+    if not build.whole():
+        before[address], after[address] = None, ALGORITHM + build.archive.wanted
         build.archive.prove()
         build.check_space(0)
         if not check:
             build.make()
+    for folder in build.unused() if options.get("prune") else []:
+        before[PREFIX + folder], after[PREFIX + folder] = "a build", None
+        if not check:
+            shutil.rmtree(folder)
     return {
-        "changed": not there,
-        "diff": {"before": {}, "after": {}}
-        if there
-        else {"before": {address: None}, "after": {address: ALGORITHM + build.archive.wanted}},
+        "changed": bool(after),
+        "diff": {"before": before, "after": after},
         "remarks": build.remarks + build.archive.remarks,
         **build.facts(),
     }
@@ -105,23 +114,35 @@ class Build:
         if not self.jobs:
             raise BadRequest("jobs: '0' is too few; say how many compilers may run at once, from 1 up.")
         self.cmake = Cmake(self.options)
+        native, first = is_on(self.options["GGML_NATIVE"]), _first_cpu(fs)
         self.made_of = {
             "checksum": ALGORITHM + wanted,
             "engine": self.engine,
             "options": self.options,
             "compiler": self.cmake.compiler,
-            "cpu": _cpu(fs) if is_on(self.options["GGML_NATIVE"]) else None,
+            "cpu": _cpu(first) if native else None,
+            "programs": [SERVER, QUANTIZE],
         }
         self.key = hashlib.sha256(json.dumps(self.made_of, sort_keys=True).encode()).hexdigest()[:12]
         self.home = os.path.abspath(asked.get("folder") or "/opt/llama")
         self.folder = os.path.join(self.home, self.key)
         self.part = f"{self.folder}.part"
         self.log = f"{self.folder}.log"
-        self.remarks: list[str] = []
+        self.remarks = _too_old(first, self.cmake.compiler) if native else []
 
     def whole(self) -> bool:
         """Return whether the build is there already."""
         return all(os.path.isfile(os.path.join(self.folder, name)) for name in (RECORD, f"bin/{SERVER}"))
+
+    def unused(self) -> list[str]:
+        """Return the folders of other builds that no unit of the host names."""
+        if not os.path.isdir(self.home):
+            return []
+        builds = [entry.path for entry in os.scandir(self.home) if os.path.isfile(os.path.join(entry.path, RECORD))]
+        texts = [textfile.read(entry.path) or "" for entry in os.scandir(UNIT_FOLDER) if entry.is_file()]
+        return sorted(
+            folder for folder in builds if folder != self.folder and not any(f"{folder}/" in text for text in texts)
+        )
 
     def check_space(self, coming: int | None) -> None:
         """Refuse what the disk does not hold; a server need not tell the size of an archive."""
@@ -139,6 +160,7 @@ class Build:
             "folder": self.folder,
             "binary": os.path.join(self.folder, "bin", SERVER),
             "rpc_binary": found[0] if found else None,
+            "quantize_binary": os.path.join(self.folder, "bin", QUANTIZE),
             "version": json.loads(record)["version"] if record else None,
             "compiler": self.cmake.compiler,
             "cmake_options": self.options,
@@ -179,7 +201,9 @@ class Build:
             tree = tree_in(source, self.archive.place, self.engine)
             self.cmake.begin(self.part, self.log)
             self.cmake.configure(tree, objects, self.options)
-            self.cmake.build(objects, [SERVER, *self._rpc_target(objects)], self.jobs)
+            targets = self.cmake.targets(objects)
+            programs = [SERVER, *([QUANTIZE] if QUANTIZE in targets else []), *self._rpc_target(targets)]
+            self.cmake.build(objects, programs, self.jobs)
             os.rename(os.path.join(objects, "bin"), os.path.join(self.part, "bin"))
             shutil.rmtree(source)
             shutil.rmtree(objects)
@@ -188,10 +212,9 @@ class Build:
             shutil.rmtree(self.part, ignore_errors=True)
             self.archive.drop(self.home)
 
-    def _rpc_target(self, objects: str) -> list[str]:
+    def _rpc_target(self, targets: Sequence[str]) -> list[str]:
         if not is_on(self.options["GGML_RPC"]):
             return []
-        targets = self.cmake.targets(objects)
         found = [name for name in RPC if name in targets][:1]
         if not found:
             self.remarks.append(f"{self.archive.place} has no RPC server: none of its targets is {' or '.join(RPC)}.")
@@ -219,12 +242,25 @@ class Build:
         textfile.remove(self.log)
 
 
-def _cpu(fs: KernelFS) -> dict[str, str]:
-    """Return what -march=native decides by, as the kernel tells it of the first CPU."""
+def _first_cpu(fs: KernelFS) -> dict[str, str]:
+    """Return what the kernel tells of the first CPU."""
     rows = (line.partition(":") for line in fs.read("/proc/cpuinfo").split("\n\n")[0].splitlines())
-    words = {name.strip(): value.split() for name, dummy, value in rows}
-    flags = sorted(flag for flag in words.get("flags", []) if INSTRUCTIONS.fullmatch(flag))
-    return {"model": " ".join(words.get("model name", [])), "flags": " ".join(flags)}
+    return {name.strip(): value.strip() for name, dummy, value in rows}
+
+
+def _cpu(first: Mapping[str, str]) -> dict[str, str]:
+    """Return what -march=native decides by."""
+    flags = sorted(flag for flag in first.get("flags", "").split() if INSTRUCTIONS.fullmatch(flag))
+    return {"model": " ".join(first.get("model name", "").split()), "flags": " ".join(flags)}
+
+
+def _too_old(first: Mapping[str, str], compiler: str) -> list[str]:
+    """Return the remark on a compiler that does not know the CPU."""
+    family, model = (first.get(name, "") for name in ("cpu family", "model"))
+    if not (family.isdecimal() and model.isdecimal()):
+        return []
+    said = too_old(compiler, first.get("vendor_id", ""), int(family), int(model))
+    return [said] if said else []
 
 
 def _free_cpus(fs: KernelFS) -> int:

@@ -222,6 +222,32 @@ def test_what_is_there_is_not_built_and_not_even_asks_for_its_archive(builder: B
     assert done["diff"] == {"before": {}, "after": {}}
 
 
+def test_builds_that_no_unit_names_are_removed(
+    builder: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    units = tmp_path / "units"
+    units.mkdir()
+    monkeypatch.setattr(llama_build, "UNIT_FOLDER", str(units))
+    mine = Path(builder.build().folder)
+    used, unused, foreign = (builder.folder / name for name in ("used", "unused", "foreign"))
+    for folder in (mine, used, unused, foreign):
+        Path(folder, "bin").mkdir(parents=True)
+        Path(folder, "bin/llama-server").touch()
+        if folder != foreign:
+            Path(folder, "build.json").write_text('{"version": "version: 7"}')
+    (units / "llama-chat.service").write_text(f"ExecStart={used}/bin/llama-server --port 8080\n")
+    assert builder()["changed"] is False
+    for check in (True, False):
+        done = builder(check=check, prune=True)
+        assert done["diff"] == {
+            "before": {f"llama_build:{unused}": "a build"},
+            "after": {f"llama_build:{unused}": None},
+        }
+        assert unused.exists() == check
+    assert used.exists() and foreign.exists() and mine.exists()
+    assert builder(prune=True)["changed"] is False
+
+
 # Refusals
 
 

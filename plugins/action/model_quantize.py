@@ -1,0 +1,21 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The controller's half of the module model_quantize: minutes of work on a large model, and how far it is."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import PurePosixPath
+from typing import Any
+
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import InBackground
+
+
+class ActionModule(InBackground):
+    def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Print how much of the new file is written."""
+        path = PurePosixPath(str(arguments.get("path")))
+        part = shlex.quote(str(path.with_name(f".{path.name}.part")))
+        return arguments, f'test -f {part} && echo "$(du --apparent-size -h {part} | cut -f 1) of {path.name} written"'

@@ -1,0 +1,175 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Makes a smaller model of a GGUF file with llama-quantize, and only when it is not there yet.
+
+The new file gets its name when it is complete, so that one that is there is whole. It belongs to its source when it has
+the tensors of it, is of the type that is asked for, was made with the same matrix, and is not older.
+Source: tools/quantize/quantize.cpp and include/llama.h (enum llama_ftype) of llama.cpp.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from .._errors import BadRequest, TuningError
+from .._io import textfile
+from .._io.command import attempt
+from .._io.download import check_space
+from .._io.kernelfs import hold
+from .._notation.sizes import bytes_of, whole
+from . import gguf
+from .model import Model
+from .model import read as read_model
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .._io.store import Store
+
+#: By the name of a type its number in general.file_type, and the bits that a weight takes at most. A model of few
+#: layers has a large share of them in its vocabulary, which every type keeps at 6 bits or more.
+TYPES = {
+    "Q2_K": (10, 4.5),
+    "Q3_K_S": (11, 5.0),
+    "Q3_K_M": (12, 5.0),
+    "Q3_K_L": (13, 5.0),
+    "IQ4_XS": (30, 5.5),
+    "IQ4_NL": (25, 5.5),
+    "Q4_0": (2, 5.5),
+    "Q4_1": (3, 6.0),
+    "Q4_K_S": (14, 5.5),
+    "Q4_K_M": (15, 6.0),
+    "Q5_0": (8, 6.5),
+    "Q5_1": (9, 7.0),
+    "Q5_K_S": (16, 6.5),
+    "Q5_K_M": (17, 7.0),
+    "Q6_K": (18, 7.5),
+    "Q8_0": (7, 9.0),
+    "F16": (1, 17.0),
+    "BF16": (32, 17.0),
+}
+#: Types of tensors that lose nothing that a smaller type would have kept.
+WHOLE = ("F32", "F16", "BF16", "F64")
+FILE_TYPE, MATRIX = "general.file_type", "quantize.imatrix.file"
+#: How much of its path the program writes into the file.
+LONGEST_MATRIX = 127
+BINARY = "llama-quantize"
+
+
+def ensure(options: Mapping[str, Any], dummy: Store | None, check: bool = False) -> dict[str, Any]:
+    """Have the file that the options ask for, and return a module's result; with check, only say."""
+    made = Made(options)
+    found = made.existing()
+    changed = found is None
+    if changed:
+        check_space(made.path, made.largest, bytes_of(options.get("reserve") or "1GiB", "reserve"))
+        found = None if check else made.make()
+    address = f"model_quantize:{made.path}"
+    return {
+        "changed": changed,
+        "diff": {
+            "before": {address: None} if changed else {},
+            "after": {address: f"{made.type} of {made.source.path}"} if changed else {},
+        },
+        "path": made.path,
+        "size": sum(part.size for part in found.parts) if found else None,
+        "source_size": sum(part.size for part in made.source.parts),
+    }
+
+
+class Made:
+    """The file that is asked for: what it is made of, and where it is. BadRequest for what cannot be made."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.type = str(options["type"]).upper()
+        if self.type not in TYPES:
+            raise BadRequest(f"type is '{options['type']}'; say one of {', '.join(TYPES)}.")
+        self.path = str(options["path"])
+        self.part = os.path.join(os.path.dirname(self.path), f".{os.path.basename(self.path)}.part")
+        self.binary = str(options["binary"])
+        self.matrix = str(options.get("imatrix") or "")
+        self.threads = whole(options.get("threads") or 0, "threads")
+        self.again = bool(options.get("requantize"))
+        self.source = read_model(str(options["source"]))
+        if os.path.realpath(self.path) in [os.path.realpath(part.path) for part in self.source.parts]:
+            raise BadRequest(f"path is {self.path}, the source itself, which would be lost. Say another path.")
+        small = sorted({tensor.type for tensor in self.source.tensors} - set(WHOLE))
+        if small and not self.again:
+            raise BadRequest(
+                f"{self.source.path} is quantized itself ({', '.join(small)}), and what it has lost stays lost. Take "
+                "the file in F16 or BF16, or set requantize to true."
+            )
+        if self.matrix and not os.path.isfile(self.matrix):
+            raise BadRequest(f"imatrix: there is no file {self.matrix}. Make it with llama-imatrix, or leave it out.")
+        if not os.path.isdir(os.path.dirname(self.path)):
+            raise BadRequest(f"path: there is no folder {os.path.dirname(self.path)}. Make it first.")
+
+    @property
+    def largest(self) -> int:
+        """The bytes that it takes at most."""
+        return int(sum(tensor.elements for tensor in self.source.tensors) * TYPES[self.type][1] / 8)
+
+    def existing(self) -> Model | None:
+        """Return the file that is there where it is what is asked for, None where there is none or another."""
+        try:
+            found = read_model(self.path)
+        except BadRequest:
+            return None
+        is_it = (
+            found.number(FILE_TYPE) == TYPES[self.type][0]
+            and _shapes(found) == _shapes(self.source)
+            and found.text(MATRIX) == self.matrix[:LONGEST_MATRIX]
+            and found.parts[0].changed >= max(part.changed for part in self.source.parts)
+        )
+        return found if is_it else None
+
+    def make(self) -> Model:
+        """Make it beside its place, look at it, and give it its name."""
+        if not os.access(self.binary, os.X_OK):
+            raise BadRequest(
+                f"binary: there is no program {self.binary}. llama_build makes it beside llama-server; or name yours."
+            )
+        folder = os.path.dirname(self.path)
+        with hold(folder, folder, seconds=0.5):
+            with suppress(FileNotFoundError):
+                os.unlink(self.part)  # left by a run that was killed
+            try:
+                self._run()
+                self._finish()
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(self.part)
+        return read_model(self.path)
+
+    def _run(self) -> None:
+        words = [self.binary, *(["--imatrix", self.matrix] if self.matrix else [])]
+        words += ["--allow-requantize"] if self.again else []
+        words += [self.source.path, self.part, self.type, *([str(self.threads)] if self.threads else [])]
+        done = attempt(words)
+        if done.code != 0:
+            lines = [line.strip() for line in (done.err + done.out).splitlines() if line.strip()]
+            said = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "nothing")
+            raise TuningError(
+                f"{self.source.path} cannot be made {self.type}: {BINARY} ended with exit code {done.code}. It says: "
+                f"{said.rstrip('.')}. Nothing is left of it."
+            )
+
+    def _finish(self) -> None:
+        found = gguf.read_part(self.part)
+        if found.values.get(FILE_TYPE) != TYPES[self.type][0]:
+            raise TuningError(f"{BINARY} made no {self.type} of {self.source.path}. Nothing is left of it.")
+        status = os.stat(self.source.path)
+        os.chown(self.part, status.st_uid, status.st_gid)
+        os.chmod(self.part, status.st_mode & 0o777)
+        textfile.flush(self.part)
+        os.rename(self.part, self.path)
+        textfile.flush_folder(os.path.dirname(self.path))
+
+
+def _shapes(model: Model) -> list[tuple[str, int]]:
+    return sorted((tensor.name, tensor.elements) for tensor in model.tensors)

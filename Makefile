@@ -91,6 +91,9 @@ bench-llama: setup  ## Have the product measure what it gains on a real small mo
 bench-gateway: setup  ## Measure the gateway before two real llama-servers: its queue, conversations, a failure, reloads
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_gateway.py $(ARGS)
 
+bench-rows: setup  ## Show where the weights lie with each memory option, on four nodes and on two sockets
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_rows.py
+
 bench-driver: setup  ## Hold the load driver of our benchmark against AIPerf, on a real llama-server; 1.2 GB of packages
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_driver.py $(ARGS)
 
@@ -110,9 +113,10 @@ release: docs  ## Build the archive, the documents and their checksums into buil
 record: setup  ## Run `make site`, and put what it says into README.md
 	@$(RUN) tools/site.py $(SKU) --record README.md
 
-pictures: setup  ## Make the pictures of docs/drift.md and docs/read-a-plan.md anew
+pictures: setup  ## Make the pictures of drift, of plans and of what is served in docs anew
 	PYTHONPATH=.collections:lab:. $(RUN) tools/drift_pictures.py
 	PYTHONPATH=.collections:lab:. $(RUN) tools/plan_pictures.py
+	PYTHONPATH=.collections:lab:. $(RUN) tools/serving_pictures.py
 
 bench-lab: setup  ## Measure the lab
 	PYTHONPATH=lab $(RUN) python -m vepyc.bench
@@ -121,4 +125,4 @@ clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
 .PHONY: help setup site ask drift caches test test-all lint unit lab-test service-test molecule bench bench-report bench-fleet
-.PHONY: bench-llama bench-gateway bench-driver coverage examples docs release record pictures bench-lab clean
+.PHONY: bench-llama bench-gateway bench-rows bench-driver coverage examples docs release record pictures bench-lab clean

@@ -31,6 +31,8 @@ from vepyc.play import run
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/*.md", "roles/*/README.md"]
 #: Languages of blocks. Of ini and text only names of metrics and of the environment are looked at; a test runs Python.
 LANGUAGES = {"yaml", "bash", "ini", "text", "python"}
+#: Keys of files of Prometheus and Grafana, which have nothing of ours but names of metrics.
+OF_OTHERS = {"rule_files", "apiVersion"}
 
 
 class Block(NamedTuple):
@@ -83,15 +85,18 @@ def check(block: Block) -> tuple[str, str]:
         return "inventory", block.text
     if "images" in data:
         check_environment(data)
-    elif "groups" not in data:  # alerts of Prometheus: only the names of metrics are ours
+    elif not OF_OTHERS & data.keys():
         check_variables(data)
     return "", ""
 
 
 def check_names(text: str) -> None:
     """Compare names of metrics and of variables of the environment with the sources."""
-    metrics = import_module(f"{PLUGINS}.module_utils._drift.metrics").HELP
-    known = {*metrics, *re.findall(r"SOVEREIGN_EPYC_\w+", source("plugins/callback/drift.py"))}
+    modules = (import_module(f"{PLUGINS}.module_utils.{name}") for name in ("_drift.metrics", "_verify.host_metrics"))
+    known = {
+        *(name for module in modules for name in module.HELP),
+        *re.findall(r"SOVEREIGN_EPYC_\w+", source("plugins/callback/drift.py")),
+    }
     for name in re.findall(r"\b(?:sovereign_epyc|SOVEREIGN_EPYC)_\w+", text):
         if name not in known and name != "sovereign_epyc_drift":
             raise Wrong(f"there is nothing called {name}")

@@ -30,6 +30,7 @@ from ._knobs.desired import stored
 from ._knobs.irq import events
 from ._knobs.ledger import Ledger
 from ._knobs.undo import AGAIN, undo
+from ._verify import host_metrics
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,8 +144,10 @@ def check(as_json: bool) -> int:
 def check_to_textfile(as_json: bool, textfile: str) -> int:
     """Check, and write metrics; a check that fails writes that too, so that an old file does not look new."""
     try:
-        survey = surveys.of_host(KernelFS(read_only=True))
-        textfiles.replace(textfile, metrics.of_host(survey.findings(), survey.coverage()))
+        fs = KernelFS(read_only=True)
+        survey = surveys.of_host(fs)
+        more = host_metrics.families(fs)
+        textfiles.replace(textfile, metrics.of_host(survey.findings(), survey.coverage(), more, host_metrics.HELP))
     except TuningError:
         textfiles.replace(textfile, metrics.of_failure())
         raise

@@ -97,7 +97,7 @@ def _models(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str])
     found: dict[str, list[Instance]] = {}
     taken: dict[str, Instance] = {}
     for host in hosts:
-        for raw in _instances_of(host):
+        for raw in instances_of(host):
             one = _instance(host, raw, gateway)
             if other := taken.get(one.address):
                 raise BadRequest(f"{one.where} and {other.where} are both at {one.address}: give one another port.")
@@ -137,7 +137,7 @@ def _models(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str])
     ]
 
 
-def _instances_of(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def instances_of(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the instances of a host, those of vLLM with the options that go without saying there."""
     served: list[Mapping[str, Any]] = [
         *_tuned.with_tuned(host.get("llama_instances") or [], host.get("llama_tuned") or {})
@@ -171,13 +171,13 @@ def _instance(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> 
     model = PurePosixPath(str(raw.get("model", ""))).name
     unit = f"vllm-{raw.get('name', '')}" if raw.get("vllm") else raw.get("name", "")
     server = re.sub(r"[^A-Za-z0-9_.:-]", "_", f"{name}:{unit}")
-    address = _reached(where, host, raw, gateway)
+    address = reached(where, host, raw, gateway)
     # It knows the units of llama.cpp only.
     agent = None if raw.get("vllm") else _agent(host, str(raw.get("name", "")), address, gateway)
     return Instance(name, where, server, alias, model, f"{address}:{port}", slots, agent)
 
 
-def _reached(where: str, host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> str:
+def reached(where: str, host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> str:
     """Return the address at which the gateway reaches an instance."""
     name = str(host["inventory_hostname"])
     listens = str(raw.get("host") or FIELDS["host"].default)
@@ -187,7 +187,7 @@ def _reached(where: str, host: Mapping[str, Any], raw: Mapping[str, Any], gatewa
         )
     address = listens
     if listens in EVERYWHERE:
-        address = "127.0.0.1" if name == gateway else str(_own_address(host) or name)
+        address = "127.0.0.1" if name == gateway else str(own_address(host) or name)
     if not HOST.match(address) or (address in LOOPBACK and name != gateway):
         raise BadRequest(
             f"{name} has no address for the gateway, because '{address}' is none: set gateway_member_address for it."
@@ -215,7 +215,8 @@ def _agent(host: Mapping[str, Any], instance: str, reached: str, gateway: str) -
     return {"address": where, "port": port, "asks": re.sub(r"[^A-Za-z0-9_-]", "_", instance)}
 
 
-def _own_address(host: Mapping[str, Any]) -> Any:
+def own_address(host: Mapping[str, Any]) -> Any:
+    """Return the address of a host for others, as far as the inventory says one."""
     return host.get("gateway_member_address") or host.get("ansible_host")
 
 

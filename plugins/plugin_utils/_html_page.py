@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The frame of every HTML page: it asks no network for anything, and runs no script but its own."""
+"""The frame of every HTML page: it asks nobody but whom it is made to ask, and runs no script but its own."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def page(title: str, style: str, script: str, body: Iterable[str]) -> str:
-    """Return a page; ``body`` is HTML, the others are texts."""
+def page(title: str, style: str, script: str, body: Iterable[str], connect: str = "") -> str:
+    """Return a page; ``body`` is HTML, the others are texts. Its script may ask ``connect``, a URL, and nobody else."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    policy += f"; connect-src {escape(connect)}" if connect else ""
     head = (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',

@@ -34,7 +34,8 @@ def render(families: Mapping[str, Sequence[Sample]], texts: Mapping[str, str] | 
     """Return metrics by name, each a list of labels and value, in the order given; ``texts`` says what each is."""
     lines = []
     for name, samples in families.items():
-        lines += [f"# HELP {name} {(texts or HELP)[name]}", f"# TYPE {name} gauge"]
+        kind = "counter" if name.endswith("_total") else "gauge"
+        lines += [f"# HELP {name} {(texts or HELP)[name]}", f"# TYPE {name} {kind}"]
         lines += [f"{name}{_labels(labels)} {number}" for labels, number in samples]
     return "\n".join(lines) + "\n"
 
@@ -54,14 +55,21 @@ def drift(finding: Mapping[str, object], **more: str) -> Sample:
     return {**more, **{name: str(finding[name]) for name in LABELS}, "pending_reboot": pending}, 1
 
 
-def of_host(findings: Sequence[Finding], coverage: Mapping[str, Mapping[str, int]]) -> str:
-    """Return the metrics that a host reports about itself."""
+def of_host(
+    findings: Sequence[Finding],
+    coverage: Mapping[str, Mapping[str, int]],
+    more: Mapping[str, Sequence[Sample]],
+    texts: Mapping[str, str],
+) -> str:
+    """Return the metrics that a host reports about itself, with ``more`` of which ``texts`` says what they are."""
     return render(
         {
             "sovereign_epyc_check_success": [({}, 1)],
             SETTINGS: settings(coverage),
             DRIFT: [drift(finding.to_dict()) for finding in findings],
-        }
+            **more,
+        },
+        {**HELP, **texts},
     )
 
 

@@ -46,7 +46,7 @@ class Host:
     def checked(self, *findings: Finding, age: float = 0) -> None:
         """Have checked itself so many seconds ago."""
         path = self.root / "epyc.prom"
-        path.write_text(metrics.of_host(findings, {}))
+        path.write_text(metrics.of_host(findings, {}, {}, {}))
         os.utime(path, (time.time() - age,) * 2)
 
 

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: monitoring_targets
+short_description: What Prometheus has to scrape, from the variables of all hosts
+version_added: 0.1.0
+author: The sovereign.epyc authors (@sovereign-epyc)
+description:
+  - Gathers the instances of llama-server of all hosts with their C(service), C(model) and C(speculation), the metrics
+    of the gateways, and the node_exporter of each of these hosts, in the form of C(file_sd_configs) of Prometheus. All
+    have the label C(host), the name in the inventory.
+  - What can be reached from its own host only is left out, with a remark.
+positional: _input, monitor, gateways, node_port
+options:
+  _input:
+    description: The variables of each host, as in C(hostvars). Those without instances are left out.
+    type: list
+    elements: dict
+    required: true
+  monitor:
+    description: The name of the host that Prometheus runs on.
+    type: str
+    required: true
+  gateways:
+    description: The names of the gateways.
+    type: list
+    elements: str
+    default: []
+  node_port:
+    description: The port of node_exporter.
+    type: int
+    default: 9100
+"""
+
+EXAMPLES = r"""
+- name: Show what is to be scraped
+  ansible.builtin.debug:
+    msg: >-
+      {{ groups.all | map('extract', hostvars) | list
+         | sovereign.epyc.monitoring_targets('prometheus-01', groups.gateway | default([])) }}
+"""
+
+RETURN = r"""
+_value:
+  description: C(llama), C(gateway) and C(host), each a list of C(targets) and C(labels), and C(remarks), some texts.
+  type: dict
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _monitoring
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def monitoring_targets(
+    hosts: Sequence[Mapping[str, Any]], monitor: str, gateways: Sequence[str] = (), node_port: object = 9100
+) -> dict[str, Any]:
+    """Return the targets; raises AnsibleFilterError, with a sentence, for what cannot be one."""
+    try:
+        return _monitoring.targets(hosts, monitor, gateways, node_port)
+    except BadRequest as error:
+        raise AnsibleFilterError(str(error)) from None
+
+
+class FilterModule:
+    """What Ansible looks for in this file."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filter by its name."""
+        return {"monitoring_targets": monitoring_targets}

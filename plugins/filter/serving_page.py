@@ -1,0 +1,59 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: serving_page
+short_description: A page that shows what a fleet serves at this moment
+version_added: 0.1.0
+author: The sovereign.epyc authors (@sovereign-epyc)
+description:
+  - Makes an HTML page that asks a Prometheus by its HTTP API, every 15 seconds and nobody else. Tokens a second, busy
+    slots, requests that wait, the time of a token, guesses that were right, memory and drift, for each instance.
+  - The Prometheus has to read the files of the role P(sovereign.epyc.monitoring#role).
+positional: _input
+options:
+  _input:
+    description: Where a browser reaches that Prometheus, as V(http://prometheus.example.com:9090).
+    type: str
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Write the page
+  ansible.builtin.copy:
+    content: "{{ 'http://prometheus.example.com:9090' | sovereign.epyc.serving_page }}"
+    dest: /var/www/html/serving.html
+    mode: "0644"
+"""
+
+RETURN = r"""
+_value:
+  description: The text of the page.
+  type: str
+"""
+
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _serving_page
+
+
+def serving_page(prometheus: str) -> str:
+    """Return the page; raises AnsibleFilterError, with a sentence, for what is no URL."""
+    try:
+        return _serving_page.render(str(prometheus))
+    except BadRequest as error:
+        raise AnsibleFilterError(f"serving_page: {error}") from None
+
+
+class FilterModule:
+    """What Ansible looks for in this file."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filter by its name."""
+        return {"serving_page": serving_page}

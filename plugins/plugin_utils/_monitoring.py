@@ -1,0 +1,81 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What Prometheus has to scrape: the instances, the gateways and the hosts of the inventory, as its file_sd has it.
+
+Source: the page "Configuration" of the Prometheus documentation, <file_sd_config>.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import kinds
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import FIELDS, LOOPBACK
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    Target = dict[str, Any]
+
+
+def targets(
+    hosts: Iterable[Mapping[str, Any]], monitor: str, gateways: Sequence[str], node_port: object
+) -> dict[str, Any]:
+    """Return ``llama``, ``gateway`` and ``host``, each a list of targets with labels, and ``remarks``.
+
+    ``hosts`` are the variables of all hosts, ``monitor`` is the name of the one that Prometheus runs on, ``gateways``
+    are the names of the gateways, and ``node_port`` is the port of node_exporter. What is reached from its own host
+    only is left out, with a remark. BadRequest for what cannot be a target.
+    """
+    port = str(node_port)
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        raise BadRequest(f"monitoring_node_port is '{node_port}': say the port of node_exporter, which is 9100.")
+    found: dict[str, Any] = {"llama": [], "gateway": [], "host": [], "remarks": []}
+    for host in hosts:
+        name = str(host["inventory_hostname"])
+        address = "127.0.0.1" if name == monitor else str(_gateway.own_address(host) or name)
+        served = [raw for raw in _gateway.instances_of(host) if not raw.get("vllm")]
+        for raw in served:
+            where = f"{name}/{raw.get('name', '?')}"
+            if name != monitor and str(raw.get("host") or FIELDS["host"].default) in LOOPBACK:
+                found["remarks"].append(f"{where} is not scraped: it listens on the loopback. Set host to an address.")
+                continue
+            place = f"{_gateway.reached(where, host, raw, monitor)}:{raw.get('port', '')}"
+            found["llama"].append(_target(place, name, **_labels(raw)))
+        if name in gateways:
+            place = str(host.get("gateway_metrics_bind") or "127.0.0.1:8405")
+            bound, dummy, gate_port = place.rpartition(":")
+            if name != monitor and bound.strip("[]") in LOOPBACK:
+                found["remarks"].append(
+                    f"The gateway {name} is not scraped: gateway_metrics_bind is on the loopback. Set it to an address."
+                )
+            else:
+                bound = _bracketed(address) if bound in ("*", "0.0.0.0", "[::]", "") else bound
+                found["gateway"].append(_target(f"{bound}:{gate_port}", name))
+        if served or name in gateways:
+            found["host"].append(_target(f"{_bracketed(address)}:{port}", name))
+    return found
+
+
+def _labels(raw: Mapping[str, Any]) -> dict[str, str]:
+    """Return what an instance is called; Prometheus calls what it scrapes an instance."""
+    model = str(raw.get("alias") or PurePosixPath(str(raw.get("model", ""))).stem)
+    try:
+        speculation = ",".join(kinds.read(raw.get("speculation") or FIELDS["speculation"].default)) or "none"
+    except BadRequest as error:
+        raise BadRequest(f"{raw.get('name', '?')}: {error}") from None
+    guesses = speculation if raw.get("task", "completion") == "completion" and not raw.get("projector") else "none"
+    return {"service": str(raw.get("name", "")), "model": model, "speculation": guesses}
+
+
+def _target(place: str, host: str, **labels: str) -> Target:
+    return {"targets": [place], "labels": {"host": host, **labels}}
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address and not address.startswith("[") else address

@@ -1,0 +1,108 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The page of what a fleet serves in a real browser: nothing known, one host, 200 hosts, and a dead Prometheus.
+
+Prometheus is a stand-in here, with answers in its form; tests/service/test_monitoring.py asks a real one the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _serving_page
+from tools.chromium import Page
+
+from .conftest import opened
+from .contrast import contrasts
+from .prometheus import Prometheus, fleet
+
+HEADLINE = "document.querySelector('.headline').innerText"
+ROWS = "[...document.querySelectorAll('tbody tr')].filter(row => !row.hidden).map(row => row.innerText.split('\\t'))"
+TILES = (
+    "Object.fromEntries([...document.querySelectorAll('.tiles div')].map(one => one.innerText.split('\\n').reverse()))"
+)
+#: Resolves when the first look is drawn, or has failed.
+DRAWN = """
+new Promise(done => {
+  const asked = () => document.querySelector('.headline').innerText !== 'Prometheus is asked.'
+    ? done() : setTimeout(asked, 20);
+  asked();
+})
+"""
+
+
+@pytest.fixture
+def prometheus() -> Iterator[Prometheus]:
+    server = Prometheus()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def shown(browser: Page, tmp_path: Path, url: str) -> Page:
+    page = opened(browser, tmp_path / "serving.html", _serving_page.render(url))
+    page.run(DRAWN)
+    return page
+
+
+def test_one_host(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
+    prometheus.samples = fleet(1)
+    page = shown(browser, tmp_path, prometheus.url)
+    assert page.run(HEADLINE) == "1 instance on 1 host: all is well."
+    (row,) = page.run(ROWS)
+    assert row == ["epyc-001 chat", "<b>m</b>", "12.5", "", "2", "80 ms", "75 %", "250.0 GB/s", ""]
+    assert page.run("document.querySelector('tbody svg').getAttribute('aria-label')") == "up to 13.2"
+    assert page.run(TILES)["requests that wait"] == "3"
+    asked = {url.partition("?")[0] for url in page.requests() if not url.startswith("file:")}
+    assert asked == {f"{prometheus.url}/api/v1/query", f"{prometheus.url}/api/v1/query_range"}
+    assert page.errors == []
+    for dark in (False, True):
+        page.dark(dark)
+        assert min(ratio for ratio, dummy in contrasts(page)) >= 4.5
+    page.dark(False)
+
+
+def test_two_hundred_hosts(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
+    prometheus.samples = fleet(200)
+    page = shown(browser, tmp_path, prometheus.url)
+    assert page.run(HEADLINE) == "200 instances on 200 hosts: 20 instances down, 28 hosts not as tuned."
+    rows = page.run(ROWS)
+    assert [row[2] for row in rows[:20]] == ["down"] * 20 and rows[20][8] == "2"
+    assert [row[0] for row in rows[-2:]] == ["epyc-198 chat", "epyc-199 chat"]
+    assert page.run(TILES)["tokens per second"] == "2250.0"
+    page.run("document.querySelector('input').focus()")
+    page.type("epyc-19")
+    assert len(page.run(ROWS)) == 10
+    assert page.run("document.querySelector('form output').innerText") == "10 of 200 instances"
+
+
+def test_nothing_is_known(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
+    page = shown(browser, tmp_path, prometheus.url)
+    assert page.run(HEADLINE).startswith("Prometheus knows no instance: run monitoring.yml")
+    assert page.run(ROWS) == [] and page.errors == []
+
+
+def test_a_dead_prometheus(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
+    """What was known stays, and is said to be old."""
+    prometheus.samples = fleet(1)
+    page = shown(browser, tmp_path, prometheus.url)
+    prometheus.shutdown()
+    prometheus.server_close()
+    page.run("look()")
+    said = page.run(HEADLINE)
+    assert said.startswith(f"Prometheus at {prometheus.url} does not answer: ") and "What is shown is of " in said
+    assert page.run("document.querySelector('main').className") == "stale" and len(page.run(ROWS)) == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["", "prometheus:9090", "ftp://one", 'http://one/"onload=', "http://one two", "http://o;x"]
+)
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(BadRequest, match="is no URL of a Prometheus"):
+        _serving_page.render(url)

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What of an inventory Prometheus has to scrape, and what it cannot reach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._monitoring import targets
+
+CHAT = {"name": "chat", "model": "/srv/models/m-q4.gguf", "alias": "m", "port": 8080, "host": "10.0.0.1"}
+
+
+def found(*hosts: dict[str, Any], gateways: tuple[str, ...] = (), port: object = 9100) -> dict[str, Any]:
+    return targets(hosts, "prometheus", gateways, port)
+
+
+def host(name: str = "one", **variables: Any) -> dict[str, Any]:
+    return {"inventory_hostname": name, **variables}
+
+
+def test_an_instance_and_its_host() -> None:
+    (llama,) = found(host(llama_instances=[CHAT]))["llama"]
+    assert llama == {
+        "targets": ["10.0.0.1:8080"],
+        "labels": {"host": "one", "service": "chat", "model": "m", "speculation": "ngram"},
+    }
+    assert found(host(llama_instances=[CHAT], ansible_host="fd00::1"))["host"] == [
+        {"targets": ["[fd00::1]:9100"], "labels": {"host": "one"}}
+    ]
+    assert found(host(llama_instances=[CHAT]), port="9200")["host"][0]["targets"] == ["one:9200"]
+
+
+def test_a_host_that_serves_nothing_is_no_target() -> None:
+    assert found(host(), host("two", vllm_instances=[CHAT])) == {"llama": [], "gateway": [], "host": [], "remarks": []}
+
+
+@pytest.mark.parametrize(
+    ("more", "guesses", "model"),
+    [
+        ({"speculation": "cascade", "draft_model": "/d"}, "ngram,draft", "m"),
+        ({"speculation": ["ngram_mod"]}, "ngram_mod", "m"),
+        ({"speculation": "none"}, "none", "m"),
+        ({"task": "embedding"}, "none", "m"),
+        ({"projector": "/p.gguf"}, "none", "m"),
+        ({"alias": None}, "ngram", "m-q4"),
+    ],
+)
+def test_what_it_is_called_and_whether_it_guesses(more: dict[str, Any], guesses: str, model: str) -> None:
+    labels = found(host(llama_instances=[{**CHAT, **more}]))["llama"][0]["labels"]
+    assert (labels["speculation"], labels["model"]) == (guesses, model)
+
+
+def test_what_listens_on_the_loopback_is_reached_from_its_own_host_only() -> None:
+    quiet = {key: value for key, value in CHAT.items() if key != "host"}
+    away = found(host(llama_instances=[quiet]), host("gate"), gateways=("gate",))
+    assert away["llama"] == away["gateway"] == [] and len(away["host"]) == 2
+    assert away["remarks"] == [
+        "one/chat is not scraped: it listens on the loopback. Set host to an address.",
+        "The gateway gate is not scraped: gateway_metrics_bind is on the loopback. Set it to an address.",
+    ]
+    own = found(host("prometheus", llama_instances=[quiet]), gateways=("prometheus",))
+    assert [own[job][0]["targets"] for job in ("llama", "gateway", "host")] == [
+        ["127.0.0.1:8080"],
+        ["127.0.0.1:8405"],
+        ["127.0.0.1:9100"],
+    ]
+    assert own["remarks"] == []
+
+
+@pytest.mark.parametrize(
+    ("bind", "place"), [("10.0.0.5:8405", "10.0.0.5:8405"), ("*:8405", "10.0.0.9:8405"), ("[::]:84", "10.0.0.9:84")]
+)
+def test_a_gateway(bind: str, place: str) -> None:
+    gate = host("gate", ansible_host="10.0.0.9", gateway_metrics_bind=bind)
+    assert found(gate, gateways=("gate",))["gateway"] == [{"targets": [place], "labels": {"host": "gate"}}]
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(BadRequest, match="monitoring_node_port is 'many'"):
+        found(port="many")
+    with pytest.raises(BadRequest, match="chat: speculation is 'magic'"):
+        found(host(llama_instances=[{**CHAT, "speculation": "magic"}]))

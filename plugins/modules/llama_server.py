@@ -140,6 +140,17 @@ options:
           - Whoever publishes a model says which values it was made for. A request that names one of them has its own.
         type: dict
         default: {}
+      mla:
+        description:
+          - How ik_llama.cpp computes with compressed keys (MLA), 0 to 3. Without it, as its build does. This and the
+            next two are refused for llama.cpp, which has nothing of the kind.
+        type: int
+      attention_buffer:
+        description: The MiB that ik_llama.cpp takes for scores of attention at most, where keys are compressed.
+        type: int
+      fused_moe:
+        description: Whether ik_llama.cpp computes the matrices of experts together. Without it, as its build does.
+        type: bool
       rpc_workers:
         description:
           - C(ggml-rpc-server) on other hosts that hold a part of the model, each as V(ADDRESS:PORT), such as
@@ -156,11 +167,17 @@ options:
         type: int
       speculation:
         description:
-          - How tokens are guessed before they are verified. V(ngram) looks them up in the text so far, which costs
-            nothing where it misses; V(draft) asks O(instances[].draft_model); V(cascade) does both.
-        type: str
-        choices: [none, draft, ngram, cascade]
-        default: ngram
+          - How tokens are guessed before they are verified, by one kind, or by several that are asked in turn until one
+            guesses. llama.cpp asks in the order of the choices.
+          - V(ngram) looks the last tokens up in the text so far, and so does V(ngram_map), which keeps a table of it.
+            V(ngram_mod) has one table for the texts of all slots, so that it also finds what stood in another request
+            since the start. V(suffix) keeps a tree of suffixes, which only builds of ik_llama.cpp since August 2026
+            have. These cost next to nothing where they miss.
+          - V(draft) asks O(instances[].draft_model). V(cascade) is V(ngram) and V(draft).
+        type: list
+        elements: str
+        choices: [ngram, ngram_map, ngram_mod, suffix, draft, none, cascade]
+        default: [ngram]
       draft_max:
         description:
           - How many tokens a draft has at most. Without it, what the costs on this host say for the two models.
@@ -185,6 +202,13 @@ options:
         type: str
         choices: [shared, first_ccd, own_ccd]
         default: shared
+      draft_cpus:
+        description:
+          - The CPUs of the draft, as O(instances[].cpus), such as V(socket1). The others of the instance are those of
+            the model, and the memory of each is on its own nodes. Without it, the role draft of the plan, or a CCD.
+          - The draft and the model take turns, so that on one instance one of two sockets idles. The remarks say when
+            that is computed to lose against the model on all CPUs.
+        type: str
       rpc_port:
         description: The port on the loopback address for O(instances[].draft_placement=own_ccd).
         type: int
@@ -229,11 +253,13 @@ options:
           - How memory lies on O(instances[].nodes). V(bind) takes no other node, V(interleave) spreads it evenly,
             V(distribute) has each thread read its own part of the weights first, and V(local) leaves it to the
             kernel.
+          - V(rows) is V(distribute) with the parts put on the nodes of their threads before the start, also those that
+            are in the page cache already, as after a download. It needs no second copy, and takes llama.cpp only.
           - A model file that two instances map is in memory once. Two that want it on different nodes are refused,
             unless one of them has the weights in memory of its own, by O(instances[].hugepages) or O(instances[].lock).
           - Without it, V(bind) for one of several nodes, V(interleave) for more, and V(local) where there is one.
         type: str
-        choices: [bind, interleave, distribute, local]
+        choices: [bind, interleave, distribute, rows, local]
       hugepages:
         description:
           - How the weights come into huge pages. V(thp) has the kernel make them as it can, V(pool) takes those of a
@@ -249,6 +275,18 @@ options:
         description: Whether the weights are locked in memory.
         type: bool
         default: false
+      direct_io:
+        description:
+          - Read the weights past the page cache, so that a model of nearly all memory is not in it twice while it is
+            loaded. They are memory of the server's own then.
+        type: bool
+        default: false
+      repack:
+        description:
+          - Whether weights in types such as Q4_0 or Q4_K are copied into an order that the instructions of the CPU
+            like. It saves work for each token, and the copy is memory of the server's own, beside the mapped file.
+            Without it, what the server does, which is V(true) in current builds where the file need not stay mapped.
+        type: bool
       prompt_cache:
         description:
           - How much memory the server may keep prompts of earlier requests in, as V(2GiB), so that they need not be

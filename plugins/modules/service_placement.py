@@ -74,6 +74,15 @@ options:
       - Where no model is mapped, the weights are part of anonymous memory, and that memory must be even.
     type: bool
     default: false
+  rows:
+    description:
+      - Asks that each large tensor of a model lies on the nodes of the threads that read it, as C(memory rows) of
+        M(sovereign.epyc.llama_server) puts it. One entry for each model, its path and the number of its threads.
+      - Needs O(nodes), which are those of C(--numa distribute), from 0 without holes. A sample of the pages of each
+        tensor of which a thread reads 64 KiB or more is looked at in the page cache. Of the bytes that pages of 4 KiB
+        allow to be local, 98 percent must be.
+      - V(ok) where no tensor is as large. Pages that are not in memory are told and not judged.
+    type: dict
   hugepages:
     description:
       - How much memory must be in huge pages at least, in one process, as V(40GiB) or V(512MiB). Pages that are
@@ -242,6 +251,14 @@ memory:
     locked:
       description: What cannot be swapped out.
       type: int
+rows:
+  description:
+    - By model of O(rows), in percent how many bytes of its large tensors lie on the node that reads them (C(local)),
+      how many can (C(possible)), how many of their pages are in memory (C(in_memory)), and how many such C(tensors)
+      it has. None where it cannot be seen.
+  returned: always
+  type: dict
+  sample: {"/srv/models/model.gguf": {"local": 98.7, "possible": 98.7, "in_memory": 100.0, "tensors": 225}}
 groups:
   description: The resctrl groups and monitor groups that the threads are in.
   returned: always
@@ -286,6 +303,7 @@ SPEC = dict(
     nodes=dict(type="str"),
     percent=dict(type="int", default=99),
     interleaved=dict(type="bool", default=False),
+    rows=dict(type="dict"),
     hugepages=dict(
         type="dict",
         options=dict(

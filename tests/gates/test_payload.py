@@ -23,6 +23,9 @@ from .conftest import ROOT
 #: Workers on other hosts: their addresses, what an instance may say of them, its share of the layers, and the wait
 #: for them (llama_server, epyc_engine); the items about a worker (epyc_verify). How tokens are chosen, adapters and
 #: templates: their options and the flags of both engines (llama_server).
+#: Rows on the nodes of their threads: the proof reads the header of the model (service_placement, epyc_verify), as does
+#: what puts them there (epyc_engine); that a host tells of its resctrl groups and pools (epyc_engine). The kinds of
+#: speculation and the options of ik_llama.cpp have words of their own (llama_server).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,
@@ -32,13 +35,13 @@ BEFORE = {
     "epyc_bios_settings": 235.3,
     "epyc_bmc_reset": 207.3,
     "epyc_drift": 325.4,
-    "epyc_engine": 392.1,
+    "epyc_engine": 412.1,
     "epyc_last_run": 359.6,
     "epyc_plan": 213.5,
     "epyc_prerequisites": 217.9,
     "epyc_recommend": 387.2,
     "epyc_restore": 310.2,
-    "epyc_verify": 386.6,
+    "epyc_verify": 400.9,
     "gateway_member": 242.3,
     "gguf_info": 221.1,
     "hugepages": 217.0,
@@ -51,12 +54,13 @@ BEFORE = {
     "llama_build": 252.4,
     "llama_fingerprint": 427.3,
     "llama_rpc_worker": 354.5,
-    "llama_server": 413.7,
+    "llama_server": 423.1,
     "llama_tune": 661.6,
     "model_file": 231.4,
+    "model_quantize": 257.1,
     "msr_bits": 225.2,
     "resctrl_schemata": 231.2,
-    "service_placement": 327.9,
+    "service_placement": 347.7,
     "sysfs_settings": 218.4,
 }
 SHARE = {**dict.fromkeys(BEFORE, 1.2), "llama_server": 0.95, "service_placement": 0.8}

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A real llama-server on the virtual 9354: one instance on all of it, one whose draft has a CCD, and two that share it.
+"""A real llama-server on the virtual 9354: one instance on all of it, one whose weights are on the nodes of their
+threads, one whose draft has a CCD, and two that share it.
 
 The two are proven on isolated CPUs too.
 """
@@ -13,21 +14,21 @@ import json
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
 from vepyc.bring import PROGRAMS, put
 from vepyc.llama import GUEST, ensure_llama
 
 from .guests import guest_of
+from .random_model import blank_model, random_model
 from .states import after_site
 
 MODEL = "/srv/model.gguf"
+ROWS = "/srv/rows.gguf"
 BINARY = f"{PROGRAMS}/llama-server"
 INTENT = {"housekeeping": {"cores": 1, "per": "node"}}
 #: All CPUs but the housekeeping, which is the first one of each node.
 BUSY = {0: "1-7", 1: "9-15", 2: "17-23", 3: "25-31"}
 #: Makes the model large enough to see its shares of four nodes: these are 13 MiB of weights.
 WORDS = 27_000
-UNUSED = 5
 #: Here one thread emulates all processors, so a thread that spins takes time from the others: let it spin less.
 SPIN = {"GOMP_SPINCOUNT": "100"}
 SMALL = {
@@ -58,7 +59,7 @@ with urllib.request.urlopen(asked) as answer:
 # Asks for a few, and prints the whole answer.
 ASK_FEW = """
 import sys, urllib.request
-body = b'{"prompt": "a", "n_predict": 8, "ignore_eos": true}'
+body = b'{"prompt": "a", "n_predict": 8, "ignore_eos": true, "temperature": 0, "return_tokens": true}'
 asked = urllib.request.Request(f"http://127.0.0.1:{sys.argv[1]}/completion", body, {"Content-Type": "application/json"})
 print(urllib.request.urlopen(asked).read().decode())
 """
@@ -83,16 +84,8 @@ def host(tmp_path_factory):
         guest.carry_modules()
         for name in ("llama-server", "ggml-rpc-server"):
             put(guest.machine, f"{PROGRAMS}/{name}", (programs / name).read_bytes(), mode=755)
-        put(guest.machine, MODEL, model())
+        put(guest.machine, MODEL, blank_model(WORDS))
         yield guest
-
-
-def model():
-    """The model of one layer whose weights are all zero, with more words than it needs."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blank, "TOKENS", [*blank.TOKENS, *(b"%d" % word for word in range(WORDS))])
-        patch.setattr(blank, "KINDS", [*blank.KINDS, *[UNUSED] * WORDS])
-        return blank.contents()
 
 
 def serve(guest, *instances):
@@ -132,6 +125,34 @@ def test_one_instance_on_all_cpus(host):
         "interleaved": True,
     }
     prove(host, plan, 28)
+
+
+def test_rows_lie_on_the_nodes_of_the_threads_that_read_them(host):
+    """A file that was downloaded lies on the node of the program that did it, and stays there for all that follows."""
+    put(host.machine, ROWS, random_model(WORDS))
+
+    def answer(memory):
+        plan = serve(host, {"name": "rows", "port": 8085, "model": ROWS, "memory": memory})["rows"]
+        said = json.loads(host.machine.run("python3 - 8085", input=ASK_FEW).stdout)
+        found = host.module("service_placement", service=plan["unit"], nodes="0-3", rows={ROWS: 28})
+        (verdict,) = [row["verdict"] for row in found["verdicts"] if row["name"] == "rows"]
+        return said["tokens"], verdict, found["rows"][ROWS]
+
+    serve(host)
+    host.run(f"echo 3 >/proc/sys/vm/drop_caches; taskset -c 24 cat {ROWS} >/dev/null")
+    tokens, verdict, found = answer("distribute")
+    assert verdict == "drift" and 20 < found["local"] < 30
+    placed = answer("rows")
+    assert placed[0] == tokens and placed[1] == "ok"
+    assert placed[2]["local"] == placed[2]["possible"] >= 98 and placed[2]["in_memory"] == 100
+    host.run("systemctl restart llama-rows")
+    said = host.run("journalctl -u llama-rows -o cat")
+    assert f"{ROWS}: 100 % of " in said and f"{ROWS} is where its threads read it already: " in said
+
+    # Where nothing is cached, the threads themselves bring their rows to their nodes: it is these that we know.
+    serve(host)
+    host.run("echo 3 >/proc/sys/vm/drop_caches")
+    assert answer("distribute")[1] == "ok"
 
 
 def test_a_draft_on_a_ccd_of_its_own(host):

@@ -151,20 +151,53 @@ def test_the_unit_is_closed(host):
 
 
 def test_it_speculates_and_says_the_same(host):
-    """By the text so far and by a draft model; a model drafts for itself as well as any could.
+    """By the text so far, by tables of it, and by a draft model; a model drafts for itself as well as any could.
 
     The draft has its name in the catalogue, which proves that the real file is the one that is meant there.
     """
     draft = {"speculation": "draft", "draft_model": NAME, "draft_max": 3, "draft_cache_type_k": "q8_0"}
     plain = {"name": "plain", "port": 8081, "speculation": "none"}
-    host.serve(CHAT, plain, {"name": "draft", "port": 8082, **draft}, llama_models=[{"name": NAME}])
+    tables = [
+        {"name": kind, "port": port, "speculation": kind} for port, kind in ((8083, "ngram_map"), (8084, "ngram_mod"))
+    ]
+    host.serve(CHAT, plain, {"name": "draft", "port": 8082, **draft}, *tables, llama_models=[{"name": NAME}])
     told = host.complete(8081, PROMPT)
     assert "draft_n" not in told["timings"]
-    for port in (8080, 8082):
+    for port in (8080, 8082, 8083, 8084):
         accepted = host.metric(port, "spec_decode_num_accepted_tokens_total")
         assert host.complete(port, PROMPT)["content"] == told["content"]
         assert host.metric(port, "spec_decode_num_accepted_tokens_total") > accepted
     assert told["content"].split()[:3] == ["four", "five", "six"]
+
+
+def test_drafts_are_made_of_a_model_and_their_acceptance_is_told(host):
+    """How good a smaller file drafts is said by the answers, not by the file."""
+    host.run("mkdir -p /srv/made")
+    paths = {kind: f"/srv/made/{kind}.gguf" for kind in ("Q8_0", "Q2_K")}
+    dummy, asked = llama.source()
+    wants = {
+        "llama_install": "source",
+        "llama_source_archive": asked["archive"],
+        "llama_source_checksum": asked["checksum"],
+        "llama_cmake_options": asked["cmake_options"],
+        "llama_quantized": [
+            {"source": host.model, "path": path, "type": kind, "requantize": True} for kind, path in paths.items()
+        ],
+    }
+    drafting = {"speculation": "draft", "draft_max": 3, "draft_p_min": 0}
+    instances = [
+        {"name": kind.lower(), "port": port, "draft_model": path, **drafting}
+        for port, (kind, path) in enumerate(paths.items(), 8081)
+    ]
+    host.serve(CHAT, *instances, **wants)
+    shares = {}
+    for kind, one in zip(paths, instances, strict=True):
+        told = host.complete(one["port"], "The sea was calm, and the old man")["timings"]
+        shares[kind] = told["draft_n_accepted"] / told["draft_n"]
+    print("accepted of the drafts:", {kind: f"{share:.2f}" for kind, share in shares.items()})
+    assert 0 < shares["Q2_K"] < shares["Q8_0"] <= 1
+    assert host.serve(CHAT, *instances, **wants).changed == {}
+    host.serve(CHAT, {"name": "plain", "port": 8081, "speculation": "none"})
 
 
 def test_only_what_changed_is_started_again(host):

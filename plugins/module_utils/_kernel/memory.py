@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 #: Numbers of system calls on x86-64.
-SET_MEMPOLICY, MOVE_PAGES = 238, 279
+MBIND, SET_MEMPOLICY, MOVE_PAGES = 237, 238, 279
 DEFAULT = 0
 POLICIES = {"bind": 2, "interleave": 3}
-READ, SHARED, RANDOM = 1, 1, 1
+#: Pages that other processes map too are moved.
+MOVE_ALL = 4
+READ, SHARED, POPULATE, RANDOM = 1, 1, 0x8000, 1
 FAILED = ctypes.c_void_p(-1).value
 #: A mask must have room for as many nodes as any kernel is built for.
 MOST_NODES = 1024
@@ -83,17 +85,35 @@ def nodes_of(addresses: Iterable[int]) -> list[int | None]:
     return [node if node >= 0 else None for node in status]
 
 
+def move(fd: int, begin: int, size: int, node: int) -> None:
+    """Move a part of a file to a node, page by page, whoever maps it; pages that are in use at the moment may stay.
+
+    ``begin`` is a multiple of the page size. What is not in the page cache is read. Must be root.
+    """
+    address = _libc.mmap(None, size, READ, SHARED | POPULATE, fd, begin)
+    if address in (None, FAILED):
+        raise _failed("mmap")
+    try:
+        where = ctypes.c_void_p(address), ctypes.c_ulong(size), ctypes.c_long(POLICIES["bind"])
+        if _libc.syscall(ctypes.c_long(MBIND), *where, *_mask((node,)), ctypes.c_ulong(MOVE_ALL)):
+            raise _failed(f"mbind to node {node}")
+    finally:
+        _libc.munmap(address, size)
+
+
+def _mask(nodes: Sequence[int]) -> tuple[ctypes.Array[ctypes.c_ulong], ctypes.c_ulong]:
+    """Return a set of nodes as the kernel takes it, and its number of bits, of which it uses one less."""
+    mask = (ctypes.c_ulong * (MOST_NODES // 64))()
+    for node in nodes:
+        mask[node // 64] |= 1 << node % 64
+    return mask, ctypes.c_ulong(MOST_NODES)
+
+
 @contextmanager
 def policy(kind: str | None, nodes: Sequence[int]) -> Iterator[None]:
     """Set the memory policy to these nodes for as long as the block lasts; without a kind, leave it alone."""
-    if kind is not None:
-        mask = (ctypes.c_ulong * (MOST_NODES // 64))()
-        for node in nodes:
-            mask[node // 64] |= 1 << node % 64
-        # The kernel uses one bit less than this count.
-        count = ctypes.c_ulong(MOST_NODES)
-        if _libc.syscall(ctypes.c_long(SET_MEMPOLICY), ctypes.c_long(POLICIES[kind]), mask, count):
-            raise _failed(f"set_mempolicy to {kind}")
+    if kind is not None and _libc.syscall(ctypes.c_long(SET_MEMPOLICY), ctypes.c_long(POLICIES[kind]), *_mask(nodes)):
+        raise _failed(f"set_mempolicy to {kind}")
     try:
         yield
     finally:

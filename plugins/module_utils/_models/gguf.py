@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import struct
+from math import prod
 
 from .._errors import BadRequest
 from .._notation.sizes import about
@@ -21,7 +22,7 @@ from .tensor_types import IK_TYPES, TENSOR_TYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, BinaryIO
 
 VERSIONS = (2, 3)
@@ -61,16 +62,19 @@ FOREIGN = (
 class Tensor:
     """How large a tensor is, and where in the data of its file.
 
-    ``known`` is False for a type that TENSOR_TYPES lacks; its ``bytes`` are those up to the next tensor.
+    ``known`` is False for a type that TENSOR_TYPES lacks; its ``bytes`` are those up to the next tensor. It consists of
+    ``matrices`` of this many ``rows``; a vector is one row.
     """
 
-    __slots__ = ("bytes", "elements", "known", "name", "offset", "type")
+    __slots__ = ("bytes", "elements", "known", "matrices", "name", "offset", "rows", "type")
 
-    def __init__(self, name: str, kind: str, offset: int, elements: int, size: int | None) -> None:
+    def __init__(self, name: str, kind: str, offset: int, shape: Sequence[int], size: int | None) -> None:
         self.name = name
         self.type = kind
         self.offset = offset
-        self.elements = elements
+        self.elements = prod(shape)
+        self.rows = prod(shape[1:2])
+        self.matrices = prod(shape[2:])
         self.known = size is not None
         self.bytes = size or 0
 
@@ -234,21 +238,17 @@ class _Reader:
         dimensions = self._number("I", name)
         if dimensions > DIMENSIONS:
             raise self._damaged(f"the tensor {name} has {dimensions} dimensions")
-        elements = 1
-        row = 1
-        for at in range(dimensions):
-            length = self._number("Q", name)
-            row = length if at == 0 else row
-            elements *= length
+        shape = [self._number("Q", name) for dummy in range(dimensions)]
         kind, offset = self._number("I", name), self._number("Q", name)
         if kind not in TENSOR_TYPES:
-            return Tensor(name, IK_TYPES.get(kind, f"type {kind}"), offset, elements, None)
+            return Tensor(name, IK_TYPES.get(kind, f"type {kind}"), offset, shape, None)
         text, block, size = TENSOR_TYPES[kind]
+        row = prod(shape[:1])
         if row % block:
             raise self._damaged(
                 f"the rows of tensor {name} have {row} elements, no multiple of {block} as {text} needs"
             )
-        return Tensor(name, text, offset, elements, elements // block * size)
+        return Tensor(name, text, offset, shape, prod(shape) // block * size)
 
     def _check_data(self, tensors: list[Tensor]) -> None:
         """Check that the rest of the file is large enough for the tensors, and measure those of unknown types."""

@@ -67,9 +67,9 @@ def space(service: Service, host: Host) -> Space:
     cores = len(first_of_each_core(host.topology, busy_cpus(options, host)))
     for option in ("threads", "threads_batch"):
         found.add(option, wants[option], sorted({max(1, round(cores * share)) for share in SHARES}))
-    if options.speculates or options.speculation == "none":
-        with_draft = ("draft", "cascade") if options.draft_model else ()
-        found.add("speculation", options.speculation, ("none", "ngram", *with_draft))
+    if options.speculates or not options.speculation:
+        with_draft = ("draft", "ngram,draft") if options.draft_model else ()
+        found.add("speculation", options.guesses_by, ("none", "ngram", "ngram_mod", *with_draft))
     if wants.get("draft_max"):
         found.add("draft_max", wants["draft_max"], DRAFT_MAX)
         found.add("draft_p_min", wants["draft_p_min"], DRAFT_P_MIN)

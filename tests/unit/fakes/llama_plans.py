@@ -73,7 +73,7 @@ def planned(
     projector: gguf_model.Model | None = None,
     **raw: Any,
 ) -> Service:
-    if raw.get("speculation") in ("draft", "cascade"):
+    if "draft" in raw.get("speculation", "") or raw.get("speculation") == "cascade":
         raw.setdefault("draft_model", "/srv/small.gguf")
     if projector:
         raw["projector"] = projector.path

@@ -48,6 +48,7 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "load=mmap": (("--load-mode", "mmap"), ("--mmap",), ()),
     "load=none": (("--load-mode", "none"), ("--no-mmap",)),
     "load=mlock": (("--load-mode", "mlock"), ("--no-mmap", "--mlock")),
+    "load=dio": (("--load-mode", "dio"), ("--direct-io",)),
     "repack=True": (("--repack",), ()),
     "repack=False": (("--no-repack",),),
     # Without a value until August 2025: it would take the next argument for one today.

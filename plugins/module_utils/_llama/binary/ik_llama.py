@@ -70,6 +70,8 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "ngram_min_hits/ngram-map-k": (("--spec-ngram-min-hits", X),),
     "ngram_min_hits/ngram-mod=1": ((),),
     "rpc": (("--rpc", X, "--device", "none", "--device-draft", "RPC0", "--gpu-layers-draft", "99"),),
+    "fused_moe=True": (("--fused-moe",), ()),
+    "fused_moe=False": (("--no-fused-moe",), ()),
     "metrics": (("--metrics",),),
     "slots_endpoint": ((),),
     "api_key_file": (("--api-key-file", X),),
@@ -93,7 +95,12 @@ IN_STAGES = ("draft_max", "draft_min", "draft_p_min", *NGRAM)
 STAGES = 2
 #: What its --help does not list, or shows without the value that it takes; all builds know them. The two numbers are
 #: the fewest experts, and how likely the others must be against the first to be used too: at 1 none of them is.
-UNSHOWN = {"alias": ("--alias", "{}"), "experts": ("--smart-expert-reduction", "{0[1]},1")}
+UNSHOWN = {
+    "alias": ("--alias", "{}"),
+    "experts": ("--smart-expert-reduction", "{0[1]},1"),
+    "mla": ("--mla-use", "{}"),
+    "attention_buffer": ("--attention-max-batch", "{}"),
+}
 
 
 def arguments(wants: Mapping[str, Any], capabilities: Capabilities) -> list[str]:

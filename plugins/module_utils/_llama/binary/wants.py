@@ -56,6 +56,9 @@ WANTS = (
     "batch",
     "ubatch",
     "experts",
+    "mla",
+    "attention_buffer",
+    "fused_moe",
     *SAMPLING,
     "rpc_workers",
     "rpc_layers",
@@ -102,7 +105,7 @@ def to_say(wants: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [
         (want, value)
         for want, value in rows
-        if value not in (None, [], "") and (value is not False or want == "repack")
+        if value not in (None, [], "") and (value is not False or want in ("repack", "fused_moe"))
     ]
 
 

@@ -5,32 +5,28 @@
 """On which nodes the page cache holds a file, and how to drop the file from it when those are the wrong nodes.
 
 A page of a file stays on the node where it was first read, whoever maps it later. So a memory policy has no effect on
-a model that is already cached. We look at a sample of pages: a page that is in the cache (mincore) is mapped by reading
-one byte, which does not move it, and then the kernel reports its node (move_pages without a destination).
-Source: mincore(2), move_pages(2), posix_fadvise(2); mm/mincore.c and mm/migrate.c of the Linux kernel.
+a model that is already cached. We look at a sample of its pages.
+Source: posix_fadvise(2).
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
-from ..._errors import TuningError
-from ..._kernel import memory
 from ..._kernel.hugepages import SMALL
+from ..._kernel.page_cache import GOLDEN, nodes_of, opened
 from ..._notation import cpulist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 POLICIES = ("bind", "interleave", "local")
 #: A sample of this size gives shares within two percent, for a file of any size.
 SAMPLE = 4096
 #: The share of the cached pages that may lie on other nodes.
 TOLERATED = 0.1
-#: Interleaved pages go to the nodes in turn. Steps of this fraction of a stride do not repeat in the same cycle.
-GOLDEN = 0.6180339887498949
 
 
 class Cached:
@@ -81,23 +77,12 @@ def place(path: str, policy: str, nodes: Sequence[int]) -> str:
 
 def look(path: str) -> Cached:
     """Return on which nodes a sample of a file's pages is cached."""
-    with _opened(path) as (fd, size):
-        if os.geteuid() not in (0, os.fstat(fd).st_uid) and not os.access(path, os.W_OK):
-            raise TuningError(
-                f"{path}: only root, and users who may write to the file, can see what of it is in the page cache. "
-                "In a unit, begin the line with '+'."
-            )
-        count = -(-size // SMALL)
-        if not count:
-            return Cached(0, {})
-        pages = sample(count)
-        nodes: dict[int, int] = {}
-        with memory.mapped(fd, size) as address:
-            cached = [page for page in pages if memory.is_cached(address + page * SMALL)]
-            for node in memory.nodes_of(address + page * SMALL for page in cached):
-                if node is not None:
-                    nodes[node] = nodes.get(node, 0) + 1
-        return Cached(len(pages), nodes)
+    with opened(path) as (dummy, size):
+        pages = sample(-(-size // SMALL))
+    nodes: dict[int, int] = {}
+    for node in nodes_of(path, pages).values():
+        nodes[node] = nodes.get(node, 0) + 1
+    return Cached(len(pages), nodes)
 
 
 def sample(count: int) -> list[int]:
@@ -109,7 +94,7 @@ def sample(count: int) -> list[int]:
 
 def drop(path: str) -> None:
     """Drop a file from the page cache; pages that a process maps stay."""
-    with _opened(path) as (fd, dummy):
+    with opened(path) as (fd, dummy):
         with suppress(OSError):  # A read-only file system may not support it.
             os.fsync(fd)  # Pages that are not on the disk yet would stay.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -130,15 +115,3 @@ def mapped_by(path: str) -> list[str]:
         except OSError:
             continue  # It has ended, or belongs to somebody else.
     return found
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[tuple[int, int]]:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise TuningError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from None
-    try:
-        yield fd, os.fstat(fd).st_size
-    finally:
-        os.close(fd)

@@ -34,6 +34,8 @@ USAGE = """usage: sovereign-epyc llama COMMAND
             when there is not enough room for both
   place FILE --policy bind|interleave|local --nodes LIST
             drop a model from the page cache when it is cached on other nodes than these
+  rows FILE --threads NUMBER --nodes LIST
+            read a model so that each slice of rows lies on the node of the thread that will read it
   home PROCESS --cpus LIST
             move the threads of a server that do not compute to these CPUs
   reach WORKERS --timeout SECONDS
@@ -122,6 +124,24 @@ def _place(given: Options) -> str:
     return "\n".join(cache.place(part, given[POLICY], nodes) for part in parts_of(given["file"]))
 
 
+def _rows(given: Options) -> str:
+    from . import rows
+
+    fs = KernelFS(read_only=True)
+    nodes, threads = nodes_of(fs, given[NODES], NODES), given[THREADS]
+    if not threads.isdecimal() or not int(threads):
+        raise BadRequest(f"{THREADS}: '{threads}' is not a number of threads.")
+    if list(nodes) != list(range(len(nodes))):
+        raise BadRequest(f"{NODES}: '{given[NODES]}' does not begin at 0 or has holes, as llama-server counts them.")
+    return rows.spread(fs, given["file"], int(threads), len(nodes), _tell)
+
+
+def _tell(text: str) -> None:
+    """Print a line at once, so that the journal has it while the work goes on."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def _home(given: Options) -> str:
     from ..._notation import cpulist
     from . import http_threads
@@ -147,13 +167,14 @@ def _seconds(given: Options) -> float:
 
 
 TIMEOUT, KEY_FILE, NODES, POLICY, REPLACE = "--timeout", "--key-file", "--nodes", "--policy", "--replace"
-CPUS, CREDENTIAL = "--cpus", "--credential"
+CPUS, CREDENTIAL, THREADS = "--cpus", "--credential", "--threads"
 #: By command: its positional arguments, its required options, its other options, and the function that runs it.
 COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[[Options], str]]] = {
     "await": (("url",), (TIMEOUT,), (), _await),
     "drain": (("url",), (TIMEOUT,), (KEY_FILE, CREDENTIAL), _drain),
     "stage": (("file", "folder"), (), (NODES, POLICY, REPLACE), _stage),
     "place": (("file",), (POLICY, NODES), (), _place),
+    "rows": (("file",), (THREADS, NODES), (), _rows),
     "home": (("process",), (CPUS,), (), _home),
     "reach": (("workers",), (TIMEOUT,), (), _reach),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._models.cost import Work
 from . import seats, speculation
+from .kinds import KINDS, in_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from ..._models.model import Model
     from .options import Options
     from .speculation import Start
-
-#: The kind of n-gram speculation whose lookup and length can be set in every build.
-NGRAM = "ngram-simple"
 
 
 class Drafting:
@@ -43,7 +41,7 @@ class Drafting:
     @property
     def ngram(self) -> bool:
         """Whether n-grams are looked up in the text so far."""
-        return NGRAM in self.kinds
+        return any(kind.startswith("ngram") for kind in self.kinds)
 
     @property
     def first(self) -> bool:
@@ -58,25 +56,29 @@ class Drafting:
 
 def drafting(options: Options, host: Host, busy: Sequence[int], model: Model, draft: Model | None) -> Drafting:
     """Return how to speculate. A draft that gains nothing on this host is left out, unless draft_max is set."""
-    kinds = {"none": [], "draft": ["draft"], "ngram": [NGRAM], "cascade": [NGRAM, "draft"]}[options.speculation]
-    result = Drafting(kinds if options.speculates else [], busy)
-    if kinds and options.projector:
+    words = in_order(options.speculation)
+    result = Drafting([KINDS[word] for word in words] if options.speculates else [], busy)
+    if words != list(options.speculation):
+        result.remarks.append(f"speculation: they are asked in this order, whatever is said: {', '.join(words)}.")
+    if words and options.projector:
         result.remarks.append(
-            f"speculation {options.speculation} is left out, because servers were seen to end with an error (build "
+            f"speculation {options.guesses_by} is left out, because servers were seen to end with an error (build "
             "11434) when they guessed in a text with a picture. Set speculation to none, and this is not said any more."
         )
     if draft is None or not result.kinds:
         return result
     top = host.topology
     result.placement = options.draft_placement
-    cpus = _cpus_of_draft(host, busy) if options.draft_placement != "shared" else ()
+    cpus = _cpus_of_draft(options, host, busy) if options.draft_placement != "shared" else ()
     rest = [cpu for cpu in busy if cpu not in cpus] if options.draft_placement == "own_ccd" else busy
     # The nodes follow the CPUs that are left: a draft on another socket must not draw memory there.
     box = speculation.box_of(top, rest or busy, seats.memory_nodes(options, host, rest or busy), options.bandwidth)
     near = [node.id for node in top.nodes if set(node.cpus) & set(cpus)]
     draft_box = speculation.box_of(top, cpus, near, options.bandwidth) if cpus else box
     works = Work.of(model, options.experts), Work.of(draft)
-    start = speculation.start(*works, box, draft_box)
+    # What the CPUs of the draft would add to the model is what it costs.
+    alone = speculation.box_of(top, busy, seats.memory_nodes(options, host, busy), options.bandwidth)
+    start = speculation.start(*works, box, draft_box, alone=alone)
     result.draft_max = options.draft_max or start.draft_max
     if options.bandwidth is None and speculation.peak(top) is None:
         result.remarks.append(
@@ -106,9 +108,17 @@ def _loses(draft: Model, start: Start, insists: bool) -> str:
     )
 
 
-def _cpus_of_draft(host: Host, busy: Sequence[int]) -> tuple[int, ...]:
-    """Return the CPUs of the role draft; without it, those of the CCD with the most CPUs that compute."""
+def _cpus_of_draft(options: Options, host: Host, busy: Sequence[int]) -> tuple[int, ...]:
+    """Return the CPUs that are named, or those of the role draft, or of the CCD with the most CPUs that compute."""
     members = set(busy)
+    if options.draft_cpus:
+        named = seats.named(host, options.draft_cpus)
+        if options.draft_placement == "first_ccd" and not members.issuperset(named):
+            raise BadRequest(
+                f"draft_cpus {options.draft_cpus} are not all among cpus, and draft_placement first_ccd drafts on the "
+                "first threads of the model. Say own_ccd, or CPUs of the instance."
+            )
+        return tuple(named)
     own = tuple(cpu for cpu in host.plan.draft if cpu in members)
     if own:
         return own

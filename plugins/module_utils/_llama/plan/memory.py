@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._kernel import partitions
-from ..._kernel.hugepages import NODES, free_pages
+from ..._kernel.hugepages import free_pages
+from ..._kernel.page_cache import available
 from ..._notation import cpulist
 from ..._notation.sizes import UNITS, about, pages_text, size_text
 from .staging import staged_paths
@@ -76,10 +77,10 @@ def read_free_memory(host: Host, options: Options, models: Sequence[Model]) -> F
     """Read the free memory of this host."""
     fs = host.fs
     default_kb = default_page_kb(fs)
-    available = {}
+    there = {}
     free = {}
     for node in host.topology.nodes:
-        available[node.id] = _available(fs, node.id)
+        there[node.id] = available(fs, node.id)
         for kb in node.hugepages:
             free[node.id, kb] = free_pages(fs, node.id, kb)
     kind, partition = partitions.valid(fs)
@@ -88,20 +89,13 @@ def read_free_memory(host: Host, options: Options, models: Sequence[Model]) -> F
     modes = (fs.find(THP) or "[never]").split("[")[1].split("]")[0]
     staged = [path for model in models for path in staged_paths(options, model) if fs.status(path) is not None]
     mount_kb = _hugetlbfs_kb(fs, options.hugetlbfs, default_kb)
-    return FreeMemory(available, free, default_kb, mount_kb, isolated, modes, staged, partition)
+    return FreeMemory(there, free, default_kb, mount_kb, isolated, modes, staged, partition)
 
 
 def default_page_kb(fs: KernelFS) -> int:
     """Return the default size of huge pages, in kB."""
     words = (fs.find("/proc/meminfo") or "").split()
     return int(words[words.index("Hugepagesize:") + 1]) if "Hugepagesize:" in words else 2048
-
-
-def _available(fs: KernelFS, node: int) -> int:
-    """Return the available bytes of a node: free pages, and reclaimable pages of files and kernel caches."""
-    words = (fs.find(f"{NODES}/node{node}/meminfo") or fs.find("/proc/meminfo") or "").split()
-    names = ("MemFree:", "Active(file):", "Inactive(file):", "SReclaimable:")
-    return sum(int(words[words.index(name) + 1]) * UNITS["KiB"] for name in names if name in words)
 
 
 def _hugetlbfs_kb(fs: KernelFS, path: str, default_kb: int) -> int | None:

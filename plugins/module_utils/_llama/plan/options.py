@@ -13,7 +13,7 @@ import re
 
 from ..._errors import BadRequest
 from ..._notation.sizes import UNITS, bytes_of
-from . import adapters, sampling, settings, worker_rules
+from . import adapters, kinds, sampling, settings, worker_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 ENGINES = ("llama.cpp", "ik_llama.cpp")
 TASKS = ("completion", "embedding", "rerank")
-SPECULATION = ("none", "draft", "ngram", "cascade")
 PLACEMENTS = ("shared", "first_ccd", "own_ccd")
-MEMORY = ("bind", "interleave", "distribute", "local")
+MEMORY = ("bind", "interleave", "distribute", "rows", "local")
+#: Those with which the server sends each thread to a node, and does not repack the weights.
+BY_THREAD = ("distribute", "rows")
 HUGEPAGES = ("none", "thp", "pool", "hugetlbfs")
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -81,16 +82,21 @@ FIELDS = {
     "ubatch": Field("int", low=1),
     "experts": Field("int", low=1),
     "sampling": Field("dict", {}),
+    # What only ik_llama.cpp has
+    "mla": Field("int", low=0, high=3),
+    "attention_buffer": Field("int", low=1),
+    "fused_moe": Field("bool"),
     # Other hosts
     "rpc_workers": Field("list", ()),
     "rpc_layers": Field("int", low=1),
     # Speculation
-    "speculation": Field("str", "ngram", SPECULATION),
+    "speculation": Field("list", ("ngram",), kinds.WORDS),
     "draft_max": Field("int", low=1, high=64),
     "draft_p_min": Field("float", low=0, high=1),
     "draft_cache_type_k": Field("str", None, CACHE_TYPES),
     "draft_cache_type_v": Field("str", None, CACHE_TYPES),
     "draft_placement": Field("str", "shared", PLACEMENTS),
+    "draft_cpus": Field("str"),
     "rpc_port": Field("int", low=1024, high=65535),
     "ngram_lookup": Field("int", 6, low=1, high=1024),
     "ngram_max": Field("int", 8, low=1, high=1024),
@@ -108,6 +114,8 @@ FIELDS = {
     "hugepages": Field("str", "none", HUGEPAGES),
     "hugetlbfs": Field("path", "/dev/hugepages"),
     "lock": Field("bool", False),
+    "direct_io": Field("bool", False),
+    "repack": Field("bool"),
     "prompt_cache": Field("str", "8GiB"),
     "checkpoints": Field("int", 32, low=0, high=1000),
     "bandwidth": Field("float", low=1, high=10000),
@@ -130,13 +138,19 @@ OF_A_DRAFT = (
     "draft_p_min",
     "draft_cache_type_k",
     "draft_cache_type_v",
+    "draft_cpus",
     "draft_threads",
     "draft_l3_group",
     "rpc_port",
     "rpc_binary",
 )
-#: Dictionaries that are none of variables.
-OWN_READERS = {"adapters": adapters.read, "sampling": sampling.read, "unit_settings": settings.read}
+#: What has a form of its own.
+OWN_READERS = {
+    "adapters": adapters.read,
+    "sampling": sampling.read,
+    "speculation": kinds.read,
+    "unit_settings": settings.read,
+}
 
 
 class Options:
@@ -156,12 +170,17 @@ class Options:
     @property
     def drafts(self) -> bool:
         """Whether a draft model is asked for."""
-        return self.speculation in ("draft", "cascade")
+        return "draft" in self.speculation
+
+    @property
+    def guesses_by(self) -> str:
+        """The kinds of speculation as one word of an inventory."""
+        return ",".join(self.speculation) or "none"
 
     @property
     def speculates(self) -> bool:
         """Whether tokens may be guessed: not beside pictures, and only where a text is gone on with."""
-        return bool(self.speculation != "none" and self.completes and not self.projector)
+        return bool(self.speculation and self.completes and not self.projector)
 
     @property
     def completes(self) -> bool:
@@ -237,7 +256,7 @@ def _read(key: str, field: Field, value: object) -> Any:
         if not isinstance(value, dict):
             raise BadRequest(f"{key} must be a dictionary of names and values, not '{value}'.")
         return {_variable(key, name): _text(key, str(text)) for name, text in value.items()}
-    if key == "cpus" and isinstance(value, (list, tuple)):
+    if key in ("cpus", "draft_cpus") and isinstance(value, (list, tuple)):
         value = ",".join(str(word) for word in value)
     text = _text(key, str(value))
     if not text:
@@ -312,25 +331,42 @@ def _check(options: Options) -> None:
     if options.projector and not options.completes:
         raise BadRequest(f"projector has no effect with task {options.task}. Leave one of them out.")
     if options.drafts and not options.draft_model:
-        raise BadRequest(f"speculation is {options.speculation}, which needs a draft_model; or say ngram.")
+        raise BadRequest(f"speculation is {options.guesses_by}, which needs a draft_model; or say ngram.")
     given = [key for key in OF_A_DRAFT if getattr(options, key) is not None]
     if given and not options.drafts:
         raise BadRequest(
-            f"{given[0]} has no effect, because speculation is {options.speculation}: say draft or cascade, or "
+            f"{given[0]} has no effect, because speculation is {options.guesses_by}: say draft or cascade, or "
             f"leave {given[0]} out."
         )
-    if options.speculation in ("ngram", "cascade") and options.ngram_max < options.ngram_lookup:
+    if "ngram" in options.speculation and options.ngram_max < options.ngram_lookup:
         raise BadRequest(
             f"ngram_max is {options.ngram_max} and ngram_lookup {options.ngram_lookup}: the server never guesses fewer "
             "tokens than it looks up, so it would guess none. Make ngram_max as large, or ngram_lookup smaller."
+        )
+    if options.draft_cpus and options.draft_placement == "shared":
+        raise BadRequest(
+            "draft_cpus has no effect with draft_placement shared, where the draft has all CPUs: say own_ccd or "
+            "first_ccd."
         )
     worker_rules.check(options)
     if options.draft_placement == "own_ccd" and options.drafts and options.rpc_port in (None, options.port):
         raise BadRequest("draft_placement own_ccd runs a second server; set rpc_port to its port.")
     if options.lock and options.hugepages in ("pool", "hugetlbfs"):
         raise BadRequest(f"lock: hugepages {options.hugepages} are never swapped out, so leave lock out.")
-    if options.memory == "distribute" and (options.hugepages != "none" or options.lock):
+    if options.memory in BY_THREAD and (options.hugepages != "none" or options.lock):
         raise BadRequest(
-            "memory distribute has each thread read its part of the mapped file first, so that it lies on its node. "
-            "With hugepages or lock something else reads it first: take interleave, or leave them out."
+            f"memory {options.memory} has each part of the mapped file read on the node of its thread. With hugepages "
+            "or lock something else reads it first: take interleave, or leave them out."
+        )
+    if options.direct_io and (options.memory in BY_THREAD or options.hugepages == "hugetlbfs" or options.lock):
+        raise BadRequest(
+            "direct_io reads the weights past the page cache into memory of the server's own: leave it out beside "
+            "lock, hugepages hugetlbfs, and memory distribute or rows, which are about the file."
+        )
+    copied = options.hugepages == "hugetlbfs"
+    if options.repack and (options.memory in BY_THREAD or copied):
+        other = "hugepages hugetlbfs" if copied else f"memory {options.memory}"
+        raise BadRequest(
+            f"repack copies the weights into memory of the server's own, and {other} is about the file. Leave one of "
+            "them out."
         )

@@ -61,8 +61,11 @@ def method(
     return CPUSET
 
 
-def spread_over_nodes(top: Topology, cpus: Sequence[int], isolated: Sequence[int]) -> int:
-    """Return how many threads --numa distribute may have: thread i runs on any CPU of node i % nodes."""
+def spread_over_nodes(top: Topology, cpus: Sequence[int], isolated: Sequence[int], memory: str) -> int:
+    """Return how many threads --numa distribute may have: thread i runs on any CPU of node i % nodes.
+
+    ``memory`` is the option that asks for it, for the sentence of BadRequest.
+    """
     numbers = [node.id for node in top.nodes]
     reason = ""
     counts = [len(first_of_each_core(top, [cpu for cpu in cpus if cpu in node.cpus])) for node in top.nodes]
@@ -79,5 +82,5 @@ def spread_over_nodes(top: Topology, cpus: Sequence[int], isolated: Sequence[int
         reason = f"it pins threads to nodes only, and the kernel spreads none over CPUs {cpulist.render(isolated)}, "
         reason += "which are isolated"
     if reason:
-        raise BadRequest(f"memory distribute is --numa distribute: {reason}. Use interleave or bind.")
+        raise BadRequest(f"memory {memory} needs --numa distribute: {reason}. Use interleave or bind.")
     return min(counts) * len(counts)

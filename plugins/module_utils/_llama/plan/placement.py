@@ -12,6 +12,7 @@ from ..._notation import cpulist
 from . import pins as pinning
 from . import seats
 from .names import rpc_unit_of
+from .options import BY_THREAD
 from .pins import CPUSET, GOMP, NUMA, STRICT
 from .service import Placement, Rpc
 
@@ -75,9 +76,9 @@ def place(
     busy = speculation.busy
     isolated = sorted(free.isolated.intersection(busy))
     cores = pinning.first_of_each_core(top, busy)
-    distribute = policy == "distribute"
-    most = pinning.spread_over_nodes(top, busy, isolated) if distribute else len(cores)
-    threads, batch = _threads(options, busy, most, distribute)
+    by_thread = policy in BY_THREAD
+    most = pinning.spread_over_nodes(top, busy, isolated, policy) if by_thread else len(cores)
+    threads, batch = _threads(options, busy, most, policy)
     used = max(threads, batch)
     first = [cpu for cpu in cores if cpu in speculation.cpus] if speculation.first else []
     rest = [cpu for cpu in cores if cpu not in first]
@@ -86,10 +87,10 @@ def place(
     wants.update(threads=threads, threads_batch=batch)
     if drafting:
         wants.update(draft_threads=drafting, draft_threads_batch=drafting if first or options.draft_threads else batch)
-    if distribute:
+    if by_thread:
         pinned = NUMA
         wants["numa"] = "distribute"
-        _remark_on_batches(wants, remarks)
+        _remark_on_batches(wants, policy, remarks)
     else:
         in_order = bool(first) or threads < used
         works = server.pins_work and max(pins) < pinning.MOST_CPUS
@@ -97,7 +98,7 @@ def place(
     if first and pinned != GOMP:
         raise BadRequest(
             "draft_placement first_ccd needs a build with OpenMP, whose threads draft and verify on the same pins"
-            f"{', and no memory distribute, which overrides pins' if distribute else ''}. Use shared or own_ccd."
+            f"{f', and no memory {policy}, which overrides pins' if by_thread else ''}. Use shared or own_ccd."
         )
     inside = _is_inside(options, busy, free.partition)
     http = () if inside else _http(host, busy)
@@ -127,19 +128,20 @@ def place(
     return result
 
 
-def _threads(options: Options, busy: Sequence[int], most: int, distribute: bool) -> tuple[int, int]:
+def _threads(options: Options, busy: Sequence[int], most: int, policy: str) -> tuple[int, int]:
     """Return the threads that decode, and those that read prompts and verify."""
+    by_thread = policy in BY_THREAD
     threads: int = options.threads or most
-    batch: int = options.threads_batch or (threads if distribute else most)
+    batch: int = options.threads_batch or (threads if by_thread else most)
     for key, number in (("threads", threads), ("threads_batch", batch)):
         if number > most:
             raise BadRequest(
                 f"{key} is {number}, and CPUs {cpulist.render(busy)} have {most} cores for it"
-                f"{', the same number on each node' if distribute else ''}. Two threads on a core slow each other down."
+                f"{', the same number on each node' if by_thread else ''}. Two threads on a core slow each other down."
             )
-    if distribute and threads != batch:
+    if by_thread and threads != batch:
         raise BadRequest(
-            "memory distribute puts each part of the weights on the node of the thread that reads it, so threads and "
+            f"memory {policy} puts each part of the weights on the node of the thread that reads it, so threads and "
             f"threads_batch must be the same, not {threads} and {batch}."
         )
     return threads, batch
@@ -156,11 +158,11 @@ def _draft_threads(options: Options, speculation: Drafting, first: int, threads:
     return number
 
 
-def _remark_on_batches(wants: dict[str, Any], remarks: list[str]) -> None:
+def _remark_on_batches(wants: dict[str, Any], policy: str, remarks: list[str]) -> None:
     longest = max(wants.get("draft_max", 0), wants.get("ngram_max", 0))
     if longest + 1 >= STEALING:
         remarks.append(
-            f"memory distribute: batches of {STEALING} tokens and more, as with {longest} drafted ones, are read "
+            f"memory {policy}: batches of {STEALING} tokens and more, as with {longest} drafted ones, are read "
             "across nodes. Draft at most 6 tokens, or set GGML_CPU_TILED_MM to 0."
         )
 

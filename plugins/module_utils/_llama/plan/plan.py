@@ -19,7 +19,7 @@ from .adapters import in_words, refuse_foreign
 from .draft import drafting
 from .names import key_path
 from .need import need
-from .options import ENGINES, LOOPBACK
+from .options import BY_THREAD, ENGINES, LOOPBACK
 from .service import Service
 from .staging import staged_paths
 
@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 #: glibc's tunables for huge pages, and the percentage of the weights that verify expects in them.
 TUNABLES = {"thp": ("glibc.malloc.hugetlb=1", "thp", 80), "pool": ("glibc.malloc.hugetlb=2", "hugetlb", 95)}
 #: Options that are wants of the same name.
-SAME = ("alias", "host", "port", "context", "slots", "batch", "ubatch", "flash_attention", "cache_type_k", "projector")
+SAME = (
+    *("alias", "host", "port", "context", "slots", "batch", "ubatch", "flash_attention", "cache_type_k", "projector"),
+    *("mla", "attention_buffer", "fused_moe"),
+)
 
 
 def plan_service(
@@ -58,6 +61,11 @@ def plan_service(
         raise BadRequest(f"{options.binary} is {server.engine}, but engine is {options.engine}. Change one of them.")
     given = [one for one in (model, draft, projector, *adapters) if one]
     _refuse_foreign_types(options, server, given)
+    if options.memory == "rows" and server.engine != ENGINES[0]:
+        raise BadRequest(
+            f"memory rows knows how llama.cpp gives rows to threads, and {options.binary} is {server.engine}. Take "
+            "memory distribute or interleave."
+        )
     remarks = _check_models(options, model, draft)
     refuse_foreign(adapters, model)
     speculation = drafting(options, host, seats.busy_cpus(options, host), model, draft if options.drafts else None)
@@ -82,6 +90,10 @@ def plan_service(
     _memory_wants(options, wants, placement, staged, free, remarks)
     _environment(options, placement)
     expect = placement.expect(_huge(options, whole, staged))
+    if policy == "rows":
+        threads = wants["threads"], wants.get("draft_threads")
+        # Of a model that is its own draft, the larger part of the reading counts.
+        expect["rows"] = {one.path: number for one, number in reversed([*zip(computed, threads)])}
     read = [one for one in (model, drafts, projector, *adapters) if one]
     return Service(options, placement, whole, wants, rpc, read, staged, expect, list(dict.fromkeys(remarks)))
 
@@ -173,6 +185,10 @@ def _memory_wants(
         placement.environment["GLIBC_TUNABLES"] = TUNABLES[options.hugepages][0]
     if options.lock:
         wants["load"] = "mlock"
+    if options.direct_io:
+        wants["load"] = "dio"
+    if options.repack is not None:
+        wants["repack"] = options.repack
     if options.hugepages == "thp" and free.thp == "never":
         raise BadRequest(
             "hugepages thp: transparent huge pages are switched off (never). Set numa_thp to madvise, or use pool."
@@ -180,7 +196,7 @@ def _memory_wants(
     if staged:
         for key, model in zip(("model", "draft_model"), staged):
             wants[key] = staged_paths(options, model)[0]
-    if staged or placement.policy == "distribute":
+    if staged or placement.policy in BY_THREAD:
         wants["repack"] = False
         remarks.append(
             "The weights are not repacked, because the copy would not be where the file is. With quants that the "

@@ -23,7 +23,7 @@ def busy_cpus(options: Options, host: Host) -> list[int]:
     """Return the CPUs to compute on, those of a draft among them."""
     top = host.topology
     if options.cpus:
-        busy = sorted({cpu for word in options.cpus.split(",") for cpu in _free_cpus(host, word.strip())})
+        busy = named(host, options.cpus)
     else:
         nodes = hugepages.nodes_of(host.fs, options.nodes, "nodes") if options.nodes else ()
         near = {cpu for node in top.nodes if node.id in nodes or not nodes for cpu in node.cpus}
@@ -34,6 +34,11 @@ def busy_cpus(options: Options, host: Host) -> list[int]:
             "CPUs nevertheless."
         )
     return busy
+
+
+def named(host: Host, words: str) -> list[int]:
+    """Return the CPUs that words with commas name: roles, places and numbers."""
+    return sorted({cpu for word in words.split(",") for cpu in _free_cpus(host, word.strip())})
 
 
 def _free_cpus(host: Host, word: str) -> set[int]:

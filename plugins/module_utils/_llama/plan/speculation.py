@@ -129,9 +129,14 @@ def confidence(target: Work, draft: Work, box: Box, draft_box: Box, drafted: int
     return round(min(max(cost / ACCEPTANCE ** (drafted - 1), 0.05), 0.9), 2)
 
 
-def start(target: Work, draft: Work, box: Box, draft_box: Box, acceptance: float = ACCEPTANCE) -> Start:
-    """Return the shortest draft with about the best rate; its length is 0 where none gains enough."""
-    plain = rate(target, draft, box, draft_box, 0)
+def start(
+    target: Work, draft: Work, box: Box, draft_box: Box, acceptance: float = ACCEPTANCE, alone: Box | None = None
+) -> Start:
+    """Return the shortest draft with about the best rate; its length is 0 where none gains enough.
+
+    ``alone`` is what the model has where it does not speculate, if that is more than ``box``.
+    """
+    plain = rate(target, draft, alone or box, draft_box, 0)
     rates = {k: rate(target, draft, box, draft_box, k, acceptance) for k in range(1, LONGEST + 1)}
     # Of nearly equal rates the shortest: it loses least when the draft is right less often than assumed.
     best = min(k for k in rates if rates[k] >= ABOUT * max(rates.values()))

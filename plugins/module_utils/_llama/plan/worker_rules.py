@@ -33,7 +33,7 @@ def check(options: Any) -> None:
     endpoints(options.rpc_workers)
     if options.drafts:
         raise BadRequest(
-            f"speculation {options.speculation} with rpc_workers: each drafted token would wait for the network. Use "
+            f"speculation {options.guesses_by} with rpc_workers: each drafted token would wait for the network. Use "
             "ngram or none."
         )
     if options.projector:

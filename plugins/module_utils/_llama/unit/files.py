@@ -180,6 +180,9 @@ def _before(service: Service) -> list[list[str]]:
         ]
     if service.wants["load"] != "mmap":
         return []
+    if placement.policy == "rows":
+        rows = service.expect["rows"]
+        return [_llama("rows", path, "--threads", threads, "--nodes", nodes) for path, threads in rows.items()]
     policy = placement.policy if placement.policy in ("bind", "interleave") else "local"
     whole = [path for path in service.mapped if parts_of(path)[0] == path]
     return [_llama("place", path, "--policy", policy, "--nodes", nodes) for path in whole]

@@ -59,7 +59,7 @@ def refuse_one_file_in_two_places(one: Seat, other: Seat) -> None:
 
     The page cache holds a page once, where it was read first, and a page in use does not move.
     """
-    places = [(expect["nodes"], expect["interleaved"]) for dummy, expect, more in (one, other)]
+    places = [(expect["nodes"], expect["interleaved"], expect.get("rows")) for dummy, expect, more in (one, other)]
     if places[0] == places[1]:
         return
     files = [{identity(path) for path in paths} - {None} for dummy, more, paths in (one, other)]
@@ -69,7 +69,8 @@ def refuse_one_file_in_two_places(one: Seat, other: Seat) -> None:
         raise BadRequest(
             f"{path} is mapped by {other[0]} too, and what is in the page cache can be in one place only: "
             f"{' and '.join(words)}, so that one of them would read it from afar. Give each a copy in its own memory "
-            "with hugepages thp, pool or hugetlbfs, or with lock; or give both the same nodes."
+            "with hugepages thp, pool or hugetlbfs, or with lock; or give both the same nodes, with memory rows the "
+            "same threads too."
         )
 
 
@@ -83,7 +84,8 @@ def identity(path: str) -> tuple[int, int] | None:
 
 
 def _placed(expect: Mapping[str, Any]) -> str:
-    return f"{'interleaved ' if expect['interleaved'] else ''}on nodes {expect['nodes']}"
+    way = "by rows " if expect.get("rows") else "interleaved " if expect["interleaved"] else ""
+    return f"{way}on nodes {expect['nodes']}"
 
 
 def refuse_unknown_user(options: Options) -> None:

@@ -32,8 +32,9 @@ def start_timeout(service: Service) -> int:
 def longest_cycle(service: Service) -> int:
     """Return the longest time from one start that fails to the next one."""
     options = service.options
-    # A copy to huge pages is made first, in a step of its own; to look where a file is cached takes seconds.
-    reads = 2 if service.staged else 1
+    # A copy to huge pages is made first, and rows are read onto their nodes, each in a step of its own; to look where a
+    # file is cached takes seconds.
+    reads = 2 if service.staged or service.placement.policy == "rows" else 1
     stop = options.drain_timeout + options.stop_timeout
     return int(reads * (start_timeout(service) + MARGIN) + MARGIN + stop + options.restart_seconds)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Facts = dict[str, object]
 
 #: What is said where everything is as it shall be: where it computes, and where its memory lies.
-TOLD = ("busy_cpus", "nodes/weights", "nodes/anonymous")
+TOLD = ("busy_cpus", "nodes/weights", "rows", "nodes/anonymous")
 
 
 def check(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._kernel.numa_maps import Kind
     from ..._kernel.threads import Thread
+    from ..._models.rows import Locality
     from .proof import Proof
 
     Result = dict[str, str]
@@ -48,6 +49,13 @@ class Asked:
         self.busy_threads = whole(options.get("busy_threads") or 0, "busy_threads")
         self.group: str | None = options.get("group")
         self.nodes = nodes_of(host.fs, options["nodes"], "nodes") if options.get("nodes") else None
+        self.rows: dict[str, int] = {}
+        for path, threads in (options.get("rows") or {}).items():
+            self.rows[str(path)] = whole(threads, f"rows.{path}")
+            if self.rows[str(path)] < 1:
+                raise BadRequest(f"rows: {path} cannot be read by {threads} threads; say how many the server has.")
+        if self.rows and (not self.nodes or list(self.nodes) != list(range(len(self.nodes)))):
+            raise BadRequest("rows needs nodes, from 0 without holes: say the nodes that the server has threads on.")
         self.interleaved = bool(options.get("interleaved"))
         if self.interleaved and not self.nodes:
             raise BadRequest("interleaved needs nodes: say over which nodes the pages are spread.")
@@ -84,6 +92,7 @@ def judge(asked: Asked, proof: Proof) -> list[Result]:
         verdicts.append(_group(asked.group, proof))
     if asked.nodes is not None:
         verdicts += _nodes(asked, asked.nodes, proof)
+    verdicts += [_rows(path, proof.rows[path]) for path in asked.rows]
     verdicts += [_huge(kind, least, proof) for kind, least in asked.huge.items()]
     return verdicts
 
@@ -235,6 +244,17 @@ def _lies_on(asked: Asked, nodes: Sequence[int], kind: str, total: Mapping[int, 
     if even and any(total.get(node, 0) * len(nodes) < EVEN * size for node in nodes):
         return _result(f"nodes/{kind}", DRIFT, f"{found}, but not evenly: {shares}.")
     return _result(f"nodes/{kind}", OK, f"{found}: {shares}.")
+
+
+def _rows(path: str, found: Locality | str) -> Result:
+    """Judge where the rows of a model are; a text is the reason for which that is not known."""
+    if isinstance(found, str):
+        return _result("rows", UNKNOWN, f"Not known: {found}")
+    if not found.by_tensor:
+        return _result("rows", OK, f"{path} has no tensor of which the slice of a thread is large enough to be judged.")
+    if not found.all.cached:
+        return _result("rows", UNKNOWN, f"Not known: nothing of {path} is in the page cache; {GIVE_WORK}.")
+    return _result("rows", OK if found.right else DRIFT, f"{path}: {found}.")
 
 
 def _huge(kind: str, least: int, proof: Proof) -> Result:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from ..._kernel.numa_maps import Memory
     from ..._kernel.threads import Thread
+    from ..._models.rows import Locality
     from .cache import Groups
 
 
@@ -26,6 +27,8 @@ class Proof:
         self.seconds: float | None = None
         self.monitored: list[dict[str, object]] = []
         self.memory: list[Memory] = []
+        #: By model, where its rows are, or why that is not known.
+        self.rows: dict[str, Locality | str] = {}
 
     @property
     def missing(self) -> list[str]:

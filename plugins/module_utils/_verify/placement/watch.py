@@ -13,10 +13,11 @@ import os
 import time
 
 from ..._drift.verdict import OK
-from ..._errors import BadRequest
+from ..._errors import BadRequest, TuningError
 from ..._kernel import numa_maps
 from ..._kernel import threads as kernel_threads
 from ..._kernel.cgroups import processes_of
+from ..._models import rows
 from ..._notation import cpulist
 from . import cache, judge
 from .proof import Proof
@@ -76,6 +77,8 @@ class Watch:
         proof.monitored = cache.report(names, self._first, second, seconds)
         models = [os.path.realpath(path) for path in options.get("model") or []]
         proof.memory = [numa_maps.read(fs, pid, models) for pid in processes_of(fs, proof.service)]
+        nodes = len(self._asked.nodes or ())
+        proof.rows = {path: _rows(path, threads, nodes) for path, threads in self._asked.rows.items()}
         verdicts = judge.judge(self._asked, proof)
         return {
             "clean": all(verdict["verdict"] == OK for verdict in verdicts),
@@ -83,6 +86,7 @@ class Watch:
             "seconds": seconds,
             "threads": [_row(self._host.topology, proof, thread) for thread in proof.threads],
             "memory": [memory.to_dict() for memory in proof.memory],
+            "rows": {path: None if isinstance(row, str) else row.to_dict() for path, row in proof.rows.items()},
             "groups": proof.monitored,
             "missing": proof.missing,
         }
@@ -98,6 +102,14 @@ def prove(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str
         return watch.now()
     clock.sleep(window)
     return watch.since()
+
+
+def _rows(path: str, threads: int, nodes: int) -> rows.Locality | str:
+    """Return where the rows of a model are, or why that is not known."""
+    try:
+        return rows.look(path, threads, nodes)
+    except TuningError as error:
+        return str(error)
 
 
 def _row(top: Topology, proof: Proof, thread: Thread) -> dict[str, object]:

@@ -65,7 +65,7 @@ def test_every_want_is_asked_of_every_server() -> None:
     """Workers on other hosts have to be there when a server is asked; tests/service/test_group.py has some.
 
     How tokens are chosen, adapters, templates, and the cache of a draft, tests/service/test_llama_role.py asks of the
-    newest one.
+    newest one. What only ik_llama.cpp has is below.
     """
     asked = {want for wants in ASKED["wants"].values() for want in wants}
     assert asked == set(WANTS) - {
@@ -75,6 +75,7 @@ def test_every_want_is_asked_of_every_server() -> None:
         *FILES,
         "draft_cache_type_k",
         "draft_cache_type_v",
+        *("mla", "attention_buffer", "fused_moe"),
     }
 
 
@@ -216,7 +217,7 @@ def test_n_grams_of_several_kinds_and_a_draft() -> None:
         ({"hugepages": True}, "Nothing called hugepages can be wanted"),
         ({"numa": "mirror"}, "cannot have numa mirror: .* --numa offers distribute, isolate, numactl"),
         ({"numa": "distribute", "cpus": [1]}, "exclude each other"),
-        ({"load": "dio"}, "No build of llama.cpp is known to have load dio; say mmap or none or mlock"),
+        ({"load": "swap"}, "No build of llama.cpp is known to have load swap; say mmap or none or mlock or dio"),
         ({"cache_type_k": "q9_9"}, "cannot have cache_type_k q9_9"),
         ({"speculation": ["draft"]}, "needs a draft model"),
         ({"draft_model": "/d"}, "draft_model is of no use without"),
@@ -247,7 +248,7 @@ def test_a_want_whose_flags_no_era_shares_with_the_binary() -> None:
 def ik(stages: bool) -> Capabilities:
     """A server with the flags of the table, and --spec-type as before and since August 2026."""
     flags = {word for row in ik_llama.FLAGS.values() for words in row for word in words if word.startswith("--")}
-    bare = {"--no-mmap", "--mlock", "--run-time-repack", "--metrics"}
+    bare = {"--no-mmap", "--mlock", "--run-time-repack", "--metrics", "--fused-moe", "--no-fused-moe"}
     options = {flag: Option("" if flag in bare else "N", "") for flag in flags}
     options["--spec-type"] = (
         Option("SPEC[:k=v,...]", "types: none, draft, ngram-simple, ngram-mod, suffix")
@@ -261,6 +262,8 @@ def ik(stages: bool) -> Capabilities:
     ("wants", "words"),
     [
         ({"alias": "a", "slots_endpoint": True, "metrics": True}, "--alias a --metrics"),
+        ({"mla": 3, "attention_buffer": 512, "fused_moe": True}, "--mla-use 3 --attention-max-batch 512 --fused-moe"),
+        ({"fused_moe": False}, "--no-fused-moe"),
         ({"load": "mlock", "repack": True}, "--no-mmap --mlock --run-time-repack"),
         ({"load": "mmap", "repack": False}, ""),
         ({"experts": ("qwen3moe", 4)}, "--smart-expert-reduction 4,1"),
@@ -294,6 +297,7 @@ def test_ik_with_all_settings_in_spec_type() -> None:
         "--spec-type ngram-mod:n_max=24,n_min=2"
     )
     assert arguments(ik(stages=True), **DRAFT) == "--model-draft /d --spec-type draft"
+    assert arguments(ik(stages=True), speculation=["suffix"]) == "--spec-type suffix"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ DRAFT = {**LEAST, "speculation": "draft", "draft_model": "/srv/d.gguf"}
 def test_what_is_not_said() -> None:
     found = Options.parse(LEAST)
     assert (found.host, found.engine, found.context, found.slots) == ("127.0.0.1", None, 8192, 1)
-    assert (found.speculation, found.ngram_lookup, found.ngram_max, found.ngram_min_hits) == ("ngram", 6, 8, 1)
+    assert (found.speculation, found.ngram_lookup, found.ngram_max, found.ngram_min_hits) == (("ngram",), 6, 8, 1)
     assert (found.draft_max, found.draft_p_min, found.draft_placement) == (None, None, "shared")
     assert (found.memory, found.hugepages, found.lock, found.user) == (None, "none", False, None)
     assert not found.drafts
@@ -68,7 +68,7 @@ def test_a_module_takes_what_an_instance_takes(raw: dict[str, Any]) -> None:
         ({"slots": 0}, "say a whole number from 1 up"),
         ({"lock": "yes"}, "say true or false"),
         ({"engine": "vllm"}, "say one of llama.cpp, ik_llama.cpp"),
-        ({"memory": "mirror"}, "say one of bind, interleave, distribute, local"),
+        ({"memory": "mirror"}, "say one of bind, interleave, distribute, rows, local"),
         ({"model": "m.gguf"}, "say the whole path"),
         ({"alias": ""}, "alias is empty"),
         ({"host": "a b"}, "host is 'a b'"),
@@ -97,6 +97,20 @@ def test_a_module_takes_what_an_instance_takes(raw: dict[str, Any]) -> None:
         ({"draft_model": "/srv/d.gguf"}, "draft_model has no effect, because speculation is ngram"),
         ({"draft_max": 5}, "draft_max has no effect"),
         ({"ngram_lookup": 9, "ngram_max": 8}, "ngram_max is 8 and ngram_lookup 9: the server never guesses fewer"),
+        ({**DRAFT, "draft_cpus": "socket1"}, "draft_cpus has no effect with draft_placement shared"),
+        ({"direct_io": True, "lock": True}, "direct_io reads the weights past the page cache"),
+        ({"direct_io": True, "memory": "rows"}, "direct_io reads the weights past the page cache"),
+        ({"direct_io": True, "hugepages": "hugetlbfs"}, "direct_io reads the weights past the page cache"),
+        ({"repack": True, "hugepages": "hugetlbfs"}, "hugepages hugetlbfs is about the file"),
+        ({"repack": True, "memory": "distribute"}, "memory distribute is about the file"),
+        ({"memory": "rows", "lock": True}, "memory rows has each part of the mapped file read"),
+        (
+            {"speculation": "magic"},
+            "speculation is 'magic'; say one or several of ngram, ngram_map, ngram_mod, suffix, draft",
+        ),
+        ({"speculation": "ngram,ngram"}, "say each kind once, and none only by itself"),
+        ({"speculation": ["none", "ngram"]}, "say each kind once, and none only by itself"),
+        ({"speculation": ["ngram_mod", "draft"]}, "speculation is ngram_mod,draft, which needs a draft_model"),
         ({"hugepages": "pool", "lock": True}, "never swapped out, so leave lock out"),
         ({"memory": "distribute", "hugepages": "thp"}, "take interleave, or leave them out"),
         ({**DRAFT, "draft_placement": "own_ccd"}, "set rpc_port to its port"),

@@ -100,6 +100,21 @@ def test_a_draft_on_every_machine(models: Models, name: str, placement: str) -> 
         assert found.rpc.expect["group"] == "draft" and found.rpc.unit == "llama-chat-rpc.service"
 
 
+def test_a_draft_on_one_socket_and_the_model_on_the_other(models: Models) -> None:
+    host = machine("two 7543")
+    seat = {"draft_placement": "own_ccd", "draft_cpus": "socket1", "rpc_port": 50052}
+    found = planned(host, models, speculation="draft", draft_max=4, **seat)
+    sockets = [set(cpus) for cpus in host.topology.sockets.values()]
+    assert found.rpc is not None
+    assert set(found.placement.busy_cpus) <= sockets[0] and set(found.rpc.placement.busy_cpus) <= sockets[1]
+    assert (found.placement.nodes, found.rpc.placement.nodes) == ((0,), (1,))
+    assert (found.placement.policy, found.rpc.placement.policy) == ("bind", "bind")
+    words = refused(
+        host, models, speculation="draft", cpus="socket0", draft_placement="first_ccd", draft_cpus="socket1"
+    )
+    assert "draft_cpus socket1 are not all among cpus" in words
+
+
 @pytest.mark.parametrize(
     ("name", "raw", "busy", "http", "nodes", "policy"),
     [
@@ -281,6 +296,20 @@ def test_distribute(models: Models, name: str, threads: int) -> None:
     assert "across nodes" in planned(machine(name), models, memory="distribute").remarks[0]
 
 
+def test_rows_are_distribute_with_each_part_of_the_weights_put_in_its_place(models: Models) -> None:
+    one, other = (planned(machine("9754"), models, memory=memory) for memory in ("rows", "distribute"))
+    assert one.wants == other.wants and one.placement.nodes == other.placement.nodes
+    assert one.expect == {**other.expect, "rows": {one.wants["model"]: 124}}
+    drafting = planned(machine("9754"), models, memory="rows", speculation="draft", draft_max=3, draft_threads=16)
+    assert drafting.expect["rows"] == {drafting.wants["model"]: 124, drafting.wants["draft_model"]: 16}
+
+
+def test_rows_of_another_engine_are_not_known(host: Host, models: Models) -> None:
+    assert "memory rows knows how llama.cpp gives rows to threads" in refused(
+        host, models, Able(engine="ik_llama.cpp"), memory="rows"
+    )
+
+
 def test_distribute_gives_each_node_as_many_threads(host: Host, models: Models) -> None:
     found = planned(host, models, memory="distribute", cpus="1-31,33-40,65-95,97-127")
     assert found.wants["threads"] == 32
@@ -296,7 +325,8 @@ def test_distribute_gives_each_node_as_many_threads(host: Host, models: Models) 
     ],
 )
 def test_where_distribute_is_not_to_be_had(models: Models, name: str, raw: dict[str, Any], words: str) -> None:
-    assert words in refused(machine(name), models, memory="distribute", **raw)
+    for memory in ("distribute", "rows"):
+        assert words in refused(machine(name), models, memory=memory, **raw)
 
 
 @pytest.mark.parametrize(("numbers", "words"), [([0, 2], "without holes"), (list(range(16)), "this host has 16")])

@@ -50,6 +50,33 @@ def test_ngram_is_the_default(host: Host, models: Models) -> None:
     assert planned(host, models, speculation="none").wants["speculation"] == []
 
 
+@pytest.mark.parametrize(
+    ("asked", "kinds"),
+    [
+        ("none", []),
+        ("ngram_mod", ["ngram-mod"]),
+        ("ngram, ngram_mod", ["ngram-simple", "ngram-mod"]),
+        (["ngram_map", "draft"], ["ngram-map-k", "draft"]),
+        ("cascade", ["ngram-simple", "draft"]),
+    ],
+)
+def test_kinds_by_their_words(host: Host, models: Models, asked: Any, kinds: list[str]) -> None:
+    found = planned(host, models, speculation=asked)
+    assert found.wants["speculation"] == kinds
+    assert ("ngram_lookup" in found.wants) == any(kind.startswith("ngram") for kind in kinds)
+
+
+def test_another_order_than_that_of_the_server_is_told(host: Host, models: Models) -> None:
+    found = planned(host, models, speculation=["draft", "ngram_mod"])
+    assert found.wants["speculation"] == ["ngram-mod", "draft"]
+    assert "speculation: they are asked in this order, whatever is said: ngram_mod, draft." in found.remarks
+
+
+def test_weights_are_repacked_as_it_is_said(host: Host, models: Models) -> None:
+    found = {said: planned(host, models, repack=said).wants.get("repack") for said in (None, True, False)}
+    assert found == {None: None, True: True, False: False}
+
+
 def test_the_draft_begins_with_what_the_costs_say(models: Models) -> None:
     found = {name: planned(machine(name), models, speculation="cascade").wants for name in MACHINES}
     assert {name: wants["draft_max"] for name, wants in found.items()} == {
@@ -150,6 +177,7 @@ def test_groups(host: Host, models: Models) -> None:
     [
         ({}, "mmap", None, None),
         ({"lock": True}, "mlock", None, None),
+        ({"direct_io": True}, "dio", None, None),
         ({"hugepages": "thp"}, "none", "glibc.malloc.hugetlb=1", {"thp": "32043MiB"}),
         ({"hugepages": "thp", "lock": True}, "mlock", "glibc.malloc.hugetlb=1", {"thp": "32043MiB"}),
         ({"hugepages": "pool"}, "none", "glibc.malloc.hugetlb=2", {"hugetlb": "38051MiB"}),
@@ -207,7 +235,8 @@ def test_a_server_that_sees_pictures_does_not_guess(
     found = planned(host, models, projector=projector, speculation=speculation)
     assert found.wants["speculation"] == [] and found.wants["projector"] == projector.path
     assert not any(key.startswith(("draft", "ngram")) for key in found.wants)
-    assert any(f"speculation {speculation} is left out" in remark for remark in found.remarks)
+    said = speculation.replace("cascade", "ngram,draft")
+    assert any(f"speculation {said} is left out" in remark for remark in found.remarks)
     assert projector.path in found.files and projector.path not in found.mapped
     quiet = planned(host, models, projector=projector, speculation="none")
     assert quiet.remarks == [] and quiet.need.weights > planned(host, models).need.weights

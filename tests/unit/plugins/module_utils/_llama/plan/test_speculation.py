@@ -41,6 +41,14 @@ def test_the_table_comes_out(name: str) -> None:
         assert speculation.rate(LARGE, SMALL, box, box, 12, acceptance) == pytest.approx(expected, rel=0.2)
 
 
+def test_a_draft_with_cpus_of_its_own_is_held_against_the_model_on_all_of_them() -> None:
+    """On half of a host that waits for memory it gains nothing over the whole host, whatever it gains over the half."""
+    half, whole = Box(32, 100e9), Box(64, 400e9)
+    assert speculation.start(LARGE, SMALL, half, half).draft_max > 0
+    found = speculation.start(LARGE, SMALL, half, half, alone=whole)
+    assert found.draft_max == 0 and found.plain == speculation.rate(LARGE, SMALL, whole, half, 0)
+
+
 @pytest.mark.parametrize(
     ("name", "drafted", "p_min"),
     [("9754", 6, 0.41), ("9654", 5, 0.27), ("9354", 1, 0.28), ("two 7543", 4, 0.21), ("9655", 4, 0.19)],

@@ -52,7 +52,7 @@ def test_a_model_that_fits_no_host_fits_two(models: Models) -> None:
     [
         (
             {"speculation": "cascade"},
-            "speculation cascade with rpc_workers: each drafted token would wait for the netw",
+            "speculation ngram,draft with rpc_workers: each drafted token would wait for the netw",
         ),
         (
             {"draft_placement": "own_ccd", "speculation": "draft", "rpc_port": 1234},

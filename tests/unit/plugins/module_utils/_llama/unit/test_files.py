@@ -230,6 +230,19 @@ def test_a_model_in_many_files_is_brought_to_its_nodes_once(hugepages: str, verb
     assert said == [[verb, parts[0]], *([] if one.staged else [[verb, "/srv/draft.gguf"]])]
 
 
+def test_rows_are_read_onto_their_nodes_for_the_threads_of_each_model() -> None:
+    one = service(memory="rows")
+    one.placement.policy = "rows"
+    one.expect = {"rows": {"/srv/m.gguf": 32, "/srv/draft.gguf": 8}}
+    text = unit_texts.unit_files(one, [])["/etc/systemd/system/llama-chat.service"]
+    rows = "+/usr/sbin/sovereign-epyc llama rows"
+    assert lines(text, "ExecStartPre") == [
+        f"{rows} /srv/m.gguf --threads 32 --nodes 0-1",
+        f"{rows} /srv/draft.gguf --threads 8 --nodes 0-1",
+    ]
+    assert lines(text, "NUMAPolicy") == []
+
+
 def test_what_is_read_into_memory_needs_no_placing() -> None:
     assert lines(main_unit(load="none"), "ExecStartPre") == []
     assert lines(main_unit(load="mlock"), "LimitMEMLOCK") == ["infinity"]

@@ -61,7 +61,8 @@ def test_a_file_cannot_be_on_the_nodes_of_two(host: Host, model: str) -> None:
     assert str(caught.value) == (
         f"{model} is mapped by i0 too, and what is in the page cache can be in one place only: i0 wants it on nodes 0 "
         "and i1 wants it on nodes 1, so that one of them would read it from afar. Give each a copy in its own memory "
-        "with hugepages thp, pool or hugetlbfs, or with lock; or give both the same nodes."
+        "with hugepages thp, pool or hugetlbfs, or with lock; or give both the same nodes, with memory rows the same "
+        "threads too."
     )
 
 

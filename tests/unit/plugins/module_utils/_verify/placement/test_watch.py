@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import page_cache
+from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.services import (
     UNIT,
     Service,
@@ -31,6 +33,10 @@ def service(tmp_path: Path) -> Service:
         ({"busy_cpus": "99"}, "CPU 99 is not on this host"),
         ({"nodes": "7"}, "there is no node 7 with memory"),
         ({"interleaved": True}, "interleaved needs nodes: say over which nodes"),
+        ({"rows": {"/m.gguf": 8}}, "rows needs nodes, from 0 without holes"),
+        ({"rows": {"/m.gguf": 8}, "nodes": "1"}, "rows needs nodes, from 0 without holes"),
+        ({"rows": {"/m.gguf": 0}, "nodes": "0-1"}, "/m.gguf cannot be read by 0 threads"),
+        ({"rows": {"/m.gguf": "all"}, "nodes": "0-1"}, "rows./m.gguf: 'all' is no whole number"),
         ({"percent": 0}, "percent: 0 is no share"),
         ({"percent": "many"}, "percent: 'many' is no whole number"),
         ({"hugepages": {"thp": "much"}}, "hugepages.thp: 'much' is no amount of memory"),
@@ -54,3 +60,23 @@ def test_a_service_that_ends_is_no_service_without_fault(service: Service) -> No
 def test_nothing_asked_is_nothing_wrong(service: Service) -> None:
     result = service.prove(hugepages={"thp": None})
     assert result["verdicts"] == [] and result["clean"]
+
+
+def test_rows_of_a_model_that_cannot_be_seen_are_unknown(service: Service, tmp_path: Path) -> None:
+    found = service.prove(nodes="0-1", rows={f"{tmp_path}/none.gguf": 8})
+    (verdict,) = [row for row in found["verdicts"] if row["name"] == "rows"]
+    assert verdict["verdict"] == "unknown" and "cannot be read" in verdict["sentence"]
+    assert found["rows"] == {f"{tmp_path}/none.gguf": None} and not found["clean"]
+
+
+def test_rows_that_lie_elsewhere_are_drift(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "model.gguf"
+    size = 4096 // 32 * 34 * 1024
+    tensors = [ggufs.tensor("output.weight", (4096, 1024), 8, 0)]
+    path.write_bytes(ggufs.gguf(ggufs.model(block_count=1), tensors, size))
+    for nodes, verdict in (({}, "unknown"), (dict.fromkeys(range(2000), 1), "drift")):
+        monkeypatch.setattr(page_cache, "nodes_of", lambda dummy, pages, nodes=nodes: nodes)
+        found = service.prove(nodes="0-1", rows={str(path): 8})
+        (row,) = [row for row in found["verdicts"] if row["name"] == "rows"]
+        assert row["verdict"] == verdict
+    assert "output.weight with 50" in row["sentence"] and found["rows"][str(path)]["local"] == 50.0

@@ -1,0 +1,68 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""On which nodes the page cache holds the pages of a file, and what a node has left for more.
+
+A page that is in the cache (mincore) is mapped by reading one byte, which does not move it, and then the kernel reports
+its node (move_pages without a destination).
+Source: mincore(2), move_pages(2); mm/mincore.c and mm/migrate.c of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+
+from .._errors import TuningError
+from .._notation.sizes import UNITS
+from . import memory
+from .hugepages import NODES, SMALL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .._io.kernelfs import KernelFS
+
+#: Interleaved pages go to the nodes in turn. Steps of this fraction of a stride do not repeat in the same cycle.
+GOLDEN = 0.6180339887498949
+
+
+@contextmanager
+def opened(path: str) -> Iterator[tuple[int, int]]:
+    """Open a file to be read, and yield its descriptor and its size in bytes."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise TuningError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from None
+    try:
+        yield fd, os.fstat(fd).st_size
+    finally:
+        os.close(fd)
+
+
+def nodes_of(path: str, pages: Iterable[int]) -> dict[int, int]:
+    """Return the node of each of these pages (numbers of 4 KiB pages) that is in the cache.
+
+    Raises TuningError when the file cannot be read, or when this user cannot see what of it is cached.
+    """
+    with opened(path) as (fd, size):
+        if os.geteuid() not in (0, os.fstat(fd).st_uid) and not os.access(path, os.W_OK):
+            raise TuningError(
+                f"{path}: only root, and users who may write to the file, can see what of it is in the page cache. "
+                "In a unit, begin the line with '+'."
+            )
+        if not size:
+            return {}
+        with memory.mapped(fd, size) as address:
+            cached = [page for page in pages if memory.is_cached(address + page * SMALL)]
+            places = memory.nodes_of(address + page * SMALL for page in cached)
+        return {page: node for page, node in zip(cached, places) if node is not None}
+
+
+def available(fs: KernelFS, node: int) -> int:
+    """Return the available bytes of a node: free pages, and reclaimable pages of files and kernel caches."""
+    words = (fs.find(f"{NODES}/node{node}/meminfo") or fs.find("/proc/meminfo") or "").split()
+    names = ("MemFree:", "Active(file):", "Inactive(file):", "SReclaimable:")
+    return sum(int(words[words.index(name) + 1]) * UNITS["KiB"] for name in names if name in words)

@@ -139,7 +139,9 @@ class Build:
         if not os.path.isdir(self.home):
             return []
         builds = [entry.path for entry in os.scandir(self.home) if os.path.isfile(os.path.join(entry.path, RECORD))]
-        texts = [textfile.read(entry.path) or "" for entry in os.scandir(UNIT_FOLDER) if entry.is_file()]
+        # With what was dropped in beside them.
+        files = [os.path.join(place, name) for place, dummy, names in os.walk(UNIT_FOLDER) for name in names]
+        texts = [textfile.read(file) or "" for file in files if os.path.isfile(file)]
         return sorted(
             folder for folder in builds if folder != self.folder and not any(f"{folder}/" in text for text in texts)
         )

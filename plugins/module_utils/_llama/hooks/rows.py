@@ -63,8 +63,8 @@ class Progress:
 def spread(fs: KernelFS, path: str, threads: int, nodes: int, tell: Callable[[str], None]) -> str:
     """Bring a model to the nodes of its threads and return a sentence on it; does nothing when it is there already.
 
-    Raises TuningError when a file cannot be read, and when a node has too little memory for its rows: then all of it
-    stays where it is.
+    Where a node has too little memory for its rows, all of it stays where it is: a server that reads across nodes is
+    better than none, and its check says so. Raises TuningError when a file cannot be read.
     """
     before = look(path, threads, nodes)
     if not before.by_tensor:
@@ -72,7 +72,9 @@ def spread(fs: KernelFS, path: str, threads: int, nodes: int, tell: Callable[[st
     if before.right and before.all.complete:
         return f"{path} is where its threads read it already: {before}."
     plans = {file: pages_by_node(matrices(read_part(file), threads, nodes), nodes) for file in parts_of(path)}
-    _refuse_what_does_not_fit(fs, path, list(plans.values()))
+    lacking = _lacking(fs, list(plans.values()))
+    if lacking:
+        return f"{path} stays where it is: {lacking}"
     for file, runs in plans.items():
         if not before.all.right:
             cache.drop(file)
@@ -80,15 +82,17 @@ def spread(fs: KernelFS, path: str, threads: int, nodes: int, tell: Callable[[st
     return f"{path}: {look(path, threads, nodes)}."
 
 
-def _refuse_what_does_not_fit(fs: KernelFS, path: str, plans: Sequence[Sequence[Sequence[tuple[int, int]]]]) -> None:
+def _lacking(fs: KernelFS, plans: Sequence[Sequence[Sequence[tuple[int, int]]]]) -> str:
+    """Return which node has too little memory for its rows, and what helps; empty where each has enough."""
     for node in range(len(plans[0])):
         need = SMALL * sum(end - first for runs in plans for first, end in runs[node])
         there = page_cache.available(fs, node)
         if need > there:
-            raise TuningError(
-                f"{path} stays where it is: node {node} has {about(there)} available, and {about(need)} of the rows "
-                "belong there. Free memory of that node, or take memory interleave."
+            return (
+                f"node {node} has {about(there)} available, and {about(need)} of the rows belong there. Free memory of "
+                "that node, or take memory interleave."
             )
+    return ""
 
 
 def _read(path: str, runs: Sequence[Sequence[tuple[int, int]]], tell: Callable[[str], None]) -> None:

@@ -235,7 +235,9 @@ def test_builds_that_no_unit_names_are_removed(
         Path(folder, "bin/llama-server").touch()
         if folder != foreign:
             Path(folder, "build.json").write_text('{"version": "version: 7"}')
-    (units / "llama-chat.service").write_text(f"ExecStart={used}/bin/llama-server --port 8080\n")
+    (units / "other.service.d").mkdir()
+    (units / "other.service.d/mine.conf").write_text(f"ExecStart={used}/bin/llama-server --port 8080\n")
+    (units / "gone.service").symlink_to("/nowhere")
     assert builder()["changed"] is False
     for check in (True, False):
         done = builder(check=check, prune=True)

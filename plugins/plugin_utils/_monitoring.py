@@ -55,7 +55,7 @@ def targets(
                     f"The gateway {name} is not scraped: gateway_metrics_bind is on the loopback. Set it to an address."
                 )
             else:
-                bound = _bracketed(address) if bound in ("*", "0.0.0.0", "[::]", "") else bound
+                bound = _bracketed(address) if bound.strip("[]") in ("*", "", *_gateway.EVERYWHERE) else bound
                 found["gateway"].append(_target(f"{bound}:{gate_port}", name))
         if served or name in gateways:
             found["host"].append(_target(f"{_bracketed(address)}:{port}", name))

@@ -47,9 +47,9 @@ def _failed(what: str) -> TuningError:
 
 
 @contextmanager
-def mapped(fd: int, size: int) -> Iterator[int]:
-    """Map a file to be read, for as long as the block lasts, and yield the address."""
-    address = _libc.mmap(None, size, READ, SHARED, fd, 0)
+def mapped(fd: int, size: int, begin: int = 0, flags: int = 0) -> Iterator[int]:
+    """Map a file from ``begin`` on to be read, for as long as the block lasts, and yield the address."""
+    address = _libc.mmap(None, size, READ, SHARED | flags, fd, begin)
     if address in (None, FAILED):
         raise _failed("mmap")
     try:
@@ -90,15 +90,10 @@ def move(fd: int, begin: int, size: int, node: int) -> None:
 
     ``begin`` is a multiple of the page size. What is not in the page cache is read. Must be root.
     """
-    address = _libc.mmap(None, size, READ, SHARED | POPULATE, fd, begin)
-    if address in (None, FAILED):
-        raise _failed("mmap")
-    try:
+    with mapped(fd, size, begin, POPULATE) as address:
         where = ctypes.c_void_p(address), ctypes.c_ulong(size), ctypes.c_long(POLICIES["bind"])
         if _libc.syscall(ctypes.c_long(MBIND), *where, *_mask((node,)), ctypes.c_ulong(MOVE_ALL)):
             raise _failed(f"mbind to node {node}")
-    finally:
-        _libc.munmap(address, size)
 
 
 def _mask(nodes: Sequence[int]) -> tuple[ctypes.Array[ctypes.c_ulong], ctypes.c_ulong]:

@@ -182,13 +182,17 @@ def matrices(part: Part, threads: int, nodes: int) -> list[Matrix]:
     return [Matrix(tensor, begin, threads, nodes) for tensor in sorted(found, key=lambda tensor: tensor.offset)]
 
 
-def look(path: str, threads: int, nodes: int) -> Locality:
-    """Return where a sample of the large tensors of a model lies; its other files are looked at too.
+def parts_at(path: str) -> list[Part]:
+    """Read the headers of all files of a model."""
+    return [read_part(file) for file in parts_of(path)]
+
+
+def look(parts: Sequence[Part], threads: int, nodes: int) -> Locality:
+    """Return where a sample of the large tensors of a model lies.
 
     Raises TuningError when a file cannot be read, or its place in memory not be seen, for which one must be root.
     """
     locality = Locality()
-    parts = [read_part(file) for file in parts_of(path)]
     tied = not any(tensor.name == LAST for part in parts for tensor in part.tensors)
     aside = LOOKED_UP[tied:]
     for part in parts:
@@ -205,7 +209,7 @@ def look(path: str, threads: int, nodes: int) -> Locality:
 
 
 def pages_by_node(found: Sequence[Matrix], nodes: int) -> list[list[tuple[int, int]]]:
-    """Return for each node the pages that belong there, as first page and page after the last."""
+    """Return for each node its pages, as first page and page after the last."""
     runs: list[list[tuple[int, int]]] = [[] for dummy in range(nodes)]
     for matrix in found:
         for node, first, end in matrix.pages():

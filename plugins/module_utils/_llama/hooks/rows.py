@@ -23,9 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ..._errors import TuningError
 from ..._kernel import memory, page_cache
 from ..._kernel.hugepages import SMALL
-from ..._models.gguf import read_part
-from ..._models.rows import look, matrices, pages_by_node
-from ..._notation.gguf_parts import parts_of
+from ..._models.rows import look, matrices, pages_by_node, parts_at
 from ..._notation.sizes import about
 from . import cache
 
@@ -41,7 +39,7 @@ STEPS = 10
 
 
 class Progress:
-    """Tells how much of a file was read, whichever thread read it."""
+    """Tells how much of a file was read by all threads."""
 
     def __init__(self, path: str, size: int, tell: Callable[[str], None]) -> None:
         self._path = path
@@ -66,12 +64,13 @@ def spread(fs: KernelFS, path: str, threads: int, nodes: int, tell: Callable[[st
     Where a node has too little memory for its rows, all of it stays where it is: a server that reads across nodes is
     better than none, and its check says so. Raises TuningError when a file cannot be read.
     """
-    before = look(path, threads, nodes)
+    parts = parts_at(path)
+    before = look(parts, threads, nodes)
     if not before.by_tensor:
         return f"{path} has no tensor that is large enough to be cut for {threads} threads."
     if before.right and before.all.complete:
         return f"{path} is where its threads read it already: {before}."
-    plans = {file: pages_by_node(matrices(read_part(file), threads, nodes), nodes) for file in parts_of(path)}
+    plans = {part.path: pages_by_node(matrices(part, threads, nodes), nodes) for part in parts}
     lacking = _lacking(fs, list(plans.values()))
     if lacking:
         return f"{path} stays where it is: {lacking}"
@@ -79,7 +78,7 @@ def spread(fs: KernelFS, path: str, threads: int, nodes: int, tell: Callable[[st
         if not before.all.right:
             cache.drop(file)
         _read(file, runs, tell)
-    return f"{path}: {look(path, threads, nodes)}."
+    return f"{path}: {look(parts, threads, nodes)}."
 
 
 def _lacking(fs: KernelFS, plans: Sequence[Sequence[Sequence[tuple[int, int]]]]) -> str:

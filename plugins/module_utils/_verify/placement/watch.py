@@ -107,7 +107,7 @@ def prove(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str
 def _rows(path: str, threads: int, nodes: int) -> rows.Locality | str:
     """Return where the rows of a model are, or why that is not known."""
     try:
-        return rows.look(path, threads, nodes)
+        return rows.look(rows.parts_at(path), threads, nodes)
     except TuningError as error:
         return str(error)
 

@@ -101,7 +101,7 @@ def right(model: Path) -> dict[int, int]:
 
 def test_all_of_it_where_it_can_be(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lying(monkeypatch, right(model))
-    found = rows.look(str(model), 8, 4)
+    found = rows.look(rows.parts_at(str(model)), 8, 4)
     assert list(found.by_tensor) == ["blk.0.ffn_up.weight", "output.weight"]
     assert found.right and found.all.complete and found.all.bytes == found.all.possible < found.all.whole
     best = f"{found.all.percent:.1f} %"
@@ -115,7 +115,7 @@ def test_one_tensor_that_lies_elsewhere_is_named(model: Path, monkeypatch: pytes
     output = rows.matrices(read_part(str(model)), 8, 4)[-1]
     places.update(dict.fromkeys(range(output.begin // PAGE + 1, output.end // PAGE), 0))
     lying(monkeypatch, places)
-    found = rows.look(str(model), 8, 4)
+    found = rows.look(rows.parts_at(str(model)), 8, 4)
     assert not found.right and not found.all.complete
     percent = found.by_tensor["output.weight"].percent
     assert 20 < percent < 30 and f"1 of them lie elsewhere, output.weight with {percent:.1f} %" in str(found)
@@ -123,11 +123,11 @@ def test_one_tensor_that_lies_elsewhere_is_named(model: Path, monkeypatch: pytes
 
 def test_pages_that_are_not_in_memory_are_told_and_not_judged(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lying(monkeypatch, {page: node for page, node in right(model).items() if page % 2})
-    found = rows.look(str(model), 8, 4)
+    found = rows.look(rows.parts_at(str(model)), 8, 4)
     assert found.right and not found.all.complete
     assert "% are not in memory" in str(found)
     lying(monkeypatch, {})
-    assert rows.look(str(model), 8, 4).all.cached == 0
+    assert rows.look(rows.parts_at(str(model)), 8, 4).all.cached == 0
 
 
 def test_a_table_that_is_the_end_too_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_a_table_that_is_the_end_too_is_judged(tmp_path: Path, monkeypatch: pyte
     tensors = [ggufs.tensor("token_embd.weight", (4096, 256), Q8_0, 0)]
     path.write_bytes(ggufs.gguf([*ggufs.model(block_count=1)], tensors, 256 * ROW))
     lying(monkeypatch, {})
-    assert list(rows.look(str(path), 8, 4).by_tensor) == ["token_embd.weight"]
+    assert list(rows.look(rows.parts_at(str(path)), 8, 4).by_tensor) == ["token_embd.weight"]
 
 
 def test_every_thread_count_gives_each_node_its_share(model: Path) -> None:

@@ -14,42 +14,22 @@ Run as `make bench-rows`. Exit code 1 when a figure misses its bar.
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tests.lab.guests import Guest, guest_of
 from tests.lab.random_model import random_model
-from vepyc.bring import PROGRAMS, put
+from tests.lab.small_instance import ASK_FEW, BINARY, serve
+from vepyc.bring import put
 from vepyc.figures import Bar, Figures
 from vepyc.llama import GUEST, ensure_llama
 
 SHAPES = ("epyc9354", "epyc7543x2")
-BINARY = f"{PROGRAMS}/llama-server"
-MODEL = "/srv/model.gguf"
+MODEL, PORT = "/srv/model.gguf", 8080
 #: 40 MiB of weights.
 WORDS = 80_000
-INTENT = {"housekeeping": {"cores": 1, "per": "node"}}
-INSTANCE = {
-    "name": "rows",
-    "port": 8080,
-    "model": MODEL,
-    "context": 512,
-    "batch": 32,
-    "ubatch": 32,
-    "prompt_cache": "0MiB",
-    "speculation": "none",
-    "extra_environment": {"GOMP_SPINCOUNT": "100"},
-}
-ASK = """
-import urllib.request
-body = b'{"prompt": "a", "n_predict": 8, "ignore_eos": true}'
-asked = urllib.request.Request("http://127.0.0.1:8080/completion", body, {"Content-Type": "application/json"})
-urllib.request.urlopen(asked).read()
-"""
 DROPPED = "echo 3 >/proc/sys/vm/drop_caches"
 #: As after a download: all of the file on the node of one CPU.
 ELSEWHERE = f"{DROPPED}; taskset -c 0 cat {MODEL} >/dev/null"
@@ -93,23 +73,15 @@ def main() -> int:
 
 def measured(guest: Guest, arm: Arm, size: int) -> tuple[float, float]:
     """The local share in percent, and mapped weights with anonymous memory in sizes of the model."""
-    serve(guest, [])
+    serve(guest)
     guest.run(arm.before)
-    plan = serve(guest, [{**INSTANCE, "memory": arm.memory}])["rows"]
-    guest.machine.run("python3 -", input=ASK)
+    plan = serve(guest, {"name": "rows", "port": PORT, "model": MODEL, "memory": arm.memory})["rows"]
+    guest.machine.run(f"python3 - {PORT}", input=ASK_FEW)
     rows = {MODEL: plan["wants"]["threads"]}
     found = guest.module("service_placement", service=plan["unit"], nodes=plan["nodes"], rows=rows)
     (memory,) = found["memory"]
     held = sum(memory[kind]["bytes"] for kind in ("weights", "anonymous"))
     return found["rows"][MODEL]["local"], held / size
-
-
-def serve(guest: Guest, instances: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Have these instances and no others."""
-    done = guest.module("llama_server", binary=BINARY, instances=instances, purge=True, intent=INTENT)
-    if done.get("failed"):
-        raise SystemExit(f"llama_server refused: {done['msg']}\n{json.dumps(instances)}")
-    return dict(done["services"])
 
 
 if __name__ == "__main__":

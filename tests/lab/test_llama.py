@@ -17,29 +17,18 @@ import pytest
 from vepyc.bring import PROGRAMS, put
 from vepyc.llama import GUEST, ensure_llama
 
+from . import small_instance
 from .guests import guest_of
 from .random_model import blank_model, random_model
+from .small_instance import ASK_FEW
 from .states import after_site
 
 MODEL = "/srv/model.gguf"
 ROWS = "/srv/rows.gguf"
-BINARY = f"{PROGRAMS}/llama-server"
-INTENT = {"housekeeping": {"cores": 1, "per": "node"}}
 #: All CPUs but the housekeeping, which is the first one of each node.
 BUSY = {0: "1-7", 1: "9-15", 2: "17-23", 3: "25-31"}
 #: Makes the model large enough to see its shares of four nodes: these are 13 MiB of weights.
 WORDS = 27_000
-#: Here one thread emulates all processors, so a thread that spins takes time from the others: let it spin less.
-SPIN = {"GOMP_SPINCOUNT": "100"}
-SMALL = {
-    "model": MODEL,
-    "context": 512,
-    "batch": 32,
-    "ubatch": 32,
-    "prompt_cache": "0MiB",
-    "speculation": "none",
-    "extra_environment": SPIN,
-}
 #: What the next boot brings: isolated CPUs that the kernel spreads no threads over, and pages for the model on a node.
 SITE = {
     "epyc_steps": ["base", "numa", "grub_params"],
@@ -55,13 +44,6 @@ asked = urllib.request.Request(f"http://127.0.0.1:{sys.argv[1]}/completion", bod
 with urllib.request.urlopen(asked) as answer:
     for line in answer:
         print(line.decode(), end="", flush=True)
-"""
-# Asks for a few, and prints the whole answer.
-ASK_FEW = """
-import sys, urllib.request
-body = b'{"prompt": "a", "n_predict": 8, "ignore_eos": true, "temperature": 0, "return_tokens": true}'
-asked = urllib.request.Request(f"http://127.0.0.1:{sys.argv[1]}/completion", body, {"Content-Type": "application/json"})
-print(urllib.request.urlopen(asked).read().decode())
 """
 # Comes back when the second token has come, and leaves the server at work.
 BEGIN = """
@@ -89,11 +71,8 @@ def host(tmp_path_factory):
 
 
 def serve(guest, *instances):
-    """Have these instances and no others; return their plans."""
-    asked = [{**SMALL, **one} for one in instances]
-    done = guest.module("llama_server", binary=BINARY, instances=asked, purge=True, intent=INTENT)
-    assert not done.get("failed"), done["msg"]
-    return done["services"]
+    """Have these instances of the model that knows nothing, unless one names another; return their plans."""
+    return small_instance.serve(guest, *({"model": MODEL, **one} for one in instances))
 
 
 def prove(guest, plan, threads):

@@ -113,10 +113,11 @@ release: docs  ## Build the archive, the documents and their checksums into buil
 record: setup  ## Run `make site`, and put what it says into README.md
 	@$(RUN) tools/site.py $(SKU) --record README.md
 
-pictures: setup  ## Make the pictures of drift, of plans and of what is served in docs anew
+pictures: setup  ## Make the pictures of drift, plans, runs and what is served in docs anew
 	PYTHONPATH=.collections:lab:. $(RUN) tools/drift_pictures.py
 	PYTHONPATH=.collections:lab:. $(RUN) tools/plan_pictures.py
 	PYTHONPATH=.collections:lab:. $(RUN) tools/serving_pictures.py
+	PYTHONPATH=.collections:lab:. $(RUN) tools/run_pictures.py
 
 bench-lab: setup  ## Measure the lab
 	PYTHONPATH=lab $(RUN) python -m vepyc.bench

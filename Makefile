@@ -53,6 +53,7 @@ test-all: test  ## Run every tier, what `make test` leaves out, and `make site` 
 	ALL_PYTHONS=1 $(RUN) pytest tests/gates/test_pythons.py tests/gates/test_ansible_test.py
 	WHOLE_HOST=epyc9754 $(RUN) pytest tests/lab/test_whole_host.py
 	WALK=epyc9754 $(RUN) pytest tests/lab/test_bios_walk.py
+	REBOOTS=1 $(RUN) pytest tests/lab/test_gateway_reboot.py
 	KILLS=30 CUTS=9 MOMENTS=30 BOOTS=8 $(RUN) pytest tests/lab/test_site.py tests/lab/test_killed.py \
 		tests/lab/test_ablation.py tests/lab/test_ablation_boots.py
 	for sku in $(SKUS); do \

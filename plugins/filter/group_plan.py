@@ -10,8 +10,9 @@ short_description: Head and workers of a group of hosts that serves one model, f
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Finds the host whose C(llama_instances) has an instance with C(rpc_workers), and the hosts whose C(group_address)
-    are named there, as the role P(sovereign.epyc.group#role) needs them.
+  - Finds the host whose C(llama_instances) has an instance with C(rpc_workers), or whose C(vllm_instances) has one with
+    C(workers), and the hosts whose C(group_address) are named there, as the role P(sovereign.epyc.group#role) needs
+    them.
   - Refuses, in one sentence, what cannot be a group. An address that is not of a private network, or that no host has;
     a host in two groups or in none; an instance with a draft; a run that leaves a member out.
 positional: _input, played, programs
@@ -28,11 +29,10 @@ options:
     required: true
   programs:
     description:
-      - Names of files that each member must have. With it, the variable C(__group_build) of each host, a dictionary of
-        names and checksums, must be the same in a group.
+      - Names of files that each member must have. With it, also where it is empty, the variable C(__group_build) of
+        each host, a dictionary of names and what they are, must be the same in a group.
     type: list
     elements: str
-    default: []
 """
 
 EXAMPLES = r"""
@@ -46,8 +46,9 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - By the name of each host its C(role), V(head) or V(worker), the C(members) of its group, the C(unit) of the
-      instance, its own C(address), and for a worker C(port) and C(clients).
+    - By the name of each host its C(role), V(head) or V(worker), the C(engine), V(llama_rpc) or V(vllm), the C(members)
+      of its group and their C(addresses), its C(rank) among them, the C(instance) as the head names it, its C(unit),
+      its own C(address), the C(clients) of a worker, and for a worker C(port).
   type: dict
 """
 
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
 
 
 def group_plan(
-    hosts: Sequence[Mapping[str, Any]], played: Collection[str], programs: Sequence[str] = ()
+    hosts: Sequence[Mapping[str, Any]], played: Collection[str], programs: Sequence[str] | None = None
 ) -> dict[str, dict[str, Any]]:
     """Return the plan; raises AnsibleFilterError, with a sentence, for what cannot be a group."""
     try:

@@ -15,7 +15,7 @@ description:
   - Refuses, in one sentence, what cannot be served. CPUs that are not there, or that two instances have; attention
     heads that cannot be divided between the processes; more memory than a node has; a folder that is no model; an
     argument that this vLLM does not know, that an option says, or that breaks vLLM on CPUs.
-positional: _input, epyc, map, probe
+positional: _input, epyc, map, probe, member
 options:
   _input:
     description: The instances, as in the variable C(vllm_instances) of the role P(sovereign.epyc.vllm#role).
@@ -34,10 +34,16 @@ options:
     description:
       - C(program) has the words that start vLLM, up to where the model follows; C(help) is the text in which it lists
         its arguments; C(wait) is a script for its C(python) that waits for the server, up to C(timeout) seconds;
-        C(models) has for each folder of a model C(config), what its config.json says, and C(bytes), the
-        size of its weights.
+        C(group) has the words that start vLLM on a host of a group; C(models) has for each folder of a model C(config),
+        what its config.json says, and C(bytes), the size of its weights.
     type: dict
     required: true
+  member:
+    description:
+      - The place of the host in the group of an instance with C(workers). The C(instance) by name, the C(rank) of the
+        host among the C(addresses), the C(interface) with its address, and, unless it is the head, the C(port) that it
+        waits for the head on. Without it, such instances are not planned, and only their room is kept.
+    type: dict
 """
 
 EXAMPLES = r"""
@@ -55,6 +61,7 @@ EXAMPLES = r"""
       help: "{{ vllm_help.stdout }}"
       python: /opt/vllm/bin/python
       wait: import time; time.sleep(60)
+      group: [/opt/vllm/bin/vllm, serve]
       timeout: 1800
       models:
         /srv/models/Qwen3-8B:
@@ -67,8 +74,9 @@ RETURN = r"""
 _value:
   description:
     - For each instance its C(unit), the command C(start) and the C(environment) in the notation of systemd, C(cpus)
-      that it may use, C(busy_cpus) that compute, C(nodes) of its memory, the C(url) at which the host reaches it, and
-      C(remarks) for people.
+      that it may use, C(busy_cpus) that compute, C(nodes) of its memory, the C(url) at which the host reaches it, empty
+      where another host answers for it, C(clients) that the unit lets in, all where it names none, and C(remarks) for
+      people.
   type: list
   elements: dict
 """
@@ -85,11 +93,15 @@ if TYPE_CHECKING:
 
 
 def vllm_plan(
-    instances: Sequence[Mapping[str, Any]], epyc: Mapping[str, Any], map: Mapping[str, Any], probe: Mapping[str, Any]
+    instances: Sequence[Mapping[str, Any]],
+    epyc: Mapping[str, Any],
+    map: Mapping[str, Any],
+    probe: Mapping[str, Any],
+    member: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
     """Return the plan of each instance; raises AnsibleFilterError, with a sentence, for what cannot be served."""
     try:
-        return _vllm.plan(instances, epyc, map, probe)
+        return _vllm.plan(instances, epyc, map, probe, _vllm.Member(**member) if member else None)
     except BadRequest as error:
         raise AnsibleFilterError(str(error)) from None
 

@@ -52,6 +52,7 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
   agent     show what gateways are told of the instances, and why, agent [INSTANCE]; agent --help lists its options
   bench     measure what an instance of llama-server does, bench [INSTANCE]; bench --help lists its options
   llama     what the units of llama.cpp servers call; alone, it lists its commands
+  group     run the programs of a group of hosts as one, as its units call it; alone, it lists its commands
 
 apply --retry tries again, three times, where something failed that may be there later.
 restore --without-originals takes back what bears our mark where the record of originals is lost, and says what it
@@ -75,6 +76,10 @@ def main(arguments: Sequence[str]) -> int:
         from ._llama.hooks import cli
 
         return cli.main(arguments[1:])
+    if arguments and arguments[0] == "group":
+        from . import _lifeline
+
+        return _lifeline.main(arguments[1:])
     if arguments and arguments[0] == "agent":
         from . import _agent
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import FIELDS, HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import bytes_of
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair, _tuned, _vllm
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair, _tuned, _vllm_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -145,7 +145,7 @@ def instances_of(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     for raw in host.get("vllm_instances") or ():
         alias = raw.get("alias") or PurePosixPath(str(raw.get("model", ""))).name
         said = {key: value for key, value in raw.items() if key != "extra_arguments" and value is not None}
-        served.append({"slots": _vllm.DEFAULTS["slots"], **said, "alias": alias, "vllm": True})
+        served.append({"slots": _vllm_options.DEFAULTS["slots"], **said, "alias": alias, "vllm": True})
     return served
 
 
@@ -161,7 +161,7 @@ def _instance(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> 
     alias = str(raw.get("alias") or "")
     if not alias:
         raise BadRequest(f"{where} has no alias, by which clients of the gateway ask for its model: set alias.")
-    if not _vllm.ALIAS.match(alias):
+    if not _vllm_options.ALIAS.match(alias):
         raise BadRequest(f"{where} has the alias '{alias}': take letters, digits and ._:/@+- only.")
     slots = _counted(where, "slots", raw.get("slots", FIELDS["slots"].default))
     for word in raw.get("extra_arguments") or ():

@@ -5,6 +5,7 @@
 """Who is in a group of hosts that serves a model larger than each of them: one head, and the workers that it names.
 
 All of it comes from the inventory. What would make a group that is open to others, or that cannot serve, is refused.
+An instance of llama.cpp has its workers in ``rpc_workers``, one of vLLM in ``workers``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.names import unit_of
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import endpoint, private
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned, _vllm, _vllm_options
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,16 +32,24 @@ DECIDING = (
     "rpc_workers",
     "rpc_layers",
 )
-#: The variable of a host with the checksums of its programs, by their names.
+#: The engines of groups: llama.cpp with its RPC workers, and vLLM.
+LLAMA, VLLM = "llama_rpc", "vllm"
+#: The variable of a host with what has to be the same on all, such as the checksums of its programs, by its name.
 BUILD = "__group_build"
+#: By engine, what to do about members that differ.
+SAME = {
+    LLAMA: "all hosts of a group need the same build of llama.cpp. Install it on each.",
+    VLLM: "all hosts of a group need the same vLLM, the same model and as many nodes. Make them the same.",
+}
 
 
 class Group(NamedTuple):
-    """A head with its address and its instance, and for each of its workers address and port."""
+    """A head with its address and its instance, as ``raw`` in the inventory, and of each worker address and port."""
 
+    engine: str
     head: str
     address: str
-    instance: str
+    raw: Mapping[str, Any]
     workers: dict[str, tuple[str, int]]
 
     @property
@@ -50,19 +59,20 @@ class Group(NamedTuple):
 
 
 def plan(
-    hosts: Iterable[Mapping[str, Any]], played: Collection[str], programs: Sequence[str] = ()
+    hosts: Iterable[Mapping[str, Any]], played: Collection[str], programs: Sequence[str] | None = None
 ) -> dict[str, dict[str, Any]]:
     """Return for each member that is ``played`` what it is in its group; BadRequest for what cannot be one.
 
-    ``hosts`` are the variables of all members. With the names of ``programs``, their checksums are compared.
+    ``hosts`` are the variables of all members. With ``programs``, what each has noted in ``__group_build`` is compared,
+    which has to have these names.
     """
     known = {str(host["inventory_hostname"]): host for host in hosts}
     groups = _groups(known)
     grouped = {name for group in groups for name in group.members}
     if alone := [name for name in known if name not in grouped and name in played]:
         raise BadRequest(
-            f"{alone[0]} is in llama_group, and neither has an instance with rpc_workers nor is named in one: take it "
-            "out of llama_group, after group_state=absent where it was a worker."
+            f"{alone[0]} is in llama_group, and neither has an instance with rpc_workers or workers nor is named in "
+            "one: take it out of llama_group, after group_state=absent where it was a worker."
         )
     found: dict[str, dict[str, Any]] = {}
     for group in groups:
@@ -73,19 +83,36 @@ def plan(
                 f"This run leaves out {absent[0]}, which is in the group of {group.head}: run it without -l, or name "
                 f"{','.join(group.members)}."
             )
-        if programs:
-            _refuse_other_builds(group, known, programs)
-        for name in group.members:
+        if programs is not None:
+            _refuse_differences(group, known, programs)
+        for rank, name in enumerate(group.members):
             found[name] = {
+                "engine": group.engine,
                 "role": "head" if name == group.head else "worker",
+                "rank": rank,
                 "members": group.members,
-                "unit": unit_of(group.instance),
+                "addresses": [group.address, *(address for address, dummy in group.workers.values())],
+                "instance": _part(group, known[name]),
+                "unit": _unit(group),
                 "address": group.address,
                 "clients": [group.address],
             }
             if name in group.workers:
                 found[name]["address"], found[name]["port"] = group.workers[name]
     return found
+
+
+def _part(group: Group, host: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the instance as a host has it: a worker answers nobody and needs no key, and has CPUs of its own."""
+    if host["inventory_hostname"] == group.head:
+        return dict(group.raw)
+    part = {key: value for key, value in group.raw.items() if key != "api_key_file"}
+    return {**part, "cpus": host["group_cpus"]} if host.get("group_cpus") else part
+
+
+def _unit(group: Group) -> str:
+    name = str(group.raw["name"])
+    return unit_of(name) if group.engine == LLAMA else _vllm.unit_of(name)
 
 
 def _groups(known: Hosts) -> list[Group]:
@@ -97,13 +124,21 @@ def _groups(known: Hosts) -> list[Group]:
     heads: dict[str, str] = {}
     for name, host in known.items():
         instances = _tuned.with_tuned(host.get("llama_instances") or [], host.get("llama_tuned") or {})
-        large = [one for one in instances if one.get("rpc_workers")]
+        large = [(LLAMA, one) for one in instances if one.get("rpc_workers")]
+        large += [(VLLM, one) for one in host.get("vllm_instances") or [] if one.get("workers")]
         if len(large) > 1:
-            raise BadRequest(f"{name} has two instances with rpc_workers, and can be in one group: leave one of them.")
-        if large:
-            groups.append(_group(name, host, large[0], owners))
+            raise BadRequest(
+                f"{name} has two instances with rpc_workers or workers, and can be in one group: leave one of them."
+            )
+        for engine, one in large:
+            where = f"{name}/{one.get('name', '?')}"
+            workers = _workers(where, _asked(engine, where, one), owners)
+            groups.append(Group(engine, name, _address(name, host), one, workers))
     if not groups:
-        raise BadRequest("No host of llama_group has an instance with rpc_workers: name them in its llama_instances.")
+        raise BadRequest(
+            "No host of llama_group has an instance with workers: name them in rpc_workers of its llama_instances, or "
+            "in workers of its vllm_instances."
+        )
     for group in groups:
         for worker in group.workers:
             if worker in [one.head for one in groups]:
@@ -114,26 +149,31 @@ def _groups(known: Hosts) -> list[Group]:
     return groups
 
 
-def _group(name: str, host: Mapping[str, Any], raw: Mapping[str, Any], owners: Mapping[str, str]) -> Group:
-    where = f"{name}/{raw.get('name', '?')}"
+def _asked(engine: str, where: str, raw: Mapping[str, Any]) -> Sequence[str]:
+    """Return the workers that an instance names; BadRequest, which names it, for one that cannot have any."""
     try:
+        if engine == VLLM:
+            return [str(word) for word in _vllm_options.options_of(raw)["workers"]]
         asked = {key: raw[key] for key in DECIDING if key in raw}
         # Which models they are does not matter here, and they may be names of the catalogue.
         models = {key: f"/{key}" for key in ("model", "draft_model", "projector") if raw.get(key)}
-        options = Options.parse({"binary": "/usr/bin/llama-server", **models, **asked})
+        return [str(word) for word in Options.parse({"binary": "/usr/bin/llama-server", **models, **asked}).rpc_workers]
     except BadRequest as error:
         raise BadRequest(f"{where}: {error}") from None
+
+
+def _workers(where: str, words: Sequence[str], owners: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     workers: dict[str, tuple[str, int]] = {}
-    for word in options.rpc_workers:
-        address, port = endpoint(word, "rpc_workers")
+    for word in words:
+        address, port = endpoint(word, f"{where}: workers")
         worker = owners.get(address)
         if worker is None:
             raise BadRequest(
-                f"{where}: rpc_workers names {address}, which no host of llama_group has as its group_address: add the "
+                f"{where} names the worker {address}, which no host of llama_group has as its group_address: add the "
                 "host, or correct the address."
             )
         workers[worker] = address, port
-    return Group(name, _address(name, host), options.name, workers)
+    return workers
 
 
 def _address(name: str, host: Mapping[str, Any]) -> str:
@@ -145,8 +185,8 @@ def _address(name: str, host: Mapping[str, Any]) -> str:
     return private(given, f"{name}: group_address")
 
 
-def _refuse_other_builds(group: Group, known: Hosts, programs: Sequence[str]) -> None:
-    """Refuse members that would not speak with each other: the protocol has no way to find that out for certain."""
+def _refuse_differences(group: Group, known: Hosts, programs: Sequence[str]) -> None:
+    """Refuse members that would not speak with each other: no protocol here has a way to find that out for certain."""
     builds: dict[str, Mapping[str, str]] = {}
     for name in group.members:
         build = known[name].get(BUILD)
@@ -160,13 +200,9 @@ def _refuse_other_builds(group: Group, known: Hosts, programs: Sequence[str]) ->
         builds[name] = build
     first = builds[group.head]
     for name, build in builds.items():
-        for file in (*programs, *sorted({*first, *build})):
-            if first.get(file) != build.get(file):
+        for part in (*programs, *sorted({*first, *build})):
+            if first.get(part) != build.get(part):
                 raise BadRequest(
-                    f"{file} is {_sum(first, file)} on {group.head} and {_sum(build, file)} on {name}: all hosts of a "
-                    "group need the same build of llama.cpp. Install it on each. Nothing was changed."
+                    f"{part} is {first.get(part, 'not there')} on {group.head} and {build.get(part, 'not there')} on "
+                    f"{name}: {SAME[group.engine]} Nothing was changed."
                 )
-
-
-def _sum(build: Mapping[str, str], file: str) -> str:
-    return f"sha256:{build[file]}" if file in build else "not there"

@@ -4,7 +4,8 @@
 
 """Plans instances of vLLM: a process for each NUMA node whose CPUs compute, with its threads and its memory there.
 
-All of it is worked out on the controller, from the plan of the host and from what its vLLM says of itself.
+All of it is worked out on the controller, from the plan of the host and from what its vLLM says of itself. One with
+``workers`` is divided over several hosts, each of which has as many processes as the others; role group serves it.
 
 Source: vllm/utils/ompmultiprocessing.py and vllm/v1/worker/cpu_worker.py of vLLM 0.32.
 """
@@ -12,71 +13,41 @@ Source: vllm/utils/ompmultiprocessing.py and vllm/v1/worker/cpu_worker.py of vLL
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import HOST, LOOPBACK
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import COMMAND
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.files import ANYWHERE
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import about, bytes_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import joined
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import about
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.systemd import command, quote
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._vllm_options import options_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
-#: Aliases also stand in the configuration of HAProxy, which splits lines at spaces and quotes.
-ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}\Z")
 FLAG = re.compile(r"--[a-z][a-z0-9-]+")
-#: The options of an instance, and what each is where it is not said.
-DEFAULTS: dict[str, Any] = {
-    "name": None,
-    "model": None,
-    "port": None,
-    "alias": "",
-    "host": "127.0.0.1",
-    "cpus": "",
-    "slots": 32,
-    "context": None,
-    "kv_cache": "4GiB",
-    "dtype": "auto",
-    "compile": False,
-    "api_key_file": "",
-    "drain_timeout": 60,
-    "extra_arguments": [],
-    "extra_environment": {},
-}
-#: What a service does not see.
-HOMES = ("/root/", "/home/", "/run/user/")
 #: What a server needs, whatever its version.
 NEEDED = ("--host", "--port", "--served-model-name", "--max-num-seqs", "--tensor-parallel-size")
+#: And what one needs that is divided over hosts.
+GROUPED = ("--nnodes", "--node-rank", "--master-addr", "--master-port", "--headless", "--distributed-executor-backend")
 #: Hands the key over as a variable, because arguments can be seen by all users of the host.
 WITH_KEY = 'IFS= read -r VLLM_API_KEY <"$CREDENTIALS_DIRECTORY/api-key" && export VLLM_API_KEY && exec "$@"'
-#: Arguments and variables that an option says, or that would let a secret be seen in the list of processes.
-SAID = {
-    "--model": "model",
-    "--host": "host",
-    "--port": "port",
-    "--served-model-name": "alias",
-    "--max-num-seqs": "slots",
-    "--max-model-len": "context",
-    "--kv-cache-memory-bytes": "kv_cache",
-    "--dtype": "dtype",
-    "--enforce-eager": "compile",
-    "--api-key": "api_key_file",
-    "--shutdown-timeout": "drain_timeout",
-    "--tensor-parallel-size": "cpus",
-    "-tp": "cpus",
-    "VLLM_CPU_OMP_THREADS_BIND": "cpus",
-    "VLLM_CPU_KVCACHE_SPACE": "kv_cache",
-    "VLLM_API_KEY": "api_key_file",
-}
-#: It dies at the first request with several stages, though its health is fine until then.
-REFUSED = {
-    "--pipeline-parallel-size": "vLLM on CPUs ends at the first request with stages of a pipeline",
-    "-pp": "vLLM on CPUs ends at the first request with stages of a pipeline",
-}
+
+
+class Member(NamedTuple):
+    """A host in the group of an instance: its place among the ``addresses``, its interface there, and its own port.
+
+    ``port`` is that of its lifeline, None for the head.
+    """
+
+    instance: str
+    rank: int
+    addresses: list[str]
+    interface: str
+    port: int | None
 
 
 class Host(NamedTuple):
@@ -89,14 +60,20 @@ class Host(NamedTuple):
 
 
 def plan(
-    instances: Iterable[Mapping[str, Any]], epyc: Mapping[str, Any], drawn: Mapping[str, Any], probe: Mapping[str, Any]
+    instances: Iterable[Mapping[str, Any]],
+    epyc: Mapping[str, Any],
+    drawn: Mapping[str, Any],
+    probe: Mapping[str, Any],
+    member: Member | None = None,
 ) -> list[dict[str, Any]]:
     """Return what the unit of each instance needs. BadRequest for what cannot be served here.
 
+    One with ``workers`` is planned where the host is a ``member`` of its group; elsewhere only its room is kept.
+
     ``epyc`` are the facts of epyc_plan and ``drawn`` is its ``map``. ``probe`` has ``program``, the words that start
     vLLM, and ``help``, the text in which it lists its arguments; ``wait``, a script for its ``python`` that waits for
-    the server up to ``timeout`` seconds; and ``models``, by folder its ``config``, None where it has none, and the
-    ``bytes`` of its weights.
+    the server up to ``timeout`` seconds; ``group``, the words that start vLLM on a host of a group; and ``models``, by
+    folder its ``config``, None where it has none, and the ``bytes`` of its weights.
     """
     host = _host(epyc, drawn)
     flags = set(FLAG.findall(probe["help"]))
@@ -107,8 +84,8 @@ def plan(
     ports: dict[int, str] = {}
     demand: dict[int, int] = {}
     for raw in instances:
-        options = _options(raw)
-        if any(one["name"] == options["name"] for one in plans):
+        options = options_of(raw)
+        if options["name"] in ports.values():
             raise BadRequest(f"vllm_instances names {options['name']} twice: give each a name of its own.")
         if other := ports.get(options["port"]):
             raise BadRequest(f"{other} and {options['name']} have the same port {options['port']}: give each its own.")
@@ -122,10 +99,21 @@ def plan(
                     "and node1."
                 )
         model = probe["models"].get(options["model"], {})
-        _refuse_heads(options, model.get("config"), len(ranks))
-        _refuse_memory(options, ranks, int(model.get("bytes") or 0), host, demand)
-        plans.append(_planned(options, ranks, host, flags, probe, model["config"]))
+        hosts = 1 + len(options["workers"])
+        _refuse_heads(options, model.get("config"), len(ranks), hosts)
+        _refuse_memory(options, ranks, int(model.get("bytes") or 0) // hosts, host, demand)
+        if hosts == 1:
+            plans.append(_planned(options, ranks, host, flags, probe, model["config"]))
+        elif member and member.instance == options["name"]:
+            if lacking := [flag for flag in GROUPED if flag not in flags]:
+                raise BadRequest(f"{options['name']} has workers, and this vLLM has no {lacking[0]}: take a newer one.")
+            plans.append(_planned(options, ranks, host, flags, probe, model["config"], member))
     return plans
+
+
+def unit_of(name: str) -> str:
+    """Return the unit of an instance."""
+    return f"vllm-{name}.service"
 
 
 def _host(epyc: Mapping[str, Any], drawn: Mapping[str, Any]) -> Host:
@@ -146,45 +134,6 @@ def _host(epyc: Mapping[str, Any], drawn: Mapping[str, Any]) -> Host:
     words["all"] = online
     sizes = {node["id"]: node["bytes"] for node in epyc["topology"]["nodes"]}
     return Host(cores, nodes, words, sizes)
-
-
-def _options(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of an instance, each in its type."""
-    where = f"vllm_instances: {raw.get('name', '?')}"
-    if unknown := sorted(set(raw) - set(DEFAULTS)):
-        raise BadRequest(f"{where} has no option {unknown[0]}; it has {', '.join(sorted(DEFAULTS))}.")
-    options = {**DEFAULTS, **raw}
-    if not NAME.match(str(options["name"] or "")):
-        raise BadRequest(f"{where}: '{options['name']}' is no name of an instance: take a-z, 0-9, _ and - only.")
-    if not str(options["model"] or "").startswith("/"):
-        raise BadRequest(f"{where}: model is '{options['model']}': name the folder of a model on the host, from / on.")
-    options["model"] = str(options["model"]).rstrip("/")
-    if options["model"].startswith(HOMES):
-        raise BadRequest(f"{where}: model is {options['model']}, and services do not see homes: keep it elsewhere.")
-    options["alias"] = str(options["alias"] or PurePosixPath(options["model"]).name)
-    if not ALIAS.match(options["alias"]):
-        raise BadRequest(f"{where}: alias is '{options['alias']}': take letters, digits and ._:/@+- only.")
-    if not HOST.match(str(options["host"])):
-        raise BadRequest(f"{where}: host is '{options['host']}', which is no address: name one of the host.")
-    for key in ("port", "slots", "drain_timeout", "context"):
-        if options[key] is not None or key == "port":
-            options[key] = _counted(where, key, options[key])
-    options["kv_cache"] = bytes_of(str(options["kv_cache"]), f"{where}: kv_cache")
-    options["compile"] = str(options["compile"]).lower() in ("true", "yes", "1")
-    for word in [*options["extra_arguments"], *options["extra_environment"]]:
-        key = str(word).partition("=")[0]
-        if key in REFUSED:
-            raise BadRequest(f"{where}: {key} is refused, because {REFUSED[key]}. Leave it out.")
-        if key in SAID:
-            raise BadRequest(f"{where}: {key} is said by the option {SAID[key]}: use that.")
-    return options
-
-
-def _counted(where: str, key: str, value: Any) -> int:
-    text = str(value).strip()
-    if isinstance(value, bool) or not text.isdecimal() or int(text) < 1:
-        raise BadRequest(f"{where}: {key} is '{value}': say a whole number from 1 up.")
-    return int(text)
 
 
 def _ranks(options: Mapping[str, Any], host: Host) -> dict[int, list[int]]:
@@ -218,7 +167,7 @@ def _ranks(options: Mapping[str, Any], host: Host) -> dict[int, list[int]]:
     return dict(sorted(ranks.items()))
 
 
-def _refuse_heads(options: Mapping[str, Any], config: Mapping[str, Any] | None, ranks: int) -> None:
+def _refuse_heads(options: Mapping[str, Any], config: Mapping[str, Any] | None, nodes: int, hosts: int) -> None:
     where = f"vllm_instances: {options['name']}"
     if config is None:
         raise BadRequest(
@@ -226,10 +175,12 @@ def _refuse_heads(options: Mapping[str, Any], config: Mapping[str, Any] | None, 
             "config.json, its tokenizer and *.safetensors. A GGUF file is for llama_instances."
         )
     heads = config.get("num_attention_heads") or (config.get("text_config") or {}).get("num_attention_heads")
+    ranks = nodes * hosts
     if heads and int(heads) % ranks:
+        where += f": its CPUs are on {nodes} nodes" + (f" of each of {hosts} hosts" if hosts > 1 else "")
         raise BadRequest(
-            f"{where}: its CPUs are on {ranks} nodes, so that {ranks} processes would divide {heads} attention heads "
-            f"of {options['alias']}, which does not come out even. Name cpus on fewer nodes, such as node0."
+            f"{where}, so that {ranks} processes would divide {heads} attention heads of {options['alias']}, which "
+            "does not come out even. Name cpus on fewer nodes, such as node0."
         )
 
 
@@ -255,15 +206,22 @@ def _planned(
     flags: Collection[str],
     probe: Mapping[str, Any],
     config: Mapping[str, Any],
+    member: Member | None = None,
 ) -> dict[str, Any]:
     busy = sorted(cpu for cpus in ranks.values() for cpu in cpus)
     near = {cpu for cpu in host.words.get("housekeeping", set()) if host.nodes[cpu] in ranks}
     cpus = sorted({*busy, *(near or host.words.get("housekeeping", set()))})
+    serves = member is None or member.port is None
     remarks = []
     environment = {"VLLM_CPU_OMP_THREADS_BIND": "|".join(cpulist.render(one) for one in ranks.values())}
-    arguments = ["--served-model-name", options["alias"], "--host", options["host"], "--port", options["port"]]
+    arguments = ["--served-model-name", options["alias"]]
+    if serves:
+        arguments += ["--host", options["host"], "--port", options["port"]]
     arguments += ["--dtype", options["dtype"], "--max-num-seqs", options["slots"]]
-    arguments += ["--tensor-parallel-size", len(ranks)]
+    arguments += ["--tensor-parallel-size", len(ranks) * (len(member.addresses) if member else 1)]
+    if member:
+        arguments += _grouped(options, member)
+        environment.update({"VLLM_HOST_IP": member.addresses[member.rank], "GLOO_SOCKET_IFNAME": member.interface})
     if options["context"]:
         arguments += ["--max-model-len", options["context"]]
     if not options["compile"]:
@@ -282,24 +240,30 @@ def _planned(
         arguments.append(word)
     if len(cpus) == len(busy):
         remarks.append("There is no housekeeping CPU, so its HTTP server runs among the threads that compute.")
-    if options["host"] not in LOOPBACK and options["api_key_file"]:
+    if serves and options["host"] not in LOOPBACK and options["api_key_file"]:
         remarks.append(
             "vLLM asks for the key only below /v1, and serves /invocations and others without one: keep it in a "
             "private network, behind the gateway."
         )
     environment.update({key: str(value) for key, value in options["extra_environment"].items()})
-    url = f"http://{_local(str(options['host']))}:{options['port']}"
-    words = [*probe["program"], options["model"], *map(str, arguments)]
-    key_file = options["api_key_file"]
+    url = f"http://{_local(str(options['host']))}:{options['port']}" if serves else ""
+    words = [*probe["group" if member else "program"], options["model"], *map(str, arguments)]
+    key_file = options["api_key_file"] if serves else ""
+    if key_file:
+        words = ["/bin/sh", "-c", WITH_KEY, "vllm", *words]
+    if member:
+        words = [*_lifeline(options, member), *words]
     return {
         "name": options["name"],
-        "unit": f"vllm-{options['name']}.service",
+        "unit": unit_of(options["name"]),
         "alias": options["alias"],
         "model": options["model"],
         "url": url,
-        "loopback": options["host"] in LOOPBACK,
-        "start": command("/bin/sh", ["-c", WITH_KEY, "vllm", *words]) if key_file else command(words[0], words[1:]),
-        "wait": command(probe["python"], ["-c", probe["wait"], url, str(probe["timeout"])]),
+        "hosts": len(member.addresses) if member else 1,
+        "processes": len(ranks),
+        "clients": _clients(options, member),
+        "start": command(words[0], words[1:]),
+        "wait": command(probe["python"], ["-c", probe["wait"], url, str(probe["timeout"])]) if serves else "",
         "environment": [quote(f"{key}={value}", variables=False) for key, value in sorted(environment.items())],
         "api_key_file": key_file,
         "drain_timeout": options["drain_timeout"],
@@ -310,6 +274,27 @@ def _planned(
         "nodes": cpulist.render(ranks),
         "remarks": remarks,
     }
+
+
+def _grouped(options: Mapping[str, Any], member: Member) -> list[Any]:
+    """Return the arguments by which the processes of a group find each other."""
+    found = ["--distributed-executor-backend", "mp", "--nnodes", len(member.addresses), "--node-rank", member.rank]
+    found += ["--master-addr", member.addresses[0], "--master-port", options["group_port"]]
+    return found if member.port is None else [*found, "--headless"]
+
+
+def _lifeline(options: Mapping[str, Any], member: Member) -> list[str]:
+    """Return the words that run a command as a part of its group."""
+    if member.port is None:
+        return [COMMAND, "group", "lead", ",".join(options["workers"]), "--"]
+    return [COMMAND, "group", "follow", joined(member.addresses[member.rank], member.port), "--"]
+
+
+def _clients(options: Mapping[str, Any], member: Member | None) -> list[str]:
+    """Return whom the unit lets in; an empty list for everyone."""
+    if member:
+        return ["localhost", *member.addresses, *(options["clients"] if member.port is None else [])]
+    return ["localhost"] if options["host"] in LOOPBACK else []
 
 
 def _local(host: str) -> str:

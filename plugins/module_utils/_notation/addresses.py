@@ -32,8 +32,9 @@ def private(text: object, what: str) -> str:
     networks = [ipaddress.ip_network(one) for one in PRIVATE]
     if not any(address.version == one.version and address in one for one in networks):
         raise BadRequest(
-            f"{what}: {address} is not an address of a private network ({', '.join(PRIVATE)}), and ggml-rpc-server "
-            "runs what anyone sends who can connect. Use a VLAN or WireGuard between the hosts, and its addresses."
+            f"{what}: {address} is not an address of a private network ({', '.join(PRIVATE)}), and what "
+            "works there runs what anyone sends who can connect. Use a VLAN or WireGuard between the hosts, and its "
+            "addresses."
         )
     return str(address)
 

@@ -16,7 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.filter import group_plan
 
 PLAN = group_plan.FilterModule().filters()["group_plan"]
 PROGRAMS = ["llama-server", "ggml-rpc-server"]
-BUILD = {"llama-server": "a" * 64, "ggml-rpc-server": "b" * 64, "libllama.so.0": "c" * 64}
+BUILD = {file: f"sha256:{letter * 64}" for file, letter in zip([*PROGRAMS, "libllama.so.0"], "abc")}
 
 
 def instance(*workers: str, **more: Any) -> dict[str, Any]:
@@ -33,7 +33,7 @@ SECOND, THIRD = host("h2", "10.20.0.2"), host("h3", "10.20.0.3")
 
 
 def plan(*hosts: dict[str, Any], played: list[str] | None = None, programs: list[str] | None = None) -> dict[str, Any]:
-    return dict(PLAN(hosts, played or [one["inventory_hostname"] for one in hosts], programs or []))
+    return dict(PLAN(hosts, played or [one["inventory_hostname"] for one in hosts], programs))
 
 
 def refused(*hosts: dict[str, Any], **more: Any) -> str:
@@ -45,13 +45,49 @@ def refused(*hosts: dict[str, Any], **more: Any) -> str:
 
 
 def test_a_head_and_its_workers() -> None:
-    members = ["h1", "h2", "h3"]
-    same = {"members": members, "unit": "llama-large.service", "clients": ["10.20.0.1"]}
-    assert plan(SECOND, HEAD, THIRD) == {
-        "h1": {**same, "role": "head", "address": "10.20.0.1"},
-        "h2": {**same, "role": "worker", "address": "10.20.0.2", "port": 50052},
-        "h3": {**same, "role": "worker", "address": "10.20.0.3", "port": 50053},
+    same = {
+        "engine": "llama_rpc",
+        "members": ["h1", "h2", "h3"],
+        "addresses": ["10.20.0.1", "10.20.0.2", "10.20.0.3"],
+        "instance": HEAD["llama_instances"][0],
+        "unit": "llama-large.service",
+        "clients": ["10.20.0.1"],
     }
+    assert plan(SECOND, HEAD, THIRD) == {
+        "h1": {**same, "role": "head", "rank": 0, "address": "10.20.0.1"},
+        "h2": {**same, "role": "worker", "rank": 1, "address": "10.20.0.2", "port": 50052},
+        "h3": {**same, "role": "worker", "rank": 2, "address": "10.20.0.3", "port": 50053},
+    }
+
+
+LARGE = {"name": "large", "model": "/srv/m", "port": 8090, "workers": ["10.20.0.2:29500"], "api_key_file": "/etc/key"}
+
+
+def of_vllm(*instances: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return host("h1", "10.20.0.1", vllm_instances=list(instances), **more)
+
+
+def test_a_worker_of_vllm_has_the_instance_of_its_head_without_its_key() -> None:
+    planned = plan(of_vllm({"name": "small"}, LARGE), {**SECOND, "group_cpus": "node1"})
+    assert [(one["engine"], one["unit"], one["rank"]) for one in planned.values()] == [
+        ("vllm", "vllm-large.service", 0),
+        ("vllm", "vllm-large.service", 1),
+    ]
+    assert planned["h1"]["instance"] == LARGE
+    of_worker = {key: value for key, value in LARGE.items() if key != "api_key_file"}
+    assert planned["h2"]["instance"] == {**of_worker, "cpus": "node1"}
+
+
+def test_members_of_vllm_have_the_same_model() -> None:
+    head, worker = (
+        {**one, "__group_build": {"vLLM": "vllm-0.32.0", "the weights of the model": weights}}
+        for one, weights in ((of_vllm(LARGE), "7 bytes"), (SECOND, "8 bytes"))
+    )
+    assert refused(head, worker, programs=[]) == (
+        "the weights of the model is 7 bytes on h1 and 8 bytes on h2: all hosts of a group need the same vLLM, the "
+        "same model and as many nodes. Make them the same. Nothing was changed."
+    )
+    assert plan(head, {**worker, "__group_build": head["__group_build"]}, programs=[])
 
 
 def test_two_groups_and_other_instances_of_a_head() -> None:
@@ -74,9 +110,9 @@ def test_two_groups_and_other_instances_of_a_head() -> None:
         ((HEAD, SECOND, host("h3", "127.0.0.1")), "127.0.0.1 is not an address of a private network"),
         ((HEAD, SECOND, host("h3", "h3.example.com")), "h3: group_address: 'h3.example.com' is no IP address"),
         ((HEAD, SECOND, host("h3", "10.20.0.2")), "h2 has the group_address of another host"),
-        ((HEAD, SECOND), "rpc_workers names 10.20.0.3, which no host of llama_group has as its group_address"),
+        ((HEAD, SECOND), "h1/large names the worker 10.20.0.3, which no host of llama_group has as its group_address"),
         ((HEAD, SECOND, THIRD, host("h4", "10.20.0.4")), "h4 is in llama_group, and neither has an instance"),
-        ((SECOND, THIRD), "No host of llama_group has an instance with rpc_workers"),
+        ((SECOND, THIRD), "No host of llama_group has an instance with workers: name them in rpc_workers"),
         ((host("h1", "10.20.0.1", instance("10.20.0.1:50052")),), "h1 is a worker of h1 and a head itself"),
         (
             (HEAD, SECOND, THIRD, host("h4", "10.20.0.4", instance("10.20.0.2:50052"))),
@@ -84,8 +120,11 @@ def test_two_groups_and_other_instances_of_a_head() -> None:
         ),
         (
             (host("h1", "10.20.0.1", instance("10.20.0.2:50052"), instance("10.20.0.2:50052")), SECOND),
-            "h1 has two instances with rpc_workers",
+            "h1 has two instances with rpc_workers or workers",
         ),
+        ((of_vllm(LARGE, LARGE), SECOND), "h1 has two instances with rpc_workers or workers"),
+        ((of_vllm({**LARGE, "workers": ["10.20.0.9:29500"]}), SECOND), "h1/large names the worker 10.20.0.9, which no"),
+        ((of_vllm({**LARGE, "port": "x"}), SECOND), "h1/large: vllm_instances: large: port is 'x'"),
         (
             (host("h1", "10.20.0.1", instance("10.20.0.2:50052", speculation="draft", draft_model="/d.gguf")), SECOND),
             "h1/large: speculation draft with rpc_workers: each drafted token would wait for the network",
@@ -116,7 +155,7 @@ def test_the_same_build() -> None:
 @pytest.mark.parametrize("file", sorted(BUILD))
 def test_another_build_is_refused_with_both_sums(file: str) -> None:
     said = refused(built(HEAD), built(SECOND), built(THIRD, **{file: "d" * 64}), programs=PROGRAMS)
-    assert f"{file} is sha256:{BUILD[file]} on h1 and sha256:{'d' * 64} on h3: all hosts of a group" in said
+    assert f"{file} is {BUILD[file]} on h1 and {'d' * 64} on h3: all hosts of a group" in said
     assert "Nothing was changed" in said
 
 

@@ -27,7 +27,15 @@ MODEL = "/srv/models/m"
 INSTANCE = {"name": "batch", "model": MODEL, "port": 8090}
 
 
-def plan(*instances: dict[str, Any], kind: str = "9754", cores: int = 1, **probe: Any) -> list[dict[str, Any]]:
+#: An instance on two hosts, and the places of both.
+GROUP = {"cpus": "node0", "workers": ["10.20.0.2:29500"]}
+HEAD = {"instance": "batch", "rank": 0, "addresses": ["10.20.0.1", "10.20.0.2"], "interface": "vlan7", "port": None}
+WORKER = {**HEAD, "rank": 1, "port": 29500}
+
+
+def plan(
+    *instances: dict[str, Any], kind: str = "9754", cores: int = 1, member: Any = None, **probe: Any
+) -> list[dict[str, Any]]:
     """Return the plans of instances that differ in this from a plain one, on a machine of this kind."""
     top = hosts.standing(kind).topology()
     raw = {"housekeeping": {"cores": cores}}
@@ -39,13 +47,14 @@ def plan(*instances: dict[str, Any], kind: str = "9754", cores: int = 1, **probe
         "program": ["/opt/vllm/bin/python", "-m", "vllm.entrypoints.openai.api_server", "--model"],
         "help": HELP,
         "python": "/opt/vllm/bin/python",
+        "group": ["/opt/vllm/bin/vllm", "serve"],
         "wait": "pass",
         "timeout": 1800,
         "models": {MODEL: {"config": {"num_attention_heads": 32, "max_position_embeddings": 8192}, "bytes": 1 << 30}},
         **probe,
     }
     made = [{**INSTANCE, **one} for one in instances]
-    return list(PLAN(made, facts, map_data.of(planned, top, []), asked))
+    return list(PLAN(made, facts, map_data.of(planned, top, []), asked, member))
 
 
 def refused(*instances: dict[str, Any], **more: Any) -> str:
@@ -108,6 +117,49 @@ def test_a_key_is_in_no_argument() -> None:
     (one,) = plan({"api_key_file": "/etc/vllm/key", "host": "10.0.0.1"})
     assert one["start"].startswith("/bin/sh -c ") and "/etc/vllm/key" not in one["start"]
     assert "$$CREDENTIALS_DIRECTORY/api-key" in one["start"] and "/invocations" in one["remarks"][0]
+
+
+def test_the_head_of_a_group_leads_and_answers() -> None:
+    (one,) = plan({**GROUP, "host": "10.9.0.1", "clients": ["10.9.0.0/24"], "api_key_file": "/etc/key"}, member=HEAD)
+    before, _dash, words = one["start"].partition(" -- ")
+    assert before == "/usr/sbin/sovereign-epyc group lead 10.20.0.2:29500" and words.startswith("/bin/sh -c ")
+    assert after(one, "--tensor-parallel-size") == "2" and after(one, "--nnodes") == "2"
+    assert after(one, "--node-rank") == "0" and after(one, "--master-addr") == "10.20.0.1"
+    assert after(one, "--master-port") == "29501" and "--headless" not in one["start"]
+    assert {"VLLM_HOST_IP=10.20.0.1", "GLOO_SOCKET_IFNAME=vlan7"} <= set(one["environment"])
+    assert one["clients"] == ["localhost", "10.20.0.1", "10.20.0.2", "10.9.0.0/24"]
+    assert (one["hosts"], one["processes"], one["url"]) == (2, 1, "http://10.9.0.1:8090")
+
+
+def test_its_worker_follows_and_answers_nobody() -> None:
+    (one,) = plan({**GROUP, "host": "10.9.0.1", "clients": ["10.9.0.0/24"]}, member=WORKER)
+    assert one["start"].startswith("/usr/sbin/sovereign-epyc group follow 10.20.0.2:29500 -- /opt/vllm/bin/vllm serve ")
+    assert after(one, "--node-rank") == "1" and "--headless" in one["start"] and "--port" not in one["start"]
+    assert "VLLM_HOST_IP=10.20.0.2" in one["environment"]
+    assert (one["clients"], one["url"], one["wait"]) == (["localhost", "10.20.0.1", "10.20.0.2"], "", "")
+
+
+def test_elsewhere_only_its_room_is_kept() -> None:
+    assert plan(GROUP) == []
+    assert "both compute on CPU 1" in refused(GROUP, {"name": "b", "port": 1, "cpus": "node0"})
+    half = {MODEL: {"config": {"num_attention_heads": 32}, "bytes": 150 << 30}}
+    assert plan(GROUP, models=half) == [], "its hosts divide the weights"
+    assert "75 GiB weights and 40 GiB KV cache" in refused({**GROUP, "kv_cache": "40GiB"}, models=half)
+
+
+def test_groups_that_are_refused() -> None:
+    assert "it has workers and listens on 10.9.0.1, and its unit lets in nobody" in refused(
+        {**GROUP, "host": "10.9.0.1"}
+    )
+    assert "clients is for an instance with workers" in refused({"clients": ["10.9.0.1"]})
+    assert "clients has 'gateway'" in refused({**GROUP, "clients": ["gateway"]})
+    assert "workers and group_port are both 29500: take two ports" in refused({**GROUP, "group_port": 29500})
+    assert "8.8.8.8 is not an address of a private network" in refused({**GROUP, "workers": ["8.8.8.8:29500"]})
+    assert "has workers, and this vLLM has no --headless" in refused(
+        GROUP, member=HEAD, help=HELP.replace("--headless", "")
+    )
+    models = {MODEL: {"config": {"num_attention_heads": 9}, "bytes": 0}}
+    assert "on 1 nodes of each of 2 hosts, so that 2 processes would divide 9" in refused(GROUP, models=models)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,142 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The options of an instance of vLLM, each with its default, in its type, and refused where it can be none.
+
+Where the instance computes and what that takes is planned in ``_vllm``.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import HOST, LOOPBACK
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import endpoint
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import bytes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
+#: Aliases also stand in the configuration of HAProxy, which splits lines at spaces and quotes.
+ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}\Z")
+#: The options of an instance, and what each is where it is not said.
+DEFAULTS: dict[str, Any] = {
+    "name": None,
+    "model": None,
+    "port": None,
+    "alias": "",
+    "host": "127.0.0.1",
+    "cpus": "",
+    "slots": 32,
+    "context": None,
+    "kv_cache": "4GiB",
+    "dtype": "auto",
+    "compile": False,
+    "api_key_file": "",
+    "drain_timeout": 60,
+    "workers": [],
+    "clients": [],
+    "group_port": 29501,
+    "extra_arguments": [],
+    "extra_environment": {},
+}
+#: An address or a network, as systemd takes it.
+CLIENT = re.compile(r"[0-9a-fA-F.:]+(?:/[0-9]{1,3})?\Z")
+#: What a service does not see.
+HOMES = ("/root/", "/home/", "/run/user/")
+#: Arguments and variables that an option says, or that would let a secret be seen in the list of processes.
+SAID = {
+    "--model": "model",
+    "--host": "host",
+    "--port": "port",
+    "--served-model-name": "alias",
+    "--max-num-seqs": "slots",
+    "--max-model-len": "context",
+    "--kv-cache-memory-bytes": "kv_cache",
+    "--dtype": "dtype",
+    "--enforce-eager": "compile",
+    "--api-key": "api_key_file",
+    "--shutdown-timeout": "drain_timeout",
+    "--tensor-parallel-size": "cpus",
+    "-tp": "cpus",
+    "--nnodes": "workers",
+    "--node-rank": "workers",
+    "--master-addr": "workers",
+    "--master-port": "group_port",
+    "--headless": "workers",
+    "--distributed-executor-backend": "workers",
+    "VLLM_HOST_IP": "workers",
+    "GLOO_SOCKET_IFNAME": "workers",
+    "VLLM_CPU_OMP_THREADS_BIND": "cpus",
+    "VLLM_CPU_KVCACHE_SPACE": "kv_cache",
+    "VLLM_API_KEY": "api_key_file",
+}
+#: It dies at the first request with several stages, though its health is fine until then.
+REFUSED = {
+    "--pipeline-parallel-size": "vLLM on CPUs ends at the first request with stages of a pipeline",
+    "-pp": "vLLM on CPUs ends at the first request with stages of a pipeline",
+}
+
+
+def options_of(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of an instance, each in its type. BadRequest for what can be none."""
+    where = f"vllm_instances: {raw.get('name', '?')}"
+    if unknown := sorted(set(raw) - set(DEFAULTS)):
+        raise BadRequest(f"{where} has no option {unknown[0]}; it has {', '.join(sorted(DEFAULTS))}.")
+    options = {**DEFAULTS, **raw}
+    if not NAME.match(str(options["name"] or "")):
+        raise BadRequest(f"{where}: '{options['name']}' is no name of an instance: take a-z, 0-9, _ and - only.")
+    if not str(options["model"] or "").startswith("/"):
+        raise BadRequest(f"{where}: model is '{options['model']}': name the folder of a model on the host, from / on.")
+    options["model"] = str(options["model"]).rstrip("/")
+    if options["model"].startswith(HOMES):
+        raise BadRequest(f"{where}: model is {options['model']}, and services do not see homes: keep it elsewhere.")
+    options["alias"] = str(options["alias"] or PurePosixPath(options["model"]).name)
+    if not ALIAS.match(options["alias"]):
+        raise BadRequest(f"{where}: alias is '{options['alias']}': take letters, digits and ._:/@+- only.")
+    if not HOST.match(str(options["host"])):
+        raise BadRequest(f"{where}: host is '{options['host']}', which is no address: name one of the host.")
+    for key in ("port", "slots", "drain_timeout", "context", "group_port"):
+        if options[key] is not None or key == "port":
+            options[key] = _counted(where, key, options[key])
+    options["kv_cache"] = bytes_of(str(options["kv_cache"]), f"{where}: kv_cache")
+    options["compile"] = str(options["compile"]).lower() in ("true", "yes", "1")
+    _refuse_group(where, options)
+    for word in [*options["extra_arguments"], *options["extra_environment"]]:
+        key = str(word).partition("=")[0]
+        if key in REFUSED:
+            raise BadRequest(f"{where}: {key} is refused, because {REFUSED[key]}. Leave it out.")
+        if key in SAID:
+            raise BadRequest(f"{where}: {key} is said by the option {SAID[key]}: use that.")
+    return options
+
+
+def _refuse_group(where: str, options: Mapping[str, Any]) -> None:
+    """Refuse a group that is open to others: what its processes send each other runs as code."""
+    for word in options["workers"]:
+        if endpoint(word, f"{where}: workers")[1] == options["group_port"]:
+            raise BadRequest(f"{where}: workers and group_port are both {options['group_port']}: take two ports.")
+    for word in options["clients"]:
+        if not CLIENT.match(str(word)):
+            raise BadRequest(
+                f"{where}: clients has '{word}': name addresses and networks, such as 10.20.0.9 or fd00::/64."
+            )
+    if options["workers"] and options["host"] not in LOOPBACK and not options["clients"]:
+        raise BadRequest(
+            f"{where}: it has workers and listens on {options['host']}, and its unit lets in nobody but them: name in "
+            "clients who asks it, such as the addresses of the gateways."
+        )
+    if options["clients"] and not options["workers"]:
+        raise BadRequest(f"{where}: clients is for an instance with workers: leave it out, or name them.")
+
+
+def _counted(where: str, key: str, value: Any) -> int:
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isdecimal() or int(text) < 1:
+        raise BadRequest(f"{where}: {key} is '{value}': say a whole number from 1 up.")
+    return int(text)

@@ -1,0 +1,148 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Programs of a group that begin and end together: real processes and sockets on the loopback, followers in threads."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils import _cli, _lifeline
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation import addresses
+
+LONG = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+@pytest.fixture(autouse=True)
+def handlers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Callable[..., Any]]]:
+    """Handlers of signals, which only a main thread can set; and pauses that are short."""
+    kept: list[Callable[..., Any]] = []
+    monkeypatch.setattr(signal, "signal", lambda number, handler: kept.append(handler))
+    monkeypatch.setattr(_lifeline, "PAUSE", 0.02)
+    yield kept
+
+
+class Follower(threading.Thread):
+    """One that runs a program with its leader."""
+
+    def __init__(self, program: list[str]) -> None:
+        super().__init__(daemon=True)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.address = ("127.0.0.1", int(free.getsockname()[1]))
+        self.program, self.code = program, -1
+
+    def run(self) -> None:
+        self.code = _lifeline.follow(self.address, self.program)
+
+    def ended(self) -> int:
+        self.join(20)
+        assert not self.is_alive()
+        return self.code
+
+
+def marks(path: Path, then: str) -> list[str]:
+    """Return a program that says by a file that it runs, and then does this."""
+    return [sys.executable, "-c", f"import pathlib, sys, time; pathlib.Path({str(path)!r}).touch(); {then}"]
+
+
+def until(path: Path) -> None:
+    end = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} never came"
+        time.sleep(0.01)
+
+
+def test_all_end_with_the_program_of_the_leader(tmp_path: Path) -> None:
+    first, second = Follower(marks(tmp_path / "first", "time.sleep(60)")), Follower(LONG)
+    first.start()
+    second.start()
+    wait = f"p = pathlib.Path({str(tmp_path / 'first')!r})\nwhile not p.exists(): time.sleep(.01)\nsys.exit(3)"
+    program = [sys.executable, "-c", f"import pathlib, sys, time\n{wait}"]
+    assert _lifeline.lead([first.address, second.address], program) == 3
+    assert first.ended() == second.ended() == 1
+
+
+def test_the_program_of_the_leader_ends_with_that_of_a_follower(capsys: pytest.CaptureFixture[str]) -> None:
+    one = Follower([sys.executable, "-c", "raise SystemExit(4)"])
+    one.start()
+    assert _lifeline.lead([one.address], LONG) == 1
+    assert one.ended() == 4
+    assert f"The connection to 127.0.0.1:{one.address[1]} broke, so that this part ends too." in capsys.readouterr().err
+
+
+def test_one_that_leaves_before_the_beginning_begins_nothing(tmp_path: Path) -> None:
+    """Such as a leader whose other followers are not there yet, when it is stopped."""
+    one = Follower(marks(tmp_path / "begun", "sys.exit(0)"))
+    one.start()
+    end = time.monotonic() + 20
+    while True:
+        try:
+            socket.create_connection(one.address, 5).close()
+            break
+        except OSError:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    # It goes on to the next one, which the kernel has let in meanwhile.
+    assert _lifeline.lead([one.address], [sys.executable, "-c", "import time; time.sleep(.2)"]) in (0, 1)
+    until(tmp_path / "begun")
+    assert one.ended() in (0, 1)
+
+
+def test_a_follower_that_comes_late_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    one = Follower([sys.executable, "-c", "import time; time.sleep(60)"])
+
+    class Clock:
+        def sleep(self, seconds: float) -> None:
+            if not one.is_alive():
+                one.start()
+            time.sleep(0.01)
+
+    assert _lifeline.lead([one.address], [sys.executable, "-c", ""], Clock()) == 0
+    said = capsys.readouterr().out
+    assert f"It waits for 127.0.0.1:{one.address[1]}: Connection refused." in said and "are there." in said
+
+
+def test_a_stop_is_handed_on(tmp_path: Path, handlers: list[Callable[..., Any]]) -> None:
+    one = Follower(LONG)
+    one.start()
+    stop = threading.Thread(target=lambda: (until(tmp_path / "up"), handlers[-1](signal.SIGTERM, None)), daemon=True)
+    stop.start()
+    # The follower may have set its handler last; either way the group ends, each part with a code that says so.
+    code = _lifeline.lead([one.address], marks(tmp_path / "up", "time.sleep(60)"))
+    assert code in (1, 128 + signal.SIGTERM)
+    assert one.ended() in (1, 128 + signal.SIGTERM)
+
+
+def test_what_cannot_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(addresses, "PRIVATE", ("127.0.0.0/8",))
+    one = Follower(LONG)
+    one.start()
+    assert _cli.main(["group", "lead", f"127.0.0.1:{one.address[1]}", "--", "/no/such"]) == 1
+    assert capsys.readouterr().err == "/no/such does not start: No such file or directory.\n"
+    assert one.ended() == 1
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["lead"], ["lead", "10.0.0.1:1024", "program"], ["push", "10.0.0.1:1024", "--", "x"]]
+)
+def test_how_it_is_called(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert _cli.main(["group", *words]) == 1
+    assert capsys.readouterr().err == _lifeline.USAGE
+
+
+def test_addresses_that_it_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _cli.main(["group", "follow", "192.0.2.1:29500", "--", "x"]) == 1
+    assert "192.0.2.1 is not an address of a private network" in capsys.readouterr().err
+    with pytest.raises(BadRequest, match=r"192.0.2.1:29500 cannot be listened on: .* see that the interface is up"):
+        _lifeline.follow(("192.0.2.1", 29500), ["x"])

@@ -83,7 +83,7 @@ def variables() -> dict[str, dict[str, Any]]:
     known: dict[str, dict[str, Any]] = {}
     for path in ROOT.glob("playbooks/*.yml"):
         of_playbooks = r"(?:ablation|analyse|ask|benchmark|recommend|tune)_(?!results?\b)\w+"
-        pattern = rf"\b(?:epyc_(?:steps|reboot_\w+|restore_\w+|roll_\w+)|{of_playbooks})\b"
+        pattern = rf"\b(?:epyc_(?:steps|reboot_\w+|repair_(?!result\b)\w+|restore_\w+|roll_\w+)|{of_playbooks})\b"
         names = re.findall(pattern, path.read_text(encoding="utf-8"))
         known.update({name: {"type": "raw"} for name in names if not name.endswith("_now")})
     for path in ROOT.glob("roles/*/meta/argument_specs.yml"):

@@ -32,7 +32,7 @@ PAGES = ["README.md", "CONTRIBUTING.md", "docs/*.md", "roles/*/README.md"]
 #: Languages of blocks. Of ini and text only names of metrics and of the environment are looked at; a test runs Python.
 LANGUAGES = {"yaml", "bash", "ini", "text", "python"}
 #: Keys of files of Prometheus and Grafana, which have nothing of ours but names of metrics.
-OF_OTHERS = {"rule_files", "apiVersion"}
+OF_OTHERS = {"rule_files", "apiVersion", "route", "repair_token"}
 
 
 class Block(NamedTuple):
@@ -92,7 +92,10 @@ def check(block: Block) -> tuple[str, str]:
 
 def check_names(text: str) -> None:
     """Compare names of metrics and of variables of the environment with the sources."""
-    modules = (import_module(f"{PLUGINS}.module_utils.{name}") for name in ("_drift.metrics", "_verify.host_metrics"))
+    modules = (
+        import_module(f"{PLUGINS}.module_utils.{name}")
+        for name in ("_drift.metrics", "_drift.repair", "_verify.host_metrics")
+    )
     known = {
         *(name for module in modules for name in module.HELP),
         *re.findall(r"SOVEREIGN_EPYC_\w+", source("plugins/callback/drift.py")),

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 
-from ._drift import metrics
+from ._drift import metrics, repair
 from ._drift import survey as surveys
 from ._drift.words import line
 from ._errors import TuningError
@@ -44,6 +44,7 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
   plan      show which CPUs each role gets on this host under the stored intent
   check     compare every stored setting with the running kernel; changes nothing
   apply     apply every stored setting; the boot service runs this
+  repair    put back what has drifted, repair [ROLE,ROLE], unless somebody else sets it again and again
   watch     move new interrupts to the CPUs that the stored settings name, until it is stopped; a service runs this
   settle    put the stored settings back where an ablation or a tuning has left others; it ends one that goes on
   restore   put back everything that was ever changed, and forget the stored settings
@@ -103,6 +104,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if len(words) == 3 and words[:2] == ["check", TEXTFILE]:
             return check_to_textfile(as_json, words[2])
+        if words[:1] == ["repair"] and len(words) <= 2:
+            return repair_drift(as_json, words[1].split(",") if words[1:] else repair.ROLES)
         if words == ["apply", RETRY]:
             return apply(as_json, retry=True)
         if words == ["restore", WITHOUT_ORIGINALS]:
@@ -151,8 +154,10 @@ def check_to_textfile(as_json: bool, textfile: str) -> int:
     try:
         fs = KernelFS(read_only=True)
         survey = surveys.of_host(fs)
-        more = host_metrics.families(fs)
-        textfiles.replace(textfile, metrics.of_host(survey.findings(), survey.coverage(), more, host_metrics.HELP))
+        found = survey.findings()
+        more = {**host_metrics.families(fs), **repair.families(Store(read_only=True), found)}
+        texts = {**host_metrics.HELP, **repair.HELP}
+        textfiles.replace(textfile, metrics.of_host(found, survey.coverage(), more, texts))
     except TuningError:
         textfiles.replace(textfile, metrics.of_failure())
         raise
@@ -184,6 +189,18 @@ def apply(as_json: bool, retry: bool = False) -> int:
         sys.stderr.write(f"{sentence}\n")
     _report(work.changes, work.failures, as_json)
     return 1 if work.failures else 0
+
+
+def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
+    """Put back what has drifted in the layers of some roles; exit code 2 where something stays wrong."""
+    outcome = repair.repair(KernelFS(), Store(), roles)
+    if as_json:
+        names = ("repaired", "given_up", "left")
+        rows = {name: [one.to_dict() for one in getattr(outcome, name)] for name in names}
+        _say_json({**rows, "remarks": outcome.remarks})
+    else:
+        _say("\n".join(outcome.lines()))
+    return 0 if outcome.clean else 2
 
 
 def settle(as_json: bool) -> int:

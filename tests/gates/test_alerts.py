@@ -77,6 +77,10 @@ def servers(up: int) -> dict[str, str]:
 DRIFT = (
     f'sovereign_epyc_drift{{{HOST}, layer="cpufreq", what="governor", where="CPUs 1-7", role="cpufreq", live="drift"'
 )
+GIVEN_UP = (
+    f'sovereign_epyc_repair_given_up{{{HOST}, layer="resctrl", what="L3 share of group draft", where="L3 domain 0", '
+    'role="cat"}'
+)
 OF_MODEL = f'{GATEWAY}, proxy="model_m"'
 ON_ONE = "On one: journalctl -u llama-chat. Then run site.yml --tags llama for it."
 CASES: dict[str, Case] = {
@@ -175,6 +179,14 @@ CASES: dict[str, Case] = {
         f'{HOST}, layer="cpufreq", what="governor", where="CPUs 1-7", role="cpufreq", live="drift", status="drift"',
         "governor (CPUs 1-7) on one is not as it was tuned.",
         "Run site.yml --tags cpufreq for one, or find out who changes it.",
+    ),
+    "EpycFight": Case(
+        {GIVEN_UP: "1x10"},
+        {f'{DRIFT}, status="drift"}}': "1x10"},
+        5,
+        f'{HOST}, layer="resctrl", what="L3 share of group draft", where="L3 domain 0", role="cat"',
+        "Somebody sets L3 share of group draft (L3 domain 0) on one again and again; it is not repaired any more now.",
+        "Find out who: another tool, a tuned profile, a script at boot. Or change what the inventory asks for.",
     ),
     "EpycUntunedServes": Case(
         {f'{DRIFT}, status="drift"}}': "1x90", f"llamacpp:tokens_predicted_total{{{LLAMA}}}": grows(10, 90)},

@@ -25,7 +25,9 @@ from .conftest import ROOT
 #: templates: their options and the flags of both engines (llama_server).
 #: Rows on the nodes of their threads: the proof reads the header of the model (service_placement, epyc_verify), as does
 #: what puts them there (epyc_engine); that a host tells of its resctrl groups and pools (epyc_engine). The kinds of
-#: speculation and the options of ik_llama.cpp have words of their own (llama_server).
+#: speculation and the options of ik_llama.cpp have words of their own (llama_server). What a host has for repairing its
+#: drift by itself and for the groups of vLLM (epyc_engine), and the name of its record (the others); epyc_repair
+#: carries every knob, as epyc_restore does.
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,
@@ -35,13 +37,14 @@ BEFORE = {
     "epyc_bios_settings": 235.3,
     "epyc_bmc_reset": 207.3,
     "epyc_drift": 325.4,
-    "epyc_engine": 412.1,
+    "epyc_engine": 419.0,
     "epyc_last_run": 359.6,
     "epyc_plan": 213.5,
     "epyc_prerequisites": 217.9,
     "epyc_recommend": 387.2,
+    "epyc_repair": 333.0,
     "epyc_restore": 310.2,
-    "epyc_verify": 400.9,
+    "epyc_verify": 401.2,
     "gateway_member": 242.3,
     "gguf_info": 221.1,
     "hugepages": 217.0,
@@ -60,7 +63,7 @@ BEFORE = {
     "model_quantize": 257.1,
     "msr_bits": 225.2,
     "resctrl_schemata": 231.2,
-    "service_placement": 347.7,
+    "service_placement": 347.8,
     "sysfs_settings": 218.4,
 }
 SHARE = {**dict.fromkeys(BEFORE, 1.2), "llama_server": 0.95, "service_placement": 0.8}

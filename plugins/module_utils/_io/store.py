@@ -27,6 +27,8 @@ HOME = "/var/lib/sovereign-epyc"
 REQUESTS = "desired.json"
 #: The file that is there while a trial goes on; see _knobs/trial.py.
 TRIAL = "trial.json"
+#: The file with what was repaired, and when; see _drift/repair.py.
+REPAIRS = "repairs.json"
 #: The format of all files. A file without a number was written before there was one, in the same format.
 FORMAT = 1
 #: In a shape, the key of a table with any keys.

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 class Application:
-    """Runs over the stored requests, or those of ``only`` some knobs. When one fails, the others are still applied.
+    """Runs over the stored requests, or ``only`` some of them, by their names or those of their knobs.
+
+    When one fails, the others are still applied.
 
     With ``follow``, threads of units that a stored group names are moved into it, too.
     """
@@ -51,7 +53,7 @@ class Application:
             if self.follow and self.only:
                 events.keep_to_housekeeping(host)
             for name, label, options in in_order(requests):
-                if self.only is None or name in self.only:
+                if self.only is None or name in self.only or f"{name}/{label}" in self.only:
                     self._apply(f"{name}/{label}", options, host, ledger)
                 elif self.follow and name == "resctrl":
                     self._apply(f"{name}/{label}", options, host, ledger, followers=True)

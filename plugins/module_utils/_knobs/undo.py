@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from .._errors import TuningError
 from .._io import textfile
 from .._io.paths import WAITS
+from .._io.store import REPAIRS
 from . import trial
 from .catalogue import KNOBS
 from .converge import Outcome, converge
@@ -106,5 +107,6 @@ def _clean_up(ledger: Ledger, pending: Sequence[str], left: Sequence[str]) -> No
         # It goes with the boot that it is about.
         textfile.replace(textfile.under(ledger.fs.root, WAITS), "".join(f"{name}\n" for name in pending))
     if not left:
-        ledger.store.remove(LAST_RUN)
+        for name in (LAST_RUN, REPAIRS):
+            ledger.store.remove(name)
         ledger.end()

@@ -1,0 +1,162 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Puts back what has drifted, in the layers of some roles, and stops where somebody else sets the same again and again.
+
+A repair applies the stored request again, so that it needs no inventory and restarts nothing. What waits for a reboot
+is left alone. When each setting was repaired is written down: one that was repaired so often within a day is left as it
+is from then on, until the day is over, and the metrics of the host say so.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+
+from .._errors import BadRequest
+from .._io.store import REPAIRS, TRIAL
+from .._knobs.application import Application
+from .._knobs.catalogue import KNOBS
+from . import survey as surveys
+from .verdict import DRIFT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from .._io.kernelfs import KernelFS
+    from .._io.store import Store
+    from .._knobs.knob import Change
+    from .findings import Finding
+    from .metrics import Sample
+
+DAY = 86400
+#: How often one setting is repaired within a day.
+MOST = 2
+#: The roles whose settings are in force at once, and change nothing that a reboot or a restart would be needed for.
+ROLES = tuple(
+    sorted({role for row in KNOBS.values() if not row.needs_reboot for role in row.roles.values()} - {"grub_params"})
+)
+GIVEN_UP = "sovereign_epyc_repair_given_up"
+HELP = {GIVEN_UP: "A setting that was repaired so often in a day that it is left as it is: somebody else sets it."}
+SHAPE = {"most": int, "repairs": {"*": list}}
+
+
+class Repair:
+    """What was repaired, or would be: ``changes``, and the findings that were ``repaired``, ``given_up`` or ``left``.
+
+    ``remarks`` are sentences on what failed or could not be done.
+    """
+
+    __slots__ = ("changes", "given_up", "left", "remarks", "repaired")
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+        self.repaired: list[Finding] = []
+        self.given_up: list[Finding] = []
+        self.left: list[Finding] = []
+        self.remarks: list[str] = []
+
+    @property
+    def clean(self) -> bool:
+        """Return whether nothing of what was asked for is still wrong."""
+        return not (self.given_up or self.left or self.remarks)
+
+    def lines(self, check: bool = False) -> list[str]:
+        """Return what people should know, a line for each finding."""
+        done = "would be repaired" if check else "was repaired"
+        lines = [f"{_named(one)}: {done}, {one.found} -> {one.wanted}" for one in self.repaired]
+        lines += [
+            f"{_named(one)}: given up, it is {one.found} again and should be {one.wanted}. Somebody else sets it: find "
+            "out who, or change what the inventory asks for"
+            for one in self.given_up
+        ]
+        lines += [f"{_named(one)}: left, it is {one.found} and should be {one.wanted}" for one in self.left]
+        return [*lines, *self.remarks] or ["Nothing was to be repaired."]
+
+
+def repair(
+    fs: KernelFS, store: Store, roles: Collection[str], most: int = MOST, check: bool = False, clock: Any = time
+) -> Repair:
+    """Repair what has drifted in the layers of these roles; with ``check`` only say what would be.
+
+    BadRequest for a role whose settings are not repaired so. A setting is repaired ``most`` times within a day.
+    """
+    if other := sorted(set(roles) - set(ROLES)):
+        raise BadRequest(
+            f"{other[0]} is not repaired by itself; {', '.join(ROLES)} are. What needs a reboot or a restart, and what "
+            "is not of this collection, is for site.yml and for somebody who looks."
+        )
+    with nullcontext() if check else store.lock():
+        outcome = Repair()
+        if store.has(TRIAL):
+            outcome.remarks.append(f"Nothing is repaired while {surveys.UNDER_TRIAL}.")
+            return outcome
+        wrong = _wrong(fs, store, roles)
+        past = _past(store, clock.time())
+        outcome.given_up = [one for one in wrong if _often(one, past) >= most]
+        held = {one.request for one in outcome.given_up}
+        outcome.left = [one for one in wrong if one.request in held and one not in outcome.given_up]
+        outcome.repaired = [one for one in wrong if one.request not in held]
+        if outcome.repaired and not check:
+            _apply(fs, store, roles, outcome)
+            _note(store, past, most, outcome.repaired, clock.time())
+    return outcome
+
+
+def families(store: Store, found: Iterable[Finding], clock: Any = time) -> dict[str, list[Sample]]:
+    """Return the metrics: a sample for each finding that is not repaired any more."""
+    most = store.load_cache(REPAIRS, SHAPE).get("most", MOST)
+    past = _past(store, clock.time())
+    samples: list[Sample] = [
+        ({"layer": one.layer, "what": one.what, "where": one.where, "role": one.role}, 1)
+        for one in found
+        if one.status == DRIFT and _often(one, past) >= most
+    ]
+    return {GIVEN_UP: samples} if samples else {}
+
+
+def _wrong(fs: KernelFS, store: Store, roles: Collection[str]) -> list[Finding]:
+    """Return what is not in force, and can be at once."""
+    return [
+        one
+        for one in surveys.of_host(fs, store=store).findings()
+        if one.role in roles and one.live == DRIFT and not one.pending_reboot and not KNOBS[one.layer].needs_reboot
+    ]
+
+
+def _apply(fs: KernelFS, store: Store, roles: Collection[str], outcome: Repair) -> None:
+    """Apply the requests of what is to be repaired, and look again."""
+    work = Application(fs, store, only={one.request for one in outcome.repaired})
+    work.run()
+    outcome.changes, outcome.remarks = work.changes, [*work.failures, *work.unsupported]
+    still = {address for one in _wrong(fs, store, roles) for address in one.addresses}
+    outcome.left += [one for one in outcome.repaired if still & set(one.addresses)]
+    outcome.repaired = [one for one in outcome.repaired if not still & set(one.addresses)]
+
+
+def _past(store: Store, now: float) -> dict[str, list[float]]:
+    """Return by address when it was repaired within the last day."""
+    kept: Mapping[str, Sequence[float]] = store.load_cache(REPAIRS, SHAPE).get("repairs", {})
+    recent = {
+        address: [moment for moment in moments if isinstance(moment, (int, float)) and 0 <= now - moment < DAY]
+        for address, moments in kept.items()
+    }
+    return {address: moments for address, moments in recent.items() if moments}
+
+
+def _often(finding: Finding, past: Mapping[str, Sequence[float]]) -> int:
+    return max((len(past.get(address, ())) for address in finding.addresses), default=0)
+
+
+def _note(store: Store, past: dict[str, list[float]], most: int, repaired: Iterable[Finding], now: float) -> None:
+    for one in repaired:
+        for address in one.addresses:
+            past.setdefault(address, []).append(round(now))
+    store.save(REPAIRS, {"most": most, "repairs": past})
+
+
+def _named(finding: Finding) -> str:
+    return f"{finding.what} ({finding.where})" if finding.where else finding.what

@@ -1,0 +1,116 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: epyc_repair
+short_description: Put back what has drifted on a host, unless somebody else sets it again and again
+version_added: 0.1.0
+description:
+  - Compares all that is stored on the host with the running kernel, as M(sovereign.epyc.epyc_drift) does, and applies
+    again what is stored for the layers of O(roles) where something is not in force. It needs no inventory, and neither
+    reboots nor restarts anything.
+  - What waits for a reboot is left alone, and so are layers whose settings take effect at a boot or at a start.
+  - When each setting was repaired is written down on the host. One that was repaired O(most) times within a day is not
+    repaired any more until the day is over, and with it what the same request sets. The module does not fail then; it
+    is RV(clean=false), and the metrics of the host's own check have C(sovereign_epyc_repair_given_up).
+  - While an ablation or a tuning goes on, nothing is repaired.
+author: The sovereign.epyc authors (@sovereign-epyc)
+extends_documentation_fragment: sovereign.epyc.attributes
+options:
+  roles:
+    description: The roles whose settings may be repaired.
+    type: list
+    elements: str
+    choices: [cat, cpufreq, cpuidle, irq, numa, prefetch]
+    default: [cat, cpufreq, cpuidle, irq, numa, prefetch]
+  most:
+    description: How often one setting is repaired within a day.
+    type: int
+    default: 2
+seealso:
+  - module: sovereign.epyc.epyc_drift
+"""
+
+EXAMPLES = r"""
+- name: Put back what somebody has changed of L3 partition and interrupts
+  sovereign.epyc.epyc_repair:
+    roles: [cat, irq]
+  register: repaired
+
+- name: Show what was done
+  ansible.builtin.debug:
+    msg: "{{ repaired.lines }}"
+"""
+
+RETURN = r"""
+clean:
+  description: Whether nothing of these layers is left that should be otherwise.
+  returned: always
+  type: bool
+repaired:
+  description: What was repaired, as RV(sovereign.epyc.epyc_drift#module:findings) has it before.
+  returned: always
+  type: list
+  elements: dict
+given_up:
+  description: What is not repaired any more, because it was so often.
+  returned: always
+  type: list
+  elements: dict
+left:
+  description: What could not be repaired, or is set by the same request as something that was given up.
+  returned: always
+  type: list
+  elements: dict
+lines:
+  description: All of that for people.
+  returned: always
+  type: list
+  elements: str
+  sample: ["L3 share of group draft (L3 domain 0 (CCD 0)): was repaired, ffff -> fff0"]
+"""
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair import MOST, ROLES, repair
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+
+
+def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+    """Repair, and return the module's result."""
+    if params["most"] < 1:
+        raise BadRequest(f"most: {params['most']} repairs of a setting are none: say at least 1.")
+    outcome = repair(KernelFS(read_only=check), store, params["roles"], params["most"], check)
+    return {
+        "changed": bool(outcome.changes or (check and outcome.repaired)),
+        "clean": outcome.clean,
+        **{name: [one.to_dict() for one in getattr(outcome, name)] for name in ("repaired", "given_up", "left")},
+        "lines": outcome.lines(check),
+        "diff": {
+            "before": {change.address: change.before for change in outcome.changes},
+            "after": {change.address: change.after for change in outcome.changes},
+        },
+    }
+
+
+def main() -> None:
+    spec = dict(
+        roles=dict(type="list", elements="str", choices=list(ROLES), default=list(ROLES)),
+        most=dict(type="int", default=MOST),
+    )
+    run_writer(spec, write)
+
+
+if __name__ == "__main__":
+    main()

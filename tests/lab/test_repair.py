@@ -1,0 +1,186 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Drift of a tuned machine is put back: by the module, and by an alert through the real Alertmanager and rulebook."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from vepyc import packages, venvs
+from vepyc.paths import directory, locked
+
+from .guests import ROOT
+
+RULEBOOK = ROOT / "extensions/eda/rulebooks/repair.yml"
+#: Another share of the cache than the draft has, and the only one of its domain that is changed here.
+OTHER = "echo 'L3:0=ffff' >/sys/fs/resctrl/draft/schemata"
+ALERTMANAGER = """
+route:
+  receiver: people
+  group_by: [host, role]
+  group_wait: 1s
+  routes:
+    - matchers: [alertname="EpycDrift"]
+      receiver: repair
+      group_wait: 1s
+      group_interval: 1s
+receivers:
+  - name: people
+  - name: repair
+    webhook_configs:
+      - url: http://127.0.0.1:5001/alerts
+        http_config: {authorization: {type: Bearer, credentials_file: TOKEN}}
+"""
+
+
+@pytest.fixture(scope="module")
+def host(tuned_small):
+    return tuned_small
+
+
+def mask(guest):
+    return guest.masks("draft")[0]
+
+
+def repaired(guest, **asked):
+    """What the module did, by what became of it."""
+    found = guest.module("epyc_repair", **asked)
+    assert not found.get("failed"), found
+    return {name: [one["what"] for one in found[name]] for name in ("repaired", "given_up", "left") if found[name]}
+
+
+def test_a_third_time_within_a_day_is_given_up(host):
+    before = mask(host)
+    grub = "sha256sum /etc/default/grub.d/*"
+    kept = host.run(grub)
+    assert repaired(host) == {}
+    for _dummy in range(2):
+        host.run(OTHER)
+        assert repaired(host, roles=["irq", "numa"]) == {} and mask(host) == "ffff", "a layer that was not asked for"
+        assert repaired(host, _ansible_check_mode=True) == {"repaired": ["L3 share of group draft"]}
+        assert mask(host) == "ffff"
+        assert repaired(host) == {"repaired": ["L3 share of group draft"]} and mask(host) == before
+    host.run(OTHER)
+    assert repaired(host) == {"given_up": ["L3 share of group draft"]} and mask(host) == "ffff"
+    assert host.run("sovereign-epyc repair cat; echo $?", check=False).splitlines()[-1] == "2"
+    told = host.run("sovereign-epyc check --textfile /run/epyc.prom >/run/said; cat /run/epyc.prom")
+    assert 'sovereign_epyc_repair_given_up{layer="resctrl",what="L3 share of group draft"' in told
+    assert host.run(grub) == kept, "boot parameters are for people"
+    # As after a day.
+    host.run("rm /var/lib/sovereign-epyc/repairs.json")
+    assert repaired(host) == {"repaired": ["L3 share of group draft"]} and mask(host) == before
+    host.run("rm /var/lib/sovereign-epyc/repairs.json")
+
+
+def extracted(*names):
+    """The folder that packages of Debian were extracted to, with links that stay in it."""
+    files = packages.fetch("bookworm", *names)
+    folder = directory("extracted") / files[0].parent.name
+    with locked(f"extracted-{folder.name}"):
+        if not (folder / "complete").exists():
+            for file in files:
+                subprocess.run(["dpkg-deb", "--extract", file, folder], check=True)
+            for path in folder.rglob("*"):
+                if path.is_symlink() and (target := os.readlink(path)).startswith("/"):
+                    path.unlink()
+                    path.symlink_to(folder / target.lstrip("/"))
+            (folder / "complete").touch()
+    return folder
+
+
+def post(url, body, token=None):
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    try:
+        return urllib.request.urlopen(request, timeout=10).status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+@pytest.fixture(scope="module")
+def loop(host, tmp_path_factory):
+    """Alertmanager and the rulebook: a function that calls an alert as Prometheus would, and the log of the latter."""
+    folder = tmp_path_factory.mktemp("loop")
+    token = secrets.token_hex(16)
+    (folder / "token").write_text(token)
+    (folder / "vars.yml").write_text(f"repair_token: {token}\n")
+    (folder / "alertmanager.yml").write_text(ALERTMANAGER.replace("TOKEN", str(folder / "token")))
+    package = extracted("prometheus-alertmanager") / "usr"
+    java = extracted("openjdk-17-jre-headless") / "usr/lib/jvm/java-17-openjdk-amd64"
+    programs = venvs.venv("ansible-rulebook==1.3.2", venvs.OLDEST_CORE)
+    environment = {
+        **os.environ,
+        "JAVA_HOME": str(java),
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+    }
+    # It reads its templates where the package would have put them.
+    shared = f"mount -t tmpfs none /usr/share && ln -s {package}/share/prometheus /usr/share/ && exec"
+    web = "--web.listen-address=127.0.0.1:9093 --cluster.listen-address="
+    files = f"--config.file={folder}/alertmanager.yml --storage.path={folder}/alerts"
+    alertmanager = ["unshare", "--mount", "sh", "-c", f"{shared} {package}/bin/prometheus-alertmanager {web} {files}"]
+    rulebook = ["ansible-rulebook", "--rulebook", RULEBOOK, "-i", host.folder, "--vars", folder / "vars.yml"]
+    with (folder / "rulebook.log").open("w") as log, (folder / "alertmanager.log").open("w") as other:
+        started = [
+            subprocess.Popen(alertmanager, stdout=other, stderr=other),
+            subprocess.Popen(rulebook, cwd=ROOT, env=environment, stdout=log, stderr=log),
+        ]
+        try:
+            until(lambda: post("http://127.0.0.1:5001/alerts", {}) == 401, folder / "rulebook.log")
+            until(lambda: post("http://127.0.0.1:9093/api/v2/alerts", []) == 200, folder / "alertmanager.log")
+            yield lambda **labels: call(host, **labels), folder / "rulebook.log"
+        finally:
+            for process in started:
+                process.terminate()
+                process.wait()
+
+
+def until(holds, log):
+    end = time.monotonic() + 60
+    while True:
+        try:
+            if holds():
+                return
+        except OSError:
+            pass
+        assert time.monotonic() < end, Path(log).read_text()
+        time.sleep(0.2)
+
+
+def call(host, **labels):
+    told = {"alertname": "EpycDrift", "host": host.machine.name, "role": "cat", "live": "drift"}
+    alert = {"labels": {**told, "pending_reboot": "false", **labels}}
+    assert post("http://127.0.0.1:9093/api/v2/alerts", [alert]) == 200
+
+
+def test_an_alert_is_repaired_and_what_it_must_not_touch_is_not(host, loop):
+    call, log = loop
+    before = mask(host)
+    host.run(OTHER)
+    call(role="grub_params", what="isolcpus")
+    call(what="waits", pending_reboot="true")
+    begun = time.monotonic()
+    call(what="L3 share of group draft")
+    until(lambda: mask(host) == before, log)
+    seconds = time.monotonic() - begun
+    print(f"repaired {seconds:.0f} s after the alert")
+    assert seconds < 60
+    # The same again within five minutes.
+    host.run(OTHER)
+    call(what="L3 share of group draft", again="yes")
+    time.sleep(8)
+    assert mask(host) == "ffff"
+    assert log.read_text().count("PLAY [Repair what has drifted]") == 1, log.read_text()
+    assert post("http://127.0.0.1:5001/alerts", {"alerts": []}, "another") == 401

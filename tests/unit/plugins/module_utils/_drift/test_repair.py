@@ -1,0 +1,122 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is put back and what is left; that a kernel takes it is for tests/lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair import DAY, GIVEN_UP, ROLES, families, repair
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import ENABLED
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import REPAIRS, TRIAL, Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+
+BALANCING = "/proc/sys/kernel/numa_balancing"
+INTENT = {"housekeeping": {"cores": 1, "per": "node"}}
+
+
+class Clock:
+    now = 1e9
+
+    def time(self) -> float:
+        return self.now
+
+
+class Machine:
+    """A small machine on which a setting is stored, and may be set by somebody else."""
+
+    def __init__(self, root: Path) -> None:
+        self.tree = hosts.small(root)
+        self.tree.put(BALANCING, 0)
+        self.tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
+        self.tree.put(ENABLED, "[Unit]")
+        self.fs = KernelFS(str(root))
+        self.store = Store(str(root))
+        self.clock = Clock()
+        Ledger(self.store, self.fs).begin()
+        self.store.save("desired.json", {"intent": INTENT, "requests": {"sysfs/numa": {"numa_balancing": False}}})
+
+    def repair(self, *roles: str, **more: Any) -> list[str]:
+        """Repair; return how many were repaired, given up and left, and the words on them."""
+        done = repair(self.fs, self.store, roles or ROLES, clock=self.clock, **more)
+        return [f"{len(done.repaired)} {len(done.given_up)} {len(done.left)}", *done.lines(bool(more.get("check")))]
+
+    def fight(self) -> None:
+        self.tree.put(BALANCING, 1)
+
+    def balancing(self) -> str:
+        return self.fs.read(BALANCING)
+
+    def metrics(self) -> dict[str, Any]:
+        found = surveys.of_host(self.fs, store=self.store).findings()
+        return families(self.store, found, self.clock)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_nothing_is_written_where_nothing_has_drifted(machine: Machine) -> None:
+    assert machine.repair() == ["0 0 0", "Nothing was to be repaired."]
+    assert not machine.store.has(REPAIRS)
+
+
+def test_a_check_says_what_would_be_repaired(machine: Machine) -> None:
+    machine.fight()
+    assert machine.repair(check=True) == ["1 0 0", "NUMA balancing: would be repaired, 1 -> 0"]
+    assert machine.balancing() == "1" and not machine.store.has(REPAIRS)
+
+
+def test_a_third_time_within_a_day_is_a_fight(machine: Machine) -> None:
+    for dummy in range(2):
+        machine.fight()
+        assert machine.repair() == ["1 0 0", "NUMA balancing: was repaired, 1 -> 0"]
+        assert machine.balancing() == "0" and machine.metrics() == {}
+        machine.clock.now += 3600
+    machine.fight()
+    counted, line = machine.repair()
+    assert counted == "0 1 0" and line.startswith(
+        "NUMA balancing: given up, it is 1 again and should be 0. Somebody else"
+    )
+    assert machine.balancing() == "1"
+    ((labels, number),) = machine.metrics()[GIVEN_UP]
+    assert (labels["layer"], labels["what"], labels["role"], number) == ("sysfs", "NUMA balancing", "numa", 1)
+    machine.clock.now += DAY - 3600
+    assert machine.repair()[0] == "1 0 0", "only one of the last day is left"
+
+
+def test_only_the_layers_of_these_roles(machine: Machine) -> None:
+    machine.fight()
+    assert machine.repair("irq", "cat")[0] == "0 0 0" and machine.balancing() == "1"
+    with pytest.raises(BadRequest, match="grub_params is not repaired by itself; cat, cpufreq"):
+        machine.repair("grub_params")
+
+
+def test_nothing_is_repaired_in_a_trial(machine: Machine) -> None:
+    machine.fight()
+    machine.store.save(TRIAL, {})
+    assert machine.repair() == ["0 0 0", f"Nothing is repaired while {surveys.UNDER_TRIAL}."]
+    assert machine.balancing() == "1"
+
+
+def test_what_cannot_be_written_is_left(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.fight()
+    monkeypatch.setattr(machine.fs, "write", lambda path, text: None)
+    counted, *lines = machine.repair()
+    assert counted == "0 0 1" and any("left, it is 1 and should be 0" in line for line in lines), lines
+
+
+def test_a_damaged_record_is_begun_anew(machine: Machine) -> None:
+    machine.tree.put(f"{machine.store.folder}/{REPAIRS}"[len(str(machine.tree.root)) :], "{")
+    machine.fight()
+    assert machine.repair()[0] == "1 0 0" and machine.metrics() == {}

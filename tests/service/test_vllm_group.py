@@ -80,12 +80,13 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
 def served(two: Two) -> Play:
     """The first play, after another model on the worker was refused."""
     config = "/srv/models/small/config.json"
-    two.run(WORKER, f"cp {config} /tmp/config; sed -i 's/8192/4096/' {config}")
+    other = "sed 's/\\(max_position_embeddings[^0-9]*\\)[0-9]*/\\1512/'"
+    two.run(WORKER, f"{other} {config} >/tmp/config && mount --bind /tmp/config {config}")
     before = two.state()
     played = two.play()
     assert played.returncode == 2 and "the config.json of the model is sha1:" in played.output, played.output
     assert two.state() == before
-    two.run(WORKER, f"cat /tmp/config >{config}")
+    two.run(WORKER, f"umount {config}")
     played = two.play()
     assert played.returncode == 0, played.output
     return played

@@ -293,7 +293,11 @@ def _lifeline(options: Mapping[str, Any], member: Member) -> list[str]:
 def _clients(options: Mapping[str, Any], member: Member | None) -> list[str]:
     """Return whom the unit lets in; an empty list for everyone."""
     if member:
-        return ["localhost", *member.addresses, *(options["clients"] if member.port is None else [])]
+        serves = [*options["clients"]] if member.port is None else []
+        if serves and options["host"] not in ANYWHERE:
+            # By its own address the host itself asks whether it serves.
+            serves.append(options["host"])
+        return list(dict.fromkeys(["localhost", *member.addresses, *serves]))
     return ["localhost"] if options["host"] in LOOPBACK else []
 
 

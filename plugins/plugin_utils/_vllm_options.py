@@ -121,6 +121,8 @@ def _refuse_group(where: str, options: Mapping[str, Any]) -> None:
     for word in options["workers"]:
         if endpoint(word, f"{where}: workers")[1] == options["group_port"]:
             raise BadRequest(f"{where}: workers and group_port are both {options['group_port']}: take two ports.")
+    if options["workers"] and not CLIENT.match(str(options["host"])):
+        raise BadRequest(f"{where}: host is '{options['host']}': with workers, name an address, such as 10.20.0.1.")
     for word in options["clients"]:
         if not CLIENT.match(str(word)):
             raise BadRequest(

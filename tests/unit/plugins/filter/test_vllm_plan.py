@@ -127,7 +127,7 @@ def test_the_head_of_a_group_leads_and_answers() -> None:
     assert after(one, "--node-rank") == "0" and after(one, "--master-addr") == "10.20.0.1"
     assert after(one, "--master-port") == "29501" and "--headless" not in one["start"]
     assert {"VLLM_HOST_IP=10.20.0.1", "GLOO_SOCKET_IFNAME=vlan7"} <= set(one["environment"])
-    assert one["clients"] == ["localhost", "10.20.0.1", "10.20.0.2", "10.9.0.0/24"]
+    assert one["clients"] == ["localhost", "10.20.0.1", "10.20.0.2", "10.9.0.0/24", "10.9.0.1"]
     assert (one["hosts"], one["processes"], one["url"]) == (2, 1, "http://10.9.0.1:8090")
 
 
@@ -152,6 +152,7 @@ def test_groups_that_are_refused() -> None:
         {**GROUP, "host": "10.9.0.1"}
     )
     assert "clients is for an instance with workers" in refused({"clients": ["10.9.0.1"]})
+    assert "with workers, name an address" in refused({**GROUP, "host": "head.example.com", "clients": ["10.9.0.1"]})
     assert "clients has 'gateway'" in refused({**GROUP, "clients": ["gateway"]})
     assert "workers and group_port are both 29500: take two ports" in refused({**GROUP, "group_port": 29500})
     assert "8.8.8.8 is not an address of a private network" in refused({**GROUP, "workers": ["8.8.8.8:29500"]})

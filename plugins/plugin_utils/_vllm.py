@@ -226,6 +226,8 @@ def _planned(
         arguments += ["--max-model-len", options["context"]]
     if not options["compile"]:
         arguments += ["--enforce-eager"]
+        # It would still compile the mask of a divided embedding, at the first request, with g++ and openssl.
+        environment["TORCHDYNAMO_DISABLE"] = "1"
     if "--kv-cache-memory-bytes" in flags:
         arguments += ["--kv-cache-memory-bytes", options["kv_cache"]]
     else:

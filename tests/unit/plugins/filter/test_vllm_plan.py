@@ -113,6 +113,13 @@ def test_what_the_server_has_decides_how_it_is_told() -> None:
     assert one["remarks"] == ["This vLLM has no --shutdown-timeout: a stop breaks off requests in progress."]
 
 
+def test_it_compiles_only_where_it_is_asked_to() -> None:
+    """Of several processes each would compile a part of its embedding otherwise, where there may be no compiler."""
+    plain, compiled = (plan({"compile": compile})[0] for compile in (False, True))
+    assert "--enforce-eager" in plain["start"] and "TORCHDYNAMO_DISABLE=1" in plain["environment"]
+    assert "--enforce-eager" not in compiled["start"] and "TORCHDYNAMO_DISABLE=1" not in compiled["environment"]
+
+
 def test_a_key_is_in_no_argument() -> None:
     (one,) = plan({"api_key_file": "/etc/vllm/key", "host": "10.0.0.1"})
     assert one["start"].startswith("/bin/sh -c ") and "/etc/vllm/key" not in one["start"]

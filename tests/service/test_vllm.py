@@ -21,9 +21,15 @@ from vepyc.play import Play, run_playbook
 
 from .vllm_box import vllm_box
 
-INSTANCE = {"name": "batch", "model": "/srv/models/small", "port": 8090, "kv_cache": "256MiB", "slots": 4}
-#: Where a gateway could reach it.
-INSTANCE |= {"host": "10.9.0.1"}
+#: It listens where a gateway could reach it.
+INSTANCE = {
+    "name": "batch",
+    "model": "/srv/models/small",
+    "host": "10.9.0.1",
+    "port": 8090,
+    "kv_cache": "256MiB",
+    "slots": 4,
+}
 #: Of the gateway that is on the same host.
 GATEWAY = {
     "gateway_bind": "127.0.0.1:8080",

@@ -2,12 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Programs of a group that begin and end together: real processes and sockets on the loopback, followers in threads."""
+"""Programs of a group that begin and end together: real processes, and sockets on the loopback."""
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -33,22 +35,31 @@ def handlers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Callable[..., Any
     yield kept
 
 
-class Follower(threading.Thread):
-    """One that runs a program with its leader."""
+#: Follows at a port of the loopback, which is no address that a user may name.
+FOLLOW = f"""
+import sys
+from {_lifeline.__name__} import follow
+sys.modules[follow.__module__].PAUSE = 0.02
+sys.exit(follow(("127.0.0.1", int(sys.argv[1])), sys.argv[2:]))
+"""
+
+
+class Follower:
+    """A process that runs a program with its leader."""
 
     def __init__(self, program: list[str]) -> None:
-        super().__init__(daemon=True)
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.address = ("127.0.0.1", int(free.getsockname()[1]))
-        self.program, self.code = program, -1
+        self.command = [sys.executable, "-c", FOLLOW, str(self.address[1]), *program]
+        self.process: subprocess.Popen[bytes] | None = None
 
-    def run(self) -> None:
-        self.code = _lifeline.follow(self.address, self.program)
+    def start(self) -> None:
+        variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        self.process = subprocess.Popen(self.command, env=variables, stdout=subprocess.DEVNULL)
 
     def ended(self) -> int:
-        self.join(20)
-        assert not self.is_alive()
-        return self.code
+        assert self.process
+        return self.process.wait(20)
 
 
 def marks(path: Path, then: str) -> list[str]:
@@ -104,11 +115,12 @@ def test_a_follower_that_comes_late_is_waited_for(capsys: pytest.CaptureFixture[
 
     class Clock:
         def sleep(self, seconds: float) -> None:
-            if not one.is_alive():
+            if not one.process:
                 one.start()
             time.sleep(0.01)
 
     assert _lifeline.lead([one.address], [sys.executable, "-c", ""], Clock()) == 0
+    assert one.ended() == 1
     said = capsys.readouterr().out
     assert f"It waits for 127.0.0.1:{one.address[1]}: Connection refused." in said and "are there." in said
 
@@ -116,12 +128,11 @@ def test_a_follower_that_comes_late_is_waited_for(capsys: pytest.CaptureFixture[
 def test_a_stop_is_handed_on(tmp_path: Path, handlers: list[Callable[..., Any]]) -> None:
     one = Follower(LONG)
     one.start()
-    stop = threading.Thread(target=lambda: (until(tmp_path / "up"), handlers[-1](signal.SIGTERM, None)), daemon=True)
+    stop = threading.Thread(target=lambda: (until(tmp_path / "up"), handlers[0](signal.SIGTERM, None)))
     stop.start()
-    # The follower may have set its handler last; either way the group ends, each part with a code that says so.
-    code = _lifeline.lead([one.address], marks(tmp_path / "up", "time.sleep(60)"))
-    assert code in (1, 128 + signal.SIGTERM)
-    assert one.ended() in (1, 128 + signal.SIGTERM)
+    assert _lifeline.lead([one.address], marks(tmp_path / "up", "time.sleep(60)")) == 128 + signal.SIGTERM
+    stop.join()
+    assert one.ended() == 1
 
 
 def test_what_cannot_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -126,7 +126,7 @@ def _keep_alive(connection: socket.socket) -> None:
 def _run(program: Sequence[str], connections: dict[socket.socket, str]) -> int:
     """Run a program until it ends or a connection breaks. What it has started is ended by systemd, with the unit."""
     try:
-        child = subprocess.Popen(list(program))
+        child = subprocess.Popen(list(program))  # pylint: disable=ansible-bad-function
     except OSError as error:
         raise TuningError(f"{program[0]} does not start: {error.strerror or error}.") from None
     signal.signal(signal.SIGTERM, lambda *dummy: child.terminate())

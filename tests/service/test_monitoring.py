@@ -67,6 +67,7 @@ ABSENT = {
     "sovereign_epyc_l3_occupancy_bytes": "a container has no resctrl",
     "sovereign_epyc_memory_bytes_total": "a container has no resctrl",
     "sovereign_epyc_hugepages": "it may have no pool",
+    "sovereign_epyc_repair_given_up": "nothing was repaired",
     "node_cpu_scaling_frequency_hertz": "a virtual machine has no cpufreq",
 }
 #: Selectors, ranges and labels of PromQL, and its words that are no metrics.

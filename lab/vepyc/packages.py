@@ -62,6 +62,22 @@ def fetch(suite: str, *names: str) -> list[Path]:
     return sorted(folder.glob("*.deb"))
 
 
+def extracted(suite: str, *names: str) -> Path:
+    """The folder that packages are unpacked to, once, with links that stay in it; this machine stays as it is."""
+    files = fetch(suite, *names)
+    folder = directory("extracted") / files[0].parent.name
+    with locked(f"extracted-{folder.name}"):
+        if not (folder / "complete").exists():
+            for file in files:
+                subprocess.run(["dpkg-deb", "--extract", file, folder], check=True)
+            for path in folder.rglob("*"):
+                if path.is_symlink() and (target := os.readlink(path)).startswith("/"):
+                    path.unlink()
+                    path.symlink_to(folder / target.lstrip("/"))
+            (folder / "complete").touch()
+    return folder
+
+
 def _mirror() -> str:
     """The mirror that the image was built from: the one that was named, or debootstrap's own."""
     if named := os.environ.get("VEPYC_MIRROR"):

@@ -195,9 +195,7 @@ def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
     """Put back what has drifted in the layers of some roles; exit code 2 where something stays wrong."""
     outcome = repair.repair(KernelFS(), Store(), roles)
     if as_json:
-        names = ("repaired", "given_up", "left")
-        rows = {name: [one.to_dict() for one in getattr(outcome, name)] for name in names}
-        _say_json({**rows, "remarks": outcome.remarks})
+        _say_json({**outcome.to_dict(), "remarks": outcome.remarks})
     else:
         _say("\n".join(outcome.lines()))
     return 0 if outcome.clean else 2

@@ -95,7 +95,7 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
     return {
         "changed": bool(outcome.changes or (check and outcome.repaired)),
         "clean": outcome.clean,
-        **{name: [one.to_dict() for one in getattr(outcome, name)] for name in ("repaired", "given_up", "left")},
+        **outcome.to_dict(),
         "lines": outcome.lines(check),
         "diff": {
             "before": {change.address: change.before for change in outcome.changes},

@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from vepyc import packages
-from vepyc.paths import directory, locked
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "roles/monitoring/files/sovereign-epyc.rules.yml"
@@ -223,12 +222,7 @@ def alerts() -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="session")
 def promtool() -> Path:
     """That of Debian, which is one file: its package is only unpacked."""
-    (package,) = packages.fetch("trixie", "promtool")
-    target = directory("promtool", package.stem)
-    with locked(f"promtool-{target.name}"):
-        if not (target / "usr/bin/promtool").exists():
-            subprocess.run(["dpkg", "--extract", str(package), str(target)], check=True)
-    return target / "usr/bin/promtool"
+    return packages.extracted("trixie", "promtool") / "usr/bin/promtool"
 
 
 def run(promtool: Path, *words: object) -> str:

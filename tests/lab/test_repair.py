@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 
 from vepyc import packages, venvs
-from vepyc.paths import directory, locked
 
 from .guests import ROOT
 
@@ -83,22 +82,6 @@ def test_a_third_time_within_a_day_is_given_up(host):
     host.run("rm /var/lib/sovereign-epyc/repairs.json")
 
 
-def extracted(*names):
-    """The folder that packages of Debian were extracted to, with links that stay in it."""
-    files = packages.fetch("bookworm", *names)
-    folder = directory("extracted") / files[0].parent.name
-    with locked(f"extracted-{folder.name}"):
-        if not (folder / "complete").exists():
-            for file in files:
-                subprocess.run(["dpkg-deb", "--extract", file, folder], check=True)
-            for path in folder.rglob("*"):
-                if path.is_symlink() and (target := os.readlink(path)).startswith("/"):
-                    path.unlink()
-                    path.symlink_to(folder / target.lstrip("/"))
-            (folder / "complete").touch()
-    return folder
-
-
 def post(url, body, token=None):
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)
@@ -116,8 +99,8 @@ def loop(host, tmp_path_factory):
     (folder / "token").write_text(token)
     (folder / "vars.yml").write_text(f"repair_token: {token}\n")
     (folder / "alertmanager.yml").write_text(ALERTMANAGER.replace("TOKEN", str(folder / "token")))
-    package = extracted("prometheus-alertmanager") / "usr"
-    java = extracted("openjdk-17-jre-headless") / "usr/lib/jvm/java-17-openjdk-amd64"
+    package = packages.extracted("bookworm", "prometheus-alertmanager") / "usr"
+    java = packages.extracted("bookworm", "openjdk-17-jre-headless") / "usr/lib/jvm/java-17-openjdk-amd64"
     programs = venvs.venv("ansible-rulebook==1.3.2", venvs.OLDEST_CORE)
     environment = {
         **os.environ,

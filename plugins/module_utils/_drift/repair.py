@@ -64,6 +64,10 @@ class Repair:
         """Return whether nothing of what was asked for is still wrong."""
         return not (self.given_up or self.left or self.remarks)
 
+    def to_dict(self) -> dict[str, list[dict[str, object]]]:
+        """Return the findings as plain data, by what became of them."""
+        return {name: [one.to_dict() for one in getattr(self, name)] for name in ("repaired", "given_up", "left")}
+
     def lines(self, check: bool = False) -> list[str]:
         """Return what people should know, a line for each finding."""
         done = "would be repaired" if check else "was repaired"

@@ -6,7 +6,8 @@
 """Whether the load driver of our benchmark tells what AIPerf tells, of one real llama-server with a real model.
 
 Both ask the same prompts in turns, with 1 and with 4 streams. A figure is the median over all rounds of our median over
-that of AIPerf: of the time to the first text, and of the time per token after it.
+that of AIPerf: of the time to the first text, and of the time per token after it. Each of the two is measured where it
+is most of an answer, as with several streams the prompts of the others are in the time per token of each.
 
 Run as `make bench-driver`. AIPerf and what it needs take more than a gigabyte in the cache. Exit code 1 when a figure
 misses its bar.
@@ -38,10 +39,12 @@ from vepyc.venvs import venv
 
 AIPERF = "aiperf==0.13.0"
 STREAMS = (1, 4)
-#: Prompts as a benchmark asks them. With a few words alone, the first text comes after some 20 ms, of which the clients
-#: themselves take a part that is more than what is compared here.
-TEXTS = texts.TEXTS["prose"]
-TOKENS = 48
+#: For each time what is asked, and how many tokens an answer has. After a few words the first text comes within some
+#: 20 ms, of which the clients themselves take more than what is compared here: it has the prompts of a benchmark.
+LOADS: dict[str, tuple[Sequence[str], int]] = {
+    "ttft": (texts.TEXTS["prose"], 16),
+    "tpot": (("Once upon a time", "The old house", "In the morning", "Far from home"), 96),
+}
 REQUESTS = 12
 #: Ours over AIPerf's, either way.
 NEAR = 0.03
@@ -55,7 +58,7 @@ TOKENIZER = {
 TOKENIZER_CONFIG = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]"}
 
 
-def ours(url: str, asked: Sequence[prompts.Prompt], streams: int) -> tuple[float, float]:
+def ours(url: str, asked: Sequence[prompts.Prompt], streams: int) -> dict[str, float]:
     """Median milliseconds to the first text and per token, as our driver sees them."""
     server = Server(url)
     answers: list[Answer]
@@ -64,11 +67,12 @@ def ours(url: str, asked: Sequence[prompts.Prompt], streams: int) -> tuple[float
     else:
         by_stream = load.many_streams(server, asked, streams, REQUESTS // streams)
         answers = [answer for those in by_stream for answer in those]
-    return median(one.ttft_ms for one in answers), median(one.tpot_ms for one in answers)
+    return {"ttft": median(one.ttft_ms for one in answers), "tpot": median(one.tpot_ms for one in answers)}
 
 
-def aiperf(program: Path, url: str, folder: Path, streams: int) -> tuple[float, float]:
+def aiperf(program: Path, url: str, folder: Path, asked: Sequence[prompts.Prompt], streams: int) -> dict[str, float]:
     """The same as AIPerf sees them."""
+    (folder / "prompts.jsonl").write_text(prompts.render(asked))
     out = folder / f"out-{time.monotonic_ns()}"
     command = [
         str(program),
@@ -83,31 +87,30 @@ def aiperf(program: Path, url: str, folder: Path, streams: int) -> tuple[float, 
     ]
     command += ["--input-file", str(folder / "prompts.jsonl"), "--custom-dataset-type", "single-turn"]
     command += ["--concurrency", str(streams), "--request-count", str(REQUESTS), "--use-server-token-count"]
-    extra = {"max_tokens": TOKENS, "temperature": 0, "ignore_eos": "true", "cache_prompt": "false"}
+    extra = {"max_tokens": asked[0].tokens, "temperature": 0, "ignore_eos": "true", "cache_prompt": "false"}
     command += [word for name, value in extra.items() for word in ("--extra-inputs", f"{name}:{value}")]
     command += ["--use-legacy-max-tokens", "--tokenizer", str(folder / "tokenizer"), "--output-artifact-dir", str(out)]
     run_tool([*command, "--ui", "none"], directory("logs") / "aiperf.log")
     found = json.loads(next(out.rglob("profile_export_aiperf.json")).read_text())
-    return float(found["time_to_first_token"]["p50"]), float(found["inter_token_latency"]["p50"])
+    return {"ttft": float(found["time_to_first_token"]["p50"]), "tpot": float(found["inter_token_latency"]["p50"])}
 
 
 def compare(figures: Figures, url: str, program: Path, folder: Path, rounds: int) -> None:
-    """Ask in turns, and show a figure for each number of streams and each time."""
-    asked = [prompts.Prompt(prompts.USER, text, TOKENS) for text in TEXTS]
-    (folder / "prompts.jsonl").write_text(prompts.render(asked))
+    """Ask in turns, and show a figure for each time and each number of streams."""
     (folder / "tokenizer").mkdir()
     (folder / "tokenizer/tokenizer.json").write_text(json.dumps(TOKENIZER))
     (folder / "tokenizer/tokenizer_config.json").write_text(json.dumps(TOKENIZER_CONFIG))
-    ours(url, asked, 1)
-    for streams in STREAMS:
-        ratios: list[tuple[float, ...]] = []
-        for number in range(rounds):
-            mine = ours(url, asked, streams) if number % 2 else None
-            other = aiperf(program, url, folder, streams)
-            mine = mine or ours(url, asked, streams)
-            ratios.append(tuple(one / two for one, two in zip(mine, other, strict=True)))
-        for at, name in enumerate(("ttft", "tpot")):
-            ratio = median(row[at] for row in ratios)
+    for name, (words, tokens) in LOADS.items():
+        asked = [prompts.Prompt(prompts.USER, text, tokens) for text in words]
+        ours(url, asked, 1)
+        for streams in STREAMS:
+            ratios: list[float] = []
+            for number in range(rounds):
+                mine = ours(url, asked, streams) if number % 2 else None
+                other = aiperf(program, url, folder, asked, streams)
+                mine = mine or ours(url, asked, streams)
+                ratios.append(mine[name] / other[name])
+            ratio = median(ratios)
             figures.show(f"{name}_over_aiperf_{streams}_streams", ratio, "x")
             figures.show(f"{name}_off_{streams}_streams", 100 * abs(ratio - 1), "%", Bar("<=", 100 * NEAR))
 

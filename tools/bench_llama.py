@@ -78,6 +78,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=90, help="of the ablation; the more, the more it decides")
     parser.add_argument("--knobs", nargs="*", help="leave out only these options of the instance")
+    parser.add_argument("--kinds", nargs="*", choices=[*BARS], default=[*BARS], help="of prompts; all by default")
     parser.add_argument("--tokens", type=int, help="of an answer; fewer make a run shorter, and scatter more")
     asked = parser.parse_args()
     figures = Figures()
@@ -93,10 +94,10 @@ def main() -> int:
             variables = {**box.inventory(), **ASKED, "llama_instances": [instance]}
             hosts.write_text(json.dumps({"all": {"hosts": {box.name: variables}}}))
             play(hosts, "site")
-            tokens = {"tokens": asked.tokens} if asked.tokens else {}
+            questions = {"streams": [], "kinds": asked.kinds, **({"tokens": asked.tokens} if asked.tokens else {})}
             knobs = {"knobs": asked.knobs} if asked.knobs else {}
-            measured(hosts, "benchmark", streams=[], **tokens)
-            measured(hosts, "ablation", streams=[], minutes=asked.minutes, **tokens, **knobs)
+            measured(hosts, "benchmark", **questions)
+            measured(hosts, "ablation", minutes=asked.minutes, **questions, **knobs)
             for kind in ("benchmark", "ablation"):
                 run = run_of(kind)
                 play(hosts, "analyse", analyse_file=str(run), analyse_page=str(KEPT / f"{kind}.html"))
@@ -104,9 +105,9 @@ def main() -> int:
         if not judgement.confirmation.confirmed:
             raise VepycError(f"{headline(judgement)} Give it more --minutes, or a machine that does nothing else.")
         fresh = [one for one in judgement.rounds if one.phase == schedule.CONFIRMATION]
-        for kind, least in BARS.items():
+        for kind in asked.kinds:
             gains = rounds.differences(fresh, schedule.STOCK, (rounds.DECODE, kind, 1))
-            figures.show(f"default_over_plain_{kind}", math.exp(median(gains)), "x", Bar(">=", least))
+            figures.show(f"default_over_plain_{kind}", math.exp(median(gains)), "x", Bar(">=", BARS[kind]))
     except VepycError as error:
         print(f"bench-llama: {error}", file=sys.stderr)
         return 1

@@ -38,14 +38,15 @@ FULL, OUT = "100%", "out"
 DEFAULTS = {"untuned": "50%", "unknown": FULL, "textfile": "", "oldest": 0.0, "allow": ()}
 #: Words of systemd for a unit that serves.
 SERVES = ("active", "reloading", "refreshing")
-#: How a unit of an instance is called.
-BEGIN, END, DRAFT_END = "llama-", ".service", "-rpc.service"
+#: How a unit of an instance is called, by the word before its name in a question; and how the first line of one ends.
+BEGIN, END, DRAFT_END = {"": "llama-", "vllm": "vllm-"}, ".service", "-rpc.service"
+OURS = INSTANCE_HEAD.partition(" by ")[2].strip()
 #: Seconds: for which it waits for the next question, and for the words of one; and the size of a question.
 LINGER, PATIENCE, LONGEST = 60.0, 1.0, 128
 #: How many findings an answer names.
 NAMED = 3
 DRIFT = "sovereign_epyc_drift{"
-USAGE = """usage: sovereign-epyc agent [INSTANCE]
+USAGE = """usage: sovereign-epyc agent [[vllm] INSTANCE]
        sovereign-epyc agent --leave | --join
 
   show what gateways are told of this instance, or of all, and why
@@ -63,10 +64,10 @@ def main(words: Sequence[str]) -> int:
             textfile.replace(AWAY, "")
         elif list(words) == ["--join"]:
             textfile.remove(AWAY)
-        elif len(words) > 1 or (words and not _is_name(words[0])):
+        elif words and not _unit(" ".join(words)):
             sys.stderr.write(USAGE)
             return 1
-        names = [word for word in words if _is_name(word)] or _instances()
+        names = [" ".join(words)] if words and _unit(" ".join(words)) else _instances()
         for name in names:
             sys.stdout.write(f"{name}: {answer(name, asked()) or 'no answer: systemd does not say how it is'}\n")
     except TuningError as error:
@@ -94,7 +95,7 @@ def serve() -> None:
             with connection:
                 connection.settimeout(PATIENCE)
                 name, wants = connection.recv(LONGEST).decode("ascii", "replace").strip(), asked()
-                said = answer(name, wants) if _is_name(name) and _may_ask(peer[0], wants["allow"]) else ""
+                said = answer(name, wants) if _unit(name) and _may_ask(peer[0], wants["allow"]) else ""
                 connection.sendall(f"{said}\n".encode("ascii", "replace") if said else b"")
         except OSError:
             continue
@@ -111,10 +112,13 @@ def asked() -> dict[str, Any]:
 
 
 def answer(name: str, wants: Mapping[str, Any]) -> str:
-    """Return the line on an instance; an empty one where it is not known how it is."""
+    """Return the line on an instance; an empty one where it is not known how it is.
+
+    An instance of llama-server is asked for by its name, and one of vLLM by the word vllm and its name.
+    """
     if os.path.lexists(AWAY):
         return "stopped # this host was told to leave; 'sovereign-epyc agent --join' takes it back"
-    unit = f"{BEGIN}{name}{END}"
+    unit = _unit(name)
     state = command.attempt(["systemctl", "is-active", unit], PATIENCE * 3).out.strip()
     if not state:
         return ""
@@ -159,6 +163,12 @@ def _plain(text: str) -> str:
     return "".join(char if " " <= char <= "~" else "?" for char in text[:60])
 
 
+def _unit(asked: str) -> str:
+    """Return the unit that a question is about; an empty text for what is no question."""
+    engine, dummy, name = asked.rpartition(" ")
+    return f"{BEGIN[engine]}{name}{END}" if engine in BEGIN and _is_name(name) else ""
+
+
 def _is_name(text: str) -> bool:
     """Return whether a text may be the name of an instance: no option of systemctl, no pattern, no path."""
     return text.isascii() and text[:1].isalnum() and text.replace("-", "").replace("_", "").isalnum()
@@ -175,12 +185,16 @@ def _may_ask(peer: str, allow: Sequence[str]) -> bool:
 
 
 def _instances() -> list[str]:
-    """Return the instances of this host, by the units that we wrote."""
+    """Return the instances of this host as one asks for them, by the units that we wrote."""
     there = sorted(os.listdir(UNIT_FOLDER))
-    names = [file for file in there if file.startswith(BEGIN) and file.endswith(END)]
-    drafts = [file for file in names if file.endswith(DRAFT_END) and file.replace(DRAFT_END, END) in names]
-    texts = {file: textfile.read(f"{UNIT_FOLDER}/{file}") or "" for file in names if file not in drafts}
-    return [file[len(BEGIN) : -len(END)] for file, text in texts.items() if text.startswith(INSTANCE_HEAD)]
+    drafts = [file for file in there if file.endswith(DRAFT_END) and file.replace(DRAFT_END, END) in there]
+    found = []
+    for engine, begin in BEGIN.items():
+        for file in there:
+            if file.startswith(begin) and file.endswith(END) and file not in drafts:
+                first = (textfile.read(f"{UNIT_FOLDER}/{file}") or "").partition("\n")[0]
+                found += [f"{engine} {file[len(begin) : -len(END)]}".strip()] if first.endswith(OURS) else []
+    return found
 
 
 def _version() -> int:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: llama_benchmark
-short_description: Measure what an instance of llama-server does, and how near that is to what its memory allows
+short_description: Measure what an instance of llama-server or vLLM does, and how near that is to what its memory allows
 version_added: 0.1.0
 description:
-  - Asks the running service of an instance of M(sovereign.epyc.llama_server) in rounds, with one stream and with
-    several at once, and returns rates and latencies by kind of prompt. The service is not changed or started anew.
+  - Asks the running service of an instance of M(sovereign.epyc.llama_server), or of one of the role
+    P(sovereign.epyc.vllm#role), in rounds, with one stream and with several at once, and returns rates and latencies by
+    kind of prompt. The service is not changed or started anew.
   - A round counts only where nothing disturbed it. Witnesses see other programs on the CPUs, the hypervisor, swapping,
     requests of others, threads that were moved, and memory on other nodes than planned. Void rounds are kept, shown and
     repeated.
   - The read bandwidth of the instance's own CPUs and nodes is measured while it is idle, with C(likwid-bench) where
     that is installed, else with a small program that is built on the host. With the bytes that a step reads, from the
     headers of its model, it gives the time that a step takes at least.
+  - Of vLLM all times are those of the client, and how many bytes a step reads is not known.
   - In check mode nothing is asked and nothing is written.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
@@ -26,7 +28,7 @@ extends_documentation_fragment:
   - sovereign.epyc.measuring.output
 options:
   instance:
-    description: The name of the instance. It may be left out where the host has only one.
+    description: The name of the instance. It may be left out where the host has only one, of either engine.
     type: str
   rounds:
     description: How many rounds have to count. Where rounds are void, there are at most three times as many.

@@ -172,8 +172,7 @@ def _instance(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> 
     unit = f"vllm-{raw.get('name', '')}" if raw.get("vllm") else raw.get("name", "")
     server = re.sub(r"[^A-Za-z0-9_.:-]", "_", f"{name}:{unit}")
     address = reached(where, host, raw, gateway)
-    # It knows the units of llama.cpp only.
-    agent = None if raw.get("vllm") else _agent(host, str(raw.get("name", "")), address, gateway)
+    agent = _agent(host, f"{'vllm ' if raw.get('vllm') else ''}{raw.get('name', '')}", address, gateway)
     return Instance(name, where, server, alias, model, f"{address}:{port}", slots, agent)
 
 
@@ -196,7 +195,10 @@ def reached(where: str, host: Mapping[str, Any], raw: Mapping[str, Any], gateway
 
 
 def _agent(host: Mapping[str, Any], instance: str, reached: str, gateway: str) -> dict[str, str] | None:
-    """Return where the agent of a host is asked for an instance; without an address, at that of the instance."""
+    """Return where the agent of a host is asked for an instance; without an address, at that of the instance.
+
+    One of vLLM is asked for by its engine and its name.
+    """
     bind = str(host.get("base_agent_bind") or "")
     if not bind:
         return None
@@ -212,7 +214,7 @@ def _agent(host: Mapping[str, Any], instance: str, reached: str, gateway: str) -
         )
     where = f"[{place}]" if ":" in place else place
     where = "" if place in ("*", *EVERYWHERE) or where == reached else where
-    return {"address": where, "port": port, "asks": re.sub(r"[^A-Za-z0-9_-]", "_", instance)}
+    return {"address": where, "port": port, "asks": re.sub(r"[^A-Za-z0-9_ -]", "_", instance)}
 
 
 def own_address(host: Mapping[str, Any]) -> Any:

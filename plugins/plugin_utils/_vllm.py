@@ -12,6 +12,7 @@ Source: vllm/utils/ompmultiprocessing.py and vllm/v1/worker/cpu_worker.py of vLL
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -255,13 +256,24 @@ def _planned(
         words = ["/bin/sh", "-c", WITH_KEY, "vllm", *words]
     if member:
         words = [*_lifeline(options, member), *words]
+    hosts = len(member.addresses) if member else 1
+    expect = {"cpus": cpulist.render(cpus), "busy_cpus": cpulist.render(busy), "nodes": cpulist.render(ranks)}
+    carried = {
+        "alias": options["alias"],
+        "model": options["model"],
+        "url": url,
+        "hosts": hosts,
+        "slots": options["slots"],
+        "key_file": key_file,
+        "expect": {**expect, "interleaved": False},
+    }
     return {
         "name": options["name"],
         "unit": unit_of(options["name"]),
         "alias": options["alias"],
         "model": options["model"],
         "url": url,
-        "hosts": len(member.addresses) if member else 1,
+        "hosts": hosts,
         "processes": len(ranks),
         "clients": _clients(options, member),
         "start": command(words[0], words[1:]),
@@ -270,11 +282,11 @@ def _planned(
         "api_key_file": key_file,
         "drain_timeout": options["drain_timeout"],
         "context": options["context"] or int(config.get("max_position_embeddings") or 2048),
-        "cpus": cpulist.render(cpus),
-        "busy_cpus": cpulist.render(busy),
         "threads": len(busy),
-        "nodes": cpulist.render(ranks),
         "remarks": remarks,
+        # What the unit carries for those who measure it on the host.
+        "carried": json.dumps(carried, sort_keys=True) if serves else "",
+        **expect,
     }
 
 

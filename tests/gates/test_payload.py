@@ -27,7 +27,7 @@ from .conftest import ROOT
 #: what puts them there (epyc_engine); that a host tells of its resctrl groups and pools (epyc_engine). The kinds of
 #: speculation and the options of ik_llama.cpp have words of their own (llama_server). What a host has for repairing its
 #: drift by itself and for the groups of vLLM (epyc_engine), and the name of its record (the others); epyc_repair
-#: carries every knob, as epyc_restore does.
+#: carries every knob, as epyc_restore does. Which instance of either engine is meant (llama_server).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,
@@ -57,7 +57,7 @@ BEFORE = {
     "llama_build": 252.4,
     "llama_fingerprint": 427.3,
     "llama_rpc_worker": 354.5,
-    "llama_server": 423.1,
+    "llama_server": 424.0,
     "llama_tune": 661.6,
     "model_file": 231.4,
     "model_quantize": 257.1,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,6 +121,32 @@ def test_the_next_run_changes_nothing(box: Container, play: Callable[..., Play],
     played = play()
     assert played.returncode == 0 and played.changed == {}, played.output
     assert state(box) == before
+
+
+def test_it_is_measured_as_an_instance_of_llama_server_is(
+    box: Container, play: Callable[..., Play], served: Play, tmp_path: Path
+) -> None:
+    """Others use this machine too, so whether a round counts is chance; what the samples say is not."""
+    asked = {"rounds": 1, "tokens": 12, "kinds": ["prose"], "streams": [4], "folder": str(tmp_path)}
+    variables = json.dumps({f"benchmark_{name}": value for name, value in asked.items()})
+    checked = play("--check", "-e", variables, playbook="benchmark")
+    assert "batch would be asked prompts in 1 rounds (3 of prose), with 1 and 4 streams." in checked.output
+    played = play("-e", variables, playbook="benchmark")
+    (file,) = tmp_path.iterdir()
+    document = json.loads(file.read_text())
+    result = played["Measure"]["results"][0]
+    assert played.returncode == (0 if result["clean"] else 2), played.output
+    assert KEY not in played.output + file.read_text()
+    assert {(one["predicted_n"], one["prompt_n"] > 50) for one in document["samples"] if one["streams"] == 1} == {
+        (12, True)
+    }
+    assert {one["streams"] for one in document["samples"]} == {1, 4}
+    assert document["fingerprint"]["engine_build"].startswith("vLLM 0.32") and document["fingerprint"]["model_sha256"]
+    # No request but ours was seen, though it counts them late, and all threads and pages are where they were planned.
+    said = " ".join(str(one["void"]) for one in document["samples"])
+    foreign = ("Others asked", "cannot be seen", "fewer tokens", "in progress", "elsewhere", "other nodes", "replaced")
+    assert not any(word in said for word in foreign), said
+    assert "All times are those of the client" in result["text"]
 
 
 def test_a_unit_that_does_not_start_makes_way_for_the_one_before(

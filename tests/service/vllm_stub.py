@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Stands in for vLLM: its arguments as recorded, its binding, its key, and work to see.
+"""Stands in for vLLM: its arguments as recorded, its binding, its key, its counters, and work to see.
 
 A process on each CPU of VLLM_CPU_OMP_THREADS_BIND computes while a request is answered, up to 10 seconds or until the
-client hangs up. It serves nothing a model would say. On several hosts its head waits for the workers and has them
+client hangs up; where the answer is streamed, 10 ms a token. It serves nothing a model would say, and counts what it
+did only after it has sent it. On several hosts its head waits for the workers and has them
 compute too; when one of them is gone, it says so to the next request only, and a worker whose head is gone waits for
 ever.
 """
@@ -20,6 +21,7 @@ import re
 import select
 import socket
 import sys
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -49,23 +51,43 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        self.answer(200 if self.path == "/health" else 404, {})
+        said = {"/health": "", "/version": '{"version": "0.32.0"}', "/metrics": self.server.metrics()}
+        self.answer(200 if self.path in said else 404, said.get(self.path, ""))
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.server.key and self.headers["Authorization"] != f"Bearer {self.server.key}":
-            return self.answer(401, {"error": "Unauthorized"})
+            return self.answer(401, '{"error": "Unauthorized"}')
         if asked["model"] != self.server.alias:
-            return self.answer(404, {"error": "no such model"})
+            return self.answer(404, '{"error": "no such model"}')
+        self.server.work(1)
+        try:
+            (self.stream if asked.get("stream") else self.whole)(asked)
+        finally:
+            self.server.work(-1)
+
+    def whole(self, asked: dict[str, Any]) -> None:
         end = time.monotonic() + min(10, asked["max_tokens"] / 100)
-        self.server.work(True)
         while time.monotonic() < end and not select.select([self.connection], [], [], 0.1)[0]:
             pass
-        self.server.work(False)
-        self.answer(200, {"choices": [{"text": " Paris"}]})
+        self.answer(200, json.dumps({"choices": [{"text": " Paris"}]}))
 
-    def answer(self, status: int, body: dict[str, Any]) -> None:
-        text = json.dumps(body).encode()
+    def stream(self, asked: dict[str, Any]) -> None:
+        self.send_response(200)
+        self.end_headers()
+        usage = {"prompt_tokens": len(asked["prompt"].split()), "completion_tokens": asked["max_tokens"]}
+        for number in range(asked["max_tokens"]):
+            time.sleep(0.01)
+            self.event({"choices": [{"text": f" {number}"}], "usage": None})
+        self.event({"choices": [], "usage": usage})
+        time.sleep(0.2)
+        self.server.count(**usage)
+
+    def event(self, event: dict[str, Any]) -> None:
+        self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
+
+    def answer(self, status: int, body: str) -> None:
+        text = body.encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
@@ -82,13 +104,32 @@ class Server(ThreadingHTTPServer):
     working: Any
     workers: list[socket.socket]
 
-    def work(self, on: bool) -> None:
+    def __init__(self, *words: Any) -> None:
+        super().__init__(*words)
+        self.lock = threading.Lock()
+        self.running = self.read = self.made = 0
+
+    def work(self, more: int) -> None:
         """Compute, or not, on all hosts."""
         if select.select(self.workers, [], [], 0)[0]:
             os._exit(1)
-        for worker in self.workers:
-            worker.sendall(b"1" if on else b"0")
-        (self.working.set if on else self.working.clear)()
+        with self.lock:
+            self.running += more
+            for worker in self.workers:
+                worker.sendall(b"1" if self.running else b"0")
+            (self.working.set if self.running else self.working.clear)()
+
+    def count(self, prompt_tokens: int, completion_tokens: int) -> None:
+        """Count the tokens of an answer."""
+        with self.lock:
+            self.read += prompt_tokens
+            self.made += completion_tokens
+
+    def metrics(self) -> str:
+        """Return the counters as Prometheus reads them."""
+        told = {"prompt_tokens_total": self.read, "generation_tokens_total": self.made}
+        told |= {"num_requests_running": self.running, "num_requests_waiting": 0}
+        return "".join(f'vllm:{name}{{engine="0",model_name="{self.alias}"}} {told[name]:.1f}\n' for name in told)
 
 
 def follow(address: tuple[str, int], working: Any) -> None:

@@ -2,12 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One request of a measurement, and what its answer says: the server's own times, and when each piece of text came.
+"""One request of a measurement, and what its answer says: what the server tells, and when each piece of text came.
 
 The server counts tokens and the time it computed; only the client sees when text arrives. A server that speculates
 sends several tokens at once, so the time per token and the gaps between pieces are two things and are kept apart.
 Nothing is tried again: an answer that is not exactly what was asked for is an error.
-Source: tools/server/README.md of llama.cpp (timings of /completion).
 """
 
 from __future__ import annotations
@@ -18,15 +17,17 @@ from contextlib import closing
 
 from .._errors import TuningError
 from .._llama.hooks import stream
-from .._llama.verify.trial import Question
+from .api import LLAMA
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
+    from typing import Any, Union
 
+    from .api import Llama, Vllm
     from .prompts import Prompt
 
+    Api = Union[Llama, Vllm]
     #: A record of the run document.
     Sample = dict[str, Any]
 
@@ -34,16 +35,17 @@ if TYPE_CHECKING:
 LIMIT = 600.0
 #: What says where in a run a sample belongs.
 WHERE = ("round", "arm", "start")
-#: What the server must tell of each answer.
-TOLD = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms")
 
 
 class Server:
-    """Where a server listens, a key that it takes, and the seconds that one answer may take."""
+    """Where a server listens, a key that it takes, the seconds that one answer may take, and how it is asked."""
 
-    __slots__ = ("clock", "key", "limit", "url")
+    __slots__ = ("api", "clock", "key", "limit", "url")
 
-    def __init__(self, url: str, key: str | None = None, limit: float = LIMIT, clock: Any = time) -> None:
+    def __init__(
+        self, url: str, key: str | None = None, limit: float = LIMIT, clock: Any = time, api: Api = LLAMA
+    ) -> None:
+        self.api = api
         self.url = url.rstrip("/")
         self.key = key
         self.limit = limit
@@ -53,8 +55,8 @@ class Server:
 class Answer:
     """A whole answer. ``begun``, ``chunks`` and ``ended`` are seconds of the clock, the last of them when it was whole.
 
-    ``chunks`` holds the arrival of each piece of text, ``timings`` the numbers that the server tells: tokens (``_n``)
-    and milliseconds (``_ms``).
+    ``chunks`` holds the arrival of each piece of text, ``timings`` tokens (``_n``) and milliseconds (``_ms``), as the
+    server tells them where it does.
     """
 
     __slots__ = ("begun", "chunks", "ended", "prompt", "text", "timings")
@@ -92,7 +94,7 @@ class Answer:
 
     @property
     def rate(self) -> float:
-        """Generated tokens per second of the server's own time."""
+        """Generated tokens per second of the time that it took to make them."""
         return 1000 * self.timings["predicted_n"] / self.timings["predicted_ms"]
 
     @property
@@ -113,22 +115,22 @@ class Answer:
 
 def ask(server: Server, prompt: Prompt) -> Answer:
     """Ask one prompt and return the answer; TuningError, one sentence, for anything but a whole and true one."""
-    clock = server.clock
-    # The final event alone has the timings: to send them with each token costs time that no user spends.
-    body = {**Question(prompt.text, prompt.tokens).body(), "timings_per_token": False}
+    clock, api = server.clock, server.api
+    body = api.body(prompt)
     chunks: list[float] = []
     texts: list[str] = []
     final: Mapping[str, Any] = {}
     begun = clock.monotonic()
     end = begun + server.limit
     try:
-        with closing(stream.events(server.url, body, end, server.key, clock)) as events:
+        with closing(stream.events(server.url, body, end, server.key, clock, api.path)) as events:
             for event in events:
                 now = clock.monotonic()
-                if event.get("content"):
+                text = api.text(event)
+                if text:
                     chunks.append(now)
-                    texts.append(str(event["content"]))
-                if event.get("stop"):
+                    texts.append(text)
+                if api.ends(event):
                     final = event
                     break
     except TuningError as error:
@@ -136,10 +138,10 @@ def ask(server: Server, prompt: Prompt) -> Answer:
     ended = clock.monotonic()
     if not final:
         raise TuningError(_unfinished(server, prompt, begun, chunks, ended >= end))
-    timings = stream.numbers(final.get("timings"))
-    why = _wrong(prompt, final, timings, chunks)
+    timings = api.timings(final, begun, chunks)
+    why = _wrong(api, prompt, timings, chunks)
     if why:
-        raise TuningError(f"{server.url}/completion {why}.")
+        raise TuningError(f"{server.url}{api.path} {why}.")
     return Answer(prompt, begun, chunks, ended, timings, "".join(texts))
 
 
@@ -173,23 +175,21 @@ def _unfinished(server: Server, prompt: Prompt, begun: float, chunks: Sequence[f
     came += f", the last after {chunks[-1] - begun:.1f} s" if chunks else ""
     if late:
         return (
-            f"{server.url}/completion did not finish in {server.limit:g} s: {came}. The journal of the unit says "
+            f"{server.url}{server.api.path} did not finish in {server.limit:g} s: {came}. The journal of the unit says "
             "whether it stalled; a slow server needs a longer limit."
         )
     return (
-        f"{server.url}/completion closed the connection in the middle of its answer: {came}. The journal of the unit "
-        "says whether the server ended."
+        f"{server.url}{server.api.path} closed the connection in the middle of its answer: {came}. The journal of the "
+        "unit says whether the server ended."
     )
 
 
-def _wrong(prompt: Prompt, final: Mapping[str, Any], timings: Mapping[str, float], chunks: Sequence[float]) -> str:
+def _wrong(api: Api, prompt: Prompt, timings: Mapping[str, float], chunks: Sequence[float]) -> str:
     """Return why a finished answer does not count, an empty text where it does."""
-    missing = [name for name in TOLD if timings.get(name, 0) <= 0]
+    missing = [name for name in api.told if timings.get(name, 0) <= 0]
     if missing:
-        return f"tells no {missing[0]}: it is no llama-server, or one too old to be measured"
-    # Builds without cache_n tell how many tokens the whole prompt has.
-    whole = stream.numbers(final).get("tokens_evaluated", timings["prompt_n"])
-    cached = round(timings.get("cache_n", whole - timings["prompt_n"]))
+        return api.untold(missing[0])
+    cached = round(timings["cache_n"])
     if cached:
         return (
             f"took {cached} tokens of the prompt from its cache, which the request forbids, so that reading the prompt "
@@ -197,8 +197,8 @@ def _wrong(prompt: Prompt, final: Mapping[str, Any], timings: Mapping[str, float
         )
     if timings["predicted_n"] != prompt.tokens:
         return (
-            f"made {timings['predicted_n']:.0f} tokens where {prompt.tokens} were asked for: give a slot more context "
-            "(--ctx-size over --parallel), or ask for less"
+            f"made {timings['predicted_n']:.0f} tokens where {prompt.tokens} were asked for: {api.more_room}, or ask "
+            "for less"
         )
     if not chunks:
         return "made tokens but sent no text: the model answers with control tokens alone, so take other prompts"

@@ -16,7 +16,7 @@ from . import progress, schedule
 from .asked import TRIES
 from .meter import Meter, streams_of
 from .run import Run
-from .target import find
+from .vllm import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -60,7 +60,7 @@ def steps(target: Target, samples: Sequence[Sample]) -> list[dict[str, Any]]:
 
     TuningError where a model cannot be read.
     """
-    file = target.argument("--model", "-m")
+    file = target.model()
     if file is None:
         return []
     model = gguf_model.read(file)

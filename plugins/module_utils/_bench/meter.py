@@ -76,7 +76,7 @@ class Meter:
 
     def _look(self) -> witness.Reading:
         target = self.target
-        return witness.look(self.host.fs, target.units, target.server, target.plan["mapped"], self.clock)
+        return witness.look(self.host.fs, target.units, target.server, target.mapped, self.clock)
 
     def _windows(self, answers: list[Answer]) -> tuple[list[load.Window], list[str], tuple[int, int]]:
         """Ask with several streams; return the windows, what is wrong with them, and all tokens so far."""

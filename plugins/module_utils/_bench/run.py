@@ -53,7 +53,7 @@ class Run:
 
     def prepare(self, tell: Callable[[str], None]) -> None:
         """Leave the instance its CPUs, and measure the bandwidth of its memory while it is idle."""
-        self.document["remarks"] += step_aside(self.host, self.target.cpus)
+        self.document["remarks"] += [*self.target.remarks, *step_aside(self.host, self.target.cpus)]
         tell("it measures the bandwidth of the memory")
         found = memory.measure(self.host, self.target)
         self.document["bandwidth"].append(memory.record(found))

@@ -38,10 +38,24 @@ class Target:
 
     ``units`` are its own and, where it has one, that of the server of its draft. ``process`` is the number of its
     process, ``arguments`` are those of it with the program first, ``slots`` is how many streams it takes at once, and
-    ``build`` what it calls itself.
+    ``build`` what it calls itself. ``mapped`` are the files that it reads as memory, ``programs`` and ``files`` those
+    of its engine and its model. ``remarks`` are sentences on how to read what is measured.
     """
 
-    __slots__ = ("arguments", "build", "name", "plan", "process", "server", "slots", "units")
+    __slots__ = (
+        "arguments",
+        "build",
+        "files",
+        "mapped",
+        "name",
+        "plan",
+        "process",
+        "programs",
+        "remarks",
+        "server",
+        "slots",
+        "units",
+    )
 
     def __init__(
         self, name: str, plan: Mapping[str, Any], server: Server, arguments: Sequence[str], process: int
@@ -51,11 +65,25 @@ class Target:
         self.server = server
         self.arguments = list(arguments)
         self.process = process
-        self.units = [unit_of(name), *([plan["rpc"]["unit"]] if plan["rpc"] else [])]
-        slots = self._told("/slots")
+        self.slots = 1
+        self.build: str | None = None
+        self.units: list[str] = []
+        self.mapped: list[str] = []
+        self.programs: list[str] = []
+        self.files: list[str] = []
+        self.remarks: list[str] = []
+        self.learn()
+
+    def learn(self) -> None:
+        """Fill in what depends on the engine, here llama-server."""
+        plan = self.plan
+        self.units = [unit_of(self.name), *([plan["rpc"]["unit"]] if plan["rpc"] else [])]
+        slots = self.told("/slots")
         self.slots = len(slots) if isinstance(slots, list) and slots else 1
-        props = self._told("/props")
-        self.build: str | None = str(props["build_info"]) if isinstance(props, dict) and "build_info" in props else None
+        props = self.told("/props")
+        self.build = str(props["build_info"]) if isinstance(props, dict) and "build_info" in props else None
+        self.mapped = list(plan["mapped"])
+        self.programs, self.files = sorted(plan["programs"]), sorted(plan["files"])
 
     @property
     def cpus(self) -> tuple[int, ...]:
@@ -74,7 +102,12 @@ class Target:
                 return value
         return None
 
-    def _told(self, path: str) -> Any:
+    def model(self) -> str | None:
+        """Return the GGUF file that it serves; None where it is none."""
+        return self.argument("--model", "-m")
+
+    def told(self, path: str) -> Any:
+        """Return what the server says of itself, None where it says nothing."""
         status, text = server_http.ask(self.server.url, path, TIMEOUT, self.server.key)
         return stream.parsed(text) if status == 200 else None
 
@@ -98,6 +131,10 @@ def find(
     processes = cgroups.processes_of(host.fs, unit_of(name))
     if not processes:
         raise TuningError(f"{unit_of(name)} has no process any more. Its journal says why.")
-    words = host.fs.read(f"/proc/{processes[0]}/cmdline").split("\0")
     server = Server(plan["url"], verify.key_of(host, name, plan), limit, clock)
-    return Target(name, plan, server, [word for word in words if word], processes[0])
+    return Target(name, plan, server, words_of(host, processes[0]), processes[0])
+
+
+def words_of(host: Host, process: int) -> list[str]:
+    """Return the arguments of a process, its program first."""
+    return [word for word in host.fs.read(f"/proc/{process}/cmdline").split("\0") if word]

@@ -81,7 +81,7 @@ def _swapped(before: Reading, after: Reading) -> str:
 
 def _foreign(before: Reading, after: Reading, asked: tuple[int, int]) -> str:
     if before.tokens is None or after.tokens is None:
-        return "Requests of others cannot be seen: the server tells no counters; start it with --metrics."
+        return f"Requests of others cannot be seen: the server tells no counters; {after.uncounted}."
     waiting = (before.waiting or 0) + (after.waiting or 0)
     if waiting:
         return f"Requests of others were in progress before or after the round: {waiting}."

@@ -5,8 +5,7 @@
 """Witnesses of a round: what else the host did while a server was measured, read before and after.
 
 They know nothing of the arm, so that no result can decide whether its round counts.
-Source: Documentation/filesystems/proc.rst (/proc/stat, /proc/vmstat) of the Linux kernel, and tools/server/README.md of
-llama.cpp (/metrics).
+Source: Documentation/filesystems/proc.rst (/proc/stat, /proc/vmstat) of the Linux kernel.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
 WORK = (1, 2, 3, 6, 7)
 STEAL = 8
 SWAPPED = ("pswpin", "pswpout")
-#: Tokens that the server has read and made in its life.
-COUNTERS = ("llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total")
 METRICS_TIMEOUT = 30.0
+#: Seconds between two readings of counters that are late.
+PAUSE = 0.1
 KINDS = ("weights", "anonymous")
 
 
@@ -41,8 +40,8 @@ class Reading:
 
     ``busy`` and ``stolen`` are those of all CPUs, ``service`` that of all units, ``own`` that of this program. The rest
     is of the first unit: ``allowed`` holds the CPUs of each thread, ``main`` process and start of the oldest one.
-    ``tokens`` and ``waiting`` are None where the server does not tell them, and ``pages`` and ``huge_kb`` where the
-    kernel does not; the kB of ``pages`` are by node.
+    ``tokens`` and ``waiting`` are None where the server does not tell them, for which ``uncounted`` has a way out, and
+    ``pages`` and ``huge_kb`` where the kernel does not; the kB of ``pages`` are by node.
     """
 
     def __init__(self, fs: KernelFS, units: Sequence[str], models: Iterable[str], clock: Any) -> None:
@@ -63,27 +62,42 @@ class Reading:
             )
         oldest = min(processes, key=lambda thread: (int(thread.started), thread.tid))
         self.main = oldest.tid, oldest.started
-        memory = numa_maps.read(fs, oldest.tid, models)
-        self.unread = "; ".join(memory.missing.values())
-        self.pages: dict[int, int] | None = None
-        if memory.kinds is not None:
-            self.pages = {}
-            for kind in KINDS:
-                for node, size in memory.kinds[kind].nodes.items():
-                    self.pages[node] = self.pages.get(node, 0) + size // 1024
-        self.huge_kb = None if memory.huge is None else sum(memory.huge.values()) // 1024
+        memory = [numa_maps.read(fs, thread.tid, models) for thread in processes]
+        self.unread = "; ".join(reason for one in memory for reason in one.missing.values())
+        self.pages = _pages(memory)
+        huge = [sum(one.huge.values()) for one in memory if one.huge is not None]
+        self.huge_kb = sum(huge) // 1024 if len(huge) == len(memory) else None
         self.cycles = sensors.cycles(fs, sorted({cpu for cpus in self.allowed.values() for cpu in cpus}))
         self.energy = sensors.energy(fs)
         self.tokens: tuple[float, float] | None = None
         self.waiting: int | None = None
+        self.uncounted = ""
 
     def ask(self, server: Server) -> None:
-        """Read the counters of the server too."""
-        status, text = server_http.ask(server.url, "/metrics", METRICS_TIMEOUT, server.key)
-        numbers = server_http.parse_metrics(text) if status == 200 else {}
-        if all(name in numbers for name in (*COUNTERS, server_http.IN_WORK[0])):
-            self.tokens = numbers[COUNTERS[0]], numbers[COUNTERS[1]]
-            self.waiting = server_http.in_work(server.url, text)
+        """Read the counters of the server too; where they come late, when nothing is in work any more."""
+        api, end = server.api, server.clock.monotonic() + server.api.late
+        self.uncounted = api.uncounted
+        while True:
+            status, text = server_http.ask(server.url, "/metrics", METRICS_TIMEOUT, server.key)
+            numbers = server_http.parse_metrics(text) if status == 200 else {}
+            if any(name not in numbers for name in (*api.counters, api.in_work[0])):
+                return
+            self.tokens = numbers[api.counters[0]], numbers[api.counters[1]]
+            self.waiting = round(sum(numbers.get(name, 0) for name in api.in_work))
+            if not self.waiting or server.clock.monotonic() >= end:
+                return
+            server.clock.sleep(PAUSE)
+
+
+def _pages(memory: Iterable[numa_maps.Memory]) -> dict[int, int] | None:
+    """Return the kB of some processes by node, None where one cannot be read."""
+    pages: dict[int, int] = {}
+    for one in memory:
+        if one.kinds is None:
+            return None
+        for node, size in ((node, size) for kind in KINDS for node, size in one.kinds[kind].nodes.items()):
+            pages[node] = pages.get(node, 0) + size // 1024
+    return pages
 
 
 def look(fs: KernelFS, units: Sequence[str], server: Server, models: Iterable[str] = (), clock: Any = time) -> Reading:

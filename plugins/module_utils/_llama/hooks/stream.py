@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The answer of a llama-server as it comes: the events of a streamed completion.
+"""The answer of a server as it comes: the events of a streamed completion.
 
 Source: tools/server/README.md of llama.cpp, and the section on server-sent events of the HTML standard.
 """
@@ -26,19 +26,22 @@ LONGEST_LINE = 1 << 20
 
 
 def events(
-    url: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any = time
+    url: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any = time, path: str = "/completion"
 ) -> Generator[dict[str, Any], None, None]:
-    """Yield what a server answers, token by token, until the time is over; it stops when the connection closes."""
+    """Yield what a server answers, token by token, until the time is over; it stops when the connection closes.
+
+    ``path`` is that of the API, below the URL. TuningError for an answer that is none, or that broke off.
+    """
     connection, base = server_http.connect(url, end - clock.monotonic())
     headers = {"Content-Type": "application/json", **server_http.authorization(key)}
     try:
-        connection.request("POST", f"{base}/completion", json.dumps(body), headers)
+        connection.request("POST", base + path, json.dumps(body), headers)
         # Kept here because the connection forgets it where the server says that it will close.
         channel = connection.sock
         response = connection.getresponse()
         if response.status != 200:
             answer = parsed(response.read(LONGEST_LINE).decode("utf-8", "replace"))
-            raise TuningError(f"/completion answers {response.status}{told(answer)}.")
+            raise TuningError(f"{path} answers {response.status}{told(answer)}.")
         while clock.monotonic() < end:
             channel.settimeout(max(end - clock.monotonic(), 0.1))
             line = response.readline(LONGEST_LINE)
@@ -47,13 +50,13 @@ def events(
             word, dummy, text = line.decode("utf-8", "replace").partition(":")
             event = parsed(text)
             if word == "error" or (isinstance(event, dict) and "error" in event):
-                raise TuningError(f"/completion broke off{told(event)}.")
+                raise TuningError(f"{path} broke off{told(event)}.")
             if word == "data" and isinstance(event, dict):
                 yield event
     except socket.timeout:
         return
     except (OSError, http.client.HTTPException) as error:
-        raise TuningError(f"/completion broke off ({error or type(error).__name__}).") from None
+        raise TuningError(f"{path} broke off ({error or type(error).__name__}).") from None
     finally:
         connection.close()
 

@@ -30,10 +30,11 @@ WORKER_KEYS = frozenset(("address", "expect", "programs"))
 
 def plan_of(text: str) -> dict[str, Any] | None:
     """Return the plan that the text of a unit carries; None where it carries none, or a part of one."""
-    return _carried(text, KEYS)
+    return carried(text, KEYS)
 
 
-def _carried(text: str, keys: Collection[str]) -> dict[str, Any] | None:
+def carried(text: str, keys: Collection[str]) -> dict[str, Any] | None:
+    """Return the plan with just these keys that the text of any unit carries; None where it carries none."""
     line = text.partition(f"\n{SECTION}")[2].partition("\n")[0]
     try:
         plan = json.loads(line)
@@ -45,7 +46,7 @@ def _carried(text: str, keys: Collection[str]) -> dict[str, Any] | None:
 def worker(root: str = "/") -> tuple[bool, dict[str, Any] | None]:
     """Return whether the unit of an RPC worker is on this host, and the plan that it carries."""
     text = textfile.read(textfile.under(root, f"{UNIT_FOLDER}/{WORKER_UNIT}"))
-    return text is not None, _carried(text or "", WORKER_KEYS)
+    return text is not None, carried(text or "", WORKER_KEYS)
 
 
 def replaced(plan: Mapping[str, Any]) -> list[str]:
@@ -85,17 +86,23 @@ def installed_units(root: str = "/") -> dict[str, str]:
 def chosen(name: str | None, root: str = "/") -> tuple[str, dict[str, Any]]:
     """Return name and plan of an instance of this host, the only one where none is named; BadRequest for no such."""
     units = installed_units(root)
-    there = ", ".join(units) or "none"
-    if name is None and len(units) == 1:
-        (name,) = units
-    if name is None:
-        raise BadRequest(f"Say which instance: this host has {there}.")
-    if name not in units:
-        raise BadRequest(f"There is no instance {name} on this host, which has {there}.")
+    name = named(name, units)
     plan = plan_of(units[name])
     if plan is None:
         raise BadRequest(f"{unit_of(name)} carries no plan, or a part of one. {REPAIR}")
     return name, plan
+
+
+def named(name: str | None, there: Collection[str]) -> str:
+    """Return the name of one of the instances that are there, the only one where none is named; BadRequest for none."""
+    known = ", ".join(there) or "none"
+    if name is None and len(there) == 1:
+        (name,) = there
+    if name is None:
+        raise BadRequest(f"Say which instance: this host has {known}.")
+    if name not in there:
+        raise BadRequest(f"There is no instance {name} on this host, which has {known}.")
+    return name
 
 
 def seats(root: str = "/") -> list[dict[str, str]]:

@@ -78,9 +78,9 @@ def of_instance(
     return items, _facts(trial, proofs[name]), trial
 
 
-def serving(name: str, plan: Plan) -> Item:
-    """Return whether the unit is active and the server behind it serves."""
-    unit = unit_of(name)
+def serving(name: str, plan: Plan, unit: str | None = None) -> Item:
+    """Return whether the unit is active and the server behind it serves; by default that of a llama-server."""
+    unit = unit or unit_of(name)
     try:
         word = show([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
         status, text = http.ask(plan["url"], "/health", http.HEALTH_TIMEOUT)

@@ -275,5 +275,5 @@ def test_instances_of_vllm_are_servers_too() -> None:
         "other": [("h3:vllm-a", "10.0.0.3:8090", 32)],
     }
     (server,) = plan({**only, "base_agent_bind": "10.0.0.3:8407"})["models"][0]["servers"]
-    assert server["agent"] is None, "the agent knows the units of llama.cpp only"
+    assert server["agent"] == {"address": "", "port": "8407", "asks": "vllm a"}
     assert refused(none).startswith("No host has llama_instances or vllm_instances")

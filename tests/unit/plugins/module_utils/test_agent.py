@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _agent, _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import metrics
@@ -24,6 +25,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings imp
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import Done
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD
 
+#: The first line of a unit of the role vllm.
+VLLM_HEAD = yaml.safe_load((Path(__file__).parents[4] / "roles/vllm/vars/main.yml").read_text())["__vllm_head"]
 #: The words that hold until somebody says another one, with which an agent would overrule operators of a gateway.
 STICKY = {"ready", "drain", "maint"}
 
@@ -117,6 +120,18 @@ def test_a_check_that_says_nothing_is_told_and_costs_what_the_operator_says(
     assert _agent.answer("chat", host.wants(unknown="out")).startswith("stopped # ")
 
 
+def test_an_instance_of_vllm_is_asked_for_by_its_engine(host: Host) -> None:
+    host.states["vllm-chat.service"] = "deactivating"
+    assert _agent.answer("vllm chat", host.wants()) == "stopped # vllm-chat.service is deactivating"
+    assert _agent.answer("chat", host.wants()).startswith("up ")
+    assert [_agent._unit(asked) for asked in ("vllm -h", "other chat", "vllm  chat", "vllm")] == [
+        "",
+        "",
+        "",
+        "llama-vllm.service",
+    ]
+
+
 @pytest.mark.parametrize("name", ["", "-h", "--all", "a.b", "a*", "a b", "../a", "\u00e4", "a;b", "_"])
 def test_what_is_no_name_of_an_instance(name: str) -> None:
     assert not _agent._is_name(name)
@@ -134,11 +149,13 @@ def test_who_may_ask(peer: str, may: bool) -> None:
 def test_by_hand_it_says_what_gateways_are_told(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     for name, head in (("chat", INSTANCE_HEAD), ("chat-rpc", INSTANCE_HEAD), ("b-rpc", INSTANCE_HEAD), ("x", "# x\n")):
         (host.root / f"llama-{name}.service").write_text(head)
+    (host.root / "vllm-batch.service").write_text(f"{VLLM_HEAD}\n")
     assert _cli.main(["agent"]) == 0
     said = capsys.readouterr()
     assert said.out.splitlines() == [
         "b-rpc: stopped # llama-b-rpc.service is inactive",
         "chat: up 100% # it does not check itself: base_textfile is not set",
+        "vllm batch: stopped # vllm-batch.service is inactive",
     ]
     assert "No gateway can ask for this: set base_agent_bind" in said.err
     unit = {"untuned": "20%", "textfile": str(host.root / "epyc.prom"), "oldest": 9.0}

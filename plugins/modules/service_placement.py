@@ -275,6 +275,16 @@ groups:
       description: By L3 domain, the occupancy in bytes, and local and total bandwidth in bytes per second.
       type: dict
       sample: {"0": {"occupancy": 8388608, "local_bandwidth": 21474836480, "total_bandwidth": 21474836480}}
+noise:
+  description:
+    - What came between the busy threads while they were watched; none without a window or a busy thread. C(cpus) are
+      those that they ran on. C(ticks), C(devices) and C(sent) are interrupts per second of timers, of devices and from
+      other CPUs, on the CPU that had most of a kind. C(involuntary) are the switches per second of the thread that
+      other tasks interrupted most, and C(waited) is the share of the time in which another task had the CPU of the
+      thread that waited longest.
+  returned: always
+  type: dict
+  sample: {"cpus": "4-7", "ticks": 1.0, "devices": 0.0, "sent": 12.5, "involuntary": 0.5, "waited": 0.0002}
 missing:
   description: What could not be read, with the reason.
   returned: always

@@ -29,13 +29,14 @@ QUERIES = {
     "busy": "llamacpp:requests_processing",
     "seconds": "service:llama_token_seconds:mean15m",
     "right": "service:llama_acceptance:ratio1h",
+    "cached": "service:llama_cached:ratio1h",
     "memory": 'sum by (host) (rate(sovereign_epyc_memory_bytes_total{of="all"}[1h]))',
     "drift": 'count by (host) (sovereign_epyc_drift{status="drift"})',
     "queue": 'sum(haproxy_backend_current_queue{proxy=~"model_.*"})',
 }
 COLUMNS = (
     *("Instance", "Model", "Tokens per second", "the last hour", "Busy slots", "Time of a token", "Right guesses"),
-    *("Memory of the host", "Not as tuned"),
+    *("From cache", "Memory of the host", "Not as tuned"),
 )
 MORE_STYLE = """
 .tiles { display: flex; flex-wrap: wrap; gap: .6rem; margin: 1rem 0; }
@@ -51,6 +52,7 @@ const { base, queries } = JSON.parse(document.querySelector('main').dataset.asks
 const form = document.querySelector('form'), body = document.querySelector('tbody');
 const say = (selector, text) => { document.querySelector(selector).textContent = text; };
 const count = (number, what) => `${number} ${what}${number === 1 ? '' : 's'}`;
+const percent = value => value === undefined ? '' : `${tidy(100 * value, 0)} %`;
 const tidy = (value, digits) => value === undefined || Number.isNaN(value) ? '' : value.toFixed(digits);
 
 async function ask(path, words) {
@@ -95,7 +97,7 @@ function draw(rows, hours) {
   const cells = row => [
     row.model, row.up ? tidy(row.tokens, 1) : 'down', hours.get(`${row.host}/${row.service}`),
     tidy(row.busy, 0), row.seconds ? `${tidy(1000 * row.seconds, 0)} ms` : '',
-    row.right === undefined ? '' : `${tidy(100 * row.right, 0)} %`,
+    percent(row.right), percent(row.cached),
     row.memory === undefined ? '' : `${tidy(row.memory / 1e9, 1)} GB/s`, row.drift || '',
   ];
   body.replaceChildren(...rows.map(row => {
@@ -106,7 +108,7 @@ function draw(rows, hours) {
     tr.append(head, ...cells(row).map((cell, at) => {
       const td = document.createElement('td');
       td.append(cell === undefined ? '' : cell);
-      if ((at === 1 && !row.up) || (at === 7 && row.drift)) td.className = 'drift';
+      if ((at === 1 && !row.up) || (at === 8 && row.drift)) td.className = 'drift';
       return td;
     }));
     return tr;

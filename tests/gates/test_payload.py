@@ -28,6 +28,8 @@ from .conftest import ROOT
 #: speculation and the options of ik_llama.cpp have words of their own (llama_server). What a host has for repairing its
 #: drift by itself and for the groups of vLLM (epyc_engine), and the name of its record (the others); epyc_repair
 #: carries every knob, as epyc_restore does. Which instance of either engine is meant (llama_server).
+#: What comes between the threads that compute (service_placement, epyc_verify); what a host tells of its instances, and
+#: the noise of its CPUs (epyc_engine); instances of vLLM (llama_benchmark).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,
@@ -37,14 +39,14 @@ BEFORE = {
     "epyc_bios_settings": 235.3,
     "epyc_bmc_reset": 207.3,
     "epyc_drift": 325.4,
-    "epyc_engine": 419.0,
+    "epyc_engine": 437.5,
     "epyc_last_run": 359.6,
     "epyc_plan": 213.5,
     "epyc_prerequisites": 217.9,
     "epyc_recommend": 387.2,
     "epyc_repair": 333.0,
     "epyc_restore": 310.2,
-    "epyc_verify": 401.2,
+    "epyc_verify": 406.5,
     "gateway_member": 242.3,
     "gguf_info": 221.1,
     "hugepages": 217.0,
@@ -53,7 +55,7 @@ BEFORE = {
     "llama_ablation": 559.0,
     "llama_ablation_boot": 570.8,
     "llama_ask": 287.1,
-    "llama_benchmark": 470.0,
+    "llama_benchmark": 484.0,
     "llama_build": 252.4,
     "llama_fingerprint": 427.3,
     "llama_rpc_worker": 354.5,
@@ -63,7 +65,7 @@ BEFORE = {
     "model_quantize": 257.1,
     "msr_bits": 225.2,
     "resctrl_schemata": 231.2,
-    "service_placement": 347.8,
+    "service_placement": 352.8,
     "sysfs_settings": 218.4,
 }
 SHARE = {**dict.fromkeys(BEFORE, 1.2), "llama_server": 0.95, "service_placement": 0.8}

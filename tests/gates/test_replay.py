@@ -19,8 +19,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import load, witness
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import load
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.answer import Server, ask
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.api import LLAMA
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.prompts import Prompt
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
@@ -203,7 +204,7 @@ def test_our_driver_finds_all_that_it_reads(home: Path) -> None:
         assert ask(one.server, PROMPT).text == whole.text
         load.many_streams(one.server, [PROMPT], 3)
         numbers = one.metrics()
-        assert [numbers[name] for name in witness.COUNTERS] == [14 * COUNTED, 14 * 8]
+        assert [numbers[name] for name in LLAMA.counters] == [14 * COUNTED, 14 * 8]
         assert http.in_work(one.server.url, http.ask(one.server.url, "/metrics", 5)[1]) == 0
         slots = json.loads(http.ask(one.server.url, "/slots", 5)[1])
         assert [slot["speculative"] for slot in slots] == [False, False]

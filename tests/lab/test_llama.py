@@ -14,6 +14,7 @@ import json
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import jitter
 from vepyc.bring import PROGRAMS, put
 from vepyc.llama import GUEST, ensure_llama
 
@@ -76,12 +77,16 @@ def serve(guest, *instances):
 
 
 def prove(guest, plan, threads):
-    """Compare an instance at work, and the process that drafts for it, with its plan; so many threads must compute."""
+    """Compare an instance at work, and the process that drafts for it, with its plan; so many threads must compute.
+
+    Return what came between its threads meanwhile.
+    """
     port = plan["wants"]["port"]
     units = {plan["unit"]: {"busy_threads": threads, **plan["expect"]}}
     if plan["rpc"]:
         units[plan["rpc"]["unit"]] = plan["rpc"]["expect"]
     guest.machine.run(BEGIN.format(port=port), input=ASK)
+    noise = {}
     try:
         for unit, expect in units.items():
             found = guest.module("service_placement", service=unit, window=2, **expect)
@@ -89,8 +94,10 @@ def prove(guest, plan, threads):
             names = {row["name"] for row in found["verdicts"]}
             assert names >= {"cpus", "busy_cpus", "nodes/anonymous"}
             assert unit != plan["unit"] or names >= {"busy_threads", "spread", "nodes/weights"}
+            noise[unit] = found["noise"]
     finally:
         guest.run("kill $(cat /run/asking)", check=False)
+    return noise[plan["unit"]]
 
 
 def test_one_instance_on_all_cpus(host):
@@ -173,8 +180,22 @@ def test_two_instances_on_isolated_cpus(host):
         "interleaved": False,
         "hugepages": {"hugetlb": "12MiB"},
     }
-    for plan in plans.values():
-        prove(host, plan, 14)
+    quiet = {name: prove(host, plan, 14) for name, plan in plans.items()}
+    for noise in quiet.values():
+        assert noise["devices"] <= jitter.DEVICES and noise["involuntary"] <= jitter.SWITCHES, noise
+        # How long it waited depends on what else this machine does, which emulates the CPUs.
+        assert noise["ticks"] <= jitter.TICKS, noise
+    # Somebody else's task on one of these CPUs, which brings its tick back too.
+    host.run("systemd-run --quiet --unit=loud --property=CPUAffinity=1 sh -c 'while :; do :; done'")
+    loud = prove(host, plans["left"], 14)
+    host.run("systemctl stop loud")
+    assert loud["waited"] > max(jitter.WAITED, 3 * quiet["left"]["waited"]) and loud["ticks"] > jitter.TICKS, loud
+    # What the kernel's own detector says of CPUs where nobody computes now; it is as it was afterwards.
+    tracer = "cat /sys/kernel/tracing/osnoise/cpus; ls /sys/kernel/tracing/instances"
+    before = host.run(tracer)
+    table = host.run("sovereign-epyc noise 1-2 2").splitlines()
+    assert table[0].startswith("CPU   noise") and {line.split()[0] for line in table[1:]} == {"1", "2"}, table
+    assert host.run(tracer) == before
 
 
 def test_an_undo_takes_no_command_away_that_an_instance_calls(host):

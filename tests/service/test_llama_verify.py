@@ -38,7 +38,13 @@ class Parrot(http.server.BaseHTTPRequestHandler):
 
 http.server.ThreadingHTTPServer(("127.0.0.1", 8080), Parrot).serve_forever()
 """
-RIGHT = {"service/chat": "ok", "speculation/chat": "ok", "placement/chat": "ok", "speed/chat": "ok"}
+RIGHT = {
+    "service/chat": "ok",
+    "speculation/chat": "ok",
+    "placement/chat": "ok",
+    "jitter/chat": "unasked",
+    "speed/chat": "ok",
+}
 
 
 def chat(host, **options):
@@ -163,7 +169,7 @@ def test_a_service_that_was_stopped_is_wrong(host):
     chat(host)
     host.run("systemctl stop llama-chat")
     items, facts = verify(host)
-    assert verdicts(items) == {**dict.fromkeys(RIGHT, "unknown"), "service/chat": "wrong"}
+    assert verdicts(items) == {**dict.fromkeys(RIGHT, "unknown"), "jitter/chat": "unasked", "service/chat": "wrong"}
     assert items["service/chat"]["sentence"].startswith("llama-chat.service is inactive.")
     assert facts["chat"]["tokens_per_second"] is None
 

@@ -68,6 +68,7 @@ ABSENT = {
     "sovereign_epyc_memory_bytes_total": "a container has no resctrl",
     "sovereign_epyc_hugepages": "it may have no pool",
     "sovereign_epyc_repair_given_up": "nothing was repaired",
+    "sovereign_epyc_measured_over_ceiling": "nothing was measured",
     "node_cpu_scaling_frequency_hertz": "a virtual machine has no cpufreq",
 }
 #: Selectors, ranges and labels of PromQL, and its words that are no metrics.

@@ -10,10 +10,14 @@ round the witnesses see everything else that the host did. Nothing is changed on
 
 from __future__ import annotations
 
+import json
 import time
 
+from .._io import textfile
+from .._llama.verify.metrics import MEASURED
 from . import progress, schedule
 from .asked import TRIES
+from .benchmark_report import Benchmark
 from .meter import Meter, streams_of
 from .run import Run
 from .vllm import find
@@ -51,7 +55,17 @@ def _measure(host: Host, asked: Asked, tell: Callable[[str], None], clock: Any) 
         good += not _round(meter, run.document)
         run.save()
     run.end()
+    _keep(run.document)
     return run.path, run.document
+
+
+def _keep(document: dict[str, Any]) -> None:
+    """Keep what the last run that counts says of an instance and its memory, for the metrics of the host."""
+    found = Benchmark(document)
+    shares = {kind: round(one.ratio, 4) for kind, one in found.ceilings.items() if one.ratio is not None}
+    if found.counts and shares:
+        kept = json.loads(textfile.read(MEASURED) or "{}")
+        textfile.replace(MEASURED, f"{json.dumps({**kept, document['instance']: shares}, sort_keys=True)}\n", 0o600)
 
 
 def announced(host: Host, asked: Asked) -> tuple[str, str]:

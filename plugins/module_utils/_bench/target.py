@@ -15,6 +15,7 @@ from .._errors import BadRequest, TuningError
 from .._kernel import cgroups
 from .._llama.hooks import http as server_http
 from .._llama.hooks import stream
+from .._llama.hooks.keys import key_of
 from .._llama.plan.names import unit_of
 from .._llama.unit.installed import chosen
 from .._llama.verify import verify
@@ -131,7 +132,7 @@ def find(
     processes = cgroups.processes_of(host.fs, unit_of(name))
     if not processes:
         raise TuningError(f"{unit_of(name)} has no process any more. Its journal says why.")
-    server = Server(plan["url"], verify.key_of(host, name, plan), limit, clock)
+    server = Server(plan["url"], key_of(host.fs, name, plan), limit, clock)
     return Target(name, plan, server, words_of(host, processes[0]), processes[0])
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from .._knobs.knob import Change, Settings
 
+#: Of the package of units: what writes them. What tells which are there is installed.
+UNIT = ("check", "files", "instance", "instances", "planned", "reach", "refusals", "rpc_worker", "timing", "walls")
 #: Packages and modules that are not installed on the host: what needs Ansible, installs, measures or recommends.
 NOT_INSTALLED = (
     "_ablation",
@@ -36,8 +38,8 @@ NOT_INSTALLED = (
     "_knobs.units",
     "_llama.builder",
     "_llama.recommend",
-    "_llama.unit",
-    "_llama.verify",
+    *(f"_llama.unit.{name}" for name in UNIT),
+    *(f"_llama.verify.{name}" for name in ("ask", "jitter", "verify", "worker")),
     "_redfish",
     "_setup",
     "_tuning",

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import memory, meter, progress, run
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, memory, meter, progress, run
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.bandwidth import Bandwidth
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
@@ -123,6 +123,7 @@ def measured(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Measured]:
     here = Measured(root)
     patch.setattr(verify, "show", here.show)
     patch.setattr(run, "FOLDER", str(root / "benchmarks"))
+    patch.setattr(benchmark, "MEASURED", str(root / "measured.json"))
     patch.setattr(progress, "FILE", str(root / "run/benchmark"))
     patch.setattr(progress, "LOCK", str(root / "run/benchmark.lock"))
     patch.setattr(meter.os, "sched_getaffinity", lambda process: set(range(8)))

@@ -14,10 +14,15 @@ from __future__ import annotations
 import os
 
 from ..._errors import TuningError
+from ..._kernel.cgroups import processes_of
+from ..plan.names import key_path, unit_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from ..._io.kernelfs import KernelFS
 
 COMMENT = "#"
 ONE_PER_LINE = "It must hold one key per line"
@@ -59,6 +64,20 @@ def loaded_key(path: str, processes: Iterable[int]) -> str | None:
         if os.path.exists(seen):
             return read_keys(seen)[0]
     return None
+
+
+def key_of(fs: KernelFS, name: str, plan: Mapping[str, Any]) -> str | None:
+    """Return a key that an instance has loaded: that of its credential, which may be another than in the file by now.
+
+    None where its plan has no file of keys; TuningError where that cannot be read.
+    """
+    if not plan["key_file"]:
+        return None
+    try:
+        processes = processes_of(fs, unit_of(name))
+    except TuningError:
+        processes = []
+    return loaded_key(key_path(name), processes) or read_keys(plan["key_file"])[0]
 
 
 def has_comments(path: str) -> bool:

@@ -13,6 +13,7 @@ import time
 
 from ..._errors import BadRequest, TuningError
 from ..._verify.items import OK, WRONG, Item
+from ..hooks import keys
 from ..plan.names import unit_of
 from ..unit.installed import chosen
 from . import trial as trials
@@ -50,7 +51,7 @@ def ask(
     if plan["task"] != "completion":
         raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Ask an instance that does.")
     try:
-        key = verify.key_of(host, name, plan)
+        key = keys.key_of(host.fs, name, plan)
         text = _in_its_template(plan["url"], prompt, limit, key, clock)
     except TuningError:
         # That it does not serve, or has no key, is told below, with all that is to say about it.

@@ -12,16 +12,14 @@ from __future__ import annotations
 import time
 
 from ..._errors import TuningError
-from ..._kernel.cgroups import processes_of
 from ..._knobs.units import show
 from ..._verify.items import OK, UNASKED, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import Watch
-from ..hooks import http
-from ..hooks.keys import loaded_key, read_keys
-from ..plan.names import key_path, unit_of
+from ..hooks import http, keys
+from ..plan.names import unit_of
 from ..unit.installed import REPAIR, installed_units, plan_of, replaced
+from . import jitter, worker
 from . import trial as trials
-from . import worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,6 +71,7 @@ def of_instance(
         trial = _tried(host, name, plan, clock, question)
         proofs = {one: _proof(watch, trial) for one, watch in watches.items()}
     places = [placement(one, proof) for one, proof in proofs.items()]
+    places.append(jitter.item(host.fs, name, plan["expect"]["busy_cpus"], proofs[name]))
     serves = with_its_model(loaded(first, name, plan), name, plan, proofs[name])
     items = [serves, speculation(name, plan, trial), *places, speed(name, trial, question)]
     return items, _facts(trial, proofs[name]), trial
@@ -126,20 +125,9 @@ def with_its_model(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] |
     return _item("service", name, WRONG, f"{sentence} {REPAIR}", item.found)
 
 
-def key_of(host: Host, name: str, plan: Plan) -> str | None:
-    """Return a key that the server has loaded: that of its credential, which may be another than in the file by now."""
-    if not plan["key_file"]:
-        return None
-    try:
-        processes = processes_of(host.fs, unit_of(name))
-    except TuningError:
-        processes = []
-    return loaded_key(key_path(name), processes) or read_keys(plan["key_file"])[0]
-
-
 def _tried(host: Host, name: str, plan: Plan, clock: Any, question: Question) -> Trial:
     try:
-        return trials.run(plan["url"], key_of(host, name, plan), clock, plan["task"], question)
+        return trials.run(plan["url"], keys.key_of(host.fs, name, plan), clock, plan["task"], question)
     except TuningError as error:
         return _failed(str(error))
 
@@ -227,6 +215,7 @@ def _facts(trial: Trial, proof: Mapping[str, Any] | str) -> Facts:
         "acceptance": None if trial.acceptance is None else round(trial.acceptance, 3),
         "tokens_per_second": None if trial.rate is None else round(trial.rate, 2),
         "locality": {} if isinstance(proof, str) else _locality(proof.get("memory", [])),
+        "jitter": None if isinstance(proof, str) else proof.get("noise"),
     }
 
 

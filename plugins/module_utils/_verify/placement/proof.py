@@ -26,6 +26,8 @@ class Proof:
         self.places = {thread.tid: groups.place(thread) for thread in self.threads}
         self.seconds: float | None = None
         self.monitored: list[dict[str, object]] = []
+        #: What came between its busy threads, None where that is not known.
+        self.noise: dict[str, object] | None = None
         self.memory: list[Memory] = []
         #: By model, where its rows are, or why that is not known.
         self.rows: dict[str, Locality | str] = {}

@@ -13,13 +13,13 @@ import os
 import time
 
 from ..._drift.verdict import OK
-from ..._errors import BadRequest, TuningError
-from ..._kernel import numa_maps
+from ..._errors import Absent, BadRequest, Refused, TuningError
+from ..._kernel import interrupts, numa_maps
 from ..._kernel import threads as kernel_threads
 from ..._kernel.cgroups import processes_of
 from ..._models import rows
 from ..._notation import cpulist
-from . import cache, judge
+from . import cache, judge, noise
 from .proof import Proof
 
 TYPE_CHECKING = False
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..._host.topology import Topology
+    from ..._io.kernelfs import KernelFS
     from ..._kernel.threads import Thread
 
 
@@ -45,6 +46,7 @@ class Watch:
         self._begin = clock.monotonic()
         names = cache.names_of(self._groups.place(thread) for thread in self._before.values())
         self._first = {name: self._groups.counters(*name) for name in names}
+        self._interrupts = _interrupts(host.fs)
 
     def now(self) -> dict[str, object]:
         """Return the proof of this moment; whether a thread is busy is then unknown."""
@@ -72,6 +74,7 @@ class Watch:
                 f"{proof.service} has no threads: it has ended, or is being started. Ask again when it runs."
             )
         proof.seconds = seconds
+        proof.noise = self._noise(proof.threads, seconds)
         names = cache.names_of(proof.places.values())
         second = {name: self._groups.counters(*name) for name in names}
         proof.monitored = cache.report(names, self._first, second, seconds)
@@ -88,8 +91,15 @@ class Watch:
             "memory": [memory.to_dict() for memory in proof.memory],
             "rows": {path: None if isinstance(row, str) else row.to_dict() for path, row in proof.rows.items()},
             "groups": proof.monitored,
+            "noise": proof.noise,
             "missing": proof.missing,
         }
+
+    def _noise(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object] | None:
+        after = _interrupts(self._host.fs) if seconds else None
+        if not seconds or self._interrupts is None or after is None:
+            return None
+        return noise.between(self._interrupts, after, threads, seconds)
 
 
 def prove(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str, object]:
@@ -102,6 +112,14 @@ def prove(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str
         return watch.now()
     clock.sleep(window)
     return watch.since()
+
+
+def _interrupts(fs: KernelFS) -> dict[str, dict[int, int]] | None:
+    """Return the interrupts of all CPUs until now, None where nobody may read them."""
+    try:
+        return interrupts.counts(fs)
+    except (Absent, Refused):
+        return None
 
 
 def _rows(path: str, threads: int, nodes: int) -> rows.Locality | str:

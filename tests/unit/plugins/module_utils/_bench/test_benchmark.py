@@ -77,6 +77,20 @@ def test_what_the_figures_say(here: Measured) -> None:
     assert "2 rounds, 0 of them void" in report
 
 
+def test_the_ceiling_of_the_last_run_that_counts_is_kept(here: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Benchmark(run(here)[1]).rows()[0]
+    kept = Path(benchmark.MEASURED)
+    assert json.loads(kept.read_text()) == {"chat": {"prose": pytest.approx(row["memory"], abs=1e-4)}}
+    before = kept.read_text()
+
+    def busy(number: int) -> None:
+        here.others += 1_000
+
+    here.before_answer = busy
+    run(here, output=f"{runs.FOLDER}/other.json")
+    assert kept.read_text() == before
+
+
 def test_several_streams(here: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as slots where none are named."""
     monkeypatch.setattr(load, "LEAST_SHARE", 0.0)  # This server answers so fast that asking takes longer.

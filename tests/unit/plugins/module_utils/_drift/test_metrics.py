@@ -13,6 +13,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift import metri
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import coverage, findings
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 METRICS = """\
 # HELP sovereign_epyc_check_success Whether the check could be made.
@@ -40,6 +42,7 @@ class Found(survey.Survey):
         verdict = Verdict("sysfs/numa", "sysfs:numa_balancing", "0")
         verdict.found, verdict.live, verdict.persistent = "1", "drift", "ok"
         self.verdicts = [verdict]
+        self.host = Host(KernelFS(str(Path(__file__).parent), read_only=True))
 
     def findings(self) -> list[object]:  # type: ignore[override]
         return list(findings(self.verdicts))

@@ -16,6 +16,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.hooks import keys
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import SECTION
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import (
@@ -139,6 +140,7 @@ def test_an_instance_as_it_shall_be(here: Instances) -> None:
             "acceptance": 0.75,
             "tokens_per_second": 12.5,
             "locality": {"0": 0.5, "1": 0.5},
+            "jitter": None,
         }
     }
 
@@ -201,7 +203,7 @@ def test_one_that_does_not_serve_is_asked_nothing(
     here.planned()
     here.states[MAIN], here.health = state, health
     items, facts = here.check()
-    assert verdicts(items) == {**dict.fromkeys(RIGHT, "unknown"), "service/chat": verdict}
+    assert verdicts(items) == {**dict.fromkeys(RIGHT, "unknown"), "jitter/chat": "unasked", "service/chat": verdict}
     assert words in items["service/chat"][1]
     assert here.keys == [] and facts["chat"]["tokens_per_second"] is None and facts["chat"]["locality"] == {}
     assert {items[name][1] for name in list(RIGHT)[1:]} == {"Not known: it does not serve."}
@@ -243,15 +245,15 @@ def test_a_key_that_was_rotated_is_not_the_one_that_was_loaded(
 ) -> None:
     loaded = tmp_path / "credential"
     loaded.write_text("first\n")
-    monkeypatch.setattr(verify, "processes_of", lambda fs, unit: [2**22 - 1, os.getpid()] if unit == MAIN else [])
-    monkeypatch.setattr(verify, "key_path", lambda name: str(loaded) if name == "chat" else "")
-    keys = tmp_path / "keys"
-    keys.write_text("second\n")
-    here.planned(key_file=str(keys), keys=keys.stat().st_mtime_ns - 1)
+    monkeypatch.setattr(keys, "processes_of", lambda fs, unit: [2**22 - 1, os.getpid()] if unit == MAIN else [])
+    monkeypatch.setattr(keys, "key_path", lambda name: str(loaded) if name == "chat" else "")
+    file = tmp_path / "keys"
+    file.write_text("second\n")
+    here.planned(key_file=str(file), keys=file.stat().st_mtime_ns - 1)
     items, dummy = here.check()
     assert verdicts(items) == {**RIGHT, "service/chat": "wrong"} and here.keys == [(here.url, "first")]
     assert items["service/chat"][1] == (
-        f"{keys} was replaced or removed since {MAIN} was planned, which may still run with the old one. Run the play "
+        f"{file} was replaced or removed since {MAIN} was planned, which may still run with the old one. Run the play "
         "with llama_server again."
     )
 

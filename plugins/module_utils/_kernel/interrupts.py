@@ -1,0 +1,35 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The interrupts that each CPU has taken: ticks of its timer, those of devices, and those that other CPUs sent it.
+
+Source: Documentation/filesystems/proc.rst (/proc/interrupts) and arch/x86/kernel/irq.c of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .._io.kernelfs import KernelFS
+
+FILE = "/proc/interrupts"
+#: A row for each interrupt with a column for each CPU: thousands of hundreds.
+LARGEST = 64 << 20
+TICKS, DEVICES, SENT = KINDS = ("ticks", "devices", "sent")
+#: The rows that are no device's. Others send an interrupt to have a task run, a function called, or pages forgotten.
+NAMED = {"LOC": TICKS, "RES": SENT, "CAL": SENT, "TLB": SENT}
+
+
+def counts(fs: KernelFS) -> dict[str, dict[int, int]]:
+    """Return by kind and CPU how many interrupts there were since the host booted; Absent or Refused where unread."""
+    header, *lines = fs.read(FILE, LARGEST).splitlines()
+    cpus = [int(word[len("CPU") :]) for word in header.split()]
+    found = {kind: [0] * len(cpus) for kind in KINDS}
+    for line in lines:
+        name, dummy, rest = line.partition(":")
+        kind = DEVICES if name.strip().isdecimal() else NAMED.get(name.strip())
+        words = rest.split(None, len(cpus))[: len(cpus)]
+        if kind and len(words) == len(cpus):
+            found[kind] = [total + int(word) for total, word in zip(found[kind], words)]
+    return {kind: dict(zip(cpus, numbers)) for kind, numbers in found.items()}

@@ -1,0 +1,140 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a host tells of its instances beside what they tell of themselves, for its textfile.
+
+What comes between the threads that compute are counters of the kernel, so that no window has to be waited for:
+Prometheus has them from one check to the next. llama-server keeps no time to a first token, so that an idle one is
+asked for a token.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+from ..._errors import TuningError
+from ..._io import textfile
+from ..._io.store import HOME
+from ..._kernel import interrupts, numa_maps
+from ..._kernel import threads as kernel_threads
+from ..._kernel.cgroups import processes_of
+from ..._notation import cpulist
+from ..hooks import http, keys, stream
+from ..plan.names import unit_of
+from ..unit.installed import installed_units, plan_of
+from .trial import PHRASE, Question
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..._drift.metrics import Sample
+    from ..._host.host import Host
+
+INTERRUPTS = "sovereign_epyc_interrupts_total"
+SWITCHES = "sovereign_epyc_involuntary_switches_total"
+WAITED = "sovereign_epyc_waited_seconds_total"
+MEMORY = "sovereign_epyc_service_memory_bytes"
+FIRST = "sovereign_epyc_first_token_seconds"
+CEILING = "sovereign_epyc_measured_over_ceiling"
+HELP = {
+    INTERRUPTS: "Interrupts of all CPUs on which an instance computes: ticks, of devices, or sent by other CPUs.",
+    SWITCHES: "How often other tasks took a CPU from the threads with which an instance computes.",
+    WAITED: "How long these threads were ready and another task had their CPU.",
+    MEMORY: "Memory of an instance by node, as weights or anonymous, and whether the node is one of its plan.",
+    CEILING: "The part of a step that reading its bytes takes at least, by kind of prompt: of the last benchmark.",
+    FIRST: "How long an idle instance takes from a request of some forty tokens to its first token.",
+}
+#: What the last benchmark said of each instance and its memory: by name and kind of prompt, measured over ceiling.
+MEASURED = f"{HOME}/measured.json"
+#: Seconds that the first token may take; one that takes longer is not told.
+LIMIT = 20.0
+
+
+def families(host: Host, probe: bool = True, clock: Any = time) -> dict[str, list[Sample]]:
+    """Return samples by name of all instances that run; with ``probe``, idle ones are asked for a token."""
+    found: dict[str, list[Sample]] = {name: [] for name in HELP}
+    plans = {name: plan_of(text) for name, text in installed_units(host.fs.root).items()}
+    counted = _interrupts(host) if plans else {}
+    measured = _measured(host) if plans else {}
+    for name, plan in plans.items():
+        if plan is None:
+            continue
+        for kind, share in sorted(measured.get(name, {}).items()):
+            found[CEILING].append(({"service": name, "kind": kind}, share))
+        try:
+            processes = processes_of(host.fs, unit_of(name))
+            _of_threads(found, host, name, plan, processes)
+            _of_memory(found, host, name, plan, processes)
+        except TuningError:
+            continue  # It does not run, which its own metrics tell by their absence.
+        for kind, by_cpu in counted.items():
+            total = sum(by_cpu.get(cpu, 0) for cpu in cpulist.parse(plan["expect"]["busy_cpus"]))
+            found[INTERRUPTS].append(({"service": name, "kind": kind}, total))
+        seconds = first_token(host, name, plan, clock) if probe else None
+        if seconds is not None:
+            found[FIRST].append(({"service": name}, round(seconds, 4)))
+    return {name: samples for name, samples in found.items() if samples}
+
+
+def first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = time) -> float | None:
+    """Return the seconds from a request to the first token; None of one that is busy, does not answer, or is no LLM."""
+    if plan["task"] != "completion":
+        return None
+    try:
+        key = keys.key_of(host.fs, name, plan)
+        status, text = http.ask(plan["url"], "/metrics", http.HEALTH_TIMEOUT, key)
+        if status != 200 or http.in_work(plan["url"], text):
+            return None
+        begun = clock.monotonic()
+        for event in stream.events(plan["url"], Question(PHRASE, 1).body(), begun + LIMIT, key, clock):
+            if event.get("content") or event.get("stop"):
+                return float(clock.monotonic() - begun)
+    except TuningError:
+        return None
+    return None
+
+
+def _measured(host: Host) -> dict[str, dict[str, float]]:
+    """Return by instance and kind what the last benchmark said; nothing of a file that cannot be read."""
+    try:
+        return dict(json.loads(textfile.read(textfile.under(host.fs.root, MEASURED)) or "{}"))
+    except (TuningError, ValueError):
+        return {}
+
+
+def _interrupts(host: Host) -> dict[str, dict[int, int]]:
+    try:
+        return interrupts.counts(host.fs)
+    except TuningError:
+        return {}
+
+
+def _of_threads(
+    found: dict[str, list[Sample]], host: Host, name: str, plan: Mapping[str, Any], processes: list[int]
+) -> None:
+    """Add what the threads that compute have waited and lost; where none is bound to its CPUs, of all threads."""
+    busy = set(cpulist.parse(plan["expect"]["busy_cpus"]))
+    threads = list(kernel_threads.sample(host.fs, processes).values())
+    computing = [thread for thread in threads if busy.issuperset(thread.allowed)] or threads
+    labels = {"service": name}
+    found[SWITCHES].append((labels, sum(thread.involuntary or 0 for thread in computing)))
+    found[WAITED].append((labels, round(sum(thread.waited or 0.0 for thread in computing), 3)))
+
+
+def _of_memory(
+    found: dict[str, list[Sample]], host: Host, name: str, plan: Mapping[str, Any], processes: list[int]
+) -> None:
+    planned = set(cpulist.parse(plan["expect"]["nodes"]))
+    total: dict[tuple[str, int], int] = {}
+    for process in processes:
+        kinds = numa_maps.read(host.fs, process, plan["mapped"]).kinds or {}
+        for kind in ("weights", "anonymous"):
+            for node, size in (kinds[kind].nodes if kind in kinds else {}).items():
+                total[kind, node] = total.get((kind, node), 0) + size
+    for (kind, node), size in sorted(total.items()):
+        labels = {"service": name, "kind": kind, "node": str(node), "planned": str(node in planned).lower()}
+        found[MEMORY].append((labels, size))

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Show what an operator sees: two hosts that serve, a gateway before them, and the page of what is served.
+
+The hosts are containers on this machine, each with a real llama-server and a small model; one of them has HAProxy,
+Prometheus and Alertmanager of Debian too. All of it is set up by site.yml, gateway.yml and monitoring.yml, and a client
+keeps the gateway busy. The page asks that Prometheus, so it is live. Ctrl-C ends everything, and nothing stays but the
+page.
+
+Run as `make watch`, as root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from vepyc import VepycError, packages
+from vepyc.container import Container, container
+from vepyc.llama import NATIVE, ensure_llama, ensure_model
+from vepyc.play import clean_environment, quick
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "build/watch/serving.html"
+BUILD, MODELS, PARTS, HAPROXY = "/opt/built", "/srv/models", "/opt/parts", "/srv/packages"
+FOLDER, TEXTFILES, KEY_FILE = "/etc/prometheus/sovereign-epyc", "/run/textfiles", "/etc/llama.key"
+KEY = "key-of-make-watch"
+ADDRESSES = {"watch-1": "10.8.0.1", "watch-2": "10.8.0.2"}
+PORTS = {"prometheus": 9090, "alertmanager": 9093}
+PROMETHEUS = f"""
+global: {{scrape_interval: 2s, evaluation_interval: 2s}}
+rule_files: [{FOLDER}/*.rules.yml]
+scrape_config_files: [{FOLDER}/scrape.yml]
+alerting: {{alertmanagers: [{{static_configs: [{{targets: ["127.0.0.1:{PORTS["alertmanager"]}"]}}]}}]}}
+"""
+ALERTMANAGER = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
+#: Asks the gateway for one answer after the other, of texts that repeat themselves and of some that do not.
+CLIENT = """
+import itertools, json, urllib.request
+
+texts = ["one two three four five six seven eight nine ten\\n" * 3 + "one two", "Once upon a time", "The old house"]
+for text in itertools.cycle(texts):
+    body = json.dumps({"model": "small", "prompt": text, "max_tokens": 40}).encode()
+    asked = urllib.request.Request("http://127.0.0.1:8443/v1/completions", body, {"Content-Type": "application/json"})
+    try:
+        urllib.request.urlopen(asked, timeout=60).read()
+    except OSError as error:
+        print(error, flush=True)
+"""
+
+
+def play(inventory: Path, name: str) -> None:
+    """Run a playbook; what it says is shown where it fails."""
+    command = ["ansible-playbook", "-i", str(inventory), f"playbooks/{name}.yml"]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=clean_environment(**quick()),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise VepycError(f"{name}.yml failed:\n{done.stdout[-4000:]}{done.stderr[-1000:]}")
+
+
+def start(box: Container, unit: str, *words: str) -> None:
+    """Run a program of Debian as a service."""
+    box.run(f"systemd-run --quiet --unit={unit} {' '.join(words)}")
+
+
+def inventory(boxes: dict[str, Container], model: str, url: str) -> dict[str, Any]:
+    """Return the inventory: as an operator has it, but for what a container on a small machine asks for."""
+    hosts = {}
+    for number, (name, box) in enumerate(boxes.items()):
+        instance = {"name": "chat", "alias": "small", "model": model, "port": 8080, "host": ADDRESSES[name]}
+        small = {"cpus": str(number), "context": 2048, "slots": 2, "prompt_cache": "0MiB", "checkpoints": 0}
+        hosts[name] = {
+            **box.inventory(),
+            "plan_housekeeping": {"cores": 0},
+            "epyc_steps": ["base", "llama"],
+            "base_textfile": f"{TEXTFILES}/sovereign-epyc.prom",
+            "base_textfile_interval": "15s",
+            "llama_binary": f"{BUILD}/bin/llama-server",
+            "llama_instances": [{**instance, **small, "api_key_file": KEY_FILE}],
+            "gateway_member_address": ADDRESSES[name],
+        }
+    gateway = {"gateway_bind": "127.0.0.1:8443", "gateway_plain_http": True, "gateway_open": True}
+    monitoring = {"monitoring_key_file": KEY_FILE, "monitoring_page_url": url, "monitoring_service": ""}
+    first: dict[str, Any] = {"hosts": {next(iter(boxes)): {}}}
+    every = {**gateway, "gateway_server_key": KEY, **monitoring}
+    return {"all": {"hosts": hosts, "vars": every, "children": {"gateway": first, "monitoring": first}}}
+
+
+def set_up(boxes: dict[str, Container], hosts: Path) -> None:
+    """Have all of it on the containers, from the inventory in a file."""
+    first = next(iter(boxes.values()))
+    for box in boxes.values():
+        box.run(f"mkdir -p {TEXTFILES}; install -m 600 /dev/stdin {KEY_FILE}", input=f"{KEY}\n")
+    first.run(f"dpkg --install {HAPROXY}/*.deb")
+    for name in ("site", "gateway", "monitoring"):
+        print(f"{name}.yml runs", flush=True)
+        play(hosts, name)
+    for box in boxes.values():
+        node = f"{PARTS}/usr/bin/prometheus-node-exporter --collector.textfile.directory={TEXTFILES}"
+        start(box, "node-exporter", node)
+    first.run("cat >/run/prometheus.yml", input=PROMETHEUS)
+    first.run("cat >/run/alertmanager.yml", input=ALERTMANAGER)
+    first.run("cat >/run/client.py", input=CLIENT)
+    for name, port in PORTS.items():
+        program = f"{PARTS}/usr/bin/prometheus{'-alertmanager' if name == 'alertmanager' else ''}"
+        store = "--storage.tsdb.path" if name == "prometheus" else "--cluster.listen-address= --storage.path"
+        words = [f"--config.file=/run/{name}.yml", f"{store}=/run/{name}", f"--web.listen-address=127.0.0.1:{port}"]
+        start(first, name, program, *words)
+    start(first, "client", "python3", "/run/client.py")
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(first.run(f"cat {FOLDER}/serving.html").stdout, encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, help="how long it stays; by default until Ctrl-C")
+    asked = parser.parse_args()
+    try:
+        build, model = ensure_llama(NATIVE), ensure_model()
+        parts = packages.extracted("trixie", "prometheus", "prometheus-alertmanager", "prometheus-node-exporter")
+        binds = {build: BUILD, model.parent: MODELS, parts: PARTS}
+        binds[packages.fetch("trixie", *packages.HAPROXY)[0].parent] = HAPROXY
+        with contextlib.ExitStack() as stack:
+            boxes = {name: stack.enter_context(container(name, binds)) for name in ADDRESSES}
+            first, second = boxes.values()
+            first.connect(second, *(f"{address}/24" for address in ADDRESSES.values()))
+            ports = {name: stack.enter_context(first.published(port)) for name, port in PORTS.items()}
+            hosts = Path(stack.enter_context(tempfile.TemporaryDirectory()), "hosts.json")
+            url = f"http://127.0.0.1:{ports['prometheus']}"
+            hosts.write_text(json.dumps(inventory(boxes, f"{MODELS}/{model.name}", url)))
+            set_up(boxes, hosts)
+            print(f"\nThe page:      {PAGE.as_uri()}")
+            print(f"Prometheus:    {url}")
+            print(f"Alertmanager:  http://127.0.0.1:{ports['alertmanager']}")
+            print("All of it is on this machine only. Ctrl-C ends it.", flush=True)
+            with contextlib.suppress(KeyboardInterrupt):
+                time.sleep(asked.seconds if asked.seconds is not None else 10**8)
+    except VepycError as error:
+        print(f"watch: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

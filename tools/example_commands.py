@@ -110,8 +110,6 @@ def sovereign_epyc(arguments: Sequence[str]) -> None:
         return
     if words[:1] == ["check"] and words[1:2] == [cli.TEXTFILE]:
         words = words[:1]
-    if words[:1] == ["noise"] and len(words) <= 3 and words[-1].isdecimal() == (len(words) == 3):
-        words = words[:1]
     if len(words) != 1 or not re.search(rf"^  {words[0]} ", cli.USAGE, re.MULTILINE):
         raise Wrong(f"sovereign-epyc does not take '{shlex.join(arguments)}'")
 

@@ -16,7 +16,7 @@ import time
 from ._drift import metrics, repair
 from ._drift import survey as surveys
 from ._drift.words import line
-from ._errors import BadRequest, TuningError
+from ._errors import TuningError
 from ._host import plan_text
 from ._host.host import Host
 from ._io import textfile as textfiles
@@ -52,8 +52,6 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
             would put back; the map has colours on a terminal, unless NO_COLOR is set
   agent     show what gateways are told of the instances, and why, agent [INSTANCE]; agent --help lists its options
   bench     measure what an instance does, bench [INSTANCE]; bench --help lists its options
-  noise     show what a thread loses on each CPU that computes, noise [CPUS [SECONDS]], by the tracer osnoise of the
-            kernel, which takes these CPUs meanwhile: 5 seconds on the CPUs of draft and verify, unless others are named
   llama     what the units of llama.cpp servers call; alone, it lists its commands
   group     run the programs of a group of hosts as one, as its units call it; alone, it lists its commands
 
@@ -108,8 +106,6 @@ def main(arguments: Sequence[str]) -> int:
             return check_to_textfile(as_json, words[2])
         if words[:1] == ["repair"] and len(words) <= 2:
             return repair_drift(as_json, words[1].split(",") if words[1:] else repair.ROLES)
-        if words[:1] == ["noise"] and len(words) <= 3:
-            return noise(as_json, *words[1:])
         if words == ["apply", RETRY]:
             return apply(as_json, retry=True)
         if words == ["restore", WITHOUT_ORIGINALS]:
@@ -200,26 +196,6 @@ def apply(as_json: bool, retry: bool = False) -> int:
         sys.stderr.write(f"{sentence}\n")
     _report(work.changes, work.failures, as_json)
     return 1 if work.failures else 0
-
-
-def noise(as_json: bool, cpus: str = "", seconds: str = "5") -> int:
-    """Measure what a thread loses on some CPUs, by default those of the roles that compute."""
-    from ._kernel import osnoise
-
-    fs = KernelFS()
-    host = Host(fs, stored(Store(read_only=True))[0], stored=True)
-    if not seconds.isdecimal() or not 0 < int(seconds) <= 3600:
-        raise BadRequest(f"noise: '{seconds}' is no time; say a whole number of seconds, up to 3600.")
-    wanted = host.cpus(cpus) if cpus else sorted({*host.plan.draft, *host.plan.verify})
-    if not wanted:
-        raise BadRequest("noise: the plan of this host has no CPU that computes; name CPUs, as in 'noise 1-7'.")
-    events.keep_to_housekeeping(host)
-    found = osnoise.measure(fs, wanted, int(seconds))
-    if as_json:
-        _say_json({"seconds": int(seconds), "cpus": {str(cpu): row for cpu, row in found.items()}})
-    else:
-        _say(osnoise.table(found))
-    return 0
 
 
 def repair_drift(as_json: bool, roles: Sequence[str]) -> int:

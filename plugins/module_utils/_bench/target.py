@@ -129,13 +129,14 @@ def find(
     item = verify.serving(name, plan)
     if item.verdict != OK:
         raise TuningError(item.sentence)
-    processes = cgroups.processes_of(host.fs, unit_of(name))
-    if not processes:
-        raise TuningError(f"{unit_of(name)} has no process any more. Its journal says why.")
+    process, words = running(host, unit_of(name))
     server = Server(plan["url"], key_of(host.fs, name, plan), limit, clock)
-    return Target(name, plan, server, words_of(host, processes[0]), processes[0])
+    return Target(name, plan, server, words, process)
 
 
-def words_of(host: Host, process: int) -> list[str]:
-    """Return the arguments of a process, its program first."""
-    return [word for word in host.fs.read(f"/proc/{process}/cmdline").split("\0") if word]
+def running(host: Host, unit: str) -> tuple[int, list[str]]:
+    """Return the process of a unit and its arguments, the program first; TuningError where it has none."""
+    processes = cgroups.processes_of(host.fs, unit)
+    if not processes:
+        raise TuningError(f"{unit} has no process any more. Its journal says why.")
+    return processes[0], [word for word in host.fs.read(f"/proc/{processes[0]}/cmdline").split("\0") if word]

@@ -15,7 +15,6 @@ import time
 from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.paths import UNIT_FOLDER
-from .._kernel import cgroups
 from .._llama.hooks.keys import loaded_key, read_keys
 from .._llama.unit.installed import carried, installed_units, named
 from .._llama.verify import verify
@@ -80,10 +79,9 @@ def find(host: Host, name: str | None, limit: float = LIMIT, clock: Any = time) 
     item = verify.serving(name, plan, unit)
     if item.verdict != OK:
         raise TuningError(item.sentence)
-    processes = cgroups.processes_of(host.fs, unit)
-    key = _key(plan["key_file"], unit, processes) if plan["key_file"] else None
-    server = Server(plan["url"], key, limit, clock, Vllm(plan["alias"]))
-    return Target(name, plan, server, target.words_of(host, processes[0]), processes[0])
+    process, words = target.running(host, unit)
+    key = _key(plan["key_file"], unit, process) if plan["key_file"] else None
+    return Target(name, plan, Server(plan["url"], key, limit, clock, Vllm(plan["alias"])), words, process)
 
 
 def _unit_of(name: str) -> str:
@@ -102,6 +100,6 @@ def _plans(root: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _key(file: str, unit: str, processes: list[int]) -> str:
+def _key(file: str, unit: str, process: int) -> str:
     """Return the key that it has loaded, which may be another than in the file by now."""
-    return loaded_key(f"/run/credentials/{unit}/api-key", processes) or read_keys(file)[0]
+    return loaded_key(f"/run/credentials/{unit}/api-key", [process]) or read_keys(file)[0]

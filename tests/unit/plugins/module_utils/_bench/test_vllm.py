@@ -155,6 +155,12 @@ def test_one_that_does_not_serve(batch: Batch) -> None:
         found(batch)
 
 
+def test_one_whose_process_is_gone(batch: Batch) -> None:
+    batch.here.service.tree.put("/sys/fs/cgroup/system.slice/vllm-batch.service/cgroup.procs", "")
+    with pytest.raises(TuningError, match=r"vllm-batch\.service has no process any more"):
+        found(batch)
+
+
 def test_the_key_is_one_that_it_takes(batch: Batch, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("secret\n")
     batch.planned(key_file=str(tmp_path / "key"))

@@ -157,6 +157,7 @@ def check_to_textfile(as_json: bool, textfile: str) -> int:
     try:
         fs = KernelFS(read_only=True)
         survey = surveys.of_host(fs)
+        events.keep_to_housekeeping(survey.host)
         found = survey.findings()
         more = {
             **host_metrics.families(fs),

@@ -31,12 +31,13 @@ QUERIES = {
     "right": "service:llama_acceptance:ratio1h",
     "cached": "service:llama_cached:ratio1h",
     "memory": 'sum by (host) (rate(sovereign_epyc_memory_bytes_total{of="all"}[1h]))',
+    "ceiling": "avg by (host, service) (sovereign_epyc_measured_over_ceiling)",
     "drift": 'count by (host) (sovereign_epyc_drift{status="drift"})',
     "queue": 'sum(haproxy_backend_current_queue{proxy=~"model_.*"})',
 }
 COLUMNS = (
     *("Instance", "Model", "Tokens per second", "the last hour", "Busy slots", "Time of a token", "Right guesses"),
-    *("From cache", "Memory of the host", "Not as tuned"),
+    *("From cache", "Of the ceiling", "Memory of the host", "Not as tuned"),
 )
 MORE_STYLE = """
 .tiles { display: flex; flex-wrap: wrap; gap: .6rem; margin: 1rem 0; }
@@ -97,7 +98,7 @@ function draw(rows, hours) {
   const cells = row => [
     row.model, row.up ? tidy(row.tokens, 1) : 'down', hours.get(`${row.host}/${row.service}`),
     tidy(row.busy, 0), row.seconds ? `${tidy(1000 * row.seconds, 0)} ms` : '',
-    percent(row.right), percent(row.cached),
+    percent(row.right), percent(row.cached), percent(row.ceiling),
     row.memory === undefined ? '' : `${tidy(row.memory / 1e9, 1)} GB/s`, row.drift || '',
   ];
   body.replaceChildren(...rows.map(row => {
@@ -108,7 +109,7 @@ function draw(rows, hours) {
     tr.append(head, ...cells(row).map((cell, at) => {
       const td = document.createElement('td');
       td.append(cell === undefined ? '' : cell);
-      if ((at === 1 && !row.up) || (at === 8 && row.drift)) td.className = 'drift';
+      if ((at === 1 && !row.up) || (at === 9 && row.drift)) td.className = 'drift';
       return td;
     }));
     return tr;

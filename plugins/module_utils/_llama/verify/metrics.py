@@ -54,8 +54,8 @@ MEASURED = f"{HOME}/measured.json"
 LIMIT = 20.0
 
 
-def families(host: Host, probe: bool = True, clock: Any = time) -> dict[str, list[Sample]]:
-    """Return samples by name of all instances that run; with ``probe``, idle ones are asked for a token."""
+def families(host: Host, clock: Any = time) -> dict[str, list[Sample]]:
+    """Return samples by name of all instances that run; those that are idle are asked for a token."""
     found: dict[str, list[Sample]] = {name: [] for name in HELP}
     plans = {name: plan_of(text) for name, text in installed_units(host.fs.root).items()}
     counted = _interrupts(host) if plans else {}
@@ -74,7 +74,7 @@ def families(host: Host, probe: bool = True, clock: Any = time) -> dict[str, lis
         for kind, by_cpu in counted.items():
             total = sum(by_cpu.get(cpu, 0) for cpu in cpulist.parse(plan["expect"]["busy_cpus"]))
             found[INTERRUPTS].append(({"service": name, "kind": kind}, total))
-        seconds = first_token(host, name, plan, clock) if probe else None
+        seconds = first_token(host, name, plan, clock)
         if seconds is not None:
             found[FIRST].append(({"service": name}, round(seconds, 4)))
     return {name: samples for name, samples in found.items() if samples}
@@ -101,9 +101,10 @@ def first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = tim
 def _measured(host: Host) -> dict[str, dict[str, float]]:
     """Return by instance and kind what the last benchmark said; nothing of a file that cannot be read."""
     try:
-        return dict(json.loads(textfile.read(textfile.under(host.fs.root, MEASURED)) or "{}"))
+        found = json.loads(textfile.read(textfile.under(host.fs.root, MEASURED)) or "{}")
     except (TuningError, ValueError):
         return {}
+    return {name: row for name, row in found.items() if isinstance(row, dict)} if isinstance(found, dict) else {}
 
 
 def _interrupts(host: Host) -> dict[str, dict[int, int]]:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,10 +27,9 @@ from typing import Any
 from vepyc import VepycError, packages
 from vepyc.container import Container, container
 from vepyc.llama import NATIVE, ensure_llama, ensure_model
-from vepyc.play import clean_environment, quick
+from vepyc.play import quick, run
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "build/watch/serving.html"
+PAGE = Path(__file__).resolve().parents[1] / "build/watch/serving.html"
 BUILD, MODELS, PARTS, HAPROXY = "/opt/built", "/srv/models", "/opt/parts", "/srv/packages"
 FOLDER, TEXTFILES, KEY_FILE = "/etc/prometheus/sovereign-epyc", "/run/textfiles", "/etc/llama.key"
 KEY = "key-of-make-watch"
@@ -61,17 +59,9 @@ for text in itertools.cycle(texts):
 
 def play(inventory: Path, name: str) -> None:
     """Run a playbook; what it says is shown where it fails."""
-    command = ["ansible-playbook", "-i", str(inventory), f"playbooks/{name}.yml"]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=clean_environment(**quick()),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
+    done = run("ansible-playbook", "-i", str(inventory), f"playbooks/{name}.yml", **quick())
     if done.returncode:
-        raise VepycError(f"{name}.yml failed:\n{done.stdout[-4000:]}{done.stderr[-1000:]}")
+        raise VepycError(f"{name}.yml failed:\n{done.stdout[-4000:]}")
 
 
 def start(box: Container, unit: str, *words: str) -> None:

@@ -59,15 +59,16 @@ def main(words: Sequence[str]) -> int:
     if list(words) == ["--help"]:
         sys.stdout.write(USAGE)
         return 0
+    one = " ".join(words)
     try:
         if list(words) == ["--leave"]:
             textfile.replace(AWAY, "")
         elif list(words) == ["--join"]:
             textfile.remove(AWAY)
-        elif words and not _unit(" ".join(words)):
+        elif words and not _unit(one):
             sys.stderr.write(USAGE)
             return 1
-        names = [" ".join(words)] if words and _unit(" ".join(words)) else _instances()
+        names = [one] if _unit(one) else _instances()
         for name in names:
             sys.stdout.write(f"{name}: {answer(name, asked()) or 'no answer: systemd does not say how it is'}\n")
     except TuningError as error:
@@ -163,9 +164,9 @@ def _plain(text: str) -> str:
     return "".join(char if " " <= char <= "~" else "?" for char in text[:60])
 
 
-def _unit(asked: str) -> str:
+def _unit(question: str) -> str:
     """Return the unit that a question is about; an empty text for what is no question."""
-    engine, dummy, name = asked.rpartition(" ")
+    engine, dummy, name = question.rpartition(" ")
     return f"{BEGIN[engine]}{name}{END}" if engine in BEGIN and _is_name(name) else ""
 
 

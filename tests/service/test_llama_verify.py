@@ -10,6 +10,7 @@ import json
 
 import pytest
 
+from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import RIGHT
 from vepyc.play import run_playbook
 
 UNIT = "/etc/systemd/system/llama-chat.service"
@@ -38,13 +39,6 @@ class Parrot(http.server.BaseHTTPRequestHandler):
 
 http.server.ThreadingHTTPServer(("127.0.0.1", 8080), Parrot).serve_forever()
 """
-RIGHT = {
-    "service/chat": "ok",
-    "speculation/chat": "ok",
-    "placement/chat": "ok",
-    "jitter/chat": "unasked",
-    "speed/chat": "ok",
-}
 
 
 def chat(host, **options):

@@ -14,7 +14,7 @@ import json
 import time
 
 from .._io import textfile
-from .._llama.verify.metrics import MEASURED
+from .._llama.verify import metrics
 from . import progress, schedule
 from .asked import TRIES
 from .benchmark_report import Benchmark
@@ -64,8 +64,8 @@ def _keep(document: dict[str, Any]) -> None:
     found = Benchmark(document)
     shares = {kind: round(one.ratio, 4) for kind, one in found.ceilings.items() if one.ratio is not None}
     if found.counts and shares:
-        kept = json.loads(textfile.read(MEASURED) or "{}")
-        textfile.replace(MEASURED, f"{json.dumps({**kept, document['instance']: shares}, sort_keys=True)}\n", 0o600)
+        kept = {**metrics.measured(), document["instance"]: shares}
+        textfile.replace(metrics.MEASURED, f"{json.dumps(kept, sort_keys=True)}\n", 0o600)
 
 
 def announced(host: Host, asked: Asked) -> tuple[str, str]:

@@ -130,7 +130,7 @@ def find(
     if item.verdict != OK:
         raise TuningError(item.sentence)
     process, words = running(host, unit_of(name))
-    server = Server(plan["url"], key_of(host.fs, name, plan), limit, clock)
+    server = Server(plan["url"], key_of(host.fs, unit_of(name), plan["key_file"]), limit, clock)
     return Target(name, plan, server, words, process)
 
 

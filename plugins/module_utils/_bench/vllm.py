@@ -15,7 +15,7 @@ import time
 from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.paths import UNIT_FOLDER
-from .._llama.hooks.keys import loaded_key, read_keys
+from .._llama.hooks.keys import key_of
 from .._llama.unit.installed import carried, installed_units, named
 from .._llama.verify import verify
 from .._verify.items import OK
@@ -80,7 +80,7 @@ def find(host: Host, name: str | None, limit: float = LIMIT, clock: Any = time) 
     if item.verdict != OK:
         raise TuningError(item.sentence)
     process, words = target.running(host, unit)
-    key = _key(plan["key_file"], unit, process) if plan["key_file"] else None
+    key = key_of(host.fs, unit, plan["key_file"])
     return Target(name, plan, Server(plan["url"], key, limit, clock, Vllm(plan["alias"])), words, process)
 
 
@@ -98,8 +98,3 @@ def _plans(root: str) -> dict[str, dict[str, Any]]:
             plan = carried(textfile.read(os.path.join(folder, file)) or "", KEYS)
             found.update({name: plan} if plan else {})
     return found
-
-
-def _key(file: str, unit: str, process: int) -> str:
-    """Return the key that it has loaded, which may be another than in the file by now."""
-    return loaded_key(f"/run/credentials/{unit}/api-key", [process]) or read_keys(file)[0]

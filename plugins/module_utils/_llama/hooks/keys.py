@@ -15,12 +15,11 @@ import os
 
 from ..._errors import TuningError
 from ..._kernel.cgroups import processes_of
-from ..plan.names import key_path, unit_of
+from ..plan.names import key_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
+    from collections.abc import Iterable
 
     from ..._io.kernelfs import KernelFS
 
@@ -66,18 +65,18 @@ def loaded_key(path: str, processes: Iterable[int]) -> str | None:
     return None
 
 
-def key_of(fs: KernelFS, name: str, plan: Mapping[str, Any]) -> str | None:
-    """Return a key that an instance has loaded: that of its credential, which may be another than in the file by now.
+def key_of(fs: KernelFS, unit: str, file: str | None) -> str | None:
+    """Return a key that a unit has loaded: that of its credential, which may be another than in the file by now.
 
-    None where its plan has no file of keys; TuningError where that cannot be read.
+    None where it has no file of keys; TuningError where that cannot be read.
     """
-    if not plan["key_file"]:
+    if not file:
         return None
     try:
-        processes = processes_of(fs, unit_of(name))
+        processes = processes_of(fs, unit)
     except TuningError:
         processes = []
-    return loaded_key(key_path(name), processes) or read_keys(plan["key_file"])[0]
+    return loaded_key(key_path(unit), processes) or read_keys(file)[0]
 
 
 def has_comments(path: str) -> bool:

@@ -20,6 +20,6 @@ def rpc_unit_of(name: str) -> str:
     return f"llama-{name}-rpc.service"
 
 
-def key_path(name: str) -> str:
+def key_path(unit: str) -> str:
     """Return where the server finds its API keys: systemd puts a credential there that only the service can read."""
-    return f"/run/credentials/{unit_of(name)}/api-key"
+    return f"/run/credentials/{unit}/api-key"

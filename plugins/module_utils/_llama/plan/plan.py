@@ -17,7 +17,7 @@ from . import memory, seats, worker_rules, workers
 from . import placement as placing
 from .adapters import in_words, refuse_foreign
 from .draft import drafting
-from .names import key_path
+from .names import key_path, unit_of
 from .need import need
 from .options import BY_THREAD, ENGINES, LOOPBACK
 from .service import Service
@@ -164,7 +164,7 @@ def _wants(options: Options, model: Model, draft: Model | None, speculation: Dra
     if options.experts:
         wants["experts"] = (model.architecture, options.experts)
     if options.api_key_file:
-        wants["api_key_file"] = key_path(options.name)
+        wants["api_key_file"] = key_path(unit_of(options.name))
     if options.extra_arguments:
         wants["extra"] = list(options.extra_arguments)
     return {key: value for key, value in wants.items() if value is not None}

@@ -17,7 +17,7 @@ from ..._notation import cpulist
 from ..._notation.gguf_parts import parts_of
 from ..._notation.systemd import command, quote
 from ..plan import settings, worker_rules
-from ..plan.names import key_path
+from ..plan.names import key_path, unit_of
 from ..plan.options import LOOPBACK
 from ..plan.pins import GOMP, STRICT
 from ..plan.staging import staging_folder
@@ -75,7 +75,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         *_limits(service),
         *settings.lines(options.unit_settings, of_unit=True),
     ]
-    key = key_path(service.name)
+    key = key_path(unit_of(service.name))
     drain = [*_llama("drain", url_of(options), "--timeout", options.drain_timeout)]
     drain += ["--credential", key] if options.api_key_file else []
     run = [

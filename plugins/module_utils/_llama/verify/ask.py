@@ -51,7 +51,7 @@ def ask(
     if plan["task"] != "completion":
         raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Ask an instance that does.")
     try:
-        key = keys.key_of(host.fs, name, plan)
+        key = keys.key_of(host.fs, unit_of(name), plan["key_file"])
         text = _in_its_template(plan["url"], prompt, limit, key, clock)
     except TuningError:
         # That it does not serve, or has no key, is told below, with all that is to say about it.

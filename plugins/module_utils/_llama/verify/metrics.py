@@ -58,12 +58,12 @@ def families(host: Host, clock: Any = time) -> dict[str, list[Sample]]:
     """Return samples by name of all instances that run; those that are idle are asked for a token."""
     found: dict[str, list[Sample]] = {name: [] for name in HELP}
     plans = {name: plan_of(text) for name, text in installed_units(host.fs.root).items()}
-    counted = _interrupts(host) if plans else {}
-    measured = _measured(host) if plans else {}
+    counted = interrupts.find(host.fs) if plans else {}
+    shares = measured(host.fs.root) if plans else {}
     for name, plan in plans.items():
         if plan is None:
             continue
-        for kind, share in sorted(measured.get(name, {}).items()):
+        for kind, share in sorted(shares.get(name, {}).items()):
             found[CEILING].append(({"service": name, "kind": kind}, share))
         try:
             processes = processes_of(host.fs, unit_of(name))
@@ -85,7 +85,7 @@ def first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = tim
     if plan["task"] != "completion":
         return None
     try:
-        key = keys.key_of(host.fs, name, plan)
+        key = keys.key_of(host.fs, unit_of(name), plan["key_file"])
         status, text = http.ask(plan["url"], "/metrics", http.HEALTH_TIMEOUT, key)
         if status != 200 or http.in_work(plan["url"], text):
             return None
@@ -98,20 +98,13 @@ def first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = tim
     return None
 
 
-def _measured(host: Host) -> dict[str, dict[str, float]]:
+def measured(root: str = "/") -> dict[str, dict[str, float]]:
     """Return by instance and kind what the last benchmark said; nothing of a file that cannot be read."""
     try:
-        found = json.loads(textfile.read(textfile.under(host.fs.root, MEASURED)) or "{}")
+        found = json.loads(textfile.read(textfile.under(root, MEASURED)) or "{}")
     except (TuningError, ValueError):
         return {}
     return {name: row for name, row in found.items() if isinstance(row, dict)} if isinstance(found, dict) else {}
-
-
-def _interrupts(host: Host) -> dict[str, dict[int, int]]:
-    try:
-        return interrupts.counts(host.fs)
-    except TuningError:
-        return {}
 
 
 def _of_threads(

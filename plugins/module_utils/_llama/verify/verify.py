@@ -127,7 +127,8 @@ def with_its_model(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] |
 
 def _tried(host: Host, name: str, plan: Plan, clock: Any, question: Question) -> Trial:
     try:
-        return trials.run(plan["url"], keys.key_of(host.fs, name, plan), clock, plan["task"], question)
+        key = keys.key_of(host.fs, unit_of(name), plan["key_file"])
+        return trials.run(plan["url"], key, clock, plan["task"], question)
     except TuningError as error:
         return _failed(str(error))
 

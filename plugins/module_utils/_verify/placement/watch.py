@@ -13,7 +13,7 @@ import os
 import time
 
 from ..._drift.verdict import OK
-from ..._errors import Absent, BadRequest, Refused, TuningError
+from ..._errors import BadRequest, TuningError
 from ..._kernel import interrupts, numa_maps
 from ..._kernel import threads as kernel_threads
 from ..._kernel.cgroups import processes_of
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..._host.topology import Topology
-    from ..._io.kernelfs import KernelFS
     from ..._kernel.threads import Thread
 
 
@@ -46,7 +45,7 @@ class Watch:
         self._begin = clock.monotonic()
         names = cache.names_of(self._groups.place(thread) for thread in self._before.values())
         self._first = {name: self._groups.counters(*name) for name in names}
-        self._interrupts = _interrupts(host.fs)
+        self._interrupts = interrupts.find(host.fs)
 
     def now(self) -> dict[str, object]:
         """Return the proof of this moment; whether a thread is busy is then unknown."""
@@ -96,8 +95,8 @@ class Watch:
         }
 
     def _noise(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object] | None:
-        after = _interrupts(self._host.fs) if seconds else None
-        if not seconds or self._interrupts is None or after is None:
+        after = interrupts.find(self._host.fs) if seconds else {}
+        if not (seconds and self._interrupts and after):
             return None
         return noise.between(self._interrupts, after, threads, seconds)
 
@@ -112,14 +111,6 @@ def prove(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str
         return watch.now()
     clock.sleep(window)
     return watch.since()
-
-
-def _interrupts(fs: KernelFS) -> dict[str, dict[int, int]] | None:
-    """Return the interrupts of all CPUs until now, None where nobody may read them."""
-    try:
-        return interrupts.counts(fs)
-    except (Absent, Refused):
-        return None
 
 
 def _rows(path: str, threads: int, nodes: int) -> rows.Locality | str:

@@ -14,7 +14,6 @@ import sys
 import time
 
 from ._drift import metrics, repair
-from ._drift import survey as surveys
 from ._drift.words import line
 from ._errors import TuningError
 from ._host import plan_text
@@ -146,17 +145,20 @@ def plan(as_json: bool) -> int:
 
 def check(as_json: bool) -> int:
     """Print a line for each setting that is not as configured, and a line that counts."""
-    return _show(surveys.of_host(KernelFS(read_only=True)).verdicts, as_json)
+    from ._llama.unit import drift  # only checks look at units
+
+    return _show(drift.of_host(KernelFS(read_only=True)).verdicts, as_json)
 
 
 def check_to_textfile(as_json: bool, textfile: str) -> int:
     """Check, and write metrics; a check that fails writes that too, so that an old file does not look new."""
     # It has clients of servers, which no other command needs.
+    from ._llama.unit import drift
     from ._llama.verify import metrics as service_metrics
 
     try:
         fs = KernelFS(read_only=True)
-        survey = surveys.of_host(fs)
+        survey = drift.of_host(fs)
         events.keep_to_housekeeping(survey.host)
         found = survey.findings()
         more = {

@@ -166,9 +166,9 @@ settings:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import drift
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ if TYPE_CHECKING:
 
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the verdicts as the module's result."""
-    survey = surveys.of_host(fs, params["requests"], params["intent"])
+    survey = drift.of_host(fs, params["requests"], params["intent"])
     result = {
         "clean": survey.clean,
         "findings": [finding.to_dict() for finding in survey.findings()],

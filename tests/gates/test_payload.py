@@ -29,7 +29,8 @@ from .conftest import ROOT
 #: drift by itself and for the groups of vLLM (epyc_engine), and the name of its record (the others); epyc_repair
 #: carries every knob, as epyc_restore does. Which instance of either engine is meant (llama_server).
 #: What comes between the threads that compute (service_placement, epyc_verify); what a host tells of its instances
-#: (epyc_engine); instances of vLLM (llama_benchmark).
+#: (epyc_engine); instances of vLLM (llama_benchmark). A check looks at the units of llama.cpp (epyc_drift, epyc_engine),
+#: which carry a digest (llama_server), and names them (epyc_last_run).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,
@@ -38,9 +39,9 @@ BEFORE = {
     "epyc_bios_info": 220.0,
     "epyc_bios_settings": 235.3,
     "epyc_bmc_reset": 207.3,
-    "epyc_drift": 325.4,
-    "epyc_engine": 435.0,
-    "epyc_last_run": 359.6,
+    "epyc_drift": 337.5,
+    "epyc_engine": 438.5,
+    "epyc_last_run": 360.5,
     "epyc_plan": 213.5,
     "epyc_prerequisites": 217.9,
     "epyc_recommend": 387.2,
@@ -59,7 +60,7 @@ BEFORE = {
     "llama_build": 252.4,
     "llama_fingerprint": 427.3,
     "llama_rpc_worker": 354.5,
-    "llama_server": 424.0,
+    "llama_server": 424.6,
     "llama_tune": 661.6,
     "model_file": 231.4,
     "model_quantize": 257.1,

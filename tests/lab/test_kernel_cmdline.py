@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Boot parameters with the real update-grub, a real GRUB and a real boot."""
+"""Boot parameters with the real update-grub and what a real GRUB reads; test_whole_host boots with some."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ LINES = r"sed -n 's/^\t*linux\t*[^ ]* //p' /boot/grub/grub.cfg"
 RECOVERY = "GRUB_DISABLE_RECOVERY=false\n"
 INTENT = {"draft": {"l3_domains": 1}, "verify": {"l3_domains": 1}, "housekeeping": {"cores": 1, "per": "node"}}
 OURS = "isolcpus=managed_irq,5-7 nohz_full=1-3,5-7"
-#: Tells the kernel to hide all that resctrl is about.
-NO_RESCTRL = "rdt=!cmt,!mbmtotal,!mbmlocal,!l3cat,!l3cdp,!mba,!smba,!bmec"
 FOREIGN = "root=/dev/vda1 ro nokaslr norandmaps mitigations=off nosoftlockup maxcpus=1 lsm=lockdown console=ttyS0"
 
 
@@ -46,16 +44,6 @@ def refused(guest, *words, **asked):
     assert guest.run(FILES) == before
 
 
-def without_resctrl(guest):
-    """Such a kernel does not offer the file system; that is said, and nothing is changed."""
-    guest.run("! grep resctrl /proc/filesystems")
-    result = guest.module("resctrl_schemata", mount=True, groups=[{"name": "new"}])
-    assert result.get("failed") and "resctrl is absent" in result["msg"] and "rdt=" in result["msg"]
-    assert guest.state() == ""
-    plan = guest.module("epyc_plan", draft={"ccds": 1, "l3": "12MiB"})
-    assert "rdt=" in plan["ansible_facts"]["epyc"]["plan"]["cannot"]["cat"]
-
-
 @pytest.fixture
 def host(guest):
     before = guest.run(FILES)
@@ -74,70 +62,42 @@ def file(guest, path, text, mode="644"):
         guest.run(f"rm {path}; cp -a /run/grub.cfg /boot/grub/grub.cfg")
 
 
-def test_parameters_reach_the_kernel_and_go_back(boot):
-    """Set, boot, find nothing to change, put back, and find every byte as it was.
-
-    One parameter hides resctrl, and the modules have to say so.
-    """
-    guest = boot("small", "cmdline-boot")
-    guest.carry_modules()
-    before = guest.run(FILES)
+def test_parameters_reach_grub_and_go_back(host):
+    """Set, find nothing to change, put back, and find every byte as it was. test_whole_host boots with such."""
+    before = host.run(FILES)
     asked = {
         "parameters": [
             "isolcpus=managed_irq,{verify}",
             "nohz_full={draft,verify}",
             'sovereign.test="a b"',
-            NO_RESCTRL,
             "hugepagesz=2M",
             "hugepages=8",
         ],
         "absent": ["quiet"],
         "intent": INTENT,
     }
-    check = guest.module("kernel_cmdline", _ansible_check_mode=True, **asked)
+    check = host.module("kernel_cmdline", _ansible_check_mode=True, **asked)
     assert (check["changed"], check["reboot_required"]) == (True, True)
-    assert guest.run(FILES) == before
-    assert guest.run("ls /var/lib/sovereign-epyc", check=False) == ""
+    assert host.run(FILES) == before
+    assert host.run("ls /var/lib/sovereign-epyc", check=False) == ""
 
-    made = guest.module("kernel_cmdline", **asked)
+    made = host.module("kernel_cmdline", **asked)
     assert made["diff"] == check["diff"]
     assert made["diff"]["before"] == {
         "cmdline:isolcpus": None,
         "cmdline:nohz_full": None,
         "cmdline:sovereign.test": None,
-        "cmdline:rdt": None,
         "cmdline:hugepages": None,
         "cmdline:quiet": "",
     }
-    assert made["pending"] == ["isolcpus", "nohz_full", "sovereign.test", "rdt", "hugepages", "quiet"]
-    assert lines(guest) == [f'{FOREIGN} {OURS} sovereign.test="a b" {NO_RESCTRL} hugepagesz=2M hugepages=8']
-    again = guest.module("kernel_cmdline", **asked)
+    assert made["pending"] == ["isolcpus", "nohz_full", "sovereign.test", "hugepages", "quiet"]
+    assert lines(host) == [f'{FOREIGN} {OURS} sovereign.test="a b" hugepagesz=2M hugepages=8']
+    again = host.module("kernel_cmdline", **asked)
     assert (again["changed"], again["reboot_required"]) == (False, True)
 
-    guest.machine.reboot()
-    guest.carry_modules()
-    booted = guest.run("cat /proc/cmdline").strip().partition(" ")[2]
-    assert booted == f'{FOREIGN} {OURS} "sovereign.test=a b" {NO_RESCTRL} hugepagesz=2M hugepages=8'
-    assert guest.run("cat /sys/devices/system/cpu/nohz_full /proc/sys/vm/nr_hugepages").split() == ["1-3,5-7", "8"]
-    again = guest.module("kernel_cmdline", **asked)
-    assert (again["changed"], again["reboot_required"], again["pending"]) == (False, False, [])
-    assert again["running"] == again["configured"]
-    without_resctrl(guest)
-
-    back = guest.module("epyc_restore")
+    back = host.module("epyc_restore")
     assert back["diff"]["after"].keys() == made["diff"]["after"].keys()
-    assert guest.run(FILES) == before
-    waits = guest.module("epyc_verify", services=False)["pending_reboot"]
-    assert "cmdline:isolcpus was put back, which waits for a reboot" in waits
-
-    # Though nothing of ours is on the host any more, the reboot that ends the undo is made, and ends clean.
-    reboot = guest.play("playbooks/reboot.yml", "-e", "epyc_reboot_ok=true")
-    message = reboot["Say whether the host waits"]["msg"]
-    assert "is to be rebooted: " in message and "cmdline:isolcpus was put back" in message
-    guest.machine.disconnect()
-    guest.carry_modules()
-    assert guest.run("cat /proc/cmdline").strip().partition(" ")[2] == f"{FOREIGN} quiet"
-    assert guest.module("epyc_verify", services=False)["pending_reboot"] == []
+    assert host.run(FILES) == before
 
 
 def test_what_others_set_is_overridden_and_kept(host):

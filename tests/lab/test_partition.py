@@ -15,12 +15,20 @@ import pytest
 
 SLICE = "/sys/fs/cgroup/llama.slice"
 CPUS = "1-3,5-7"
-#: Loops that would take any CPU, outside of the partition, and three inside it.
-LOOPS = """
-run() { systemd-run --quiet --collect "$@" sh -c 'for n in 1 2 3; do (while :; do :; done) & done; wait'; }
+#: Three tasks that compute a little and sleep, outside of the partition, where they may be on any CPU, and three inside
+#: it. Ones that never sleep would leave an emulated processor little time for the tests.
+TASKS = """
+cat >/run/tasks.py <<'END'
+import os, time
+any(os.fork() == 0 for task in range(2))
+while True:
+    sum(range(20000))
+    time.sleep(0.05)
+END
+run() { systemd-run --quiet --collect "$@" python3 /run/tasks.py; }
 run --unit foreign && run --unit own -p Slice=llama.slice -p AllowedCPUs=1-3
 cd /sys/fs/cgroup
-until [ $(cat llama.slice/own.service/cgroup.procs system.slice/foreign.service/cgroup.procs | wc -l) -ge 8 ]
+until [ $(cat llama.slice/own.service/cgroup.procs system.slice/foreign.service/cgroup.procs | wc -l) -ge 6 ]
 do sleep 0.2; done
 sleep 2
 """
@@ -98,7 +106,7 @@ def test_only_its_own_tasks_run_there_and_they_are_spread(host):
     )
     assert host.module("cpuset_partition", cpus=CPUS, persistent=True)["changed"] is False
 
-    host.run(LOOPS)
+    host.run(TASKS)
     own, foreign = ran(host)
     assert own == {1, 2, 3}
     assert foreign and not foreign & {1, 2, 3, 5, 6, 7}
@@ -106,10 +114,10 @@ def test_only_its_own_tasks_run_there_and_they_are_spread(host):
     assert checked["partition"][0] == checked["threads/own.service"][0] == "ok"
     assert checked["isolation"][1].startswith(f"llama.slice is a partition (root) of CPUs {CPUS}: ")
 
-    # Without balancing, loops that are not pinned stay where they began, and the checklist says so.
+    # Without balancing, tasks that are not pinned stay where they began, and the checklist says so.
     host.run(END)
     host.module("cpuset_partition", cpus=CPUS, type="isolated", persistent=True)
-    host.run(LOOPS)
+    host.run(TASKS)
     own, foreign = ran(host)
     assert len(own) == 1
     assert foreign and not foreign & {1, 2, 3, 5, 6, 7}

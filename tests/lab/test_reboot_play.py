@@ -22,6 +22,8 @@ OK = ("-e", "epyc_reboot_ok=true")
 ADDED = "sovereign.test"
 WAITS = f"cmdline:{ADDED} is nothing and should be 1, which waits for a reboot"
 ISOLATED = "1-3,5-7,9-11,13-15"
+#: Has the kernel hide all that resctrl is about.
+NO_RESCTRL = "rdt=!cmt,!mbmtotal,!mbmlocal,!l3cat,!l3cdp,!mba,!smba,!bmec"
 STORED = "/var/lib/sovereign-epyc/desired.json"
 TASKS = """
 - name: NAME
@@ -109,9 +111,15 @@ def test_verify_sees_that_isolation_holds_and_what_it_does_to_threads(host):
 
 
 def test_a_forced_reboot_that_ends_untuned_is_named(host):
-    """The proof is the checklist: a boot service that cannot do its work is not a clean return."""
+    """The proof is the checklist: a boot service that cannot do its work is not a clean return.
+
+    Somebody has asked for a governor that there is not, and has told GRUB to boot without resctrl, of which the modules
+    say so, too, and change nothing.
+    """
     before = boot_id(host)
-    host.run(f"sed -i 's/12MiB/99MiB/' {STORED}")
+    host.run(f"sed -i 's/performance/nonesuch/' {STORED}")
+    line = f'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX {NO_RESCTRL}"'
+    host.machine.run("cat >/etc/default/grub.d/50-other.cfg && update-grub 2>&1", input=f"{line}\n")
     play = host.play(REBOOT, *OK, "-e", "epyc_reboot_force=true", succeeds=False)
     assert play.returncode == 2, play.output
     assert boot_id(host) != before
@@ -120,3 +128,10 @@ def test_a_forced_reboot_that_ends_untuned_is_named(host):
         f"{host.machine.name} did not come back clean, at 'Prove that the host came back tuned': "
     )
     assert "boot service: Enabled, and its last run failed (exit-code, exit code 1)." in message
+    assert "L3 partition: Not supported here: " in message
+    host.carry_modules()
+    refused = host.module("resctrl_schemata", mount=True, groups=[{"name": "new"}])
+    assert refused.get("failed") and "resctrl is absent" in refused["msg"] and "rdt=" in refused["msg"]
+    assert host.state() == ""
+    plan = host.module("epyc_plan", draft={"ccds": 1, "l3": "12MiB"})
+    assert "rdt=" in plan["ansible_facts"]["epyc"]["plan"]["cannot"]["cat"]

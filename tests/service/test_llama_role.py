@@ -218,6 +218,32 @@ def test_it_comes_back_when_it_is_killed(host):
     assert host.ask(8080, "/health")[0] == 200
 
 
+def test_what_became_of_it_is_drift_and_the_role_puts_it_right(host):
+    def drift():
+        """What a check says of the instance, by the last word of the address."""
+        rows = json.loads(host.run("sovereign-epyc check --json", check=False))["settings"]
+        found = {row["address"]: row["found"] for row in rows if (row["live"], row["persistent"]) != ("ok", "ok")}
+        return {address.rpartition("/")[2]: text for address, text in found.items()}
+
+    assert drift() == {}
+    host.run("systemctl disable --now llama-chat.service")
+    assert drift() == {"active": "inactive", "enabled": "disabled"}
+    folder, unit = "/etc/systemd/system/llama-chat.service.d", "/etc/systemd/system/llama-chat.service"
+    host.run(f"mkdir {folder} && printf '[Service]\nNice=5\n' >{folder}/own.conf")
+    host.run(f"sed -i 's/^Restart=.*/Restart=no/' {unit} && systemctl daemon-reload")
+    assert drift().keys() == {"active", "enabled", "file", "drop-ins"}
+    host.serve(CHAT)
+    assert drift() == {} and host.ask(8080, "/health")[0] == 200
+    host.run(f"rm {unit} && systemctl daemon-reload")
+    played = run_playbook(host.folder, "playbooks/drift.yml")
+    assert played.returncode == 2, played.output
+    found = {one["what"]: one for one in played["Check the host"]["findings"]}
+    gone = found["unit of instance chat"]
+    assert (gone["found"], gone["role"], gone["repair"]) == ("nothing", "llama", "sovereign.epyc.site --tags llama")
+    host.serve(CHAT)
+    assert drift() == {}
+
+
 def test_a_request_in_work_ends_before_the_server(host):
     body = json.dumps({"prompt": PROMPT, "n_predict": 400, "ignore_eos": True})
     asking = shlex.join(["python3", "-c", ASK, "http://127.0.0.1:8080/completion", ""])

@@ -29,9 +29,15 @@ UNSUPPORTED = "unsupported"
 #: The statuses of a setting in a count, worst last.
 STATUSES = (OK, UNSUPPORTED, UNKNOWN, DRIFT)
 #: The last layers of a report, which are not knobs.
-BIOS, BOOT, OTHER = "bios", "boot", "other"
+BIOS, LLAMA, BOOT, OTHER = "bios", "llama", "boot", "other"
 #: Layer -> its name for people, in the order of the recipe.
-LAYERS = {**{row.name: row.title for row in KNOBS.values()}, BIOS: "BIOS", BOOT: "boot service", OTHER: "other tasks"}
+LAYERS = {
+    **{row.name: row.title for row in KNOBS.values()},
+    BIOS: "BIOS",
+    LLAMA: "llama.cpp",
+    BOOT: "boot service",
+    OTHER: "other tasks",
+}
 ORDER = list(LAYERS)
 #: Prefixes of what is stored for the boot service.
 STORED = ("desired", "engine", "ledger")
@@ -188,10 +194,13 @@ class _Builder:
         finding.pending_reboot = first.pending_reboot
         finding.reason = first.reason
         finding.request = first.request
+        finding.addresses = [one.address for one in members]
+        if finding.layer == LLAMA:
+            finding.role, finding.variables, finding.repair = origin.of_unit(first.address)
+            return finding
         finding.role = origin.role(first.request)
         names = (origin.variable(one.request, one.address, one.wanted, self.role_of()) for one in members)
         finding.variables = [name for name in dict.fromkeys(names) if name]
-        finding.addresses = [one.address for one in members]
         finding.repair = _repair(finding, first)
         return finding
 

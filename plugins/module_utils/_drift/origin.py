@@ -24,6 +24,13 @@ def role(request: str) -> str:
     return ROLES.get(request, "")
 
 
+def of_unit(address: str) -> tuple[str, list[str], str]:
+    """Return role, variables and repairing play of the address of a unit of llama.cpp: an instance, or a worker."""
+    if address.startswith("llama:llama-"):
+        return "llama", ["llama_instances"], "sovereign.epyc.site --tags llama"
+    return "group", [], "sovereign.epyc.group"
+
+
 def variable(request: str, address: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
     """Return the variable that decides on a setting, an empty text where none of ours does.
 

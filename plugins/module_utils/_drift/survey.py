@@ -18,7 +18,7 @@ from .verdict import DRIFT, OK, Verdict, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from .._io.kernelfs import KernelFS
@@ -60,20 +60,24 @@ def of_host(
     intent: Mapping[str, Any] | None = None,
     store: Store | None = None,
     remarks: list[str] | None = None,
+    more: Sequence[Verdict] = (),
 ) -> Survey:
-    """Check requests under an intent; what is not given is taken from the store. ``remarks`` is as for judge.survey."""
+    """Check requests under an intent; what is not given is taken from the store. ``remarks`` is as for judge.survey.
+
+    ``more`` are verdicts on what is not stored for the boot service.
+    """
     store = store or Store(read_only=True)
     stored_intent, stored_requests = stored(store)
     host = Host(fs, stored_intent if intent is None else intent, stored=True)
     if store.has(TRIAL):
         return Survey(host, [unknown("", "desired:", UNDER_TRIAL)])
     verdicts = survey(host, store, stored_requests if requests is None else requests, remarks)
-    if not verdicts:
+    if not verdicts and not more:
         return Survey(host, [unknown("", "desired:", NOTHING)])
     verdicts += _ledger(Ledger(store, fs))
     if intent is not None and not _same(intent, stored_intent):
         verdicts.append(_other_intent(intent, stored_intent))
-    return Survey(host, [*verdicts, *away(host)], why_not_at_boot(host))
+    return Survey(host, [*verdicts, *away(host), *more], why_not_at_boot(host))
 
 
 def _ledger(ledger: Ledger) -> list[Verdict]:

@@ -148,13 +148,21 @@ def _prerequisites(rest: str) -> Words:
 
 def _llama(rest: str) -> Words:
     folder, dummy, last = rest.rpartition("/")
-    unit = next(word for word in (*folder.split("/"), last) if word.startswith("llama-"))
-    name = unit[len("llama-") :].partition(".service")[0]
+    unit = next((word for word in (*folder.split("/"), last) if word.startswith("llama-")), "")
+    who = f"instance {unit[len('llama-') :].partition('.service')[0]}" if unit else "the RPC worker"
     if not rest.startswith("/"):
-        return f"instance {name}" if last == "enabled" else f"run of instance {name}", "", None
-    return (f"unit of instance {name}" if unit == last else f"drop-in {last} of instance {name}"), "", None
+        return OF_UNIT[last].format(who), "", None
+    return (f"unit of {who}" if last.endswith(".service") else f"drop-in {last} of {who}"), "", None
 
 
+#: What of a unit an address is about.
+OF_UNIT = {
+    "active": "run of {}",
+    "drop-ins": "drop-ins of {}",
+    "enabled": "{}",
+    "file": "unit of {}",
+    "loaded": "files of {}",
+}
 #: What is on a host beside the settings of knobs.
 OTHERS = {
     "desired": _desired,

@@ -35,7 +35,6 @@ NOT_INSTALLED = (
     "_bench",
     "_bmc",
     "_knobs.files",
-    "_knobs.units",
     "_llama.builder",
     "_llama.recommend",
     *(f"_llama.unit.{name}" for name in UNIT),

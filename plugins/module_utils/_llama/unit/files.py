@@ -22,7 +22,7 @@ from ..plan.options import LOOPBACK
 from ..plan.pins import GOMP, STRICT
 from ..plan.staging import staging_folder
 from . import timing, walls
-from .installed import SECTION
+from .installed import SECTION, sealed
 from .walls import HARDENING
 
 TYPE_CHECKING = False
@@ -45,9 +45,9 @@ def unit_files(
     last change of its file of keys, both in nanoseconds: what was replaced since changes the text of the unit.
     """
     plan = plan_section(service, url_of(service.options), programs or {}, keys)
-    files = {f"{UNIT_FOLDER}/{service.unit}": f"{_main(service, arguments)}\n{plan}"}
+    files = {f"{UNIT_FOLDER}/{service.unit}": sealed(f"{_main(service, arguments)}\n{plan}")}
     if service.rpc:
-        files[f"{UNIT_FOLDER}/{service.rpc.unit}"] = _rpc(service, service.rpc)
+        files[f"{UNIT_FOLDER}/{service.rpc.unit}"] = sealed(_rpc(service, service.rpc))
     return files
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 #: systemd passes over sections whose names begin with X-.
 SECTION = "[X-Sovereign-Epyc]\nPlan="
+#: The last line of a unit, by which one that was changed by hand is known.
+DIGEST = "Digest="
+#: What starts instances at a boot.
+TARGET = "multi-user.target"
 REPAIR = "Run the play with llama_server again."
 KEYS = frozenset(
     ("name", "url", "key_file", "task", "speculation", "expect", "rpc", "files", "mapped", "programs", "keys")
@@ -41,6 +46,23 @@ def carried(text: str, keys: Collection[str]) -> dict[str, Any] | None:
     except ValueError:
         return None
     return plan if isinstance(plan, dict) and plan.keys() == keys else None
+
+
+def sealed(text: str) -> str:
+    """Return the text of a unit with its digest."""
+    head = SECTION.partition("\n")[0]
+    text = text if f"\n{head}\n" in text else f"{text}\n{head}\n"
+    return f"{text}{DIGEST}{_digest(text)}\n"
+
+
+def intact(text: str) -> bool | None:
+    """Return whether the text of a unit is as it was written; None where it carries no digest."""
+    body, mark, digest = text.rpartition(f"\n{DIGEST}")
+    return digest.strip() == _digest(f"{body}\n") if mark else None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def worker(root: str = "/") -> tuple[bool, dict[str, Any] | None]:
@@ -81,6 +103,14 @@ def installed_units(root: str = "/") -> dict[str, str]:
             texts.setdefault(name[: -len("-rpc")] if drafts else name, "")
             texts.update({} if drafts else {name: text})
     return dict(sorted(texts.items()))
+
+
+def units_of_instances(root: str = "/") -> dict[str, str]:
+    """Return the texts of ``installed_units``, and "" also for one that is gone while its target still starts it."""
+    names = os.listdir(folder) if os.path.isdir(folder := textfile.under(root, f"{UNIT_FOLDER}/{TARGET}.wants")) else []
+    links = [name[len("llama-") : -len(".service")] for name in names if name.startswith("llama-")]
+    lost = [name for name in links if not os.path.exists(textfile.under(root, f"{UNIT_FOLDER}/{unit_of(name)}"))]
+    return {**dict.fromkeys(lost, ""), **installed_units(root)}
 
 
 def chosen(name: str | None, root: str = "/") -> tuple[str, dict[str, Any]]:

@@ -21,6 +21,7 @@ from ..._io.paths import COMMAND, UNIT_FOLDER
 from ..._knobs.knob import Knob
 from ..._knobs.units import FOLDERS, WithUnits, state
 from ..plan.names import rpc_unit_of, unit_of
+from .installed import TARGET
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,12 +31,11 @@ if TYPE_CHECKING:
     from ..plan.service import Service
 
 PREFIX = "llama"
-TARGET = "multi-user.target"
 #: Lines that do not concern a server that runs: they say how it is stopped, or how it is started the next time, and
 #: systemd follows them as soon as it has read them.
 LATER = re.compile(
     rf"(?:Description|Documentation|After|Before|Wants|OnFailure|OnSuccess|Restart\w*|StartLimit\w+|TimeoutStartSec|"
-    rf"TimeoutStopSec|ExecStop|ExecStopPost|ExecStartPost={re.escape(COMMAND)} llama await .*)(?:=.*)?"
+    rf"TimeoutStopSec|ExecStop|ExecStopPost|Digest|ExecStartPost={re.escape(COMMAND)} llama await .*)(?:=.*)?"
 )
 
 

@@ -26,8 +26,8 @@ from ..plan.names import WORKER_UNIT
 from ..plan.rpc_worker import addresses_of, options_of, plan_worker
 from . import walls
 from .files import placement_lines
-from .installed import SECTION
-from .instance import TARGET, Instance
+from .installed import SECTION, TARGET, sealed
+from .instance import Instance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,4 +145,4 @@ def unit_text(worker: Worker, programs: Mapping[str, list[int]]) -> str:
         "[Install]",
         f"WantedBy={TARGET}",
     ]
-    return "\n".join([INSTANCE_HEAD, *lines, f"\n{SECTION}{json.dumps(plan, sort_keys=True)}\n"])
+    return sealed("\n".join([INSTANCE_HEAD, *lines, f"\n{SECTION}{json.dumps(plan, sort_keys=True)}\n"]))

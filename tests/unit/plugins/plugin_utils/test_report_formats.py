@@ -71,7 +71,7 @@ Gone since the last report:
   prefetchers      hosts: 2 ok
   boot parameters  hosts: 1 ok, 1 drift
   boot service     hosts: 2 ok
-  Not asked for on any host: frequencies, idle states, interrupts, CPU partition, BIOS, other tasks.
+  Not asked for on any host: frequencies, idle states, interrupts, CPU partition, BIOS, llama.cpp, other tasks.
 CLEAN b"""
 
 
@@ -129,9 +129,16 @@ def test_json_is_as_its_schema_says() -> None:
     for document in (first, drawn, report({})):
         validator.validate(json.loads(json.dumps(document)))
         # What a schema cannot say.
-        assert [layer["name"] for layer in document["layers"]] == [*KNOBS, "bios", "boot", "other"]
+        layers = [*KNOBS, "bios", "llama", "boot", "other"]
+        assert [layer["name"] for layer in document["layers"]] == layers
         named = {finding["layer"] for finding in document["findings"]}
-        assert named.union(*(host["coverage"] for host in document["hosts"])) <= {*KNOBS, "bios", "boot", "other"}
+        assert named.union(*(host["coverage"] for host in document["hosts"])) <= {
+            *KNOBS,
+            "bios",
+            "llama",
+            "boot",
+            "other",
+        }
     with pytest.raises(jsonschema.ValidationError):
         validator.validate({**first, "layers": [{"name": "", "title": "no name"}]})
     with pytest.raises(jsonschema.ValidationError):
@@ -220,7 +227,7 @@ def test_a_host_that_could_not_be_looked_at_is_not_one_that_nobody_asked() -> No
     document = gathering.document(generated=NOW)
     lines = _report_text.render(document).splitlines()
     assert "  L3 partition     hosts: 1 ok, 1 drift, 3 not looked at" in lines
-    nobody = "frequencies, idle states, interrupts, CPU partition, BIOS, other tasks"
+    nobody = "frequencies, idle states, interrupts, CPU partition, BIOS, llama.cpp, other tasks"
     assert lines[-2] == f"  Not asked for on any host that was looked at: {nobody}."
     page = Texts(_report_html.render(document))
     marks = [attributes.get("title") for tag, attributes in page.tags if tag == "td"]

@@ -15,6 +15,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict impo
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import drift
 
 METRICS = """\
 # HELP sovereign_epyc_check_success Whether the check could be made.
@@ -52,7 +53,7 @@ class Found(survey.Survey):
 
 
 def test_the_hosts_own_check_tells_node_exporter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(survey, "of_host", lambda fs: Found())
+    monkeypatch.setattr(drift, "of_host", lambda fs: Found())
     file = tmp_path / "drift.prom"
     assert _cli.main(["check", "--textfile", str(file)]) == 2
     assert file.read_text().startswith(METRICS)
@@ -63,7 +64,7 @@ def test_a_check_that_cannot_be_made_is_told_too(tmp_path: Path, monkeypatch: py
     def fail(fs: object) -> None:
         raise TuningError("desired.json cannot be read")
 
-    monkeypatch.setattr(survey, "of_host", fail)
+    monkeypatch.setattr(drift, "of_host", fail)
     file = tmp_path / "drift.prom"
     assert _cli.main(["check", "--textfile", str(file)]) == 1
     assert "sovereign_epyc_check_success 0\n" in file.read_text()

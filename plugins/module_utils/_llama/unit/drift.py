@@ -1,0 +1,138 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether the units of llama.cpp on a host are as they were written, run, and will run after a boot.
+
+Nothing is stored of them for the boot service: a unit carries its plan and a digest of its text, and what it is held
+against is that.
+
+Addresses: ``llama:UNIT/file``, ``llama:UNIT/drop-ins``, ``llama:UNIT/loaded``, ``llama:UNIT/enabled`` and
+``llama:UNIT/active``. The last two have systemd's words as values.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from ..._drift import survey
+from ..._drift.verdict import DRIFT, OK, Verdict, unknown
+from ..._errors import TuningError
+from ..._io import textfile
+from ..._io.paths import UNIT_FOLDER
+from ..._knobs.units import FOLDERS, OLD, show
+from ..plan.names import WORKER_UNIT, rpc_unit_of, unit_of
+from .installed import REPAIR, changed_files, intact, plan_of, replaced, units_of_instances, worker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..._io.kernelfs import KernelFS
+
+WRITTEN, PLANNED = "as it was written", "as they were planned"
+BY_HAND = "somebody has changed it since, and it runs otherwise than planned from its next start on"
+ADDED = "somebody has added them, and the unit runs otherwise than planned"
+GONE = "it is gone, and something still starts it"
+UNMARKED = "it was written by an earlier version of the collection, which wrote no digest of it"
+BETWEEN = "it is being started or stopped; look again"
+
+
+def of_host(
+    fs: KernelFS, requests: Mapping[str, Mapping[str, Any]] | None = None, intent: Mapping[str, Any] | None = None
+) -> survey.Survey:
+    """Return what a check of a host finds out, of its settings and of its units of llama.cpp."""
+    return survey.of_host(fs, requests, intent, more=verdicts(fs.root))
+
+
+def verdicts(root: str = "/") -> list[Verdict]:
+    """Return the verdicts on the units of all instances, of their drafts and of a worker."""
+    units = {}
+    for name, text in units_of_instances(root).items():
+        units[unit_of(name)] = text
+        draft = textfile.read(textfile.under(root, f"{UNIT_FOLDER}/{rpc_unit_of(name)}"))
+        if draft is not None:
+            units[rpc_unit_of(name)] = draft
+    is_there, plan = worker(root)
+    if is_there:
+        units[WORKER_UNIT] = textfile.read(textfile.under(root, f"{UNIT_FOLDER}/{WORKER_UNIT}")) or ""
+    shown, why = _shown(units)
+    found = []
+    for unit, text in units.items():
+        other = changed_files(plan["programs"]) if unit == WORKER_UNIT and plan else None
+        found += _of_unit(unit, text, shown.get(unit, {}), why, other, root)
+    return found
+
+
+def _shown(units: Mapping[str, str]) -> tuple[Mapping[str, Mapping[str, str]], str]:
+    """Return what systemd says of units, and why it says nothing."""
+    try:
+        return (show(units) if units else {}), ""
+    except TuningError as error:
+        return {}, str(error)
+
+
+def _of_unit(
+    unit: str, text: str, shown: Mapping[str, str], why: str, other: list[str] | None, root: str
+) -> list[Verdict]:
+    """Return the verdicts on a unit; ``other`` are the programs that were replaced, of a unit without an instance."""
+    found = [_file(unit, text), _drop_ins(unit, root)]
+    is_draft = unit.endswith("-rpc.service")
+    if not is_draft:
+        found += [_loaded(unit, text, other), _state(unit, "enabled", shown.get("UnitFileState", ""), why)]
+    word = shown.get("ActiveState", "")
+    old = word == "active" and shown.get("NeedDaemonReload") == "yes"
+    return [*found, _state(unit, "active", OLD if old else word, why)]
+
+
+def _verdict(unit: str, kind: str, wanted: str | None, found: str | None, reason: str) -> Verdict:
+    """Return the verdict on what is so now and after a boot, as nothing makes it good at a boot."""
+    verdict = Verdict("", f"llama:{unit}/{kind}", wanted)
+    verdict.found = verdict.at_boot = found
+    verdict.live = verdict.persistent = OK if found == wanted else DRIFT
+    verdict.reason = reason if found != wanted else ""
+    return verdict
+
+
+def _file(unit: str, text: str) -> Verdict:
+    if not text:
+        return _verdict(unit, "file", WRITTEN, None, GONE)
+    whole = intact(text)
+    if whole is None:
+        return unknown("", f"llama:{unit}/file", f"{UNMARKED}. {REPAIR}")
+    return _verdict(unit, "file", WRITTEN, WRITTEN if whole else "changed by hand", BY_HAND)
+
+
+def _drop_ins(unit: str, root: str) -> Verdict:
+    """Judge the files beside that change what systemd makes of a unit."""
+    names = []
+    for folder in FOLDERS:
+        with suppress(FileNotFoundError):
+            there = sorted(os.listdir(textfile.under(root, f"{folder}/{unit}.d")))
+            names += [f"{folder}/{unit}.d/{name}" for name in there if name.endswith(".conf")]
+    return _verdict(unit, "drop-ins", None, ", ".join(names) or None, ADDED)
+
+
+def _loaded(unit: str, text: str, other: list[str] | None) -> Verdict:
+    plan = plan_of(text) if other is None else {}
+    if plan is None:
+        return unknown("", f"llama:{unit}/loaded", f"it carries no plan, or a part of one. {REPAIR}")
+    other = replaced(plan) if other is None else other
+    reason = "replaced or removed since it was planned; it may still run with the old ones"
+    return _verdict(unit, "loaded", PLANNED, ", ".join(other) or PLANNED, reason)
+
+
+def _state(unit: str, kind: str, word: str, why: str) -> Verdict:
+    address = f"llama:{unit}/{kind}"
+    if not word:
+        return unknown("", address, why or "systemd does not know it")
+    if word in ("activating", "deactivating", "reloading"):
+        return unknown("", address, BETWEEN)
+    lasting = kind == "enabled"
+    verdict = _verdict(unit, kind, kind, word, "" if lasting else f"'journalctl -u {unit}' says why")
+    # What runs now says nothing of the next boot, and the other way round.
+    verdict.live, verdict.persistent = (OK, verdict.live) if lasting else (verdict.live, OK)
+    verdict.at_boot = word if lasting else kind
+    return verdict

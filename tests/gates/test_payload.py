@@ -29,8 +29,9 @@ from .conftest import ROOT
 #: drift by itself and for the groups of vLLM (epyc_engine), and the name of its record (the others); epyc_repair
 #: carries every knob, as epyc_restore does. Which instance of either engine is meant (llama_server).
 #: What comes between the threads that compute (service_placement, epyc_verify); what a host tells of its instances
-#: (epyc_engine); instances of vLLM (llama_benchmark). A check looks at the units of llama.cpp (epyc_drift, epyc_engine),
-#: which carry a digest (llama_server), and names them (epyc_last_run).
+#: (epyc_engine); instances of vLLM (llama_benchmark). A check looks at the units of llama.cpp (epyc_drift,
+#: epyc_engine), which carry a digest (llama_server), and names them (epyc_last_run). Heads that draft have words of
+#: their own, and are held against their model (all that plan an instance).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,

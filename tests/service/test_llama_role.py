@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
+from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, heads
 from vepyc import llama
 from vepyc.play import run_playbook
 
@@ -168,6 +168,28 @@ def test_it_speculates_and_says_the_same(host):
         assert host.complete(port, PROMPT)["content"] == told["content"]
         assert host.metric(port, "spec_decode_num_accepted_tokens_total") > accepted
     assert told["content"].split()[:3] == ["four", "five", "six"]
+
+
+def test_heads_guess_too(host):
+    """Made for models that always say the same letter: what is right is known, and a real server takes the files."""
+    made = {"target": heads.model(), "eagle3": heads.eagle3(), "dflash": heads.dflash(), "mtp": heads.with_mtp()}
+    paths = {name: f"/srv/heads/{name}.gguf" for name in made}
+    for name, content in made.items():
+        put(host, paths[name], content)
+    instances = [
+        {"name": kind, "port": port, "speculation": kind, "draft_max": 3, "model": paths["target"], "context": 512}
+        for port, kind in enumerate(("eagle3", "dflash", "mtp"), 8082)
+    ]
+    for one in instances[:2]:
+        one["draft_model"] = paths[one["name"]]
+    instances[2]["model"] = paths["mtp"]
+    host.serve(CHAT, *instances)
+    for one in instances:
+        told = host.complete(one["port"], "abc", 24)
+        assert told["content"] == "C" * 24
+        assert 0 < told["timings"]["draft_n_accepted"] == told["timings"]["draft_n"]
+    said = host.refuse({**CHAT, "speculation": "eagle3", "draft_model": paths["eagle3"]})
+    assert "it was made for a model of the width 256, and this one has 576" in said
 
 
 def test_drafts_are_made_of_a_model_and_their_acceptance_is_told(host):

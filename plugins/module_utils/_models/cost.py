@@ -270,9 +270,19 @@ class Work:
     @classmethod
     def of(cls, model: Model, used: int | None = None) -> Work:
         """Return the work of a model; ``used`` experts for each token, None for as many as it says itself."""
+        return cls._of(model, _read(model), used)
+
+    @classmethod
+    def ahead(cls, model: Model) -> Work:
+        """Return the work of the layers at the end of a model that guess the next tokens, with its output."""
+        layers = Layers(model).layers
+        return cls._of(model, [one for one in model.tensors if one.name == OUTPUT or _layer(one) >= layers])
+
+    @classmethod
+    def _of(cls, model: Model, tensors: list[Tensor], used: int | None = None) -> Work:
         work = cls(0, 0, experts=model.experts)
         work.used = used or model.of_architecture("expert_used_count") or model.experts
-        for tensor in _read(model):
+        for tensor in tensors:
             if "_exps." in tensor.name:
                 work.expert += tensor.bytes
                 work.expert_parameters += tensor.elements

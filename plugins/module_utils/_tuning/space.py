@@ -68,7 +68,8 @@ def space(service: Service, host: Host) -> Space:
     for option in ("threads", "threads_batch"):
         found.add(option, wants[option], sorted({max(1, round(cores * share)) for share in SHARES}))
     if options.speculates or not options.speculation:
-        with_draft = ("draft", "ngram,draft") if options.draft_model else ()
+        kind = options.drafting or ("draft" if options.draft_model else "")
+        with_draft = (kind, f"ngram,{kind}") if kind else ()
         found.add("speculation", options.guesses_by, ("none", "ngram", "ngram_mod", *with_draft))
     if wants.get("draft_max"):
         found.add("draft_max", wants["draft_max"], DRAFT_MAX)

@@ -11,6 +11,7 @@ The table was read in the sources of August 2025 (with llama-cpp-python 0.3.16),
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._models import head
 from . import ik_llama, owned
 from .capabilities import IK, PINS_SINCE
 from .flags import CHOOSING, SHORTEST_MOD, X, spelled
@@ -97,7 +98,7 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
 }
 
 #: What this collection calls the kinds of speculation, and what --spec-type calls them, where they differ.
-SPEC_TYPES = {"draft": "draft-simple"}
+SPEC_TYPES = {"draft": "draft-simple", **{kind: f"draft-{kind}" for kind in head.KINDS}}
 
 #: The most CPUs that its masks hold.
 MASK = 512

@@ -10,6 +10,7 @@ A missing key is not wanted: the server's own default stays.
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._models import head
 from ..plan import sampling
 
 TYPE_CHECKING = False
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-#: Needed with each of them, and of no effect without: the draft as a kind of speculation.
+#: The kinds of speculation that draft with a model or a head, and those that need a file for it.
+DRAFTING = ("draft", *head.KINDS)
+OF_A_FILE = ("draft", head.EAGLE3, head.DFLASH)
+#: Needed with each of them, and of no effect without: a kind of speculation that drafts.
 DRAFT = (
     "draft_model",
     "draft_threads",
@@ -78,11 +82,11 @@ def check(wants: Mapping[str, Any]) -> list[str]:
         if want not in WANTS:
             raise BadRequest(f"Nothing called {want} can be wanted of a server; known are {', '.join(WANTS)}.")
     kinds = list(wants.get("speculation") or [])
-    if "draft" in kinds and not wants.get("draft_model"):
+    if set(OF_A_FILE) & set(kinds) and not wants.get("draft_model"):
         raise BadRequest(
             "Speculation with a draft needs a draft model; name one, or take a kind of n-gram speculation."
         )
-    lost = [want for want in DRAFT if want in wants and "draft" not in kinds]
+    lost = [want for want in DRAFT if want in wants and not set(DRAFTING) & set(kinds)]
     if lost:
         raise BadRequest(
             f"{lost[0]} is of no use without speculation of the kind draft: the server would load a draft and never "

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._models import head
 from ..._models.cost import Work
 from . import seats, speculation
 from .kinds import KINDS, in_order
@@ -65,7 +66,7 @@ def drafting(options: Options, host: Host, busy: Sequence[int], model: Model, dr
             f"speculation {options.guesses_by} is left out, because servers were seen to end with an error (build "
             "11434) when they guessed in a text with a picture. Set speculation to none, and this is not said any more."
         )
-    if draft is None or not result.kinds:
+    if not options.drafting or not result.kinds:
         return result
     top = host.topology
     result.placement = options.draft_placement
@@ -75,7 +76,8 @@ def drafting(options: Options, host: Host, busy: Sequence[int], model: Model, dr
     box = speculation.box_of(top, rest or busy, seats.memory_nodes(options, host, rest or busy), options.bandwidth)
     near = [node.id for node in top.nodes if set(node.cpus) & set(cpus)]
     draft_box = speculation.box_of(top, cpus, near, options.bandwidth) if cpus else box
-    works = Work.of(model, options.experts), Work.of(draft)
+    guesses = Work.of(draft) if draft and options.drafting not in head.KINDS else head.work(model, draft)
+    works = Work.of(model, options.experts), guesses
     # What the CPUs of the draft would add to the model is what it costs.
     alone = speculation.box_of(top, busy, seats.memory_nodes(options, host, busy), options.bandwidth)
     start = speculation.start(*works, box, draft_box, alone=alone)
@@ -86,9 +88,10 @@ def drafting(options: Options, host: Host, busy: Sequence[int], model: Model, dr
             "assumed to choose draft_max. Set bandwidth to what you measured."
         )
     if not start.draft_max:
-        result.remarks.append(_loses(draft, start, bool(options.draft_max)))
+        named = draft.path if draft else f"what {model.path} guesses by itself"
+        result.remarks.append(_loses(named, start, bool(options.draft_max)))
     if not result.draft_max:
-        result.kinds.remove("draft")
+        result.kinds.remove(KINDS[options.drafting])
         return result
     result.cpus = tuple(cpus)
     if result.apart:
@@ -100,10 +103,10 @@ def drafting(options: Options, host: Host, busy: Sequence[int], model: Model, dr
     return result
 
 
-def _loses(draft: Model, start: Start, insists: bool) -> str:
+def _loses(draft: str, start: Start, insists: bool) -> str:
     left = "It runs because draft_max is set." if insists else "It is left out; set draft_max to run it nevertheless."
     return (
-        f"On this host {draft.path} is computed to gain nothing: {start.rate:.1f} tokens per second at best, and "
+        f"On this host {draft} is computed to gain nothing: {start.rate:.1f} tokens per second at best, and "
         f"{start.plain:.1f} without. {left}"
     )
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._models import head
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ KINDS = {
     "ngram_mod": "ngram-mod",
     "suffix": "suffix",
     "draft": "draft",
+    **{kind: kind for kind in head.KINDS},
 }
+#: Those that draft with a model, or with a head of the model: a server has room for one.
+DRAFTING = ("draft", *head.KINDS)
 #: Words that stand for others.
 ALIASES = {"none": (), "cascade": ("ngram", "draft")}
 WORDS = (*KINDS, *ALIASES)
@@ -34,6 +38,11 @@ def read(value: object) -> tuple[str, ...]:
     found = [one for word in words for one in ALIASES.get(word, (word,))]
     if len(set(found)) < len(found) or ("none" in words and len(words) > 1):
         raise BadRequest(f"speculation is '{','.join(words)}': say each kind once, and none only by itself.")
+    drafting = [word for word in found if word in DRAFTING]
+    if len(drafting) > 1:
+        raise BadRequest(
+            f"speculation is '{','.join(words)}': a server drafts with one model. Say one of {', '.join(drafting)}."
+        )
     return tuple(found)
 
 

@@ -10,6 +10,8 @@ to its limits only, and is counted whole: a server on nodes of its own is killed
 
 from __future__ import annotations
 
+from ..._models.cost import Layers
+from ..._models.head import AHEAD
 from ..._notation.sizes import UNITS
 from .kv_cache import Sizes, cache_of
 from .service import Need
@@ -44,8 +46,12 @@ def need(
     apart: bool = False,
     projector: Model | None = None,
     adapters: Sequence[Model] = (),
+    ahead: bool = False,
 ) -> tuple[Need, Need | None, list[str]]:
-    """Return the need of an instance, that of a draft ``apart`` in its own process, and remarks on what is unknown."""
+    """Return the need of an instance, that of a draft ``apart`` in its own process, and remarks on what is unknown.
+
+    ``ahead`` is whether the layers at the end of a model that guess the next tokens do so, where there is no draft.
+    """
     remarks = []
     needs = []
     checkpoint = 0
@@ -65,6 +71,8 @@ def need(
                 f"{one.path} has tensors of types that are not known here ({', '.join(one.unknown_types)}). Their size "
                 "is taken from the file."
             )
+        if one is model and ahead and draft is None and cache:
+            cache.bytes += cache.bytes * (model.of_architecture(AHEAD) or 0) // max(1, Layers(model).layers)
         needs.append(Need(_weights(one), cache.bytes if cache else 0, BASE + _compute(options, one, sizes)))
         checkpoint += cache.checkpoint if cache else 0
         recurrent = recurrent or bool(cache and cache.recurrent)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from ..._errors import BadRequest
+from ..._models import head
 from ..._notation.sizes import UNITS, bytes_of
 from . import adapters, kinds, sampling, settings, worker_rules
 
@@ -169,8 +170,13 @@ class Options:
 
     @property
     def drafts(self) -> bool:
-        """Whether a draft model is asked for."""
-        return "draft" in self.speculation
+        """Whether a model or a head is asked for that drafts."""
+        return self.drafting is not None
+
+    @property
+    def drafting(self) -> str | None:
+        """The kind of speculation that drafts."""
+        return next((word for word in self.speculation if word in kinds.DRAFTING), None)
 
     @property
     def guesses_by(self) -> str:
@@ -330,7 +336,7 @@ def _check(options: Options) -> None:
         raise BadRequest(f"task is {options.task}, which has no conversations: leave chat_template out.")
     if options.projector and not options.completes:
         raise BadRequest(f"projector has no effect with task {options.task}. Leave one of them out.")
-    if options.drafts and not options.draft_model:
+    if options.drafts and not options.draft_model and options.drafting != head.MTP:
         raise BadRequest(f"speculation is {options.guesses_by}, which needs a draft_model; or say ngram.")
     given = [key for key in OF_A_DRAFT if getattr(options, key) is not None]
     if given and not options.drafts:
@@ -342,6 +348,11 @@ def _check(options: Options) -> None:
         raise BadRequest(
             f"ngram_max is {options.ngram_max} and ngram_lookup {options.ngram_lookup}: the server never guesses fewer "
             "tokens than it looks up, so it would guess none. Make ngram_max as large, or ngram_lookup smaller."
+        )
+    if options.drafting in head.KINDS and options.draft_placement != "shared":
+        raise BadRequest(
+            f"draft_placement {options.draft_placement} is for a draft model: a head reads what the model computes, "
+            "and runs where that runs. Leave it out."
         )
     if options.draft_cpus and options.draft_placement == "shared":
         raise BadRequest(

@@ -11,7 +11,7 @@ refused with the reason.
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._models import pair
+from ..._models import head, pair
 from ..._models.tensor_types import IK_TYPES
 from . import memory, seats, worker_rules, workers
 from . import placement as placing
@@ -75,7 +75,9 @@ def plan_service(
     policy = placing.policy_of(options, host.topology, nodes)
     remarks += [*seats.remarks(options, host, speculation.busy, nodes), *speculation.remarks]
     drafts = draft if speculation.draft_max else None
-    whole, own, unknown = need(options, server, model, drafts, speculation.apart, projector, adapters)
+    whole, own, unknown = need(
+        options, server, model, drafts, speculation.apart, projector, adapters, ahead=bool(speculation.draft_max)
+    )
     remarks += [*unknown, *(workers.share(options, model, whole) if options.rpc_workers else [])]
     rpc = placing.rpc(options, host, server, speculation, own, free) if own else None
     wants = _wants(options, model, drafts, speculation)
@@ -112,7 +114,10 @@ def _refuse_foreign_types(options: Options, server: Capabilities, models: Sequen
 def _check_models(options: Options, model: Model, draft: Model | None) -> list[str]:
     """Refuse a pair that would not speculate, and experts that the model does not have."""
     remarks = []
-    if options.drafts and draft:
+    if options.drafting in head.KINDS:
+        for reason in head.refusals(options.drafting, model, draft):
+            raise BadRequest(reason)
+    elif options.drafts and draft:
         for reason in pair.refusals(model, draft):
             raise BadRequest(reason)
         remarks += pair.remarks(model, draft)
@@ -143,9 +148,9 @@ def _wants(options: Options, model: Model, draft: Model | None, speculation: Dra
     wants: dict[str, Any] = {key: getattr(options, key) for key in (*SAME, "cache_type_v")}
     wants["model"] = model.path
     wants.update(metrics=True, slots_endpoint=True, speculation=list(speculation.kinds))
-    if draft:
-        wants.update(draft_model=draft.path, draft_max=speculation.draft_max, draft_min=0)
-        wants["draft_p_min"] = speculation.p_min
+    if speculation.draft_max:
+        wants.update(draft_max=speculation.draft_max, draft_min=0, draft_p_min=speculation.p_min)
+        wants["draft_model"] = draft.path if draft else None
         wants.update(draft_cache_type_k=options.draft_cache_type_k, draft_cache_type_v=options.draft_cache_type_v)
         if speculation.apart:
             wants["rpc"] = f"127.0.0.1:{options.rpc_port}"

@@ -163,6 +163,7 @@ def refuse_taken_port(options: Options, ours: Sequence[str]) -> None:
 
 
 def _has_port(name: str, port: int) -> bool:
-    """Return whether the unit of an instance as it is now has this port."""
-    words = (textfile.read(f"{UNIT_FOLDER}/{unit_of(name)}") or "").split()
-    return any(pair == ("--port", str(port)) for pair in zip(words, words[1:]))
+    """Return whether the unit of a running instance has this port; one whose file is gone may have any."""
+    text = textfile.read(f"{UNIT_FOLDER}/{unit_of(name)}")
+    words = (text or "").split()
+    return text is None or any(pair == ("--port", str(port)) for pair in zip(words, words[1:]))

@@ -61,7 +61,7 @@ BEFORE = {
     "llama_build": 252.4,
     "llama_fingerprint": 427.3,
     "llama_rpc_worker": 354.5,
-    "llama_server": 424.6,
+    "llama_server": 428.5,
     "llama_tune": 661.6,
     "model_file": 231.4,
     "model_quantize": 257.1,

@@ -6,9 +6,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
+import yaml
+
+from .guests import ROOT
 
 MIB = 1 << 20
 MODEL = "/dev/shm/model.gguf"
@@ -197,3 +201,21 @@ def test_a_process_that_waits(guest, prove):
     assert result["verdict"] == {"cpus": "ok", "spread": "unknown", "hugepages/thp": "drift"}
     assert "no thread was busy" in result["sentence"]["spread"]
     assert [row["involuntary"] for row in result["threads"]] == [0]
+
+
+def test_the_example_of_the_documents_with_a_server_of_another_kind(guest, service, tmp_path):
+    """docs/engines.md has one for a host of 32 CPUs: its drop-in places the server, and its tasks prove it or fail."""
+    text = (ROOT / "docs/engines.md").read_text(encoding="utf-8").replace("31", "4").replace("other.", "placed.")
+    drop_in, tasks = (text.partition(f"```{kind}\n")[2].partition("```")[0] for kind in ("ini", "yaml"))
+    playbook = tmp_path / "prove.yml"
+    play = {"hosts": "all", "gather_facts": False, "become": True, "tasks": yaml.safe_load(tasks)}
+    playbook.write_text(json.dumps([play]))
+    properties = [line for line in drop_in.splitlines() if "=" in line]
+    assert len(properties) == 3
+    service(*properties)
+    guest.play(playbook)
+    guest.run("systemctl stop placed.service")
+    service(*properties, pins="1,1,2,3")
+    failed = guest.play(playbook, succeeds=False)
+    assert failed.returncode == 2
+    assert "CPU 1" in failed["Fail where it is elsewhere"]["msg"]

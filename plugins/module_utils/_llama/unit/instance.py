@@ -57,6 +57,9 @@ class UnitFiles(Knob):
             # What a link leads to is never written: that of a masked unit leads to a device.
             if change.after is None or os.path.islink(path):
                 textfile.remove(path)
+                if path.endswith(".conf"):
+                    with suppress(OSError):  # it holds something else
+                        os.rmdir(os.path.dirname(path))
             if change.after is not None:
                 textfile.replace(path, change.after)
 

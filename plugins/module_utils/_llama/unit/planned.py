@@ -50,7 +50,7 @@ def plan_beside(
     ``staying`` are the plans of units that are on the host and are not asked for.
     """
     model = gguf_model.read(options.model)
-    draft = gguf_model.read(options.draft_model) if options.drafts else None
+    draft = gguf_model.read(options.draft_model) if options.drafts and options.draft_model else None
     projector = gguf_model.read(options.projector) if options.projector else None
     adapters = [gguf_model.read(path) for path in options.adapters]
     free = memory_plan.read_free_memory(host, options, [one for one in (model, draft) if one])

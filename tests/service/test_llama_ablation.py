@@ -95,7 +95,7 @@ def test_a_check_of_a_tuning_lists_what_it_would_try_and_starts_nothing(served):
 def test_a_tuning_starts_what_the_planner_makes_of_other_options(served):
     """Whether a round counts is chance; what the server was started with is not, nor what the planner refuses."""
     before = words(served)
-    code, result = tune(served, tune_options=["speculation", "hugepages"], tune_minutes=0.1)
+    code, result = tune(served, tune_options=["speculation", "hugepages"], tune_minutes=0.5)
     assert "document" in result, result
     assert code == (0 if result["clean"] else 2)
     document = json.loads(served.run(f"cat {result['document']}"))

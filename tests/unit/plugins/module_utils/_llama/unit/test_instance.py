@@ -157,7 +157,7 @@ def test_what_was_added_by_hand_goes_and_the_unit_starts_again(systemd: Systemd,
     }
     systemd.asked()
     run(systemd, {MAIN: "one", RPC: "draft"})
-    assert not added.exists()
+    assert not added.parent.exists()
     assert systemd.asked()[-4:-1] == ["daemon-reload", f"reset-failed {MAIN}", f"try-restart {MAIN}"]
 
 

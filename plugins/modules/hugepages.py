@@ -82,10 +82,18 @@ options:
       - Programs read their files from the disk again after that, which can be slow on a busy host.
     type: bool
     default: false
+  mount:
+    description:
+      - Whether to mount a hugetlbfs for each size of page that a pool is asked of, unless there is one. systemd mounts
+        one of the default size, mostly 2 MiB; ours is V(/dev/hugepages-1GiB) or V(/dev/hugepages-2MiB).
+      - It stays as long as files on it hold pages.
+    type: bool
+    default: false
 notes:
   - Needs root. Pools do not outlive a reboot, unless O(persistent) is set; memory is least fragmented early in a boot.
   - Addresses are C(hugepages:nodeN/2048kB) and C(hugepages:nodeN/1048576kB). A value counts pages without surplus ones,
     which the kernel makes beyond the pool and takes back by itself.
+  - The address of a mount is C(hugepages:mount/1048576kB), its value the folder.
   - O(state=original) too refuses to take pages in use. Stop the service that uses them first.
 seealso:
   - name: HugeTLB Pages
@@ -100,8 +108,9 @@ EXAMPLES = r"""
     pools:
       - memory: 40GiB
 
-- name: Keep pages of 1 GiB on two nodes, and none of 2 MiB anywhere
+- name: Keep pages of 1 GiB on two nodes with a hugetlbfs for them, and none of 2 MiB anywhere
   sovereign.epyc.hugepages:
+    mount: true
     pools:
       - {node: 2-3, size: 1GiB, pages: 30}
       - {node: all, size: 2MiB, pages: 0}
@@ -160,6 +169,7 @@ SPEC = dict(
     headroom=dict(type="int", default=0),
     reserve=dict(type="int", default=5),
     drop_caches=dict(type="bool", default=False),
+    mount=dict(type="bool", default=False),
 )
 
 

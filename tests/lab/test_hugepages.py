@@ -7,8 +7,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 
 import pytest
+
+from vepyc import up
+
+from .guests import Guest
 
 POOL = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages"
 # A process on node 2 that maps ten pages and touches five of them, so that five are in use and five are promised.
@@ -185,3 +190,54 @@ def test_a_pool_in_use_is_not_put_back_and_said(host, holder):
         assert pages(host) == [0, 3, 20, 0]
     assert host.module("hugepages", state="original")["changed"] is True
     assert pools(host) == before
+
+
+@pytest.fixture(scope="module")
+def one_node(tmp_path_factory):
+    """The small machine as one node: a quarter of it has no room for a page of 1 GiB."""
+    machine = up("small", name=f"test-one-node-{os.getpid()}", bios={"nps": 1})
+    try:
+        guest = Guest(machine, tmp_path_factory.mktemp("node"))
+        guest.carry_modules()
+        yield guest
+        guest.programs.end()
+    finally:
+        machine.down()
+
+
+MOUNT, PLACE = "hugepages:mount/1048576kB", "/dev/hugepages-1GiB"
+
+
+def test_a_model_in_a_page_of_1_gib(one_node):
+    """From the pool and its mount to a copy of a model in it, and back."""
+    before = one_node.everything()
+    asked = {"pools": [{"size": "1GiB", "pages": 1}], "mount": True, "persistent": True}
+    check = one_node.module("hugepages", **asked, _ansible_check_mode=True)
+    made = one_node.module("hugepages", **asked)
+    assert made["diff"] == check["diff"] and made["diff"]["after"][MOUNT] == PLACE, made
+    assert one_node.run(f"findmnt -no FSTYPE,OPTIONS {PLACE}").split()[1].endswith("pagesize=1024M")
+    assert not one_node.module("hugepages", **asked)["changed"]
+    (row,) = [one for one in one_node.module("epyc_drift")["settings"] if one["address"] == MOUNT]
+    assert row["live"] == "ok", row
+
+    stage = "from ansible_collections.sovereign.epyc.plugins.module_utils._cli import main\n"
+    stage += f"main(['llama', 'stage', '/var/tmp/m.gguf', '{PLACE}/llama-chat', '--nodes', '0'])"
+    one_node.run("head -c 4194304 /dev/urandom >/var/tmp/m.gguf")
+    assert "in 1 page of 1 GiB (node 0: 1)." in one_node.python(stage)
+    back = one_node.module("hugepages", state="original")
+    assert [remark.partition(" was not put back: ")[0] for remark in sorted(back["remarks"])] == [
+        MOUNT,
+        "hugepages:node0/1048576kB",
+    ]
+    one_node.run(f"rm -r {PLACE}/llama-chat /var/tmp/m.gguf")
+    assert one_node.module("hugepages", state="original")["diff"]["after"][MOUNT] is None
+    assert one_node.changed_since(before).keys() <= {"/var/lib/sovereign-epyc/"}
+    one_node.run(f"test ! -e {PLACE}")
+
+
+def test_one_that_is_mounted_already_is_enough(one_node):
+    one_node.run("mkdir /run/theirs && mount -t hugetlbfs -o pagesize=1G none /run/theirs")
+    made = one_node.module("hugepages", pools=[{"size": "1GiB", "pages": 1}], mount=True)
+    assert list(made["diff"]["after"]) == ["hugepages:node0/1048576kB"]
+    one_node.module("hugepages", state="original")
+    one_node.run("umount /run/theirs && rmdir /run/theirs")

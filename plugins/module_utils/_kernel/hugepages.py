@@ -37,6 +37,26 @@ def nodes_with_memory(fs: KernelFS) -> tuple[int, ...]:
     return cpulist.parse(fs.find(f"{NODES}/has_memory") or "")
 
 
+def default_page_kb(fs: KernelFS) -> int:
+    """Return the default size of huge pages, in kB."""
+    words = (fs.find("/proc/meminfo") or "").split()
+    return int(words[words.index("Hugepagesize:") + 1]) if "Hugepagesize:" in words else 2048
+
+
+def mounts(fs: KernelFS, all_kinds: bool = False) -> list[tuple[str, int]]:
+    """Return the mount points of every hugetlbfs with the size of its pages in kB; of other kinds, if asked for, 0."""
+    found = []
+    default_kb = default_page_kb(fs)
+    units = {"K": 1, "M": 1 << 10, "G": 1 << 20}
+    for line in (fs.find("/proc/self/mounts") or "").splitlines():
+        dummy, point, kind, options = line.split()[:4]
+        size = next((word[len("pagesize=") :] for word in options.split(",") if word.startswith("pagesize=")), "")
+        kb = int(size[:-1]) * units[size[-1]] if size[-1:] in units and size[:-1].isdecimal() else default_kb
+        if kind == "hugetlbfs" or all_kinds:
+            found.append((point, kb if kind == "hugetlbfs" else 0))
+    return found
+
+
 def pool_file(node: int, kb: int, name: str) -> str:
     """Return the path of a file of a node's pool."""
     return f"{NODES}/node{node}/hugepages/hugepages-{kb}kB/{name}"

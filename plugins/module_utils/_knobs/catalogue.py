@@ -152,7 +152,7 @@ def sysfs() -> Any:
     module="hugepages",
     title="huge pages",
     roles={"hugepages": "numa"},
-    variables={"": "numa_hugepages"},
+    variables={"mount/": "numa_hugepages_mount", "": "numa_hugepages"},
     # Pages that are given away may be lost until then.
     acts={"": REBOOT},
 )

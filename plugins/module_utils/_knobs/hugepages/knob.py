@@ -20,6 +20,7 @@ from ..._notation import sizes
 from ..._notation.sizes import UNITS, about, pages_text, size_text
 from ..knob import Knob
 from . import request
+from .mounts import Mounts, size_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,12 +38,14 @@ RESERVE = 5
 
 
 def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
-    """Return the pools as a knob."""
-    return [HugePages(host, options)]
+    """Return the pools, and the mounts for them, as knobs."""
+    return [HugePages(host, options), Mounts(host, options)]
 
 
 def describe(rest: str) -> Words:
-    """Return the size of a pool and its node, for people."""
+    """Return the size of a pool and its node, for people; or of a mount."""
+    if rest.startswith("mount/"):
+        return f"mount for huge pages of {size_text(size_of(f'hugepages:{rest}') * UNITS['KiB'])}", "", None
     node, kb = split(f"hugepages:{rest}")
     return f"huge pages of {size_text(kb * UNITS['KiB'])}", "node", node
 
@@ -109,6 +112,10 @@ class HugePages(Knob):
     def remarks(self) -> list[str]:
         """Return what was rounded."""
         return self._remarks
+
+    def owns(self, address: str) -> bool:
+        """All but the mounts."""
+        return address.startswith("hugepages:node")
 
     # Refusals
 

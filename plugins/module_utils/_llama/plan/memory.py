@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._kernel import partitions
-from ..._kernel.hugepages import free_pages
+from ..._kernel.hugepages import default_page_kb, free_pages, mounts
 from ..._kernel.page_cache import available
 from ..._notation import cpulist
 from ..._notation.sizes import UNITS, about, pages_text, size_text
@@ -88,29 +88,18 @@ def read_free_memory(host: Host, options: Options, models: Sequence[Model]) -> F
     isolated += partition if kind == partitions.ISOLATED else ()
     modes = (fs.find(THP) or "[never]").split("[")[1].split("]")[0]
     staged = [path for model in models for path in staged_paths(options, model) if fs.status(path) is not None]
-    mount_kb = _hugetlbfs_kb(fs, options.hugetlbfs, default_kb)
+    mount_kb = _hugetlbfs_kb(fs, options.hugetlbfs)
     return FreeMemory(there, free, default_kb, mount_kb, isolated, modes, staged, partition)
 
 
-def default_page_kb(fs: KernelFS) -> int:
-    """Return the default size of huge pages, in kB."""
-    words = (fs.find("/proc/meminfo") or "").split()
-    return int(words[words.index("Hugepagesize:") + 1]) if "Hugepagesize:" in words else 2048
-
-
-def _hugetlbfs_kb(fs: KernelFS, path: str, default_kb: int) -> int | None:
+def _hugetlbfs_kb(fs: KernelFS, path: str) -> int | None:
     """Return the page size of the hugetlbfs that a path lies on."""
-    found: tuple[str, int] | None = None
-    for line in (fs.find("/proc/self/mounts") or "").splitlines():
-        dummy, point, kind, options = line.split()[:4]
+    found: tuple[str, int] = ("", 0)
+    for point, kb in mounts(fs, all_kinds=True):
         inside = path == point or path.startswith(f"{point.rstrip('/')}/")
-        if not inside or (found and len(point) < len(found[0])):
-            continue
-        size = next((word[len("pagesize=") :] for word in options.split(",") if word.startswith("pagesize=")), "")
-        units = {"K": 1, "M": 1 << 10, "G": 1 << 20}
-        kb = int(size[:-1]) * units[size[-1]] if size[-1:] in units and size[:-1].isdecimal() else default_kb
-        found = (point, kb if kind == "hugetlbfs" else 0)
-    return found[1] or None if found else None
+        if inside and len(point) >= len(found[0]):
+            found = (point, kb)
+    return found[1] or None
 
 
 # Whether it fits

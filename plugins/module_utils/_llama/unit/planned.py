@@ -13,6 +13,7 @@ from contextlib import suppress
 from ..._errors import BadRequest
 from ..._kernel import numa_maps
 from ..._kernel.cgroups import processes_of
+from ..._kernel.hugepages import default_page_kb
 from ..._knobs.units import show
 from ..._models import model as gguf_model
 from ..._notation import cpulist
@@ -105,7 +106,7 @@ def held_by(host: Host, name: str) -> Iterator[Held]:
 
 def _held_by_unit(host: Host, unit: str) -> Iterator[Held]:
     """Yield what each process of a unit holds."""
-    default_kb = memory_plan.default_page_kb(host.fs)
+    default_kb = default_page_kb(host.fs)
     for process in processes_of(host.fs, unit):
         anonymous = (numa_maps.read(host.fs, process, ()).kinds or {}).get("anonymous")
         if anonymous is None:

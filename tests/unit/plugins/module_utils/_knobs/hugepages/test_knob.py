@@ -117,8 +117,8 @@ def test_addresses_split_back() -> None:
 
 
 def test_nothing_asked_is_nothing_wanted_so_that_undo_can_use_the_knob(machine: Machine) -> None:
-    (knob,) = hugepages_knob.build(Host(machine.fs), {})
-    assert knob.wanted() == {}
+    knob, mounts = hugepages_knob.build(Host(machine.fs), {})
+    assert knob.wanted() == mounts.wanted() == {}
     assert knob.read(["hugepages:node1/2048kB", "hugepages:node9/2048kB"]) == {
         "hugepages:node1/2048kB": "8",
         "hugepages:node9/2048kB": None,
@@ -288,3 +288,38 @@ def test_large_pages_that_cannot_be_had_name_the_boot_parameters(machine: Machin
     with pytest.raises(Refused) as caught:
         machine.write({(3, 2048): 40})
     assert "hugepagesz" not in str(caught.value)
+
+
+ONE = {"pools": [{"size": "1GiB", "pages": 1}, {"pages": 4}], "mount": True}
+GIANT, USUAL = "hugepages:mount/1048576kB", "hugepages:mount/2048kB"
+
+
+@pytest.mark.parametrize(
+    ("mounted", "lacking"),
+    [
+        ("", [USUAL, GIANT]),
+        ("hugetlbfs /dev/hugepages hugetlbfs rw,pagesize=2M 0 0", [GIANT]),
+        ("none /mnt/giant hugetlbfs rw,pagesize=1024M 0 0", [USUAL]),
+        ("hugetlbfs /dev/hugepages-1GiB hugetlbfs rw,pagesize=1024M 0 0", [USUAL, GIANT]),
+    ],
+)
+def test_what_nobody_has_mounted_is_mounted(machine: Machine, mounted: str, lacking: list[str]) -> None:
+    """Ours too: what is wanted is the same before and after."""
+    machine.tree.put("/proc/self/mounts", mounted)
+    dummy, mounts = hugepages_knob.build(Host(machine.fs), ONE)
+    assert list(mounts.wanted()) == lacking
+    ours = mounts.read([GIANT])[GIANT]
+    assert ours == ("/dev/hugepages-1GiB" if "hugepages-1GiB" in mounted else None)
+
+
+def test_a_mount_stays_while_its_pages_are_in_use(machine: Machine) -> None:
+    dummy, mounts = hugepages_knob.build(Host(machine.fs), ONE)
+    machine.tree.put("/proc/self/mounts", "none /dev/hugepages-2MiB hugetlbfs rw,pagesize=2M 0 0")
+    assert mounts.kept({USUAL: None}) == {
+        USUAL: "8 pages of 2 MiB are in use, by files there or by programs; stop these first"
+    }
+    assert mounts.kept({GIANT: None}) == {}
+
+
+def test_a_mount_in_words() -> None:
+    assert hugepages_knob.describe("mount/1048576kB") == ("mount for huge pages of 1 GiB", "", None)

@@ -78,12 +78,14 @@ def test_what_a_host_has_left(tmp_path: Path) -> None:
         ("huge /dev/hugepages hugetlbfs rw,relatime,pagesize=2M 0 0", 2048),
         ("huge /dev/hugepages hugetlbfs rw 0 0", 2048),
         ("huge /dev/huge hugetlbfs rw,pagesize=2M 0 0", None),
+        ("huge /dev hugetlbfs rw,pagesize=1024M 0 0", 1 << 20),
+        ("huge /dev hugetlbfs rw 0 0\nnone /dev/hugepages tmpfs rw 0 0", None),
     ],
 )
 def test_the_pages_of_a_mount(tmp_path: Path, mounts: str, kb: int | None) -> None:
     tree = hosts.Host(tmp_path)
     tree.put("/proc/self/mounts", mounts)
-    assert memory._hugetlbfs_kb(tree.fs, "/dev/hugepages", 2048) == kb
+    assert memory._hugetlbfs_kb(tree.fs, "/dev/hugepages") == kb
 
 
 # Whether it fits

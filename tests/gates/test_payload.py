@@ -31,7 +31,8 @@ from .conftest import ROOT
 #: What comes between the threads that compute (service_placement, epyc_verify); what a host tells of its instances
 #: (epyc_engine); instances of vLLM (llama_benchmark). A check looks at the units of llama.cpp (epyc_drift,
 #: epyc_engine), which carry a digest (llama_server), and names them (epyc_last_run). Heads that draft have words of
-#: their own, and are held against their model (all that plan an instance).
+#: their own, and are held against their model (all that plan an instance). A mount for pools of huge pages (all that
+#: carry every knob).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,
@@ -40,15 +41,15 @@ BEFORE = {
     "epyc_bios_info": 220.0,
     "epyc_bios_settings": 235.3,
     "epyc_bmc_reset": 207.3,
-    "epyc_drift": 337.5,
-    "epyc_engine": 438.5,
-    "epyc_last_run": 360.5,
+    "epyc_drift": 340.0,
+    "epyc_engine": 441.0,
+    "epyc_last_run": 363.0,
     "epyc_plan": 213.5,
     "epyc_prerequisites": 217.9,
     "epyc_recommend": 387.2,
-    "epyc_repair": 333.0,
-    "epyc_restore": 310.2,
-    "epyc_verify": 406.5,
+    "epyc_repair": 336.0,
+    "epyc_restore": 313.0,
+    "epyc_verify": 409.5,
     "gateway_member": 242.3,
     "gguf_info": 221.1,
     "hugepages": 217.0,
@@ -57,7 +58,7 @@ BEFORE = {
     "llama_ablation": 559.0,
     "llama_ablation_boot": 570.8,
     "llama_ask": 287.1,
-    "llama_benchmark": 484.0,
+    "llama_benchmark": 487.0,
     "llama_build": 252.4,
     "llama_fingerprint": 427.3,
     "llama_rpc_worker": 354.5,
@@ -67,7 +68,7 @@ BEFORE = {
     "model_quantize": 257.1,
     "msr_bits": 225.2,
     "resctrl_schemata": 231.2,
-    "service_placement": 352.8,
+    "service_placement": 354.5,
     "sysfs_settings": 218.4,
 }
 SHARE = {**dict.fromkeys(BEFORE, 1.2), "llama_server": 0.95, "service_placement": 0.8}

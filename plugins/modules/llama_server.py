@@ -354,6 +354,13 @@ options:
         description: How many seconds the server may take to stop then.
         type: int
         default: 5
+      watchdog:
+        description:
+          - After how many seconds without an answer the server is killed, so that its unit starts it anew. Without it,
+            never.
+          - What is asked for is C(/metrics), which a server answers between two batches. One batch of a prompt of a
+            large model may take a minute, so take several minutes there.
+        type: int
   binary:
     description: The llama-server of all instances that name no other with O(instances[].binary).
     type: path

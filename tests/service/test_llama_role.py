@@ -240,6 +240,20 @@ def test_it_comes_back_when_it_is_killed(host):
     assert host.ask(8080, "/health")[0] == 200
 
 
+def test_one_that_hangs_is_killed_and_comes_back(host):
+    host.serve({**CHAT, "watchdog": 5})
+    watches = "sovereign-epyc-watchdog-chat.service"
+    until(lambda: host.run(f"systemctl is-active {watches}", check=False) == "active\n")
+    before = host.pid("chat")
+    host.run(f"kill -STOP {before}")
+    until(lambda: host.pid("chat") not in (0, before) and host.run(f"systemctl is-active {watches}", check=False))
+    until(lambda: host.run("systemctl is-active llama-chat.service", check=False) == "active\n")
+    told = host.run(f"journalctl --sync; journalctl --output=cat --unit={watches}")
+    assert "llama-chat.service has not answered for 5 s, at http://127.0.0.1:8080/metrics. It is killed" in told
+    host.serve(CHAT)
+    assert host.run(f"systemctl is-active {watches}", check=False) == "inactive\n"
+
+
 def test_what_became_of_it_is_drift_and_the_role_puts_it_right(host):
     def drift():
         """What a check says of the instance, by the last word of the address."""

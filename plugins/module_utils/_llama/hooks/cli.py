@@ -38,6 +38,8 @@ USAGE = """usage: sovereign-epyc llama COMMAND
             read a model so that each slice of rows lies on the node of the thread that will read it
   home PROCESS --cpus LIST
             move the threads of a server that do not compute to these CPUs
+  watch URL --unit UNIT --timeout SECONDS [--key-file FILE]
+            kill a server when it has not answered for so long, again and again until this is stopped
   reach WORKERS --timeout SECONDS
             wait until all RPC workers of a list, as ADDRESS:PORT,ADDRESS:PORT, accept connections
 """
@@ -153,6 +155,15 @@ def _home(given: Options) -> str:
     return f"{count} threads of process {process} now run only on CPUs {cpulist.render(cpus)}."
 
 
+def _watch(given: Options) -> str:
+    from . import watchdog
+
+    limit, fs = _seconds(given), KernelFS(read_only=True)
+    if not limit:
+        raise BadRequest(f"{TIMEOUT}: 0 seconds would be over at once.")
+    return watchdog.watch(fs, given["url"], given[UNIT], limit, given.get(KEY_FILE), _tell)
+
+
 def _reach(given: Options) -> str:
     from . import workers
 
@@ -167,7 +178,7 @@ def _seconds(given: Options) -> float:
 
 
 TIMEOUT, KEY_FILE, NODES, POLICY, REPLACE = "--timeout", "--key-file", "--nodes", "--policy", "--replace"
-CPUS, CREDENTIAL, THREADS = "--cpus", "--credential", "--threads"
+CPUS, CREDENTIAL, THREADS, UNIT = "--cpus", "--credential", "--threads", "--unit"
 #: By command: its positional arguments, its required options, its other options, and the function that runs it.
 COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[[Options], str]]] = {
     "await": (("url",), (TIMEOUT,), (), _await),
@@ -176,5 +187,6 @@ COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[
     "place": (("file",), (POLICY, NODES), (), _place),
     "rows": (("file",), (THREADS, NODES), (), _rows),
     "home": (("process",), (CPUS,), (), _home),
+    "watch": (("url",), (UNIT, TIMEOUT), (KEY_FILE,), _watch),
     "reach": (("workers",), (TIMEOUT,), (), _reach),
 }

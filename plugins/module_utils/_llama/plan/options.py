@@ -131,6 +131,7 @@ FIELDS = {
     "start_timeout": Field("int", low=1),
     "drain_timeout": Field("int", 60, low=0),
     "stop_timeout": Field("int", 5, low=1),
+    "watchdog": Field("int", low=5),
 }
 #: Options that only have an effect with a draft model.
 OF_A_DRAFT = (

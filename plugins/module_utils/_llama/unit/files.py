@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ..plan.service import Placement, Rpc, Service
 
 RPC_SERVER = "ggml-rpc-server"
+SYSTEMD_RUN = "/usr/bin/systemd-run"
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -88,6 +89,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         f"ExecStart={command(options.binary, arguments)}",
         f"ExecStartPost={command(COMMAND, _llama('await', url_of(options), '--timeout', start_timeout))}",
         *_move_http_threads(service.placement),
+        *_watchdog(service),
         # Only root can look for the credential where the server has it; see hooks/keys.py.
         f"ExecStop=-{'+' if options.api_key_file else ''}{command(COMMAND, drain)}",
         # A server ends at once when it is idle, and with a request in flight only at the second signal, which is
@@ -201,6 +203,25 @@ def _move_http_threads(placement: Placement) -> list[str]:
     if not placement.http_cpus or placement.affinity is not None or placement.pinned not in (STRICT, GOMP):
         return []
     return [f"ExecStartPost=-+{quote(COMMAND)} llama home $MAINPID --cpus {cpulist.render(placement.http_cpus)}"]
+
+
+def _watchdog(service: Service) -> list[str]:
+    """Start what kills a server that hangs, in a unit of its own that ends with this one, and has no file.
+
+    It would wait for this one to be active, and this one for the command, so nothing waits for its start.
+    """
+    options, cpus = service.options, service.placement.http_cpus
+    if options.watchdog is None:
+        return []
+    name = f"sovereign-epyc-watchdog-{service.name}.service"
+    properties = {"BindsTo": service.unit, "After": service.unit, "Restart": "on-failure"}
+    if cpus:
+        properties["CPUAffinity"] = cpulist.render(cpus)
+    words = ["--quiet", "--collect", "--no-block", f"--unit={name}"]
+    words += [f"--property={key}={value}" for key, value in properties.items()]
+    words += [COMMAND, *_llama("watch", url_of(options), "--unit", service.unit, "--timeout", options.watchdog)]
+    words += ["--key-file", options.api_key_file] if options.api_key_file else []
+    return [f"ExecStartPost=-+{command(SYSTEMD_RUN, words)}"]
 
 
 def _after(host: str, *units: str) -> list[str]:

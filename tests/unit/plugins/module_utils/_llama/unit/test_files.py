@@ -185,6 +185,16 @@ def test_the_steps_of_start_and_stop() -> None:
     assert without == f"-{ours} drain http://127.0.0.1:8080 --timeout 60", "what needs no key needs no root"
 
 
+def test_a_watchdog_is_a_unit_of_its_own_that_nothing_waits_for() -> None:
+    text = main_unit(watchdog=300, api_key_file="/etc/llama/100%.keys")
+    assert lines(text, "ExecStartPost")[-1] == (
+        "-+/usr/bin/systemd-run --quiet --collect --no-block --unit=sovereign-epyc-watchdog-chat.service "
+        "--property=BindsTo=llama-chat.service --property=After=llama-chat.service --property=Restart=on-failure "
+        "--property=CPUAffinity=0 /usr/sbin/sovereign-epyc llama watch http://127.0.0.1:8080 --unit llama-chat.service "
+        "--timeout 300 --key-file /etc/llama/100%%.keys"
+    )
+
+
 @pytest.mark.parametrize("host", ["10.1.2.3", "0.0.0.0", "::", "llm.example.com"])
 def test_an_address_that_comes_late_is_waited_for(host: str) -> None:
     """The server ends when it cannot listen there, and after some such starts systemd gives up for good."""

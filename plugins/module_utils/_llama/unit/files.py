@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 RPC_SERVER = "ggml-rpc-server"
 SYSTEMD_RUN = "/usr/bin/systemd-run"
+#: A client that fails in a loop, a line each time, shall not push all else out of the journal.
+LOG = ("LogRateLimitIntervalSec=30", "LogRateLimitBurst=1000")
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -100,6 +102,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         f"TimeoutStartSec={start_timeout + timing.MARGIN}",
         f"TimeoutStopSec={options.drain_timeout + options.stop_timeout}",
         *_restart(options),
+        *LOG,
         *placement_lines(service.placement),
         *(["LimitMEMLOCK=infinity"] if service.wants["load"] == "mlock" else []),
         *walls.network(options.host, [address for address, dummy in worker_rules.endpoints(options.rpc_workers)]),
@@ -125,6 +128,7 @@ def _rpc(service: Service, rpc: Rpc) -> str:
         f"ExecStart={command(binary, rpc.arguments)}",
         f"TimeoutStopSec={options.stop_timeout}",
         *_restart(options),
+        *LOG,
         *placement_lines(rpc.placement),
         *walls.network(LOOPBACK[0]),
         *HARDENING,

@@ -191,7 +191,7 @@ def test_a_watchdog_is_a_unit_of_its_own_that_nothing_waits_for() -> None:
         "-+/usr/bin/systemd-run --quiet --collect --no-block --unit=sovereign-epyc-watchdog-chat.service "
         "--property=BindsTo=llama-chat.service --property=After=llama-chat.service --property=Restart=on-failure "
         "--property=CPUAffinity=0 /usr/sbin/sovereign-epyc llama watch http://127.0.0.1:8080 --unit llama-chat.service "
-        "--timeout 300 --key-file /etc/llama/100%%.keys"
+        '--timeout 300 --key-file "/etc/llama/100%%.keys"'
     )
 
 

@@ -13,7 +13,7 @@ description:
   - Checks all settings in one run and says for each of them whether it is in force now, whether it will be after a
     boot, and whether a reboot is pending.
   - The units of llama.cpp are among them, as the layer V(llama): whether each is as M(sovereign.epyc.llama_server)
-    wrote it, without drop-ins, runs, will run after a boot, and has loaded the program and the model that are there now.
+    wrote it, without drop-ins, runs, will run after a boot, and has loaded the program and the model that are there.
   - What could not be read is V(unknown) with the reason, never fine. Neither is a host on which nothing is stored.
   - Needs nothing but the host; P(sovereign.epyc.drift#callback) makes a page for a fleet of what it returns.
 author: The sovereign.epyc authors (@sovereign-epyc)

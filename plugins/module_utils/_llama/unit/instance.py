@@ -35,7 +35,8 @@ PREFIX = "llama"
 #: systemd follows them as soon as it has read them.
 LATER = re.compile(
     rf"(?:Description|Documentation|After|Before|Wants|OnFailure|OnSuccess|Restart\w*|StartLimit\w+|TimeoutStartSec|"
-    rf"TimeoutStopSec|ExecStop|ExecStopPost|LogRateLimit\w+|Digest|ExecStartPost={re.escape(COMMAND)} llama await .*)(?:=.*)?"
+    rf"TimeoutStopSec|ExecStop|ExecStopPost|LogRateLimit\w+|Digest|"
+    rf"ExecStartPost={re.escape(COMMAND)} llama await .*)(?:=.*)?"
 )
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 WRITTEN, PLANNED = "as it was written", "as they were planned"
 BY_HAND = "somebody has changed it since, and it runs otherwise than planned from its next start on"
 ADDED = "somebody has added them, and the unit runs otherwise than planned"
-GONE = "it is gone, and something still starts it"
+GONE = "it is gone, and what starts it or drafts for it is still there"
 UNMARKED = "it was written by an earlier version of the collection, which wrote no digest of it"
 BETWEEN = "it is being started or stopped; look again"
 
@@ -78,6 +78,8 @@ def _of_unit(
     unit: str, text: str, shown: Mapping[str, str], why: str, other: list[str] | None, root: str
 ) -> list[Verdict]:
     """Return the verdicts on a unit; ``other`` are the programs that were replaced, of a unit without an instance."""
+    if not text:
+        return [_verdict(unit, "file", WRITTEN, None, GONE)]
     found = [_file(unit, text), _drop_ins(unit, root)]
     is_draft = unit.endswith("-rpc.service")
     if not is_draft:
@@ -97,8 +99,6 @@ def _verdict(unit: str, kind: str, wanted: str | None, found: str | None, reason
 
 
 def _file(unit: str, text: str) -> Verdict:
-    if not text:
-        return _verdict(unit, "file", WRITTEN, None, GONE)
     whole = intact(text)
     if whole is None:
         return unknown("", f"llama:{unit}/file", f"{UNMARKED}. {REPAIR}")

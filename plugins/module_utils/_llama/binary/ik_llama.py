@@ -14,7 +14,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from . import owned
 from .flags import CHOOSING, SHORTEST_MOD, X, spelled
-from .wants import NGRAM, check, of_kinds, to_say
+from .wants import DRAFTING, NGRAM, check, of_kinds, to_say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
 }
 #: The settings within --spec-type of August 2026: of the draft, and of each kind of n-grams.
 SETTINGS = {
-    "draft_max/draft": "n_max={}",
-    "draft_min/draft": "n_min={}",
-    "draft_p_min/draft": "p_min={}",
+    **{f"draft_max/{kind}": "n_max={}" for kind in DRAFTING},
+    **{f"draft_min/{kind}": "n_min={}" for kind in DRAFTING},
+    **{f"draft_p_min/{kind}": "p_min={}" for kind in DRAFTING},
     "ngram_lookup/ngram-simple": "ngram_size_n={}",
     "ngram_lookup/ngram-map-k": "ngram_size_n={}",
     "ngram_lookup/ngram-mod": "ngram_size_n={}",
@@ -120,7 +120,7 @@ def arguments(wants: Mapping[str, Any], capabilities: Capabilities) -> list[str]
                 words += spelled(row, value, FLAGS, capabilities)
         else:
             words += spelled(want, value, FLAGS, capabilities)
-    said = _stages(wants, kinds) if in_stages else _one_kind(kinds, capabilities)
+    said = _stages(wants, kinds, capabilities) if in_stages else _one_kind(kinds, capabilities)
     unshown = {want: ((flag,),) for want, (flag, dummy) in UNSHOWN.items()}
     return [*words, *said, *owned.checked(wants.get("extra", []), wants, {**FLAGS, **unshown}, capabilities)]
 
@@ -150,8 +150,12 @@ def _one_kind(kinds: list[str], capabilities: Capabilities) -> list[str]:
     return spelled("speculation", kinds[0], FLAGS, capabilities)
 
 
-def _stages(wants: Mapping[str, Any], kinds: list[str]) -> list[str]:
+def _stages(wants: Mapping[str, Any], kinds: list[str], capabilities: Capabilities) -> list[str]:
     """Return one --spec-type for each kind, with its settings inside."""
+    there = capabilities.values("--spec-type")
+    for kind in kinds:
+        if kind not in there:
+            raise BadRequest(f"{capabilities.name} has no speculation {kind}; it has {', '.join(there)}.")
     if len(kinds) > STAGES:
         raise BadRequest(
             f"ik_llama.cpp chains at most {STAGES} kinds of speculation, and {', '.join(kinds)} are wanted. Leave "

@@ -44,6 +44,8 @@ OWN = re.compile(r"lib(?:llama|ggml|mtmd)")
 #: What a server loads by itself; a build with a library for each kind of CPU computes with one of them.
 BACKEND, CPU_BACKEND = re.compile(r"libggml-.*\.so"), re.compile(r"libggml-cpu.*\.so")
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
+#: What a help has in it. That of ik_llama.cpp ends with exit code 1.
+ASKED = "--ctx-size"
 #: 132 is what a shell makes of the signal.
 ILLEGAL = (-signal.SIGILL, 128 + signal.SIGILL)
 
@@ -55,7 +57,7 @@ def capabilities(binary: str, walls: Walls) -> Capabilities:
     for word, done in answers.items():
         if done.code in ILLEGAL:
             raise _other_cpu(binary)
-        if done.code != 0:
+        if done.code != 0 and not (word == "--help" and ASKED in done.out):
             raise BadRequest(
                 f"{binary} does not answer to {word}, exit code {done.code}: {sentence(done.out, done.err)}"
             )

@@ -34,12 +34,16 @@ SAMPLED = {
     "frequency_penalty": -0.5,
     "max_tokens": 4096,
 }
+#: The one of a Python package of early 2026, and one of August 2026.
+IKS = ("ik-llama-cpp-python-0.1.5", "ik_llama.cpp-8337e4c")
 #: What a recorded server cannot have of the wants that all are asked for, and a word of the sentence.
 REFUSED = {
     **{(name, "pinned"): "bind threads to CPUs" for name in SERVERS if not server(name).pins_work},
     ("b9093", "cascade"): "one kind of speculation at a time",
     ("ik-llama-cpp-python-0.1.5", "cascade"): "one kind of speculation at a time",
-    ("ik-llama-cpp-python-0.1.5", "rerank"): "No build of ik_llama.cpp is known to have task rerank; say embedding",
+    **{(name, "rerank"): "No build of ik_llama.cpp is known to have task rerank; say embedding" for name in IKS},
+    # It was built without GGML_RPC.
+    (IKS[1], "draft elsewhere"): "its --help has no such flag that works",
 }
 
 
@@ -312,3 +316,16 @@ def test_ik_with_all_settings_in_spec_type() -> None:
 def test_what_ik_cannot_have(stages: bool, wants: dict[str, Any], sentence: str) -> None:
     with pytest.raises(BadRequest, match=sentence):
         arguments(ik(stages), **wants)
+
+
+def test_the_kinds_of_speculation_of_ik_llama() -> None:
+    """Each with its settings inside, as the one of August 2026 has it; and not one that it has not."""
+    wants = {"draft_model": "/d", "draft_max": 3, "draft_p_min": 0.5}
+    for kind in ("draft", "mtp", "dflash"):
+        words = arguments(server(IKS[1]), **wants, speculation=[kind])
+        assert words == f"--model-draft /d --spec-type {kind}:n_max=3,p_min=0.5"
+    assert arguments(server(IKS[1]), speculation=["suffix"]) == "--spec-type suffix"
+    with pytest.raises(BadRequest, match=r"has no speculation eagle3; it has none, draft, dflash, dspark, mtp, "):
+        arguments(server(IKS[1]), **wants, speculation=["eagle3"])
+    chain = arguments(server(IKS[1]), **wants, speculation=["ngram-mod", "mtp"], ngram_max=8)
+    assert chain.endswith("--spec-type ngram-mod:n_max=8,n_min=2 --spec-type mtp:n_max=3,p_min=0.5")

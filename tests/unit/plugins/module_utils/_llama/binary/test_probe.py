@@ -82,6 +82,15 @@ def test_a_binary_that_does_not_start(tmp_path: Path) -> None:
         probe.capabilities(broken, None)
 
 
+def test_a_help_that_ends_as_a_failure(tmp_path: Path) -> None:
+    """That of ik_llama.cpp does, and is whole."""
+    binary = Path(answering(tmp_path))
+    helps = f"exec cat {tmp_path}/help"
+    binary.write_text(binary.read_text().replace(helps, f"{{ cat {tmp_path}/help; exit 1; }}"))
+    assert helps not in binary.read_text()
+    assert probe.capabilities(str(binary), None).flags == server(NEW).flags
+
+
 def test_no_binary_and_no_program(tmp_path: Path) -> None:
     with pytest.raises(Absent, match="there is no"):
         probe.capabilities(str(tmp_path / "nothing"), None)

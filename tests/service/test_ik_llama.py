@@ -1,0 +1,88 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The real llama-server of ik_llama.cpp with a real model: it serves, guesses by each kind, and takes its own options.
+
+No package has one of 2026, so this is for those who have built one: IK_LLAMA names the folder in which llama-server is.
+What it is asked with is held against its recorded answers in the unit tests, always.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from vepyc import llama
+from vepyc.container import container
+
+from .conftest import MODELS, Host
+
+IK = os.environ.get("IK_LLAMA", "")
+pytestmark = pytest.mark.skipif(not IK, reason="IK_LLAMA is not set, and no package has a current ik_llama.cpp")
+PROMPT = "one two three four five six seven eight nine ten\n" * 3 + "one two three"
+PLAIN = {"name": "plain", "port": 8080, "speculation": "none", "engine": "ik_llama.cpp"}
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    # With the usual one, in Q4_1, this server (8337e4c, AVX2) says one word again and again.
+    model = llama.ensure_wide_model()
+    with container("test-ik-llama", {Path(IK): "/opt/ik", model.parent: MODELS}) as box:
+        host = Host(box, tmp_path_factory.mktemp("ik"))
+        host.binary, host.model = "/opt/ik/llama-server", f"{MODELS}/{model.name}"
+        yield host
+
+
+def words(host, name):
+    return host.run(f"tr '\\0' ' ' </proc/{host.pid(name)}/cmdline")
+
+
+def test_it_guesses_by_each_kind_and_says_the_same(host):
+    kinds = {
+        "ngram": "ngram",
+        "ngram-map": "ngram_map",
+        "ngram-mod": "ngram_mod",
+        "suffix": "suffix",
+        "draft": "draft",
+        "chain": ["ngram_mod", "draft"],
+    }
+    guessing = [
+        {**PLAIN, "name": name, "port": port, "speculation": kind}
+        for port, (name, kind) in enumerate(kinds.items(), 8081)
+    ]
+    for one in guessing[-2:]:
+        one.update(draft_model=host.model, draft_max=3)
+    host.serve(PLAIN, *guessing)
+    told = host.complete(8080, PROMPT)
+    assert told["content"].split()[:3] == ["four", "five", "six"]
+    for one in guessing:
+        said = host.complete(one["port"], PROMPT)
+        assert said["content"] == told["content"], one
+        assert said["timings"]["draft_n_accepted"] > 0, one
+
+
+def test_it_takes_its_own_options(host):
+    own = {
+        "mla": 3,
+        "attention_buffer": 512,
+        "fused_moe": True,
+        "repack": True,
+        "hugepages": "thp",
+        "flash_attention": "on",
+    }
+    told = host.complete(8080, PROMPT)["content"]
+    host.serve({**PLAIN, **own})
+    said = words(host, "plain")
+    assert "--mla-use 3 --attention-max-batch 512" in said and "--run-time-repack" in said
+    assert host.complete(8080, PROMPT)["content"].split()[:8] == told.split()[:8]
+    assert host.serve({**PLAIN, **own}).changed == {}
+
+
+def test_what_it_has_not_is_refused(host):
+    head = {"speculation": "mtp", "draft_max": 2}
+    assert "has no layers that guess the next tokens" in host.refuse({**PLAIN, **head})
+    assert "is ik_llama.cpp, but engine is llama.cpp" in host.refuse({**PLAIN, "engine": "llama.cpp"})
+    host.serve()

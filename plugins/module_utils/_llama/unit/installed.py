@@ -107,9 +107,16 @@ def installed_units(root: str = "/") -> dict[str, str]:
 
 def units_of_instances(root: str = "/") -> dict[str, str]:
     """Return the texts of ``installed_units``, and "" also for one that is gone while its target still starts it."""
-    names = os.listdir(folder) if os.path.isdir(folder := textfile.under(root, f"{UNIT_FOLDER}/{TARGET}.wants")) else []
-    links = [name[len("llama-") : -len(".service")] for name in names if name.startswith("llama-")]
-    lost = [name for name in links if not os.path.exists(textfile.under(root, f"{UNIT_FOLDER}/{unit_of(name)}"))]
+    folder = f"{UNIT_FOLDER}/{TARGET}.wants"
+    there = textfile.under(root, folder)
+    lost = []
+    for unit in os.listdir(there) if os.path.isdir(there) else []:
+        link, name = os.path.join(there, unit), unit[len("llama-") : -len(".service")]
+        # That of somebody else's unit leads to another folder.
+        leads = os.path.normpath(os.path.join(folder, os.readlink(link))) if os.path.islink(link) else ""
+        ours = unit == unit_of(name) and leads == f"{UNIT_FOLDER}/{unit}"
+        if ours and not os.path.exists(textfile.under(root, leads)):
+            lost.append(name)
     return {**dict.fromkeys(lost, ""), **installed_units(root)}
 
 

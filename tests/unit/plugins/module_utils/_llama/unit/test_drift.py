@@ -133,6 +133,13 @@ def test_one_that_is_gone(systemd: Systemd) -> None:
     assert wrong(systemd) == []
 
 
+def test_a_unit_of_a_package_is_not_ours(systemd: Systemd) -> None:
+    """Its file is in another folder, wherever its link is."""
+    (systemd.link(MAIN).parent / "llama-other.service").symlink_to("/usr/lib/systemd/system/llama-other.service")
+    (systemd.link(MAIN).parent / "other.service").symlink_to("../other.service")
+    assert wrong(systemd) == []
+
+
 @pytest.mark.parametrize("word", ["activating", "deactivating"])
 def test_one_that_is_between(systemd: Systemd, word: str) -> None:
     systemd.active[MAIN] = word

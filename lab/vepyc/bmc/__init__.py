@@ -69,7 +69,8 @@ class Bmc:
     ) -> None:
         chosen = load(personality)
         self.faults = faults or Faults(**chosen.get("faults", {}))
-        self.password = password or secrets.token_urlsafe(15)
+        # Not with a hyphen first, which some clients take for an option.
+        self.password = password or f"p{secrets.token_urlsafe(15)}"
         self.host = Host(chosen, self.faults, active or {}, power, post_seconds)
         self.accounts = Accounts(self.user, self.password, self.faults, personality, session_limit, lock_after)
         files = tls.make(folder)

@@ -72,8 +72,8 @@ def of_host(
     if store.has(TRIAL):
         return Survey(host, [unknown("", "desired:", UNDER_TRIAL)])
     verdicts = survey(host, store, stored_requests if requests is None else requests, remarks)
-    if not verdicts and not more:
-        return Survey(host, [unknown("", "desired:", NOTHING)])
+    if not verdicts:
+        return Survey(host, [unknown("", "desired:", NOTHING), *more])
     verdicts += _ledger(Ledger(store, fs))
     if intent is not None and not _same(intent, stored_intent):
         verdicts.append(_other_intent(intent, stored_intent))

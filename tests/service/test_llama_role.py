@@ -249,7 +249,7 @@ def test_one_that_hangs_is_killed_and_comes_back(host):
     until(lambda: host.pid("chat") not in (0, before) and host.run(f"systemctl is-active {watches}", check=False))
     until(lambda: host.run("systemctl is-active llama-chat.service", check=False) == "active\n")
     told = host.run(f"journalctl --sync; journalctl --output=cat --unit={watches}")
-    assert "llama-chat.service has not answered for 5 s, at http://127.0.0.1:8080/metrics. It is killed" in told
+    assert "llama-chat.service has not answered for 5 s, at http://127.0.0.1:8080/metrics. It is killed" in told, told
     host.serve(CHAT)
     assert host.run(f"systemctl is-active {watches}", check=False) == "inactive\n"
 

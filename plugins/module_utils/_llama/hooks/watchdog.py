@@ -39,14 +39,14 @@ def watch(
     """Ask again and again, until systemd ends this with the unit."""
     begun = clock.monotonic()
     while True:
+        left = limit - (clock.monotonic() - begun)
+        status, said = http.ask(url, "/metrics", left, keys.key_of(fs, unit, key_file))
         silent = clock.monotonic() - begun
-        if silent >= limit:
+        # One that is not there yet, or not any more, is a matter of systemd.
+        if status is not None or said == http.REFUSED:
+            begun = clock.monotonic()
+        elif silent >= limit:
             tell(f"{unit} has not answered for {silent:.0f} s, at {url}/metrics. It is killed, and starts anew.")
             command.run(["systemctl", "kill", "--signal=KILL", unit])
             begun = clock.monotonic()
-        else:
-            status, said = http.ask(url, "/metrics", limit - silent, keys.key_of(fs, unit, key_file))
-            # One that is not there yet, or not any more, is a matter of systemd.
-            if status is not None or said == http.REFUSED:
-                begun = clock.monotonic()
         clock.sleep(min(PAUSE, limit / 4))

@@ -64,7 +64,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *answers: tuple[int
 def test_one_that_is_silent_for_so_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     host = watched(monkeypatch, tmp_path, (200, ""), SILENT, (200, ""))
     assert host.did == [f"systemctl kill --signal=KILL {UNIT}"]
-    assert host.told == [f"{UNIT} has not answered for 75 s, at {URL}/metrics. It is killed, and starts anew."]
+    assert host.told == [f"{UNIT} has not answered for 60 s, at {URL}/metrics. It is killed, and starts anew."]
     assert set(host.asked) == {f"{URL}/metrics"}
 
 

@@ -20,6 +20,11 @@ def rpc_unit_of(name: str) -> str:
     return f"llama-{name}-rpc.service"
 
 
+def watchdog_unit_of(name: str) -> str:
+    """Return the name of the unit that kills an instance which hangs; it has no file."""
+    return f"sovereign-epyc-watchdog-{name}.service"
+
+
 def key_path(unit: str) -> str:
     """Return where the server finds its API keys: systemd puts a credential there that only the service can read."""
     return f"/run/credentials/{unit}/api-key"

@@ -17,7 +17,7 @@ from ..._notation import cpulist
 from ..._notation.gguf_parts import parts_of
 from ..._notation.systemd import command, quote
 from ..plan import settings, worker_rules
-from ..plan.names import key_path, unit_of
+from ..plan.names import key_path, unit_of, watchdog_unit_of
 from ..plan.options import LOOPBACK
 from ..plan.pins import GOMP, STRICT
 from ..plan.staging import staging_folder
@@ -217,11 +217,10 @@ def _watchdog(service: Service) -> list[str]:
     options, cpus = service.options, service.placement.http_cpus
     if options.watchdog is None:
         return []
-    name = f"sovereign-epyc-watchdog-{service.name}.service"
     properties = {"BindsTo": service.unit, "After": service.unit, "Restart": "on-failure"}
     if cpus:
         properties["CPUAffinity"] = cpulist.render(cpus)
-    words = ["--quiet", "--collect", "--no-block", f"--unit={name}"]
+    words = ["--quiet", "--collect", "--no-block", f"--unit={watchdog_unit_of(service.name)}"]
     words += [f"--property={key}={value}" for key, value in properties.items()]
     words += [COMMAND, *_llama("watch", url_of(options), "--unit", service.unit, "--timeout", options.watchdog)]
     words += ["--key-file", options.api_key_file] if options.api_key_file else []

@@ -16,11 +16,12 @@ import shlex
 import shutil
 from contextlib import suppress
 
+from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import COMMAND, UNIT_FOLDER
 from ..._knobs.knob import Knob
-from ..._knobs.units import FOLDERS, WithUnits, state
-from ..plan.names import rpc_unit_of, unit_of
+from ..._knobs.units import FOLDERS, WithUnits, state, systemctl
+from ..plan.names import rpc_unit_of, unit_of, watchdog_unit_of
 from .installed import TARGET
 
 TYPE_CHECKING = False
@@ -79,6 +80,7 @@ class Instance(WithUnits, UnitFiles):
         self.service = service
         self.main = unit_of(name)
         self.names = [self.main, rpc_unit_of(name)]
+        self.watchdog = watchdog_unit_of(name)
         self.started_by = {self.main: TARGET}
 
     def wanted(self) -> Settings:
@@ -96,7 +98,14 @@ class Instance(WithUnits, UnitFiles):
         return wanted
 
     def write(self, changes: Sequence[Change]) -> None:
-        """Write, remove, stop and start; what an instance has staged goes when its unit stages nothing any more."""
+        """Write, remove, stop and start; what an instance has staged goes when its unit stages nothing any more.
+
+        A watchdog would be started anew with the unit, as the unit before has told it.
+        """
+        for change in changes:
+            if self.watchdog in (change.before or "") and restarts(change.before, change.after or ""):
+                with suppress(TuningError):  # it does not run
+                    systemctl("stop", [self.watchdog])
         super().write(changes)
         for change in changes:
             if change.address == f"{PREFIX}:{UNIT_FOLDER}/{self.main}":

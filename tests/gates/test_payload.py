@@ -32,7 +32,7 @@ from .conftest import ROOT
 #: (epyc_engine); instances of vLLM (llama_benchmark). A check looks at the units of llama.cpp (epyc_drift,
 #: epyc_engine), which carry a digest (llama_server), and names them (epyc_last_run). Heads that draft have words of
 #: their own, and are held against their model (all that plan an instance). A mount for pools of huge pages (all that
-#: carry every knob).
+#: carry every knob). What kills a server that hangs (epyc_engine, llama_server).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,
@@ -42,7 +42,7 @@ BEFORE = {
     "epyc_bios_settings": 235.3,
     "epyc_bmc_reset": 207.3,
     "epyc_drift": 340.0,
-    "epyc_engine": 441.0,
+    "epyc_engine": 443.0,
     "epyc_last_run": 363.0,
     "epyc_plan": 213.5,
     "epyc_prerequisites": 217.9,
@@ -62,7 +62,7 @@ BEFORE = {
     "llama_build": 252.4,
     "llama_fingerprint": 427.3,
     "llama_rpc_worker": 354.5,
-    "llama_server": 428.5,
+    "llama_server": 430.0,
     "llama_tune": 661.6,
     "model_file": 231.4,
     "model_quantize": 257.1,

@@ -12,8 +12,8 @@ version_added: 0.1.0
 description:
   - Checks all settings in one run and says for each of them whether it is in force now, whether it will be after a
     boot, and whether a reboot is pending.
-  - The units of llama.cpp are among them, as the layer V(llama): whether each is as M(sovereign.epyc.llama_server)
-    wrote it, without drop-ins, runs, will run after a boot, and has loaded the program and the model that are there.
+  - The units of llama.cpp are among them, as the layer V(llama). Each has to be as M(sovereign.epyc.llama_server) wrote
+    it, without drop-ins, to run, to run after a boot, and to have loaded the program and the model that are there.
   - What could not be read is V(unknown) with the reason, never fine. Neither is a host on which nothing is stored.
   - Needs nothing but the host; P(sovereign.epyc.drift#callback) makes a page for a fleet of what it returns.
 author: The sovereign.epyc authors (@sovereign-epyc)

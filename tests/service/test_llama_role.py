@@ -11,7 +11,6 @@ import json
 import random
 import shlex
 import struct
-import time
 from pathlib import Path
 
 import yaml
@@ -20,7 +19,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, heads
 from vepyc import llama
 from vepyc.play import run_playbook
 
-from .conftest import ASK
+from .conftest import ASK, until
 
 RECOMMEND = Path(__file__).parents[2] / "playbooks/recommend.yml"
 #: Each otherwise than by default, so that the server shows that it was told.
@@ -395,11 +394,3 @@ def test_none_is_left(host):
     host.serve()
     assert "llama-" not in host.run("ls /etc/systemd/system /etc/systemd/system/multi-user.target.wants")
     assert "llama-" not in host.run("systemctl list-units --all 'llama-*'")
-
-
-def until(holds):
-    """Wait until something holds, for as long as nobody waits for it in vain."""
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.1)

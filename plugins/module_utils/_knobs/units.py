@@ -107,6 +107,16 @@ class WithUnits(Knob):
         return word or None
 
 
+def drop_ins(root: str, name: str) -> list[str]:
+    """Return the files beside a unit's own that change what systemd makes of it."""
+    paths = []
+    for folder in FOLDERS:
+        with suppress(FileNotFoundError):
+            there = sorted(os.listdir(textfile.under(root, f"{folder}/{name}.d")))
+            paths += [f"{folder}/{name}.d/{file}" for file in there if file.endswith(".conf")]
+    return paths
+
+
 def state(prefix: str, name: str, kind: str) -> str:
     """Return the address of whether a unit is "enabled" or "active"."""
     return f"{prefix}:{name}/{kind}"

@@ -12,9 +12,10 @@ speculation within --spec-type and refuse the flags of before.
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..plan.kinds import DRAFTING
 from . import owned
 from .flags import CHOOSING, SHORTEST_MOD, X, spelled
-from .wants import DRAFTING, NGRAM, check, of_kinds, to_say
+from .wants import NGRAM, check, of_kinds, to_say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

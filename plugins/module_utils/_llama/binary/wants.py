@@ -12,15 +12,15 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._models import head
 from ..plan import sampling
+from ..plan.kinds import DRAFTING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-#: The kinds of speculation that draft with a model or a head, and those that need a file for it.
-DRAFTING = ("draft", *head.KINDS)
-OF_A_FILE = ("draft", head.EAGLE3, head.DFLASH)
+#: The kinds of speculation that need a file to draft with.
+OF_A_FILE = tuple(kind for kind in DRAFTING if kind != head.MTP)
 #: Needed with each of them, and of no effect without: a kind of speculation that drafts.
 DRAFT = (
     "draft_model",

@@ -13,15 +13,12 @@ Addresses: ``llama:UNIT/file``, ``llama:UNIT/drop-ins``, ``llama:UNIT/loaded``, 
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
-
 from ..._drift import survey
 from ..._drift.verdict import DRIFT, OK, Verdict, unknown
 from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import UNIT_FOLDER
-from ..._knobs.units import FOLDERS, OLD, show
+from ..._knobs.units import OLD, drop_ins, show
 from ..plan.names import WORKER_UNIT, rpc_unit_of, unit_of
 from .installed import REPAIR, changed_files, intact, plan_of, replaced, units_of_instances, worker
 
@@ -106,13 +103,7 @@ def _file(unit: str, text: str) -> Verdict:
 
 
 def _drop_ins(unit: str, root: str) -> Verdict:
-    """Judge the files beside that change what systemd makes of a unit."""
-    names = []
-    for folder in FOLDERS:
-        with suppress(FileNotFoundError):
-            there = sorted(os.listdir(textfile.under(root, f"{folder}/{unit}.d")))
-            names += [f"{folder}/{unit}.d/{name}" for name in there if name.endswith(".conf")]
-    return _verdict(unit, "drop-ins", None, ", ".join(names) or None, ADDED)
+    return _verdict(unit, "drop-ins", None, ", ".join(drop_ins(root, unit)) or None, ADDED)
 
 
 def _loaded(unit: str, text: str, other: list[str] | None) -> Verdict:

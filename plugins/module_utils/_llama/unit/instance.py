@@ -20,7 +20,7 @@ from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import COMMAND, UNIT_FOLDER
 from ..._knobs.knob import Knob
-from ..._knobs.units import FOLDERS, WithUnits, state, systemctl
+from ..._knobs.units import WithUnits, drop_ins, state, systemctl
 from ..plan.names import rpc_unit_of, unit_of, watchdog_unit_of
 from .installed import TARGET
 
@@ -89,7 +89,7 @@ class Instance(WithUnits, UnitFiles):
         What somebody added to a unit by hand shall not be there: it would run otherwise than planned.
         """
         wanted: Settings = dict.fromkeys(f"{PREFIX}:{UNIT_FOLDER}/{name}" for name in self.names)
-        wanted.update(dict.fromkeys(f"{PREFIX}:{path}" for name in self.names for path in self._dropins(name)))
+        wanted.update(dict.fromkeys(f"{PREFIX}:{path}" for name in self.names for path in drop_ins(self.root, name)))
         wanted.update({f"{PREFIX}:{path}": text for path, text in self.files.items()})
         for name in self.names:
             there = f"{UNIT_FOLDER}/{name}" in self.files
@@ -126,15 +126,6 @@ class Instance(WithUnits, UnitFiles):
     def remarks(self) -> list[str]:
         """Return what the plan says of this instance."""
         return list(self.service.remarks) if self.service else []
-
-    def _dropins(self, name: str) -> list[str]:
-        """Return the files beside a unit's own that change what systemd makes of it."""
-        paths = []
-        for folder in FOLDERS:
-            with suppress(FileNotFoundError):
-                there = sorted(os.listdir(textfile.under(self.root, f"{folder}/{name}.d")))
-                paths += [f"{folder}/{name}.d/{file}" for file in there if file.endswith(".conf")]
-        return paths
 
 
 def restarts(before: str | None, after: str) -> bool:

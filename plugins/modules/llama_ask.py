@@ -24,6 +24,9 @@ options:
   instance:
     description: The name of the instance. It may be left out where the host has only one.
     type: str
+  model:
+    description: Of an instance with several models, the name of the one to ask. Without it, the first.
+    type: str
   tokens:
     description: How many tokens the answer has at most.
     type: int
@@ -109,7 +112,13 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the answer and its proof as the module's result."""
     host = Host(fs, stored(Store(read_only=True))[0], stored=True)
     answer = ask(
-        host, params["instance"], params["prompt"], params["tokens"], params["timeout"], guesses=params["guesses"]
+        host,
+        params["instance"],
+        params["prompt"],
+        params["tokens"],
+        params["timeout"],
+        guesses=params["guesses"],
+        model=params["model"],
     )
     return {
         "answer": answer.text,
@@ -126,6 +135,7 @@ def main() -> None:
     spec = dict(
         prompt=dict(type="str", required=True),
         instance=dict(type="str"),
+        model=dict(type="str"),
         tokens=dict(type="int", default=128, no_log=False),
         timeout=dict(type="int", default=120),
         guesses=dict(type="bool", default=False),

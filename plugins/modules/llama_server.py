@@ -50,9 +50,20 @@ options:
         type: str
         choices: [llama.cpp, ik_llama.cpp]
       model:
-        description: The model, a GGUF file; of one in several files the first.
+        description: The model, a GGUF file; of one in several files the first. It or O(instances[].models) is needed.
         type: path
-        required: true
+      models:
+        description:
+          - Several models behind this port, a file by the name by which clients ask for it. llama.cpp from about 2026
+            on does it, as a router that starts a server for each model. What else the instance says holds for each.
+          - The CPUs are the same for all, so that two that work at a time slow each other down.
+        type: dict
+        default: {}
+      models_loaded:
+        description:
+          - How many of O(instances[].models) are in memory at once at most. When another one is asked for, the one that
+            was idle for the longest is ended first. The memory of those that need the most has to fit. Without it, all.
+        type: int
       draft_model:
         description: The model that drafts, with the same vocabulary.
         type: path
@@ -361,6 +372,16 @@ options:
           - What is asked for is C(/metrics), which a server answers between two batches. One batch of a prompt of a
             large model may take a minute, so take several minutes there.
         type: int
+      update_order:
+        description:
+          - What happens when a change needs a restart. V(stop_first) stops what runs, and puts it back if the new one
+            does not start.
+          - V(start_first) first starts the new one beside it, at another port of the loopback. Only when that serves,
+            it is ended, what runs is stopped, and the new one started in its place, with its file in memory already. It
+            takes the memory and the CPUs of both. Where there is no room, a remark says so, and it is V(stop_first).
+        type: str
+        choices: [stop_first, start_first]
+        default: stop_first
   binary:
     description: The llama-server of all instances that name no other with O(instances[].binary).
     type: path

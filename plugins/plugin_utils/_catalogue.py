@@ -83,6 +83,8 @@ def _placed(instance: Entry, named: Mapping[str, Entry], own: Mapping[str, Entry
         if name and not str(name).startswith("/"):
             found[key] = _of_instance(f"{who}: {key}", str(name), named, own)
             made[key] = found[key]["path"]
+    if instance.get("models"):
+        made["models"] = _of_router(who, instance["models"], named, own)
     if len(found) == 2:
         _check_draft(who, found["model"], found["draft_model"])
     template = found.get("model", {}).get("template", OWN)
@@ -90,6 +92,20 @@ def _placed(instance: Entry, named: Mapping[str, Entry], own: Mapping[str, Entry
     if template != OWN and not any(str(one).startswith("--chat-template") for one in arguments):
         made["extra_arguments"] = [*arguments, "--chat-template", template]
     return made
+
+
+def _of_router(who: str, models: Any, named: Mapping[str, Entry], own: Mapping[str, Entry]) -> dict[str, str]:
+    """Return the files of several models behind one instance, which have the templates that they carry."""
+    placed = {}
+    for alias, model in dict(models).items():
+        entry = None if str(model).startswith("/") else _of_instance(f"{who}: models", str(model), named, own)
+        if entry and entry["template"] != OWN:
+            raise BadRequest(
+                f"{who}: models: {model} needs the chat template {entry['template']}, and what an instance says holds "
+                "for all of its models. Give it an instance of its own."
+            )
+        placed[alias] = entry["path"] if entry else str(model)
+    return placed
 
 
 def _of_instance(what: str, name: str, named: Mapping[str, Entry], own: Mapping[str, Entry]) -> Entry:

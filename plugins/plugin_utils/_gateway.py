@@ -95,15 +95,19 @@ def _refuse_what_is_not_safe(settings: Mapping[str, Any]) -> None:
 def _models(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str]) -> list[dict[str, Any]]:
     """Return the models by alias, each with its backend and its servers in the order of the inventory."""
     found: dict[str, list[Instance]] = {}
-    taken: dict[str, Instance] = {}
+    taken: dict[str, str] = {}
     for host in hosts:
         for raw in instances_of(host):
-            one = _instance(host, raw, gateway)
-            if other := taken.get(one.address):
-                raise BadRequest(f"{one.where} and {other.where} are both at {one.address}: give one another port.")
-            taken[one.address] = one
-            first = found.setdefault(one.alias, [one])[0]
-            if one is not first:
+            served = _instances(host, raw, gateway)
+            if other := taken.get(served[0].address):
+                raise BadRequest(
+                    f"{served[0].where} and {other} are both at {served[0].address}: give one another port."
+                )
+            taken[served[0].address] = served[0].where
+            for one in served:
+                first = found.setdefault(one.alias, [one])[0]
+                if one is first:
+                    continue
                 if one.model != first.model:
                     raise BadRequest(
                         f"The alias {one.alias} is {first.model} on {first.where} and {one.model} on {one.where}: give"
@@ -153,6 +157,17 @@ def _listing(models: Sequence[Mapping[str, Any]]) -> str:
     """Return the answer to /v1/models. No alias has a quote in it, so that the text can stand between some."""
     data = [{"id": one["alias"], "object": "model", "created": 0, "owned_by": "sovereign.epyc"} for one in models]
     return json.dumps({"object": "list", "data": data})
+
+
+def _instances(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> list[Instance]:
+    """Return an instance as the gateway sees it; one with several models as one for each of them."""
+    models = raw.get("models")
+    if not models:
+        return [_instance(host, raw, gateway)]
+    if not isinstance(models, dict) or raw.get("alias"):
+        where = f"{host['inventory_hostname']}/{raw.get('name', '?')}"
+        raise BadRequest(f"{where} has models, which is a dictionary of names and files, and has no alias beside it.")
+    return [_instance(host, {**raw, "alias": alias, "model": model}, gateway) for alias, model in models.items()]
 
 
 def _instance(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> Instance:

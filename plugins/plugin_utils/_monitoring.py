@@ -46,6 +46,12 @@ def targets(
                 found["remarks"].append(f"{where} is not scraped: it listens on the loopback. Set host to an address.")
                 continue
             place = f"{_gateway.reached(where, host, raw, monitor)}:{raw.get('port', '')}"
+            if raw.get("models"):
+                if str(raw.get("models_loaded") or len(raw["models"])) != str(len(raw["models"])):
+                    found["remarks"].append(f"{where} is not scraped: its models come and go, as models_loaded says.")
+                else:
+                    found["llama"] += _of_router(place, name, raw)
+                continue
             found["llama"].append(_target(place, name, **_labels(raw)))
         if name in gateways:
             place = str(host.get("gateway_metrics_bind") or "127.0.0.1:8405")
@@ -60,6 +66,16 @@ def targets(
         if served or name in gateways:
             found["host"].append(_target(f"{_bracketed(address)}:{port}", name))
     return found
+
+
+def _of_router(place: str, host: str, raw: Mapping[str, Any]) -> list[Target]:
+    """Return a target for each model of a router, which tells of one of them at a time, and not of itself."""
+    made = []
+    for model in raw["models"]:
+        # Prometheus makes the question of the first two, and would call them all by the same address.
+        asked = {"__param_model": model, "__param_autoload": "false", "instance": f"{place}/{model}"}
+        made.append(_target(place, host, **_labels({**raw, "alias": model}), **asked))
+    return made
 
 
 def _labels(raw: Mapping[str, Any]) -> dict[str, str]:

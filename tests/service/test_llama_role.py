@@ -371,6 +371,63 @@ def test_a_unit_that_does_not_come_up_leaves_the_one_before(host):
     assert host.ask(8080, "/health")[0] == 200
 
 
+def test_what_would_not_serve_stops_nothing_and_what_does_is_ready_first(host):
+    """With start_first the new one serves beside the one that runs, which is stopped only then."""
+    first = {**CHAT, "update_order": "start_first"}
+    host.serve(first)
+    before = host.pid("chat")
+    played = host.play(llama_instances=host.asked({**first, "model": "/var/lib/strange.gguf"}))
+    assert played.returncode == 2 and "unknown model architecture: 'lalma'" in played.output, played.output
+    assert "It was started beside the one that runs, which was left alone, and does not serve" in played.output
+    assert host.pid("chat") == before and "-next" not in host.run("ls /run/systemd/system")
+    host.run("journalctl --rotate --vacuum-time=1s")
+    host.serve({**first, "context": 4096})
+    assert host.pid("chat") not in (0, before)
+    told = host.run("journalctl --sync; journalctl --output=cat --unit='llama-*'")
+    steps = ("Started llama-chat-next.service", "Stopped llama-chat-next.service", "Stopping llama-chat.service")
+    assert [word for step in steps for word in [step] if step in told] == list(steps), told
+    assert sorted(steps, key=told.index) == list(steps), told
+    assert "-next" not in host.run("ls /run/systemd/system; systemctl list-units --all 'llama-*'")
+
+
+def test_several_models_behind_one_port(host):
+    """Each is asked by its name; of three, two are in memory at once, and the plan has the memory of these."""
+    host.run("install -d -m 700 /etc/llama && install -m 600 /dev/stdin /etc/llama/keys", text="secret\n")
+    host.run(f"cp {host.model} /srv/models/second.gguf")
+    models = {"one": host.model, "two": "/srv/models/second.gguf", "heads/small": "/srv/heads/target.gguf"}
+    desk = {"name": "desk", "port": 8085, "models": models, "models_loaded": 2, "context": 512}
+    desk["api_key_file"] = "/etc/llama/keys"
+    played = host.serve(CHAT, desk)
+    need = {name: plan["need"] for name, plan in played["Run the instances"]["services"].items()}
+    assert need["desk"]["weights"] == 2 * need["chat"]["weights"]
+    again = host.serve(CHAT, desk, then_verify=True)
+    assert again.changed == {}
+    items = {item["name"]: item for item in again["Verify"]["checklist"] if "/desk" in item["name"]}
+    asked = {f"{kind}/desk/{name}" for kind in ("speculation", "placement", "speed") for name in ("one", "two")}
+    assert all(items[name]["verdict"] == "ok" for name in ("service/desk", *asked)), items
+    assert items["speed/desk/heads/small"]["sentence"].startswith("The model is unloaded, and is read when"), items
+
+    def states():
+        rows = json.loads(host.ask(8085, "/models", key="secret")[1])["data"]
+        return {row["id"]: row["status"]["value"] for row in rows}
+
+    assert states() == {"one": "loaded", "two": "loaded", "heads/small": "unloaded"}
+    body = {"prompt": PROMPT, "n_predict": 4, "temperature": 0}
+    assert host.ask(8085, "/completion", {**body, "model": "one"})[0] == 401
+    said = {
+        name: json.loads(host.ask(8085, "/completion", {**body, "model": name}, "secret")[1])["content"]
+        for name in ("one", "two")
+    }
+    assert said["one"] == said["two"] == host.complete(8080, PROMPT, 4)["content"]
+    assert json.loads(host.ask(8085, "/completion", {**body, "model": "heads/small"}, "secret")[1])["content"] == "CCCC"
+    assert states() == {"one": "unloaded", "two": "loaded", "heads/small": "loaded"}, "one was idle for the longest"
+    host.run("systemctl restart llama-desk.service")
+    told = host.run("journalctl --sync; journalctl --output=cat --unit=llama-desk.service")
+    assert "http://127.0.0.1:8085 is idle after" in told.rpartition("Stopping llama-desk.service")[2], told
+    assert states()["one"] == "loaded"
+    host.serve(CHAT)
+
+
 def test_what_is_recommended_is_served(host):
     """As recommend.yml prints it, beside the instance that runs until then."""
     host.serve(CHAT)

@@ -126,6 +126,8 @@ def find(
     plan = otherwise or own
     if plan["task"] != "completion":
         raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Measure an instance that does.")
+    if plan["models"]:
+        raise BadRequest(f"{name} has several models, which share its CPUs. Measure an instance that has one.")
     item = verify.serving(name, plan)
     if item.verdict != OK:
         raise TuningError(item.sentence)

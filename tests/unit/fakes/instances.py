@@ -50,7 +50,16 @@ def plan(**changes: Any) -> dict[str, Any]:
     kinds = ["ngram-simple", "draft"]
     url = "http://127.0.0.1:1"
     one = {"name": "chat", "url": url, "key_file": None, "speculation": kinds, "expect": EXPECT, "rpc": None}
-    return {**one, "task": "completion", "files": {}, "mapped": [], "programs": {}, "keys": None, **changes}
+    return {
+        **one,
+        "task": "completion",
+        "files": {},
+        "mapped": [],
+        "models": [],
+        "programs": {},
+        "keys": None,
+        **changes,
+    }
 
 
 class Instances:
@@ -64,6 +73,7 @@ class Instances:
         self.keys: list[object] = []
         self.questions: list[Question] = []
         self.task = ""
+        self.models: list[str | None] = []
         self.trial = trial()
         self.service.thread(100, "0-3", 0)
         self.service.thread(101, "4", 4)
@@ -82,11 +92,14 @@ class Instances:
     def show(self, names: list[str]) -> dict[str, dict[str, str]]:
         return {name: {"ActiveState": self.states[name]} for name in names if name in self.states}
 
-    def run(self, url: str, key: object, clock: object, task: str, question: Question) -> Trial:
+    def run(
+        self, url: str, key: object, clock: object, task: str, question: Question, model: str | None = None
+    ) -> Trial:
         """Stand for the request: meanwhile two threads compute."""
         self.keys.append((url, key))
         self.questions.append(question)
         self.task = task
+        self.models.append(model)
         self.service.sleep(2)
         self.service.thread(101, "4", 4, worked=0.5)
         self.service.thread(102, "5", 5, worked=0.4)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 FLAGS: dict[str, tuple[Candidate, ...]] = {
     "model": (("--model", X),),
+    "models": (("--models-preset", X),),
+    "models_loaded": (("--models-max", X),),
     "alias": (("--alias", X),),
     "host": (("--host", X),),
     "port": (("--port", X),),

@@ -127,6 +127,8 @@ def arguments(wants: Mapping[str, Any], capabilities: Capabilities) -> list[str]
 
 
 def _refuse(wants: Mapping[str, Any], capabilities: Capabilities) -> None:
+    if wants.get("models"):
+        raise BadRequest(f"{capabilities.name} is no router: it serves one model. Make an instance for each.")
     if wants.get("cpus"):
         raise BadRequest(
             f"{capabilities.name} cannot bind threads to CPUs by an argument. Set GOMP_CPU_AFFINITY in its environment "

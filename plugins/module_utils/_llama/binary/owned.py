@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Flags that no table has, since nobody asks for them, and the want that they would change.
 OTHERS = {
     **dict.fromkeys(("--hf-repo", "--hf-file", "--model-url", "--docker-repo"), "model"),
-    **dict.fromkeys(("--models-dir", "--models-preset"), "model"),
+    **dict.fromkeys(("--models-dir", "--models-autoload"), "models"),
     **dict.fromkeys(("--cpu-range", "--cpu-range-batch"), "cpus"),
     "--direct-io": "load",
     "--mmproj-url": "projector",

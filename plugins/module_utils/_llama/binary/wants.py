@@ -37,6 +37,8 @@ NGRAM = ("ngram_lookup", "ngram_max", "ngram_min_hits")
 SAMPLING = tuple(sampling.RANGES)
 WANTS = (
     "model",
+    "models",
+    "models_loaded",
     "alias",
     "host",
     "port",

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 USAGE = """usage: sovereign-epyc llama COMMAND
 
-  await URL --timeout SECONDS
-            wait until the server reports that it serves; stop waiting when the process $MAINPID has ended
-  drain URL --timeout SECONDS [--key-file FILE] [--credential FILE]
+  await URL --timeout SECONDS [--models NAMES] [--credential FILE]
+            wait until the server reports that it serves, a router these models; stop waiting when the process
+            $MAINPID has ended
+  drain URL --timeout SECONDS [--models NAMES] [--key-file FILE] [--credential FILE]
             wait until the server has no request in progress; its keys are in a file, or in the credential that
             the process $MAINPID sees there
   stage FILE FOLDER [--nodes LIST] [--policy bind|interleave] [--replace]
@@ -85,18 +86,26 @@ def _parse(words: Sequence[str], names: Sequence[str], needed: Sequence[str], ot
 def _await(given: Options) -> str:
     from . import http
 
-    return http.await_health(given["url"], _seconds(given), _main_process())
+    models = given[MODELS].split(",") if MODELS in given else []
+    return http.await_health(given["url"], _seconds(given), _main_process(), key=_key(given), models=models)
 
 
 def _drain(given: Options) -> str:
-    from . import http, keys
+    from . import http
 
-    key = keys.read_keys(given[KEY_FILE])[0] if KEY_FILE in given else None
+    models = given[MODELS].split(",") if MODELS in given else [None]
+    return http.drain(given["url"], _seconds(given), _key(given), models=models)
+
+
+def _key(given: Options) -> str | None:
+    """Return a key of the file that is given, or of the credential that the server sees."""
+    from . import keys
+
     process = _main_process()
     if CREDENTIAL in given and process:
         # A server that was started before it was given keys has none.
-        key = keys.loaded_key(given[CREDENTIAL], [process])
-    return http.drain(given["url"], _seconds(given), key)
+        return keys.loaded_key(given[CREDENTIAL], [process])
+    return keys.read_keys(given[KEY_FILE])[0] if KEY_FILE in given else None
 
 
 def _main_process() -> int | None:
@@ -178,11 +187,11 @@ def _seconds(given: Options) -> float:
 
 
 TIMEOUT, KEY_FILE, NODES, POLICY, REPLACE = "--timeout", "--key-file", "--nodes", "--policy", "--replace"
-CPUS, CREDENTIAL, THREADS, UNIT = "--cpus", "--credential", "--threads", "--unit"
+CPUS, CREDENTIAL, THREADS, UNIT, MODELS = "--cpus", "--credential", "--threads", "--unit", "--models"
 #: By command: its positional arguments, its required options, its other options, and the function that runs it.
 COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[[Options], str]]] = {
-    "await": (("url",), (TIMEOUT,), (), _await),
-    "drain": (("url",), (TIMEOUT,), (KEY_FILE, CREDENTIAL), _drain),
+    "await": (("url",), (TIMEOUT,), (MODELS, CREDENTIAL), _await),
+    "drain": (("url",), (TIMEOUT,), (MODELS, KEY_FILE, CREDENTIAL), _drain),
     "stage": (("file", "folder"), (), (NODES, POLICY, REPLACE), _stage),
     "place": (("file",), (POLICY, NODES), (), _place),
     "rows": (("file",), (THREADS, NODES), (), _rows),

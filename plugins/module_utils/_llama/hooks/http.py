@@ -16,12 +16,13 @@ import http.client
 import os
 import time
 from contextlib import suppress
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from ..._errors import BadRequest, TuningError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, Optional
 
     #: The status, None where there was no answer; and the body, or the reason why there is none.
@@ -33,10 +34,22 @@ PAUSE = 0.2
 HEALTH_TIMEOUT = 5.0
 LARGEST_ANSWER = 1 << 20
 REFUSED = "the connection is refused"
+#: What a router says of a model that is in memory, and the status of its answers for one that is not.
+LOADED, NOT_LOADED = "loaded", 400
 
 
-def await_health(url: str, timeout: float, process: int | None = None, clock: Any = time) -> str:
-    """Wait until a server serves and return a sentence on it; stop waiting as soon as its process has ended."""
+def await_health(
+    url: str,
+    timeout: float,
+    process: int | None = None,
+    clock: Any = time,
+    key: str | None = None,
+    models: Sequence[str] = (),
+) -> str:
+    """Wait until a server serves and return a sentence on it; stop waiting as soon as its process has ended.
+
+    A router serves when its ``models`` do; it says so with a key only.
+    """
     begun = clock.monotonic()
     last = REFUSED
     while True:
@@ -47,13 +60,15 @@ def await_health(url: str, timeout: float, process: int | None = None, clock: An
                 "large model needs more time."
             )
         status, text = ask(url, "/health", min(left, HEALTH_TIMEOUT))
-        if status == 200 and _is_llama(text):
+        healthy = status == 200 and _is_llama(text)
+        awaited = _not_loaded(url, models, min(left, HEALTH_TIMEOUT), key) if healthy and models else ""
+        if healthy and not awaited:
             return f"{url} serves after {clock.monotonic() - begun:.1f} s."
-        if status not in (None, 503):
+        if not healthy and status not in (None, 503):
             raise TuningError(
                 f"{url}/health answers {status} and is not a llama.cpp server: another program uses this port."
             )
-        last = text if status is None else "it is reading the model (503)"
+        last = awaited or (text if status is None else "it is reading the model (503)")
         # Checked after the request, because the server may have ended during it.
         if process is not None and _ended(process):
             raise TuningError(
@@ -62,8 +77,13 @@ def await_health(url: str, timeout: float, process: int | None = None, clock: An
         clock.sleep(PAUSE)
 
 
-def drain(url: str, timeout: float, key: str | None = None, clock: Any = time) -> str:
-    """Wait until a server is idle and return a sentence on it; a server that has ended is idle."""
+def drain(
+    url: str, timeout: float, key: str | None = None, clock: Any = time, models: Sequence[str | None] = (None,)
+) -> str:
+    """Wait until a server is idle and return a sentence on it; a server that has ended is idle.
+
+    Of a router, all of its ``models`` have to be.
+    """
     begun = clock.monotonic()
     found = "it has not answered"
     while True:
@@ -72,22 +92,47 @@ def drain(url: str, timeout: float, key: str | None = None, clock: Any = time) -
             raise TuningError(
                 f"{url} is not idle after {timeout:g} s: {found}. Stopping it now cuts these requests off."
             )
-        # The server answers between two batches, and a long prompt takes many batches.
-        status, text = ask(url, "/metrics", left, key)
-        if status is None and text == REFUSED:
-            return f"{url} refuses connections: it has no request in progress."
-        if status == 503:
-            return f"{url} is still reading its model: it has no request in progress."
-        if status == 200:
-            count = in_work(url, text)
-            if not count:
-                return f"{url} is idle after {clock.monotonic() - begun:.1f} s."
-            found = f"{count} request{'' if count == 1 else 's'} in progress"
-        elif status is not None:
-            raise TuningError(f"{url}/metrics answers {status}: {_why(status, key)}")
-        else:
-            found = text
+        told = [_work_of(url, model, left, key) for model in models]
+        if all(count == 0 for count, dummy in told):
+            reason = told[0][1]
+            if reason:
+                return f"{url} {reason}: it has no request in progress."
+            return f"{url} is idle after {clock.monotonic() - begun:.1f} s."
+        found = next(words for count, words in told if count != 0)
         clock.sleep(PAUSE)
+
+
+def _work_of(url: str, model: str | None, timeout: float, key: str | None) -> tuple[int | None, str]:
+    """Return how many requests a server has in work, and in words what it says; None where it does not say it."""
+    # The server answers between two batches, and a long prompt takes many batches.
+    status, text = ask(url, of_model("/metrics", model), timeout, key)
+    if status is None:
+        return (0, "refuses connections") if text == REFUSED else (None, text)
+    if status == 503:
+        return 0, "is still reading its model"
+    if status == NOT_LOADED and model:
+        return 0, ""
+    if status != 200:
+        raise TuningError(f"{url}/metrics answers {status}: {_why(status, key)}")
+    count = in_work(url, text)
+    return count, f"{count} request{'' if count == 1 else 's'} in progress" if count else ""
+
+
+def of_model(path: str, model: str | None) -> str:
+    """Return the path at which a router tells of one of its models, without reading it for that."""
+    return f"{path}?model={quote(model, safe='')}&autoload=false" if model else path
+
+
+def states(url: str, timeout: float, key: str | None) -> dict[str, str]:
+    """Return by name what a router says of its models, such as "loaded"; nothing where it does not answer."""
+    import json
+
+    status, text = ask(url, "/models", timeout, key)
+    try:
+        rows = json.loads(text)["data"] if status == 200 else []
+        return {row["id"]: "failed" if row["status"].get("failed") else row["status"]["value"] for row in rows}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 def in_work(url: str, metrics: str) -> int:
@@ -141,6 +186,15 @@ def authorization(key: str | None) -> dict[str, str]:
     """Return the header with which a key is sent."""
     # A header is sent as Latin-1, and the server compares bytes.
     return {"Authorization": f"Bearer {key}".encode().decode("latin-1")} if key else {}
+
+
+def _not_loaded(url: str, models: Sequence[str], timeout: float, key: str | None) -> str:
+    """Return which model of a router is not loaded, an empty text where all are; TuningError for one that failed."""
+    found = states(url, timeout, key)
+    for model in models:
+        if found.get(model) == "failed":
+            raise TuningError(f"{url} has no {model}: its server ended. The journal of the unit says why.")
+    return next((f"{model} is {found.get(model, 'not there')}" for model in models if found.get(model) != LOADED), "")
 
 
 def _is_llama(text: str) -> bool:

@@ -25,6 +25,11 @@ def watchdog_unit_of(name: str) -> str:
     return f"sovereign-epyc-watchdog-{name}.service"
 
 
+def credential_path(unit: str, name: str) -> str:
+    """Return where systemd puts a credential that only the service can read."""
+    return f"/run/credentials/{unit}/{name}"
+
+
 def key_path(unit: str) -> str:
-    """Return where the server finds its API keys: systemd puts a credential there that only the service can read."""
-    return f"/run/credentials/{unit}/api-key"
+    """Return where the server finds its API keys."""
+    return credential_path(unit, "api-key")

@@ -93,6 +93,12 @@ def need(
     return whole, own, remarks
 
 
+def together(needs: Sequence[Need], count: int) -> Need:
+    """Return the need of so many models at once, when they are those that need the most."""
+    largest = sorted(needs, key=lambda one: one.total, reverse=True)[:count]
+    return Need(*(sum(getattr(one, part) for one in largest) for part in Need.PARTS))
+
+
 def _weights(model: Model) -> int:
     return sum(part.data for part in model.parts)
 

@@ -14,7 +14,7 @@ import re
 from ..._errors import BadRequest
 from ..._models import head
 from ..._notation.sizes import UNITS, bytes_of
-from . import adapters, kinds, sampling, settings, worker_rules
+from . import adapters, kinds, router, sampling, settings, worker_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ PLACEMENTS = ("shared", "first_ccd", "own_ccd")
 MEMORY = ("bind", "interleave", "distribute", "rows", "local")
 #: Those with which the server sends each thread to a node, and does not repack the weights.
 BY_THREAD = ("distribute", "rows")
+UPDATE_ORDERS = ("stop_first", "start_first")
 HUGEPAGES = ("none", "thp", "pool", "hugetlbfs")
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -64,7 +65,9 @@ FIELDS = {
     "binary": Field("path", required=True),
     "rpc_binary": Field("path"),
     "engine": Field("str", None, ENGINES),
-    "model": Field("path", required=True),
+    "model": Field("path"),
+    "models": Field("dict", {}),
+    "models_loaded": Field("int", low=1),
     "draft_model": Field("path"),
     "projector": Field("path"),
     "adapters": Field("dict", {}),
@@ -132,6 +135,7 @@ FIELDS = {
     "drain_timeout": Field("int", 60, low=0),
     "stop_timeout": Field("int", 5, low=1),
     "watchdog": Field("int", low=5),
+    "update_order": Field("str", UPDATE_ORDERS[0], UPDATE_ORDERS),
 }
 #: Options that only have an effect with a draft model.
 OF_A_DRAFT = (
@@ -149,6 +153,7 @@ OF_A_DRAFT = (
 #: What has a form of its own.
 OWN_READERS = {
     "adapters": adapters.read,
+    "models": router.read,
     "sampling": sampling.read,
     "speculation": kinds.read,
     "unit_settings": settings.read,
@@ -168,6 +173,11 @@ class Options:
     def __init__(self, values: Mapping[str, Any]) -> None:
         for key in FIELDS:
             setattr(self, key, values[key])
+
+    @property
+    def paths(self) -> list[str]:
+        """The files of its models, of each in several files the first."""
+        return list(self.models.values()) if self.models else [self.model]
 
     @property
     def drafts(self) -> bool:
@@ -321,6 +331,10 @@ def _check(options: Options) -> None:
             f"name is '{options.name}'; names that end in -rpc are reserved for the units of drafts. Choose "
             "another name."
         )
+    router.check(options)
+    if options.update_order == "start_first" and (options.hugepages == "hugetlbfs" or options.rpc_workers):
+        other = "rpc_workers serve one server" if options.rpc_workers else "a hugetlbfs holds one copy"
+        raise BadRequest(f"update_order start_first has the instance run twice, and {other}. Take stop_first.")
     if options.user == "root":
         raise BadRequest("user is root; the server needs no such rights. Name a system user, or leave user out.")
     for key in ("binary", "rpc_binary"):

@@ -13,12 +13,12 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._models import head, pair
 from ..._models.tensor_types import IK_TYPES
-from . import memory, seats, worker_rules, workers
+from . import memory, router, seats, worker_rules, workers
 from . import placement as placing
 from .adapters import in_words, refuse_foreign
 from .draft import drafting
 from .names import key_path, unit_of
-from .need import need
+from .need import need, together
 from .options import BY_THREAD, ENGINES, LOOPBACK
 from .service import Service
 from .staging import staged_paths
@@ -55,18 +55,22 @@ def plan_service(
     free: FreeMemory,
     projector: Model | None = None,
     adapters: Sequence[Model] = (),
+    others: Sequence[Model] = (),
 ) -> Service:
-    """Return the planned instance. Raises BadRequest when it is impossible on this host."""
+    """Return the planned instance. Raises BadRequest when it is impossible on this host.
+
+    ``others`` are the models of a router beside the first one.
+    """
     if options.engine not in (None, server.engine):
         raise BadRequest(f"{options.binary} is {server.engine}, but engine is {options.engine}. Change one of them.")
-    given = [one for one in (model, draft, projector, *adapters) if one]
+    given = [one for one in (model, draft, projector, *adapters, *others) if one]
     _refuse_foreign_types(options, server, given)
     if options.memory == "rows" and server.engine != ENGINES[0]:
         raise BadRequest(
             f"memory rows knows how llama.cpp gives rows to threads, and {options.binary} is {server.engine}. Take "
             "memory distribute or interleave."
         )
-    remarks = _check_models(options, model, draft)
+    remarks = [remark for one in (model, *others) for remark in _check_models(options, one, draft)]
     refuse_foreign(adapters, model)
     speculation = drafting(options, host, seats.busy_cpus(options, host), model, draft if options.drafts else None)
     if not speculation.busy:
@@ -78,6 +82,10 @@ def plan_service(
     whole, own, unknown = need(
         options, server, model, drafts, speculation.apart, projector, adapters, ahead=bool(speculation.draft_max)
     )
+    if others:
+        each = [need(options, server, one) for one in others]
+        whole = together([whole, *(one for one, dummy, more in each)], router.loaded(options))
+        unknown += [remark for one, dummy, more in each for remark in more]
     remarks += [*unknown, *(workers.share(options, model, whole) if options.rpc_workers else [])]
     rpc = placing.rpc(options, host, server, speculation, own, free) if own else None
     wants = _wants(options, model, drafts, speculation)
@@ -91,12 +99,13 @@ def plan_service(
     memory.refuse_what_does_not_fit(options, whole, placement, free, staged)
     _memory_wants(options, wants, placement, staged, free, remarks)
     _environment(options, placement)
-    expect = placement.expect(_huge(options, whole, staged))
+    # Of a router, what is in memory depends on who has asked.
+    expect = placement.expect({} if options.models else _huge(options, whole, staged))
     if policy == "rows":
         threads = wants["threads"], wants.get("draft_threads")
         # Of a model that is its own draft, the larger part of the reading counts.
         expect["rows"] = {one.path: number for one, number in reversed([*zip(computed, threads)])}
-    read = [one for one in (model, drafts, projector, *adapters) if one]
+    read = [one for one in (model, drafts, projector, *adapters, *others) if one]
     return Service(options, placement, whole, wants, rpc, read, staged, expect, list(dict.fromkeys(remarks)))
 
 
@@ -136,6 +145,11 @@ def _check_models(options: Options, model: Model, draft: Model | None) -> list[s
         remarks.append(
             f"context: each of {options.slots} slots has more than the {trained} tokens that the model was trained for."
         )
+    if options.models and options.api_key_file:
+        remarks.append(
+            "models: the servers of a router ask for no key, so that whoever is on this host reaches them at their "
+            "ports of the loopback."
+        )
     if options.host not in LOOPBACK and not options.api_key_file:
         remarks.append(f"host {options.host}: everyone who can reach port {options.port} can use it. Set api_key_file.")
     return remarks
@@ -146,7 +160,7 @@ def _check_models(options: Options, model: Model, draft: Model | None) -> list[s
 
 def _wants(options: Options, model: Model, draft: Model | None, speculation: Drafting) -> dict[str, Any]:
     wants: dict[str, Any] = {key: getattr(options, key) for key in (*SAME, "cache_type_v")}
-    wants["model"] = model.path
+    wants.update(router.wants(options) if options.models else {"model": model.path})
     wants.update(metrics=True, slots_endpoint=True, speculation=list(speculation.kinds))
     if speculation.draft_max:
         wants.update(draft_max=speculation.draft_max, draft_min=0, draft_p_min=speculation.p_min)

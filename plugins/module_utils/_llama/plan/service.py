@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class Need:
     """Bytes: weights with those of a draft, KV cache, compute buffers, and what is kept of earlier requests."""
 
-    __slots__ = ("checkpoints", "compute", "kv_cache", "prompt_cache", "weights")
+    PARTS = ("weights", "kv_cache", "compute", "prompt_cache", "checkpoints")
+    __slots__ = PARTS
 
     def __init__(self, weights: int, kv_cache: int, compute: int, prompt_cache: int = 0, checkpoints: int = 0) -> None:
         self.weights = weights
@@ -36,7 +37,7 @@ class Need:
     @property
     def total(self) -> int:
         """All of it."""
-        return self.weights + self.kv_cache + self.compute + self.prompt_cache + self.checkpoints
+        return sum(getattr(self, part) for part in self.PARTS)
 
     def in_words(self, held: int = 0) -> str:
         """Return its parts for a sentence; ``held`` of the weights need no memory any more."""
@@ -51,7 +52,7 @@ class Need:
 
     def to_dict(self) -> dict[str, int]:
         """Return plain data."""
-        return {**{key: getattr(self, key) for key in sorted(self.__slots__)}, "total": self.total}
+        return {**{key: getattr(self, key) for key in sorted(self.PARTS)}, "total": self.total}
 
 
 class Placement:

@@ -16,7 +16,7 @@ from ..._io.paths import COMMAND, INSTANCE_HEAD, SERVICE, UNIT_FOLDER
 from ..._notation import cpulist
 from ..._notation.gguf_parts import parts_of
 from ..._notation.systemd import command, quote
-from ..plan import settings, worker_rules
+from ..plan import router, settings, worker_rules
 from ..plan.names import key_path, unit_of, watchdog_unit_of
 from ..plan.options import LOOPBACK
 from ..plan.pins import GOMP, STRICT
@@ -27,7 +27,7 @@ from .walls import HARDENING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ..plan.options import Options
     from ..plan.service import Placement, Rpc, Service
@@ -79,17 +79,21 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         *settings.lines(options.unit_settings, of_unit=True),
     ]
     key = key_path(unit_of(service.name))
-    drain = [*_llama("drain", url_of(options), "--timeout", options.drain_timeout)]
-    drain += ["--credential", key] if options.api_key_file else []
+    asks = ["--credential", key] if options.api_key_file else []
+    # What the server says of its health it says without a key, and of its models with one.
+    awaited = [*_of_models(router.first(options)), *(asks if options.models else [])]
+    serves = _llama("await", url_of(options), "--timeout", start_timeout, *awaited)
+    drain = _llama("drain", url_of(options), "--timeout", options.drain_timeout, *_of_models(options.models), *asks)
     run = [
         "Type=exec",
         *walls.user(options),
         *([f"LoadCredential=api-key:{options.api_key_file.replace('%', '%%')}"] if options.api_key_file else []),
+        *router.lines(options),
         # What a plus sign precedes runs as root and outside of the sandbox.
         *(f"ExecStartPre=+{command(COMMAND, words)}" for words in _before(service)),
         *_reach(service, start_timeout),
         f"ExecStart={command(options.binary, arguments)}",
-        f"ExecStartPost={command(COMMAND, _llama('await', url_of(options), '--timeout', start_timeout))}",
+        f"ExecStartPost={'+' if options.models and asks else ''}{command(COMMAND, serves)}",
         *_move_http_threads(service.placement),
         *_watchdog(service),
         # Only root can look for the credential where the server has it; see hooks/keys.py.
@@ -155,6 +159,7 @@ def plan_section(service: Service, url: str, programs: Mapping[str, list[int]], 
         "files": service.files,
         "programs": dict(programs),
         "keys": keys,
+        "models": list(service.options.models),
         "mapped": service.mapped,
     }
     return f"{SECTION}{json.dumps(plan, sort_keys=True)}\n"
@@ -164,6 +169,10 @@ def _text(unit: Sequence[str], service: Sequence[str], install: Sequence[str]) -
     sections = (("Unit", unit), ("Service", service), ("Install", install))
     texts = ["\n".join([f"[{name}]", *lines, ""]) for name, lines in sections if lines]
     return "\n".join([INSTANCE_HEAD, *texts])
+
+
+def _of_models(names: Collection[str]) -> list[str]:
+    return ["--models", ",".join(names)] if names else []
 
 
 def _llama(*words: object) -> list[str]:

@@ -28,7 +28,7 @@ DIGEST = "Digest="
 TARGET = "multi-user.target"
 REPAIR = "Run the play with llama_server again."
 KEYS = frozenset(
-    ("name", "url", "key_file", "task", "speculation", "expect", "rpc", "files", "mapped", "programs", "keys")
+    ("name", "url", "key_file", "task", "speculation", "expect", "rpc", "files", "mapped", "models", "programs", "keys")
 )
 WORKER_KEYS = frozenset(("address", "expect", "programs"))
 

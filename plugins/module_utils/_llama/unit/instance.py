@@ -26,7 +26,7 @@ from .installed import TARGET
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..._knobs.knob import Change, Settings
     from ..plan.service import Service
@@ -37,7 +37,7 @@ PREFIX = "llama"
 LATER = re.compile(
     rf"(?:Description|Documentation|After|Before|Wants|OnFailure|OnSuccess|Restart\w*|StartLimit\w+|TimeoutStartSec|"
     rf"TimeoutStopSec|ExecStop|ExecStopPost|LogRateLimit\w+|Digest|"
-    rf"ExecStartPost={re.escape(COMMAND)} llama await .*)(?:=.*)?"
+    rf"ExecStartPost=\+?{re.escape(COMMAND)} llama await .*)(?:=.*)?"
 )
 
 
@@ -73,11 +73,22 @@ class UnitFiles(Knob):
 class Instance(WithUnits, UnitFiles):
     """The units of an instance: that of the server, and that of a draft which has a CCD to itself."""
 
-    def __init__(self, name: str, files: Mapping[str, str], service: Service | None = None, root: str = "/") -> None:
-        """``files`` are the texts of its units by path; with none of them it shall not be on the host."""
+    def __init__(
+        self,
+        name: str,
+        files: Mapping[str, str],
+        service: Service | None = None,
+        root: str = "/",
+        proof: Callable[[], None] | None = None,
+    ) -> None:
+        """``files`` are the texts of its units by path; with none of them it shall not be on the host.
+
+        ``proof`` has it serve beside the one that runs, which is left alone where that fails.
+        """
         self.root = root
         self.files = dict(files)
         self.service = service
+        self.proof = proof
         self.main = unit_of(name)
         self.names = [self.main, rpc_unit_of(name)]
         self.watchdog = watchdog_unit_of(name)
@@ -102,13 +113,17 @@ class Instance(WithUnits, UnitFiles):
 
         A watchdog would be started anew with the unit, as the unit before has told it.
         """
+        path = f"{UNIT_FOLDER}/{self.main}"
+        # The one before, when it is put back, has served already.
+        if self.proof and any(one.address == f"{PREFIX}:{path}" and one.after == self.files[path] for one in changes):
+            self.proof()
         for change in changes:
             if self.watchdog in (change.before or "") and restarts(change.before, change.after or ""):
                 with suppress(TuningError):  # it does not run
                     systemctl("stop", [self.watchdog])
         super().write(changes)
         for change in changes:
-            if change.address == f"{PREFIX}:{UNIT_FOLDER}/{self.main}":
+            if change.address == f"{PREFIX}:{path}":
                 for folder in set(_staging_folders(change.before)) - set(_staging_folders(change.after)):
                     # Root removes what a text says that somebody may have edited, so the name has to be ours.
                     if os.path.basename(folder) == self.main[: -len(".service")]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from functools import partial
 
 from ..._errors import BadRequest, TuningError
 from ..._io import textfile
@@ -21,7 +22,7 @@ from ..binary import probe as server_probe
 from ..hooks.workers import reach
 from ..plan import worker_rules
 from ..plan.options import Options
-from . import check, timing, walls
+from . import beside, check, timing, walls
 from .files import rpc_binary, unit_files
 from .installed import installed_units, plan_of
 from .instance import Instance, Plans, restarts
@@ -36,12 +37,13 @@ from .refusals import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from ..._host.host import Host
     from ..binary.capabilities import Capabilities
     from ..plan.service import Service
+    from .planned import Held
 
 #: How long a worker on another host may take to answer before this one is changed at all.
 WORKER_SECONDS = 10
@@ -72,14 +74,14 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
     others = [plan_of(text) for name, text in installed.items() if name not in names and not purge]
     staying = [plan for plan in others if plan]
     runs = running([*gone, *names])
-    held = [one for name in runs for one in held_by(host, name)]
+    held = {name: list(held_by(host, name)) for name in runs}
     services: list[Service] = []
     knobs: list[Knob] = [Instance(name, {}, root=root) for name in gone]
     computed: dict[str, list[str]] = {}
-    for one in options:
+    for one, raw in zip(options, asked):
         with _named(one.name):
-            server = servers[one.binary]
-            service = plan_beside(host, one, server, held, services, staying)
+            server, proof = servers[one.binary], None
+            service = plan_beside(host, one, server, _freed(held, runs), services, staying)
             refuse_taken_port(one, [name for name in runs if name in gone or name == one.name])
             arguments = server_arguments.arguments(service.wants, server)
             files = _files(service, server, arguments)
@@ -90,9 +92,37 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
                 if one.rpc_workers and not host.fs.read_only:
                     reach(worker_rules.named(one.rpc_workers), WORKER_SECONDS)
                 service.remarks += _tried(service, server, arguments, computed)
+            if one.update_order == "start_first" and one.name in runs and restarts(before, after):
+                if beside.name_of(one.name) in [*names, *installed]:
+                    raise BadRequest(f"update_order start_first needs the name {beside.name_of(one.name)} for a while.")
+                ended = _freed(held, [*gone, *(other.name for other in services)])
+                proof = _proof(host, raw, service, server, ended, services, plan_of(before or ""))
         services.append(service)
-        knobs.append(Instance(one.name, files, service, root))
+        knobs.append(Instance(one.name, files, service, root, proof))
     return [*knobs, Plans(services)]
+
+
+def _freed(held: Mapping[str, list[Held]], names: Sequence[str]) -> list[Held]:
+    """Return what those of the running instances hold that have ended by then."""
+    return [one for name in held if name in names for one in held[name]]
+
+
+def _proof(
+    host: Host,
+    raw: Mapping[str, Any],
+    service: Service,
+    server: Capabilities,
+    ended: Sequence[Held],
+    before: Sequence[Service],
+    runs: Mapping[str, Any] | None,
+) -> Callable[[], None] | None:
+    """Return what starts an instance beside the one that runs; None, and a remark, where there is no room for both."""
+    try:
+        twin = beside.planned(host, raw, server, ended, before, runs)
+    except BadRequest as error:
+        service.remarks.append(f"update_order: what runs is stopped first, for want of room. {error}")
+        return None
+    return partial(beside.prove, _files(twin, server, server_arguments.arguments(twin.wants, server)))
 
 
 def _files(service: Service, server: Capabilities, arguments: Sequence[str]) -> dict[str, str]:

@@ -50,18 +50,19 @@ def plan_beside(
 
     ``staying`` are the plans of units that are on the host and are not asked for.
     """
-    model = gguf_model.read(options.model)
+    model, *more = [gguf_model.read(path) for path in options.paths]
     draft = gguf_model.read(options.draft_model) if options.drafts and options.draft_model else None
     projector = gguf_model.read(options.projector) if options.projector else None
     adapters = [gguf_model.read(path) for path in options.adapters]
-    free = memory_plan.read_free_memory(host, options, [one for one in (model, draft) if one])
+    weights = [one for one in (model, draft, *more) if one]
+    free = memory_plan.read_free_memory(host, options, weights)
     for memory, pages in held:
         free.release(memory, pages)
     for other in before:
         _reserve(free, other)
     if options.hugepages == "none" and not options.lock:
-        _share(free, [one for one in (model, draft) if one], before)
-    service = plan.plan_service(options, host, server, model, draft, free, projector, adapters)
+        _share(free, weights, before)
+    service = plan.plan_service(options, host, server, model, draft, free, projector, adapters, more)
     if options.chat_template:
         service.files[options.chat_template] = _template(options.chat_template)
     others = [(other.name, other.expect, other.mapped) for other in before]

@@ -37,11 +37,19 @@ class Answer:
 
 
 def ask(
-    host: Host, name: str | None, prompt: str, tokens: int, limit: float, guesses: bool = False, clock: Any = time
+    host: Host,
+    name: str | None,
+    prompt: str,
+    tokens: int,
+    limit: float,
+    guesses: bool = False,
+    clock: Any = time,
+    model: str | None = None,
 ) -> Answer:
     """Ask an instance of this host, the only one where none is named, for at most so many tokens in so many seconds.
 
-    With ``guesses``, an answer for which no guessed token was right is not as it should be.
+    Of several models, ``model`` is the name of the one to ask, by default the first. With ``guesses``, an answer for
+    which no guessed token was right is not as it should be.
     """
     if not prompt.strip():
         raise BadRequest("prompt is empty: say what to ask.")
@@ -50,14 +58,18 @@ def ask(
     name, plan = chosen(name, host.fs.root)
     if plan["task"] != "completion":
         raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Ask an instance that does.")
+    if model and model not in plan["models"]:
+        known = ", ".join(plan["models"]) or "only one, which needs no name"
+        raise BadRequest(f"{name} has no model {model}: it has {known}.")
+    model = model or next(iter(plan["models"]), None)
     try:
         key = keys.key_of(host.fs, unit_of(name), plan["key_file"])
-        text = _in_its_template(plan["url"], prompt, limit, key, clock)
+        text = _in_its_template(plan["url"], prompt, limit, key, clock, model)
     except TuningError:
         # That it does not serve, or has no key, is told below, with all that is to say about it.
         text = prompt
     question = trials.Question(text, tokens, limit, at_most=True)
-    items, facts, trial = verify.of_instance(host, name, plan, clock, question)
+    items, facts, trial = verify.of_instance(host, name, plan, clock, question, model)
     verdict = sentence = ""
     if guesses and trial.tokens and not trial.accepted and trial.speculative is not False:
         found = f"{trial.drafted} tokens, none of them right" if trial.guessed else "nothing"
@@ -66,14 +78,14 @@ def ask(
         # Unlike the text of the checklist, one of a person may have nothing in it that is said twice.
         verdict, sentence = OK, "It can guess, and found nothing in this text that is said twice."
     for item in items:
-        if sentence and item.name == f"speculation/{name}":
+        if sentence and item.name.startswith("speculation/"):
             item.verdict, item.sentence = verdict, sentence
     return Answer(unit_of(name), trial.text, items, {**facts, "tokens": trial.tokens})
 
 
-def _in_its_template(url: str, prompt: str, limit: float, key: str | None, clock: Any) -> str:
+def _in_its_template(url: str, prompt: str, limit: float, key: str | None, clock: Any, model: str | None) -> str:
     """Return the text that the model was trained to answer to, as its file describes it."""
-    messages = [{"role": "user", "content": prompt}]
-    answer = trials.post(url, "/apply-template", {"messages": messages}, clock.monotonic() + limit, key, clock)
+    body = trials.to_model(model, {"messages": [{"role": "user", "content": prompt}]})
+    answer = trials.post(url, "/apply-template", body, clock.monotonic() + limit, key, clock)
     text = answer.get("prompt") if isinstance(answer, dict) else None
     return text if isinstance(text, str) and text else prompt

@@ -81,8 +81,11 @@ def families(host: Host, clock: Any = time) -> dict[str, list[Sample]]:
 
 
 def first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = time) -> float | None:
-    """Return the seconds from a request to the first token; None of one that is busy, does not answer, or is no LLM."""
-    if plan["task"] != "completion":
+    """Return the seconds from a request to the first token; None of one that is busy, does not answer, or is no LLM.
+
+    None of a router too, of which one model has nothing to do with another.
+    """
+    if plan["task"] != "completion" or plan["models"]:
         return None
     try:
         key = keys.key_of(host.fs, unit_of(name), plan["key_file"])

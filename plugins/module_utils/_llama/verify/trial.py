@@ -116,20 +116,30 @@ class Trial:
         return (self.accepted or 0) / self.drafted if self.drafted else None
 
 
-def run(url: str, key: str | None, clock: Any = time, task: str = "completion", question: Question = PLAIN) -> Trial:
-    """Ask for some tokens, between two readings of the counters; of another task, for some vectors or comparisons."""
+def run(
+    url: str,
+    key: str | None,
+    clock: Any = time,
+    task: str = "completion",
+    question: Question = PLAIN,
+    model: str | None = None,
+) -> Trial:
+    """Ask for some tokens, between two readings of the counters; of another task, for some vectors or comparisons.
+
+    A router is asked for one of its models.
+    """
     trial = Trial()
     end = clock.monotonic() + question.limit
     if task in QUESTIONS:
-        _ask_for_rows(trial, url, end, key, clock, task)
+        _ask_for_rows(trial, url, end, key, clock, task, model)
         return trial
-    before = _metrics(url, question.limit, key)
-    trial.speculative = _speculative(url, end - clock.monotonic(), key)
+    before = _metrics(url, question.limit, key, model)
+    trial.speculative = _speculative(url, end - clock.monotonic(), key, model)
     trial.others = round(sum(before.get(name, 0) for name in server_http.IN_WORK))
     timings: Numbers = {}
     first = last = 0.0
     try:
-        for event in stream.events(url, question.body(), end, key, clock):
+        for event in stream.events(url, to_model(model, question.body()), end, key, clock):
             last = clock.monotonic()
             first = first or last
             timings = stream.numbers(event.get("timings")) or timings
@@ -145,8 +155,13 @@ def run(url: str, key: str | None, clock: Any = time, task: str = "completion", 
         trial.reason += (
             f"no token came in {question.limit:.0f} s." if clock.monotonic() >= end else "its answer has no token."
         )
-    _count(trial, before, _metrics(url, AFTERWARDS, key), timings)
+    _count(trial, before, _metrics(url, AFTERWARDS, key, model), timings)
     return trial
+
+
+def to_model(model: str | None, body: dict[str, Any]) -> dict[str, Any]:
+    """Return a request with the model of a router that it is for."""
+    return {**body, "model": model} if model else body
 
 
 def _count(trial: Trial, before: Numbers, after: Numbers, timings: Numbers) -> None:
@@ -166,12 +181,14 @@ def _count(trial: Trial, before: Numbers, after: Numbers, timings: Numbers) -> N
         trial.accepted = round(timings.get("draft_n_accepted", 0))
 
 
-def _ask_for_rows(trial: Trial, url: str, end: float, key: str | None, clock: Any, task: str) -> None:
+def _ask_for_rows(
+    trial: Trial, url: str, end: float, key: str | None, clock: Any, task: str, model: str | None
+) -> None:
     """Have some texts turned into vectors, or compared with another one. Their tokens are read and none is made."""
     path, body, rows = QUESTIONS[task]
     begun = clock.monotonic()
     try:
-        answer = post(url, path, body, end, key, clock)
+        answer = post(url, path, to_model(model, body), end, key, clock)
     except TuningError as error:
         trial.reason = str(error)
         return
@@ -204,14 +221,14 @@ def post(url: str, path: str, body: Mapping[str, Any], end: float, key: str | No
     return stream.parsed(text)
 
 
-def _metrics(url: str, timeout: float, key: str | None) -> Numbers:
+def _metrics(url: str, timeout: float, key: str | None, model: str | None) -> Numbers:
     """Return the counters by name, none where the server does not tell them."""
-    status, text = server_http.ask(url, "/metrics", timeout, key)
+    status, text = server_http.ask(url, server_http.of_model("/metrics", model), timeout, key)
     return server_http.parse_metrics(text) if status == 200 else {}
 
 
-def _speculative(url: str, timeout: float, key: str | None) -> bool | None:
-    status, text = server_http.ask(url, "/slots", timeout, key)
+def _speculative(url: str, timeout: float, key: str | None, model: str | None) -> bool | None:
+    status, text = server_http.ask(url, server_http.of_model("/slots", model), timeout, key)
     slots = stream.parsed(text) if status == 200 else None
     told = [slot.get("speculative") for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
     return any(told) if told and None not in told else None

@@ -42,7 +42,11 @@ def check(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
     facts: dict[str, Facts] = {}
     for name, text in installed_units(host.fs.root).items():
         plan = plan_of(text)
-        if plan is not None:
+        if plan is not None and plan["models"]:
+            more, measured = of_router(host, name, plan, clock)
+            items += more
+            facts.update(measured)
+        elif plan is not None:
             more, facts[name], dummy = of_instance(host, name, plan, clock)
             items += more
         else:
@@ -55,10 +59,39 @@ def _item(kind: str, name: str, verdict: str, sentence: str, found: object = Non
     return Item(f"{kind}/{name}", f"{kind} of {name}", verdict, sentence, found=None if found is None else str(found))
 
 
+def of_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item], dict[str, Facts]]:
+    """Ask each model of a router that is in memory; another one stays where it is, since it might push one of them out.
+
+    Returns the items on the instance and its models, and by their names what was measured.
+    """
+    items = [loaded(serving(name, plan), name, plan)]
+    facts: dict[str, Facts] = {}
+    states = _states(host, name, plan) if items[0].verdict == OK else {}
+    for model in plan["models"]:
+        label = f"{name}/{model}"
+        if states.get(model) == http.LOADED:
+            (serves, *more), facts[label], dummy = of_instance(host, name, plan, clock, model=model)
+            items[0] = items[0] if serves.verdict == OK else serves
+            items += more
+        else:
+            word = states.get(model, "unknown")
+            sentence = f"The model is {word}, and is read when somebody asks for it. It was not asked."
+            items.append(_item("speed", label, WRONG if word == "failed" else UNASKED, sentence, word))
+    return items, facts
+
+
+def _states(host: Host, name: str, plan: Plan) -> dict[str, str]:
+    try:
+        return http.states(plan["url"], http.HEALTH_TIMEOUT, keys.key_of(host.fs, unit_of(name), plan["key_file"]))
+    except TuningError:
+        return {}
+
+
 def of_instance(
-    host: Host, name: str, plan: Plan, clock: Any, question: Question = trials.PLAIN
+    host: Host, name: str, plan: Plan, clock: Any, question: Question = trials.PLAIN, model: str | None = None
 ) -> tuple[list[Item], Facts, Trial]:
-    """Ask an instance, and return the items about it, what was measured, and what came of the question."""
+    """Ask an instance, or a model of a router; return the items on it, what was measured, and what came of it."""
+    label = f"{name}/{model}" if model else name
     units = {name: (unit_of(name), plan["expect"])}
     if plan["rpc"]:
         units[f"{name}-rpc"] = (plan["rpc"]["unit"], plan["rpc"]["expect"])
@@ -68,12 +101,12 @@ def of_instance(
         proofs: dict[str, Mapping[str, Any] | str] = dict.fromkeys(units, trial.reason)
     else:
         watches = {one: _watch(host, unit, expect, clock) for one, (unit, expect) in units.items()}
-        trial = _tried(host, name, plan, clock, question)
+        trial = _tried(host, name, plan, clock, question, model)
         proofs = {one: _proof(watch, trial) for one, watch in watches.items()}
-    places = [placement(one, proof) for one, proof in proofs.items()]
-    places.append(jitter.item(host.fs, name, plan["expect"]["busy_cpus"], proofs[name]))
+    places = [placement(label if one == name else one, proof) for one, proof in proofs.items()]
+    places.append(jitter.item(host.fs, label, plan["expect"]["busy_cpus"], proofs[name]))
     serves = with_its_model(loaded(first, name, plan), name, plan, proofs[name])
-    items = [serves, speculation(name, plan, trial), *places, speed(name, trial, question)]
+    items = [serves, speculation(label, plan, trial), *places, speed(label, trial, question)]
     return items, _facts(trial, proofs[name]), trial
 
 
@@ -125,10 +158,10 @@ def with_its_model(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] |
     return _item("service", name, WRONG, f"{sentence} {REPAIR}", item.found)
 
 
-def _tried(host: Host, name: str, plan: Plan, clock: Any, question: Question) -> Trial:
+def _tried(host: Host, name: str, plan: Plan, clock: Any, question: Question, model: str | None) -> Trial:
     try:
         key = keys.key_of(host.fs, unit_of(name), plan["key_file"])
-        return trials.run(plan["url"], key, clock, plan["task"], question)
+        return trials.run(plan["url"], key, clock, plan["task"], question, model)
     except TuningError as error:
         return _failed(str(error))
 
@@ -157,7 +190,7 @@ def speculation(name: str, plan: Plan, trial: Trial) -> Item:
             name,
             WRONG,
             f"It answers, but does not speculate, and shall ({kinds}): its unit was changed by hand, or it dropped the "
-            f"draft silently. {REPAIR} If it stays so, 'journalctl -u {unit_of(name)}' says why.",
+            f"draft silently. {REPAIR} If it stays so, 'journalctl -u {unit_of(plan['name'])}' says why.",
         )
     if not trial.tokens:
         return _item("speculation", name, UNKNOWN, f"Not known: {trial.reason}")

@@ -74,6 +74,26 @@ def test_instances_of_all_hosts_by_their_alias() -> None:
     assert [one["id"] for one in json.loads(plan(one)["listing"])["data"]] == ["chat", "org/code"]
 
 
+def test_each_of_several_models_is_served_by_its_name() -> None:
+    desk = {
+        "name": "desk",
+        "host": "10.0.0.1",
+        "port": 8083,
+        "slots": 2,
+        "models": {"q": "/m/q.gguf", "g": "/m/g.gguf"},
+    }
+    twin = instance(alias="q", model="/other/q.gguf", host="10.0.0.2")
+    assert servers(host("h1", desk), host("h2", twin)) == {
+        "g": [("h1:desk", "10.0.0.1:8083", 2)],
+        "q": [("h1:desk", "10.0.0.1:8083", 2), ("h2:a", "10.0.0.2:8081", 4)],
+    }
+    assert "h1/x and h1/desk are both at 10.0.0.1:8083" in refused(host("h1", desk, {**desk, "name": "x"}))
+    assert "h1/desk has models, which" in refused(host("h1", {**desk, "alias": "m"}))
+    assert "The alias q is q.gguf on h1/desk and r.gguf" in refused(
+        host("h1", desk), host("h2", {**twin, "model": "/m/r.gguf"})
+    )
+
+
 def test_all_instances_of_a_host_are_drained() -> None:
     both = host("h1", instance(), instance(name="b", alias="code", port=8082))
     models = plan(both, host("h2", instance(host="10.0.0.2")), drained=["h1"])["models"]

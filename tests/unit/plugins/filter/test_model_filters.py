@@ -208,6 +208,19 @@ def test_a_template_beside_the_file_is_an_argument() -> None:
     assert "extra_arguments" not in placed({"model": "own"}, {"name": "own"}, own={"own": {**TWO, "template": "own"}})
 
 
+def test_several_models_by_their_names() -> None:
+    own = {"own": {**TWO, "template": "own"}, "odd": {**TWO, "file": "Odd.gguf", "template": "chatml"}}
+    models = {"a": "own", "b": "/m/b.gguf"}
+    assert placed({"models": models}, {"name": "own"}, own=own)["models"] == {
+        "a": "/srv/models/House.gguf",
+        "b": "/m/b.gguf",
+    }
+    with pytest.raises(AnsibleFilterError, match="models: odd needs the chat template chatml, and what an instance"):
+        placed({"models": {"a": "odd"}}, {"name": "odd"}, own=own)
+    with pytest.raises(AnsibleFilterError, match="Instance chat: models: there is no model gpt-oss; near are"):
+        placed({"models": {"a": "gpt-oss"}}, own=own)
+
+
 @pytest.mark.parametrize(
     ("instance", "words"),
     [

@@ -56,6 +56,27 @@ def test_what_it_is_called_and_whether_it_guesses(more: dict[str, Any], guesses:
     assert (labels["speculation"], labels["model"]) == (guesses, model)
 
 
+def test_each_model_of_a_router_is_a_target_where_all_stay_in_memory() -> None:
+    desk = {"name": "desk", "port": 8083, "host": "10.0.0.1", "models": {"q": "/q.gguf", "g": "/g.gguf"}}
+    one, other = found(host(llama_instances=[desk]))["llama"]
+    assert one == {
+        "targets": ["10.0.0.1:8083"],
+        "labels": {
+            "host": "one",
+            "service": "desk",
+            "model": "q",
+            "speculation": "ngram",
+            "instance": "10.0.0.1:8083/q",
+            "__param_model": "q",
+            "__param_autoload": "false",
+        },
+    }
+    assert other["labels"]["model"] == "g"
+    some = found(host(llama_instances=[{**desk, "models_loaded": 1}]))
+    assert some["llama"] == []
+    assert some["remarks"] == ["one/desk is not scraped: its models come and go, as models_loaded says."]
+
+
 def test_what_listens_on_the_loopback_is_reached_from_its_own_host_only() -> None:
     quiet = {key: value for key, value in CHAT.items() if key != "host"}
     away = found(host(llama_instances=[quiet]), host("gate"), gateways=("gate",))

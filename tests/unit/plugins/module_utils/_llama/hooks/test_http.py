@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -131,7 +132,50 @@ def test_a_process_that_has_ended_is_not_waited_for(llama: Llama, server: Server
     assert "serves" in http.await_health(server.url, 30, os.getpid())
 
 
+def test_a_router_serves_when_its_models_do(server: Server) -> None:
+    states = iter(["unloaded", "loading", "loaded"])
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        word = next(states) if request.path == "/models" else ""
+        rows = [{"id": "a", "status": {"value": "loaded"}}, {"id": "b/c", "status": {"value": word}}]
+        say(request, 200, json.dumps({"data": rows} if word else {"status": "ok"}).encode())
+
+    server.answer = answer
+    assert "serves after" in http.await_health(server.url, 30, key="secret", models=["a", "b/c"])
+    paths = [path for dummy, path, dummy2 in server.requests]
+    assert paths == ["/health", "/models"] * 3
+    states = iter(["unloaded"] * 1000)
+    with pytest.raises(TuningError, match=r"does not serve after 0\.2 s: b/c is unloaded\."):
+        http.await_health(server.url, 0.2, models=["a", "b/c"])
+    with pytest.raises(TuningError, match=r"does not serve after 0\.2 s: d is not there\."):
+        http.await_health(server.url, 0.2, models=["a", "d"])
+
+
+def test_a_model_that_failed_is_not_waited_for(server: Server) -> None:
+    row = {"id": "a", "status": {"value": "unloaded", "failed": True, "exit_code": 1}}
+    body = json.dumps({"status": "ok", "data": [row]}).encode()
+    server.answer = lambda request: say(request, 200, body)
+    with pytest.raises(TuningError, match=r"has no a: its server ended\. The journal of the unit says why\."):
+        http.await_health(server.url, 30, models=["a"])
+
+
 # Draining
+
+
+def test_a_router_is_idle_when_all_its_models_are(llama: Llama, server: Server) -> None:
+    """One that is not loaded has nothing in work, and is not loaded for the question."""
+    work = iter([(0, 0), (1, 0), (0, 0), (0, 0)])
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        if "model=cold" in request.path:
+            say(request, 400, b'{"error":{"code":400,"message":"model is not loaded"}}')
+        else:
+            say(request, 200, llama.metrics.format(*next(work)).encode())
+
+    server.answer = answer
+    assert "is idle after" in http.drain(server.url, 30, models=["a", "b/c", "cold"])
+    paths = [path for dummy, path, dummy2 in server.requests]
+    assert paths == [f"/metrics?model={name}&autoload=false" for name in ("a", "b%2Fc", "cold")] * 2
 
 
 def test_it_waits_until_nothing_is_in_work(llama: Llama, server: Server) -> None:

@@ -56,7 +56,8 @@ def test_a_module_takes_what_an_instance_takes(raw: dict[str, Any]) -> None:
     ("change", "words"),
     [
         ({"modle": 1}, "no option 'modle'; it takes name, binary"),
-        ({"model": None}, "model is missing: an instance needs name, binary, model, port"),
+        ({"model": None}, "model is missing: an instance needs a model, or several by name in models."),
+        ({"port": None}, "port is missing: an instance needs name, binary, port"),
         ({"name": "Chat"}, "name is 'Chat'; say a name of small letters"),
         ({"name": "a/../b"}, "say a name of small letters"),
         ({"name": "a\n"}, "control character"),

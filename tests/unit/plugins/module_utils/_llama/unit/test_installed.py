@@ -71,6 +71,7 @@ def test_a_plan_comes_back_as_it_was(name: str, text: str) -> None:
         "url": "http://[::1]:8080",
         "key_file": "/etc/100%.keys",
         "task": "completion",
+        "models": [],
         "speculation": ["ngram-simple"],
         "expect": one.expect,
         "rpc": {

@@ -41,6 +41,21 @@ def run(systemd: Systemd, texts: dict[str, str], check: bool = False) -> Outcome
     return converge([Instance("chat", files, root=root)], ledger, check)
 
 
+def test_what_is_proven_first_is_not_proven_again_when_it_is_put_back(systemd: Systemd) -> None:
+    run(systemd, {MAIN: "one"})
+    systemd.asked()
+    begun: list[list[str]] = []
+    systemd.refuses = f"try-restart {MAIN}"
+    root = str(systemd.root)
+    ledger = Ledger(Store(root), KernelFS(root))
+    knob = Instance("chat", {f"{UNIT_FOLDER}/{MAIN}": "two"}, root=root, proof=lambda: begun.append(systemd.asked()))
+    with pytest.raises(TuningError):
+        converge([knob], ledger)
+    (before,) = begun
+    assert not [call for call in before if "restart" in call], "what ran was not stopped yet"
+    assert there(systemd) == {MAIN: "one"}
+
+
 def there(systemd: Systemd) -> dict[str, str]:
     return {path.name: path.read_text() for path in systemd.file(MAIN).parent.glob("*.service")}
 

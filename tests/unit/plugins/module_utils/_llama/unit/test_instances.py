@@ -139,7 +139,7 @@ class Tries:
     def planned(self, options: Options) -> Service:
         seat = Placement([1], [0, 1], [0, 1], "interleave", "")
         wants = {"model": self.model.path, "load": "mmap", "port": options.port}
-        return Service(options, seat, Need(1, 2, 3), wants, None, [self.model], [], {}, [])
+        return Service(options, seat, Need(1, 2, 3), wants, None, [self.model], [], {"nodes": "0-1"}, [])
 
     def knobs(self, *more: dict[str, object], **asked: object) -> list[Knob]:
         """Plan it again; return the knobs, and have ``tried`` hold what was tried."""
@@ -246,6 +246,37 @@ def test_a_file_that_the_unit_cannot_read_is_refused_with_what_bars_it(tries: Tr
 def test_variables_of_the_users_own_are_looked_at(tries: Tries) -> None:
     with pytest.raises(BadRequest, match="Instance chat: extra_environment: LLAMA_API_KEY would put a secret"):
         tries.knobs(extra_environment={"LLAMA_API_KEY": "a-secret"})
+
+
+def test_what_runs_is_stopped_last_where_both_fit(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = {"update_order": "start_first"}
+    proven: list[list[str]] = []
+    monkeypatch.setattr(instances.beside, "prove", lambda files: proven.append(list(files)))
+    monkeypatch.setattr(instances.beside, "plan_beside", lambda host, options, *others: tries.planned(options))
+    tries.install()
+
+    def proof(**asked: object) -> object:
+        (one,) = (knob for knob in tries.knobs(**asked) if isinstance(knob, Instance))
+        return one.proof
+
+    assert proof(**first) is None, "it is what runs"
+    assert proof(port=8081) is None, "it was not asked for"
+    ready = proof(port=8081, **first)
+    assert callable(ready) and not proven
+    ready()
+    assert proven == [["/etc/systemd/system/llama-chat-next.service"]]
+    with pytest.raises(BadRequest, match="update_order start_first needs the name chat-next for a while"):
+        tries.knobs({"name": "chat-next", "port": 8082}, port=8081, **first)
+
+    def full(*dummy: object) -> None:
+        raise BadRequest("The instance needs 9 GiB.")
+
+    monkeypatch.setattr(instances.beside, "plan_beside", full)
+    (one, dummy) = tries.knobs(port=8081, **first)
+    assert "update_order: what runs is stopped first, for want of room. The instance needs 9 GiB." in one.remarks()
+    assert proof(port=8081, **first) is None
+    tries.active = "failed"
+    assert proof(port=8081, **first) is None, "nothing runs"
 
 
 # Memory

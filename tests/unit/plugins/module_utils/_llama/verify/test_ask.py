@@ -52,6 +52,18 @@ def test_an_answer_comes_with_the_items_of_its_instance(here: Instances) -> None
     assert answer.items[-1].sentence == "12.5 tokens per second, with 64."
 
 
+def test_of_several_models_one_is_asked(here: Instances) -> None:
+    here.planned(models=["a", "b"])
+    assert asked(here).items[-1].name == "speed/chat/a"
+    assert asked(here, model="b").items[-1].name == "speed/chat/b"
+    assert here.models == ["a", "b"]
+    with pytest.raises(BadRequest, match=r"chat has no model c: it has a, b\."):
+        asked(here, model="c")
+    here.planned()
+    with pytest.raises(BadRequest, match=r"chat has no model a: it has only one, which needs no name\."):
+        asked(here, model="a")
+
+
 def test_the_question_is_put_into_the_template_of_the_model(here: Instances) -> None:
     here.planned()
     here.health = (200, b'{"status":"ok","prompt":"<user>What?<model>"}')

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -143,6 +144,26 @@ def test_an_instance_as_it_shall_be(here: Instances) -> None:
             "jitter": None,
         }
     }
+
+
+def test_of_several_models_those_in_memory_are_asked(here: Instances) -> None:
+    def state(word: str, **more: Any) -> dict[str, Any]:
+        return {"value": word, **more}
+
+    here.planned(models=["a", "b", "c", "d"])
+    states = {"a": state("loaded"), "b": state("unloaded"), "c": state("unloaded", failed=True, exit_code=1)}
+    rows = [{"id": name, "status": one} for name, one in states.items()]
+    here.health = (200, json.dumps({"status": "ok", "data": rows}).encode())
+    items, facts = here.check()
+    assert here.models == ["a"] and list(facts) == ["chat/a"]
+    assert verdicts(items) == {
+        "service/chat": "ok",
+        **{name.replace("/chat", "/chat/a"): word for name, word in RIGHT.items() if name != "service/chat"},
+        "speed/chat/b": "unasked",
+        "speed/chat/c": "wrong",
+        "speed/chat/d": "unasked",
+    }
+    assert items["speed/chat/c"][1].startswith("The model is failed, and is read when")
 
 
 def test_an_instance_that_makes_no_tokens_is_asked_for_what_it_does(here: Instances) -> None:

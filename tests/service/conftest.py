@@ -75,7 +75,8 @@ class Host:
 
     def asked(self, *instances: dict[str, Any]) -> list[dict[str, Any]]:
         """These instances of the model of the tests, which keep no prompts: the machine may have little memory."""
-        return [{"model": self.model, "prompt_cache": "0MiB", **one} for one in instances]
+        usual = {"prompt_cache": "0MiB"}
+        return [{**usual, **({} if "models" in one else {"model": self.model}), **one} for one in instances]
 
     def refuse(self, *instances: dict[str, Any], **wants: Any) -> str:
         """Ask for instances that cannot be had; return the sentence that says so. Nothing was changed then."""

@@ -95,6 +95,12 @@ def put(host, path, content):
     host.run(f"mkdir -p {Path(path).parent}; base64 -d >{path}", text=base64.b64encode(content).decode())
 
 
+def strange(host):
+    """Return a model that only the server itself refuses: nobody else knows which architectures it has."""
+    host.run(f"sed '0,/llama/s//lalma/' {host.model} >/var/lib/strange.gguf")
+    return "/var/lib/strange.gguf"
+
+
 def test_a_check_of_a_bare_host_changes_nothing(host):
     played = host.play("--check", llama_instances=host.asked(CHAT))
     assert played.returncode == 0, played.output
@@ -361,11 +367,9 @@ def test_settings_of_ones_own(host):
 
 
 def test_a_unit_that_does_not_come_up_leaves_the_one_before(host):
-    """Nobody but the server knows which architectures it has."""
     host.serve(CHAT)
     before = host.run("cat /etc/systemd/system/llama-chat.service")
-    host.run(f"sed '0,/llama/s//lalma/' {host.model} >/var/lib/strange.gguf")
-    played = host.play(llama_instances=host.asked({**CHAT, "model": "/var/lib/strange.gguf"}))
+    played = host.play(llama_instances=host.asked({**CHAT, "model": strange(host)}))
     assert played.returncode == 2 and "unknown model architecture: 'lalma'" in played.output, played.output
     assert host.run("cat /etc/systemd/system/llama-chat.service") == before
     assert host.ask(8080, "/health")[0] == 200
@@ -376,7 +380,7 @@ def test_what_would_not_serve_stops_nothing_and_what_does_is_ready_first(host):
     first = {**CHAT, "update_order": "start_first"}
     host.serve(first)
     before = host.pid("chat")
-    played = host.play(llama_instances=host.asked({**first, "model": "/var/lib/strange.gguf"}))
+    played = host.play(llama_instances=host.asked({**first, "model": strange(host)}))
     assert played.returncode == 2 and "unknown model architecture: 'lalma'" in played.output, played.output
     assert "It was started beside the one that runs, which was left alone, and does not serve" in played.output
     assert host.pid("chat") == before and "-next" not in host.run("ls /run/systemd/system")
@@ -393,8 +397,9 @@ def test_what_would_not_serve_stops_nothing_and_what_does_is_ready_first(host):
 def test_several_models_behind_one_port(host):
     """Each is asked by its name; of three, two are in memory at once, and the plan has the memory of these."""
     host.run("install -d -m 700 /etc/llama && install -m 600 /dev/stdin /etc/llama/keys", text="secret\n")
-    host.run(f"cp {host.model} /srv/models/second.gguf")
-    models = {"one": host.model, "two": "/srv/models/second.gguf", "heads/small": "/srv/heads/target.gguf"}
+    host.run(f"cp {host.model} /var/lib/second.gguf")
+    models = {"one": host.model, "two": "/var/lib/second.gguf", "heads/small": "/var/lib/small.gguf"}
+    put(host, "/var/lib/small.gguf", heads.model())
     desk = {"name": "desk", "port": 8085, "models": models, "models_loaded": 2, "context": 512}
     desk["api_key_file"] = "/etc/llama/keys"
     played = host.serve(CHAT, desk)

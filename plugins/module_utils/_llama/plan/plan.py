@@ -224,6 +224,8 @@ def _memory_wants(
 
 
 def _environment(options: Options, placement: Placement) -> None:
+    if options.models:
+        placement.environment.update(router.ENVIRONMENT)
     for name, value in options.extra_environment.items():
         if name in placement.environment:
             raise BadRequest(

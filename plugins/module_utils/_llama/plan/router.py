@@ -25,6 +25,8 @@ CREDENTIAL = "models.ini"
 ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@+-]{0,126}\Z")
 #: They begin a comment wherever they stand in a line.
 COMMENTS = ";#"
+#: It wants a folder of files that it has fetched from a hub, to list them. There is none, nor will it fetch any.
+ENVIRONMENT = {"LLAMA_CACHE": "/nonexistent"}
 #: Options that are about one model; and values of others that are.
 OF_ONE = ("model", "alias", "draft_model", "projector", "adapters", "chat_template", "experts", "rpc_workers")
 OF_ONE_MODEL = {"memory": "rows", "hugepages": "hugetlbfs"}

@@ -81,6 +81,7 @@ def test_what_its_server_is_told(tmp_path: Path) -> None:
     words = server_arguments.arguments(found.wants, server("b11434"))
     assert words[:4] == ["--models-preset", "/run/credentials/llama-desk.service/models.ini", "--models-max", "2"]
     assert "--model" not in words and "--spec-type" in words
+    assert found.placement.environment["LLAMA_CACHE"] == "/nonexistent"
     assert any("the servers of a router ask for no key" in remark for remark in found.remarks)
 
 

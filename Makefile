@@ -99,6 +99,9 @@ bench-gateway: setup  ## Measure the gateway before two real llama-servers: its 
 bench-rows: setup  ## Show where the weights lie with each memory option, on four nodes and on two sockets
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_rows.py
 
+bench-draft: setup  ## Show how long a draft should be, by temperature with a real model, by size and host as computed
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_draft.py
+
 bench-driver: setup  ## Hold the load driver of our benchmark against AIPerf, on a real llama-server; 1.2 GB of packages
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench_driver.py $(ARGS)
 
@@ -131,5 +134,5 @@ clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
 .PHONY: help setup site ask watch drift caches test test-all lint unit lab-test service-test molecule bench bench-report
-.PHONY: bench-fleet bench-llama bench-gateway bench-rows bench-driver coverage examples docs release record pictures
+.PHONY: bench-fleet bench-llama bench-gateway bench-rows bench-draft bench-driver coverage examples docs release record pictures
 .PHONY: bench-lab clean

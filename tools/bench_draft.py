@@ -25,6 +25,7 @@ from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.hooks import http as server_http
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import speculation
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import trial
@@ -48,7 +49,7 @@ DRAFT = (0.81, 1.24)
 
 def measure(figures: Figures, server: Sequence[str]) -> dict[float, float]:
     """Show what a step gives by length and temperature; return by temperature the share of short drafts accepted."""
-    shares = {}
+    shares: dict[float, float] = {}
     for length in LENGTHS:
         with serving([*server, "--spec-draft-n-max", str(length)]) as url:
             for temperature in TEMPERATURES:
@@ -94,7 +95,7 @@ def compute(figures: Figures, shares: dict[float, float]) -> None:
     """Show the length that pays for each size and machine, and what it is computed to gain, with these shares."""
     draft = Work(DRAFT[0] * 1e9, DRAFT[1] * 1e9)
     for machine in MACHINES:
-        top = hosts.standing(machine).topology
+        top = Host(hosts.standing(machine).fs).topology
         box = speculation.box_of(top, top.online, [node.id for node in top.nodes])
         for size, (gigabytes, billions) in SIZES.items():
             for temperature, share in shares.items():

@@ -32,7 +32,9 @@ from .conftest import ROOT
 #: (epyc_engine); instances of vLLM (llama_benchmark). A check looks at the units of llama.cpp (epyc_drift,
 #: epyc_engine), which carry a digest (llama_server), and names them (epyc_last_run). Heads that draft have words of
 #: their own, and are held against their model (all that plan an instance). A mount for pools of huge pages (all that
-#: carry every knob). What kills a server that hangs (epyc_engine, llama_server).
+#: carry every knob). What kills a server that hangs (epyc_engine, llama_server). Several models
+#: behind one port, each of which is asked by its name (llama_server, epyc_verify, llama_benchmark), and a changed
+#: instance that is started beside the one that runs (llama_server).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,
@@ -49,7 +51,7 @@ BEFORE = {
     "epyc_recommend": 387.2,
     "epyc_repair": 336.0,
     "epyc_restore": 313.0,
-    "epyc_verify": 409.5,
+    "epyc_verify": 411.5,
     "gateway_member": 242.3,
     "gguf_info": 221.1,
     "hugepages": 217.0,
@@ -58,11 +60,11 @@ BEFORE = {
     "llama_ablation": 559.0,
     "llama_ablation_boot": 570.8,
     "llama_ask": 287.1,
-    "llama_benchmark": 487.0,
+    "llama_benchmark": 489.0,
     "llama_build": 252.4,
     "llama_fingerprint": 427.3,
     "llama_rpc_worker": 354.5,
-    "llama_server": 430.0,
+    "llama_server": 438.5,
     "llama_tune": 661.6,
     "model_file": 231.4,
     "model_quantize": 257.1,

@@ -27,7 +27,19 @@ if TYPE_CHECKING:
     from .._knobs.knob import Change, Settings
 
 #: Of the package of units: what writes them. What tells which are there is installed.
-UNIT = ("check", "files", "instance", "instances", "planned", "reach", "refusals", "rpc_worker", "timing", "walls")
+UNIT = (
+    "beside",
+    "check",
+    "files",
+    "instance",
+    "instances",
+    "planned",
+    "reach",
+    "refusals",
+    "rpc_worker",
+    "timing",
+    "walls",
+)
 #: Packages and modules that are not installed on the host: what needs Ansible, installs, measures or recommends.
 NOT_INSTALLED = (
     "_ablation",

@@ -38,7 +38,7 @@ from vepyc.llama import ensure_llama, ensure_model
 from vepyc.paths import directory, run_tool
 
 TEMPERATURES = (0.0, 0.7, 1.0)
-LENGTHS = (2, 4, 8, 16)
+LENGTHS = (2, 4, 8)
 TOKENS = 48
 TEXTS = tuple(text for kind in texts.TEXTS.values() for text in kind)
 MACHINES = ("9754", "9354", "9655")

@@ -19,6 +19,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
 from tests.lab.guests import Guest, guest_of
 from tests.lab.random_model import random_model
 from tests.lab.small_instance import ASK_FEW, BINARY, serve
@@ -26,7 +27,7 @@ from vepyc.bring import put
 from vepyc.figures import Bar, Figures
 from vepyc.llama import GUEST, ensure_llama
 
-SHAPES = ("epyc9354", "epyc7543x2")
+SHAPES = ("epyc9354", TWO_SOCKETS := "epyc7543x2")
 MODEL, PORT = "/srv/model.gguf", 8080
 #: 40 MiB of weights.
 WORDS = 80_000
@@ -68,6 +69,10 @@ def main() -> int:
                 local, memory = measured(guest, arm, len(model))
                 figures.show(f"{shape}_{arm.name}_local", local, "%", arm.bar)
                 figures.show(f"{shape}_{arm.name}_memory", memory, "times the model")
+            if shape == TWO_SOCKETS:
+                local, memory = copies(guest, len(model))
+                figures.show(f"{shape}_copy_on_each_socket_local", local, "%", Bar(">=", 98))
+                figures.show(f"{shape}_copy_on_each_socket_memory", memory, "times the model")
     return int(figures.missed)
 
 
@@ -82,6 +87,21 @@ def measured(guest: Guest, arm: Arm, size: int) -> tuple[float, float]:
     (memory,) = found["memory"]
     held = sum(memory[kind]["bytes"] for kind in ("weights", "anonymous"))
     return found["rows"][MODEL]["local"], held / size
+
+
+def copies(guest: Guest, size: int) -> tuple[float, float]:
+    """The same of an instance on each socket, with the weights in memory of its own."""
+    ports = {"socket0": PORT, "socket1": PORT + 1}
+    common = {"model": MODEL, "hugepages": "thp"}
+    plans = serve(guest, *({"name": name, "port": ports[name], "cpus": name, **common} for name in ports))
+    near = held = 0
+    for name, plan in plans.items():
+        guest.machine.run(f"python3 - {ports[name]}", input=ASK_FEW)
+        (memory,) = guest.module("service_placement", service=plan["unit"], nodes=plan["nodes"])["memory"]
+        nodes = memory["anonymous"]["nodes"]
+        near += sum(nodes.get(str(node), 0) for node in cpulist.parse(plan["nodes"]))
+        held += sum(nodes.values())
+    return 100 * near / held, held / size
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from ..._io import command, textfile
 from ..._io.paths import UNIT_FOLDER
 from ..._knobs.units import systemctl
 from ..._notation import cpulist
+from ..._notation.gguf_parts import parts_of
 from ..binary.sandbox import FOLDER
 from ..plan.options import LOOPBACK, Options
 from .planned import plan_beside
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 #: Ends the name for the moment; the whole has to be a name of an instance.
 END, LONGEST = "-next", 35
+#: It ends by itself soon after it serves, should nobody be there any more who takes it away.
+MOMENT = "[Service]\nRestart=no\nRuntimeMaxSec=60\n"
 
 
 def name_of(name: str) -> str:
@@ -65,6 +68,8 @@ def prove(files: Mapping[str, str]) -> None:
     """
     texts = {path.replace(UNIT_FOLDER, FOLDER, 1): text for path, text in files.items()}
     units = [os.path.basename(path) for path in texts]
+    folder = f"{FOLDER}/{units[0]}.d"
+    texts[f"{folder}/moment.conf"] = MOMENT
     try:
         for path, text in texts.items():
             textfile.replace(path, text)
@@ -80,13 +85,16 @@ def prove(files: Mapping[str, str]) -> None:
             systemctl("reset-failed", units)
         for path in texts:
             textfile.remove(path)
+        with suppress(OSError):  # it is not there
+            os.rmdir(folder)
         command.run(["systemctl", "daemon-reload"])
 
 
 def _in_use(options: Options, runs: Mapping[str, Any] | None) -> list[Held]:
     """Count as taken what the running one maps and the new one does not: the kernel calls such pages available."""
     nodes = cpulist.parse(runs["expect"]["nodes"]) if runs else ()
-    others = [path for path in runs["mapped"] if path not in options.paths] if runs else []
+    own = [part for path in (*options.paths, options.draft_model) if path for part in parts_of(path)]
+    others = [path for path in runs["mapped"] if path not in own] if runs else []
     size = sum(os.path.getsize(path) for path in others if os.path.exists(path))
     return [(dict.fromkeys(nodes, -size // len(nodes)), {})] if size and nodes else []
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 UNIT = (
     "beside",
     "check",
-    "disk",
     "files",
     "instance",
     "instances",

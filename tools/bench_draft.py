@@ -14,29 +14,26 @@ Run as `make bench-draft`, as root. Exit code 1 when a figure misses its bar.
 
 from __future__ import annotations
 
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.hooks import http as server_http
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import speculation
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import trial
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.cost import Work
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
-from tools.llama_root import in_debian
+from tools.llama_root import in_debian, serving
 from vepyc import VepycError
 from vepyc.figures import Bar, Figures
 from vepyc.llama import ensure_llama, ensure_model
 from vepyc.paths import directory, run_tool
 
+NAME = "bench-draft"
 TEMPERATURES = (0.0, 0.7, 1.0)
 LENGTHS = (2, 4, 8)
 TOKENS = 48
@@ -51,7 +48,7 @@ def measure(figures: Figures, server: Sequence[str]) -> dict[float, float]:
     """Show what a step gives by length and temperature; return by temperature the share of short drafts accepted."""
     shares: dict[float, float] = {}
     for length in LENGTHS:
-        with serving([*server, "--spec-draft-n-max", str(length)]) as url:
+        with serving(NAME, *server, "--spec-draft-n-max", str(length)) as url:
             for temperature in TEMPERATURES:
                 made, drafted, accepted = answers(url, temperature)
                 figures.show(f"tokens_per_step_t{temperature:g}_k{length}", made / (made - accepted), "tokens")
@@ -60,23 +57,6 @@ def measure(figures: Figures, server: Sequence[str]) -> dict[float, float]:
     # A draft proposes the most probable token, and a warm model takes another one more often.
     figures.show("accepted_warm_over_cold", shares[TEMPERATURES[-1]] / shares[0.0], "x", Bar("<", 1))
     return shares
-
-
-@contextmanager
-def serving(server: Sequence[str]) -> Iterator[str]:
-    """Run a server, and yield its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = ["setpriv", "--pdeathsig=KILL", *in_debian("bench_draft", *server, "--port", str(port))]
-    with (directory("logs") / "bench-draft.log").open("a") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    try:
-        server_http.await_health(f"http://127.0.0.1:{port}", 120, process.pid)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
 
 
 def answers(url: str, temperature: float) -> tuple[int, int, int]:
@@ -113,7 +93,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(dir=directory("models")) as place:
             draft = Path(place, "draft.gguf")
             words = [str(programs / "llama-quantize"), "--allow-requantize", str(model), str(draft), "Q2_K"]
-            run_tool(in_debian("bench_draft", *words), directory("logs") / "bench-draft.log")
+            run_tool(in_debian(NAME, *words), directory("logs") / f"{NAME}.log")
             words = [str(programs / "llama-server"), "--model", str(model), "--ctx-size", "2048", "--parallel", "1"]
             words += ["--spec-type", "draft-simple", "--spec-draft-model", str(draft), "--spec-draft-p-min", "0"]
             compute(figures, measure(figures, words))

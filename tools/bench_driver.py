@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,8 +27,7 @@ from statistics import median
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import load, prompts, texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.answer import Answer, Server
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.hooks import http as server_http
-from tools.llama_root import in_debian
+from tools.llama_root import serving
 from vepyc import VepycError
 from vepyc.figures import Bar, Figures
 from vepyc.llama import ensure_llama, ensure_model
@@ -123,26 +120,10 @@ def main() -> int:
     figures = Figures()
     try:
         program = venv(AIPERF) / "aiperf"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            url = f"http://127.0.0.1:{free.getsockname()[1]}"
-        words = [
-            str(ensure_llama() / "bin/llama-server"),
-            "--model",
-            str(ensure_model()),
-            "--port",
-            url.rpartition(":")[2],
-        ]
+        words = [str(ensure_llama() / "bin/llama-server"), "--model", str(ensure_model())]
         words += ["--threads", "1", "--parallel", str(STREAMS[-1]), "--ctx-size", "4096"]
-        with tempfile.TemporaryDirectory() as place, (directory("logs") / "bench-driver.log").open("w") as log:
-            command = ["setpriv", "--pdeathsig=KILL", *in_debian("bench_driver", *words)]
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-            try:
-                server_http.await_health(url, 120, process.pid)
-                compare(figures, url, program, Path(place), options.rounds)
-            finally:
-                process.kill()
-                process.wait()
+        with tempfile.TemporaryDirectory() as place, serving("bench-driver", *words) as url:
+            compare(figures, url, program, Path(place), options.rounds)
     except (VepycError, TuningError) as error:
         print(f"bench-driver: {error}", file=sys.stderr)
         return 1

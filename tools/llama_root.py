@@ -9,8 +9,13 @@ Unlike a container it has this machine's processes, network and kernel settings:
 
 from __future__ import annotations
 
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.hooks import http as server_http
 from vepyc import paths
 from vepyc.container import ensure_root
 
@@ -40,3 +45,20 @@ def in_debian(name: str, *words: str) -> list[str]:
     path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     start = ["unshare", "--mount", "--propagation=private", "sh", "-c", _ENTER, "sh", str(ensure_root())]
     return [*start, str(paths.directory("containers", name)), *seen, "--", "env", "-i", path, *words]
+
+
+@contextmanager
+def serving(name: str, *words: str) -> Iterator[str]:
+    """Run a llama-server with these words at a free port, and yield its address once it serves; it logs by its name."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = ["setpriv", "--pdeathsig=KILL", *in_debian(name, *words, "--port", str(port))]
+    with (paths.directory("logs") / f"{name}.log").open("a") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        server_http.await_health(f"http://127.0.0.1:{port}", 120, process.pid)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()

@@ -75,8 +75,9 @@ class Host:
 
     def asked(self, *instances: dict[str, Any]) -> list[dict[str, Any]]:
         """These instances of the model of the tests, which keep no prompts: the machine may have little memory."""
-        usual = {"prompt_cache": "0MiB"}
-        return [{**usual, **({} if "models" in one else {"model": self.model}), **one} for one in instances]
+        return [
+            {"prompt_cache": "0MiB", **({} if "models" in one else {"model": self.model}), **one} for one in instances
+        ]
 
     def refuse(self, *instances: dict[str, Any], **wants: Any) -> str:
         """Ask for instances that cannot be had; return the sentence that says so. Nothing was changed then."""

@@ -144,6 +144,16 @@ def _other_cpu(binary: str) -> BadRequest:
     )
 
 
+def free_port() -> int:
+    """Return a port of the loopback at which nobody listens now."""
+    # Imported here because most runs of the engine start no server.
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 # One real token
 
 
@@ -152,12 +162,7 @@ def one_token(binary: str, capabilities: Capabilities, walls: Walls) -> list[str
 
     What else goes wrong is no proof against the binary: it is returned as a remark.
     """
-    # Imported here because most runs of the engine start no server.
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with sandbox.room(walls) as folder:
         model, log = (os.path.join(folder, name) for name in ("model", "log"))
         with open(model, "wb") as file:

@@ -11,7 +11,6 @@ That it serves is proof that it computes: before it says so, a server has a batc
 from __future__ import annotations
 
 import os
-import socket
 from contextlib import suppress
 
 from ..._errors import TuningError
@@ -20,6 +19,7 @@ from ..._io.paths import UNIT_FOLDER
 from ..._knobs.units import systemctl
 from ..._notation import cpulist
 from ..._notation.gguf_parts import parts_of
+from ..binary.probe import free_port
 from ..binary.sandbox import FOLDER
 from ..plan.options import LOOPBACK, Options
 from .planned import plan_beside
@@ -54,9 +54,9 @@ def planned(
     runs: Mapping[str, Any] | None,
 ) -> Service:
     """Plan an instance beside the one that runs, whose plan is ``runs``; BadRequest where both do not fit."""
-    asked = dict(raw, name=name_of(raw["name"]), host=LOOPBACK[0], port=_free_port(), watchdog=None)
+    asked = dict(raw, name=name_of(raw["name"]), host=LOOPBACK[0], port=free_port(), watchdog=None)
     if raw.get("rpc_port"):
-        asked["rpc_port"] = _free_port()
+        asked["rpc_port"] = free_port()
     options = Options.parse(asked)
     return plan_beside(host, options, server, [*held, *_in_use(options, runs)], before)
 
@@ -97,9 +97,3 @@ def _in_use(options: Options, runs: Mapping[str, Any] | None) -> list[Held]:
     others = [path for path in runs["mapped"] if path not in own] if runs else []
     size = sum(os.path.getsize(path) for path in others if os.path.exists(path))
     return [(dict.fromkeys(nodes, -size // len(nodes)), {})] if size and nodes else []
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind((LOOPBACK[0], 0))
-        return int(free.getsockname()[1])

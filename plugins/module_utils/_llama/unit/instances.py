@@ -88,11 +88,12 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
             before, after = installed.get(one.name), files[f"{UNIT_FOLDER}/{service.unit}"]
             if one.unit_settings and before != after:
                 check.refuse_settings(files)
-            if one.name not in runs or restarts(before, after):
+            anew = one.name in runs and restarts(before, after)
+            if anew or one.name not in runs:
                 if one.rpc_workers and not host.fs.read_only:
                     reach(worker_rules.named(one.rpc_workers), WORKER_SECONDS)
                 service.remarks += _tried(service, server, arguments, computed)
-            if one.update_order == "start_first" and one.name in runs and restarts(before, after):
+            if anew and one.update_order == "start_first":
                 if beside.name_of(one.name) in [*names, *installed]:
                     raise BadRequest(f"update_order start_first needs the name {beside.name_of(one.name)} for a while.")
                 ended = _freed(held, [*gone, *(other.name for other in services)])

@@ -355,7 +355,7 @@ options:
         type: int
       start_timeout:
         description: How many seconds the server may take to load the model. Without it, 300 and one for each 50 MB of
-          the model.
+          the model, and more where its disk or network gives less than 100 MB/s. That is measured before a start.
         type: int
       drain_timeout:
         description: How many seconds requests in progress may take to end before the server is stopped.

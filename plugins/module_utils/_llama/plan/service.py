@@ -145,6 +145,7 @@ class Service:
         "need",
         "options",
         "placement",
+        "rate",
         "remarks",
         "rpc",
         "staged",
@@ -179,6 +180,8 @@ class Service:
         mapped = [] if staged or wants.get("load") != "mmap" else [one for one in read if one.path not in aside]
         self.mapped = list(dict.fromkeys(part.path for one in mapped for part in one.parts))
         self.expect = expect
+        #: Bytes per second with which the time for a start is counted; None until that is known.
+        self.rate: int | None = None
         self.remarks = list(remarks)
 
     @property

@@ -22,7 +22,7 @@ from ..binary import probe as server_probe
 from ..hooks.workers import reach
 from ..plan import worker_rules
 from ..plan.options import Options
-from . import beside, check, timing, walls
+from . import beside, check, disk, timing, walls
 from .files import rpc_binary, unit_files
 from .installed import installed_units, plan_of
 from .instance import Instance, Plans, restarts
@@ -82,9 +82,11 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
         with _named(one.name):
             server, proof = servers[one.binary], None
             service = plan_beside(host, one, server, _freed(held, runs), services, staying)
+            service.rate = timing.rate_of(installed.get(one.name), service)
             refuse_taken_port(one, [name for name in runs if name in gone or name == one.name])
             arguments = server_arguments.arguments(service.wants, server)
-            files = _files(service, server, arguments)
+            loaded = _loaded(service, server)
+            files = unit_files(service, arguments, *loaded)
             before, after = installed.get(one.name), files[f"{UNIT_FOLDER}/{service.unit}"]
             if one.unit_settings and before != after:
                 check.refuse_settings(files)
@@ -93,11 +95,15 @@ def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: 
                 if one.rpc_workers and not host.fs.read_only:
                     reach(worker_rules.named(one.rpc_workers), WORKER_SECONDS)
                 service.remarks += _tried(service, server, arguments, computed)
+                largest = max(service.files, key=lambda path: service.files[path][0])
+                service.rate = timing.rate(disk.speed(largest))
+                files = unit_files(service, arguments, *loaded)
             if anew and one.update_order == "start_first":
                 if beside.name_of(one.name) in [*names, *installed]:
                     raise BadRequest(f"update_order start_first needs the name {beside.name_of(one.name)} for a while.")
                 ended = _freed(held, [*gone, *(other.name for other in services)])
                 proof = _proof(host, raw, service, server, ended, services, plan_of(before or ""))
+        service.remarks += timing.remarks(service)
         services.append(service)
         knobs.append(Instance(one.name, files, service, root, proof))
     return [*knobs, Plans(services)]
@@ -123,19 +129,22 @@ def _proof(
     except BadRequest as error:
         service.remarks.append(f"update_order: what runs is stopped first, for want of room. {error}")
         return None
-    return partial(beside.prove, _files(twin, server, server_arguments.arguments(twin.wants, server)))
+    arguments = server_arguments.arguments(twin.wants, server)
+    return partial(beside.prove, unit_files(twin, arguments, *_loaded(twin, server)))
 
 
-def _files(service: Service, server: Capabilities, arguments: Sequence[str]) -> dict[str, str]:
-    """Return the unit files of an instance; BadRequest for what of the user's own cannot be in them."""
+def _loaded(service: Service, server: Capabilities) -> tuple[dict[str, list[int]], int | None]:
+    """Return the files of the programs of an instance, and when its keys changed, both of which a unit carries.
+
+    BadRequest for what of the user's own cannot be in a unit.
+    """
     options = service.options
     server_arguments.refuse_variables(options.extra_environment, service.wants, server)
     keys = read_key_file(options, server)
     programs = dict(server.files)
     if service.rpc:
         programs.update(server_probe.program_files(rpc_binary(options), walls.of_trial(options, [rpc_binary(options)])))
-    service.remarks += timing.remarks(service)
-    return unit_files(service, arguments, programs, keys)
+    return programs, keys
 
 
 def _tried(

@@ -16,17 +16,34 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..plan.service import Service
 
-#: A start has as much, and as long as a slow disk or network takes for the model, in bytes per second.
+#: A start has as much, and as long as the model takes at the fastest of these rates, in bytes per second, of which its
+#: disk or network gives twice as much. The first one is counted with where that is not known.
 LEAST = 300
-SLOWEST = 50_000_000
+RATES = (50_000_000, 20_000_000, 10_000_000, 5_000_000, 2_000_000, 1_000_000)
 #: What a step of a start has beyond the time in which the server must serve, so that our own sentence comes first.
 MARGIN = 30
 
 
 def start_timeout(service: Service) -> int:
     """Return how long the server may take until it serves: what was asked for, or what the size of its files says."""
-    size = sum(one[0] for one in service.files.values())
-    return int(service.options.start_timeout or LEAST + size // SLOWEST)
+    return int(service.options.start_timeout or LEAST + _size(service) // (service.rate or RATES[0]))
+
+
+def rate(speed: float | None) -> int:
+    """Return the rate to count with where a file comes at this speed, in bytes per second."""
+    return next((one for one in RATES if speed is None or 2 * one <= speed), RATES[-1])
+
+
+def rate_of(text: str | None, service: Service) -> int:
+    """Return the rate that the text of a unit was made with, which holds until its server is started anew."""
+    for one in RATES:
+        if f"\nTimeoutStartSec={LEAST + _size(service) // one + MARGIN}\n" in (text or ""):
+            return one
+    return RATES[0]
+
+
+def _size(service: Service) -> int:
+    return sum(one[0] for one in service.files.values())
 
 
 def longest_cycle(service: Service) -> int:
@@ -45,13 +62,23 @@ def interval(service: Service) -> int:
 
 
 def remarks(service: Service) -> list[str]:
-    """Tell of an interval that was asked for and is too short for the limit to be ever reached."""
+    """Tell of files that come slowly, and of an interval that is too short for the limit to be ever reached."""
+    slow = []
+    if (service.rate or RATES[0]) < RATES[0] and not service.options.start_timeout:
+        slow = [
+            f"The files of {service.name} come at less than {2 * RATES[0] // 10**6} MB/s, so that a start may take "
+            f"{start_timeout(service)} s. A local disk would give them sooner."
+        ]
     if service.options.rpc_workers and service.options.restart_limit_seconds:
-        return ["restart_limit_seconds has no effect with rpc_workers: such a server is started until it serves."]
+        return [
+            *slow,
+            "restart_limit_seconds has no effect with rpc_workers: such a server is started until it serves.",
+        ]
     asked, need = interval(service), service.options.restart_limit * longest_cycle(service)
     if asked >= need:
-        return []
+        return slow
     return [
+        *slow,
         f"restart_limit_seconds {asked}: {service.options.restart_limit} starts that fail late take up to {need} s, so "
-        f"a server that fails late is started for ever, and reads its model each time. Leave it out, or say {need}."
+        f"a server that fails late is started for ever, and reads its model each time. Leave it out, or say {need}.",
     ]

@@ -248,6 +248,22 @@ def test_variables_of_the_users_own_are_looked_at(tries: Tries) -> None:
         tries.knobs(extra_environment={"LLAMA_API_KEY": "a-secret"})
 
 
+def test_how_fast_the_model_comes_is_measured_before_a_start(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found holds until the next one, so that a second run changes nothing."""
+    speeds: list[float | None] = [30e6, 90e6]
+    monkeypatch.setattr(instances.disk, "speed", lambda path: speeds.pop(0))
+    tries.model.parts[0].size = 10**9
+    unit = tries.root / "etc/systemd/system/llama-chat.service"
+    tries.install()
+    first = unit.read_text()
+    assert "\nTimeoutStartSec=430\n" in first, "300, 100 for the model at 10 MB/s, and 30"
+    (knob, dummy) = tries.knobs()
+    assert speeds == [90e6] and isinstance(knob, Instance) and first in knob.files.values()
+    assert "come at less than 100 MB/s, so that a start may take 400 s" in " ".join(knob.remarks())
+    tries.install(port=8081)
+    assert speeds == [] and "\nTimeoutStartSec=380\n" in unit.read_text()
+
+
 def test_what_runs_is_stopped_last_where_both_fit(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
     first = {"update_order": "start_first"}
     proven: list[list[str]] = []

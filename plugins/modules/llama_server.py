@@ -239,6 +239,12 @@ options:
         description: How often the tokens must have been seen.
         type: int
         default: 1
+      suffix_corpus:
+        description:
+          - A file with texts in which V(suffix) looks from the start on, before any request. A name that ends in
+            C(.json) is a list of texts, or of objects with C(content) or C(messages), any other one numbers of tokens
+            in 4 bytes each. The server writes nothing to it. When the file changes, the server is restarted.
+        type: path
       cpus:
         description:
           - The CPUs to compute on, as names of roles in the plan, places or numbers, such as V(draft,verify), V(node0)

@@ -34,7 +34,8 @@ from .conftest import ROOT
 #: their own, and are held against their model (all that plan an instance). A mount for pools of huge pages (all that
 #: carry every knob). What kills a server that hangs (epyc_engine, llama_server). Several models
 #: behind one port, each of which is asked by its name (llama_server, epyc_verify, llama_benchmark), and a changed
-#: instance that is started beside the one that runs (llama_server). How fast a model comes from its disk (llama_server).
+#: instance that is started beside the one that runs (llama_server). How fast a model comes from its disk, and whether
+#: texts for suffixes can be read (llama_server).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,
@@ -64,7 +65,7 @@ BEFORE = {
     "llama_build": 252.4,
     "llama_fingerprint": 427.3,
     "llama_rpc_worker": 354.5,
-    "llama_server": 441.0,
+    "llama_server": 443.0,
     "llama_tune": 661.6,
     "model_file": 231.4,
     "model_quantize": 257.1,

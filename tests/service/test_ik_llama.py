@@ -64,6 +64,24 @@ def test_it_guesses_by_each_kind_and_says_the_same(host):
         assert said["timings"]["draft_n_accepted"] > 0, one
 
 
+def test_texts_to_begin_with_are_looked_up(host):
+    """What stands nowhere in the prompt is guessed; a file that the server would leave out is refused."""
+    asked = {**PLAIN, "speculation": "suffix", "suffix_corpus": "/srv/own/one, two.json"}
+    host.run("mkdir -p /srv/own && echo '[]' >'/srv/own/one, two.json'")
+    assert "has no text" in host.refuse(asked)
+    told = host.complete(8080, "one two three")
+    host.run("""echo '["one two three four five six seven eight nine ten"]' >'/srv/own/one, two.json'""")
+    host.serve(asked)
+    said = host.complete(8080, "one two three")
+    assert said["content"] == told["content"] and said["timings"]["draft_n_accepted"] > 0, said
+    # Another text is another start.
+    before = host.pid("plain")
+    assert host.serve(asked).changed == {}
+    host.run("""echo '["ten nine"]' >'/srv/own/one, two.json'""")
+    host.serve(asked)
+    assert host.pid("plain") != before
+
+
 def test_it_takes_its_own_options(host):
     own = {
         "mla": 3,

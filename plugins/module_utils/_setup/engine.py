@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 UNIT = (
     "beside",
     "check",
+    "corpus",
     "disk",
     "files",
     "instance",

@@ -17,7 +17,9 @@ from .._errors import BadRequest
 from .._io.paths import UNIT_FOLDER
 from .._llama.binary import arguments as server_arguments
 from .._llama.binary import probe
+from .._llama.plan import kinds
 from .._llama.plan.names import unit_of
+from .._llama.plan.options import idle_with
 from .._llama.unit import instances
 from .._llama.unit.installed import SECTION, installed_units, plan_of
 from .._llama.unit.instance import Instance, restarts
@@ -72,7 +74,10 @@ class Candidates:
 
     def _planned(self, options: Mapping[str, Any]) -> tuple[Service, dict[str, str]]:
         """Return the plan with these options, and the texts of its units by path."""
-        knobs = instances.knobs_of(self._host, [{**self._raw, **options}], False, self._host.fs.root)
+        # What the instance has for the kinds that are left out goes with them.
+        idle = idle_with(kinds.read(options["speculation"])) if "speculation" in options else []
+        raw = {**{key: value for key, value in self._raw.items() if key not in idle}, **options}
+        knobs = instances.knobs_of(self._host, [raw], False, self._host.fs.root)
         return next((one.service, dict(one.files)) for one in knobs if isinstance(one, Instance) and one.service)
 
     def _arguments(self, service: Service) -> list[str]:

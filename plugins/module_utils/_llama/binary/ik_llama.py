@@ -91,8 +91,9 @@ SETTINGS = {
     "ngram_min_hits/ngram-simple": "ngram_min_hits={}",
     "ngram_min_hits/ngram-map-k": "ngram_min_hits={}",
     "ngram_min_hits/ngram-mod=1": "",
+    "suffix_corpus/suffix": "suffix_corpus={}",
 }
-IN_STAGES = ("draft_max", "draft_min", "draft_p_min", *NGRAM)
+IN_STAGES = ("draft_max", "draft_min", "draft_p_min", *NGRAM, "suffix_corpus")
 STAGES = 2
 #: What its --help does not list, or shows without the value that it takes; all builds know them. The two numbers are
 #: the fewest experts, and how likely the others must be against the first to be used too: at 1 none of them is.
@@ -169,9 +170,14 @@ def _stages(wants: Mapping[str, Any], kinds: list[str], capabilities: Capabiliti
         value = wants.get(want)
         if value is not None:
             for row in of_kinds(want, value, kinds, SETTINGS):
-                said[row.partition("/")[2]].append(SETTINGS.get(row, "").format(value))
+                said[row.partition("/")[2]].append(SETTINGS.get(row, "").format(_escaped(value)))
     words = []
     for kind in kinds:
         settings = ",".join(text for text in said[kind] if text)
         words += ["--spec-type", f"{kind}:{settings}" if settings else kind]
     return words
+
+
+def _escaped(value: object) -> str:
+    """Return a setting as it stands within --spec-type, where a comma ends one."""
+    return str(value).replace("\\", "\\\\").replace(",", "\\,")

@@ -71,6 +71,7 @@ WANTS = (
     "speculation",
     *DRAFT,
     *NGRAM,
+    "suffix_corpus",
     "metrics",
     "slots_endpoint",
     "api_key_file",

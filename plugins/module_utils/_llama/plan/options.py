@@ -18,7 +18,7 @@ from . import adapters, kinds, router, sampling, settings, worker_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 ENGINES = ("llama.cpp", "ik_llama.cpp")
@@ -105,6 +105,7 @@ FIELDS = {
     "ngram_lookup": Field("int", 6, low=1, high=1024),
     "ngram_max": Field("int", 8, low=1, high=1024),
     "ngram_min_hits": Field("int", 1, low=1),
+    "suffix_corpus": Field("path"),
     # CPUs
     "cpus": Field("str"),
     "threads": Field("int", low=1, high=512),
@@ -150,6 +151,8 @@ OF_A_DRAFT = (
     "rpc_port",
     "rpc_binary",
 )
+#: Options of a kind of speculation, and what to say so that they have an effect.
+OF_A_KIND = {**dict.fromkeys(OF_A_DRAFT, "draft or cascade"), "suffix_corpus": "suffix"}
 #: What has a form of its own.
 OWN_READERS = {
     "adapters": adapters.read,
@@ -229,6 +232,12 @@ class Options:
         options = cls(values)
         _check(options)
         return options
+
+
+def idle_with(words: Sequence[str]) -> list[str]:
+    """Return the options that have no effect with these kinds of speculation, and are refused beside them."""
+    drafts = any(word in kinds.DRAFTING for word in words)
+    return [key for key in OF_A_KIND if not (drafts if key in OF_A_DRAFT else "suffix" in words)]
 
 
 def spec() -> dict[str, dict[str, Any]]:
@@ -353,12 +362,12 @@ def _check(options: Options) -> None:
         raise BadRequest(f"projector has no effect with task {options.task}. Leave one of them out.")
     if options.drafts and not options.draft_model and options.drafting != head.MTP:
         raise BadRequest(f"speculation is {options.guesses_by}, which needs a draft_model; or say ngram.")
-    given = [key for key in OF_A_DRAFT if getattr(options, key) is not None]
-    if given and not options.drafts:
-        raise BadRequest(
-            f"{given[0]} has no effect, because speculation is {options.guesses_by}: say draft or cascade, or "
-            f"leave {given[0]} out."
-        )
+    for key in idle_with(options.speculation):
+        if getattr(options, key) is not None:
+            raise BadRequest(
+                f"{key} has no effect, because speculation is {options.guesses_by}: say {OF_A_KIND[key]}, or leave "
+                f"{key} out."
+            )
     if "ngram" in options.speculation and options.ngram_max < options.ngram_lookup:
         raise BadRequest(
             f"ngram_max is {options.ngram_max} and ngram_lookup {options.ngram_lookup}: the server never guesses fewer "

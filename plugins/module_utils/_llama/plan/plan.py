@@ -177,7 +177,7 @@ def _wants(options: Options, model: Model, draft: Model | None, speculation: Dra
     if speculation.ngram:
         for key in ("ngram_lookup", "ngram_max", "ngram_min_hits"):
             wants[key] = getattr(options, key)
-    wants.update(options.sampling, chat_template=options.chat_template)
+    wants.update(options.sampling, chat_template=options.chat_template, suffix_corpus=options.suffix_corpus)
     if options.adapters:
         wants["adapters"] = in_words(options.adapters)
     if options.experts:

@@ -20,6 +20,7 @@ from ..._notation import cpulist
 from ..plan import memory as memory_plan
 from ..plan import plan
 from ..plan.names import rpc_unit_of, unit_of
+from . import corpus
 from .refusals import identity, refuse_one_file_in_two_places
 
 TYPE_CHECKING = False
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
     #: Bytes by node, and huge pages by node and size in kB.
     Held = tuple[dict[int, int], dict[tuple[int, int], int]]
+
+#: Options that name a file which is no model; the server starts anew when it changes.
+OTHER_FILES = ("chat_template", "suffix_corpus")
 
 
 def plan_beside(
@@ -63,8 +67,12 @@ def plan_beside(
     if options.hugepages == "none" and not options.lock:
         _share(free, weights, before)
     service = plan.plan_service(options, host, server, model, draft, free, projector, adapters, more)
-    if options.chat_template:
-        service.files[options.chat_template] = _template(options.chat_template)
+    for option in OTHER_FILES:
+        path = getattr(options, option)
+        if path:
+            service.files[path] = _file(option, path)
+    if options.suffix_corpus:
+        corpus.refuse(options.suffix_corpus)
     others = [(other.name, other.expect, other.mapped) for other in before]
     for seat in [*others, *((other["name"], other["expect"], other["mapped"]) for other in staying)]:
         refuse_one_file_in_two_places((service.name, service.expect, service.mapped), seat)
@@ -78,16 +86,14 @@ def plan_beside(
     return service
 
 
-def _template(path: str) -> list[int]:
-    """Return the size of a chat template, and the time of its last change in nanoseconds."""
+def _file(option: str, path: str) -> list[int]:
+    """Return the size of a file, and the time of its last change in nanoseconds."""
     try:
         found = os.stat(path)
     except OSError as error:
-        raise BadRequest(
-            f"chat_template: {path} cannot be read ({error.strerror}). Bring it to the host first."
-        ) from None
+        raise BadRequest(f"{option}: {path} cannot be read ({error.strerror}). Bring it to the host first.") from None
     if not found.st_size or not stat.S_ISREG(found.st_mode):
-        raise BadRequest(f"chat_template: {path} is no file with a template in it.")
+        raise BadRequest(f"{option}: {path} is no file with something in it.")
     return [found.st_size, found.st_mtime_ns]
 
 

@@ -62,7 +62,8 @@ class Planned:
 
     def __init__(self, here: Measured, patch: pytest.MonkeyPatch) -> None:
         self.here = here
-        self.draft = self.binary = ""
+        self.draft = ""
+        self.given: dict[str, Any] = {}
         patch.setattr(module.instances, "knobs_of", self.knobs_of)
         patch.setattr(module.probe, "capabilities", lambda binary, walls: None)
         patch.setattr(module, "of_trial", lambda options, files: [])
@@ -72,7 +73,7 @@ class Planned:
     def knobs_of(self, host: object, raw: list[dict[str, Any]], purge: bool, root: str) -> list[Instance]:
         assert not purge
         (given,) = raw
-        self.binary = given["binary"]
+        self.given = given
         threads = given.get("threads", 8)
         if threads > 8:
             raise BadRequest(f"threads is {threads}, and there are 8 cores")
@@ -114,7 +115,21 @@ def test_without_a_binary_it_is_that_of_the_unit(planned: Planned) -> None:
     text = (textfile.read(path) or "").replace("[X-", '[Service]\nExecStart="/opt/a b%%c" --port 1\n\n[X-')
     textfile.replace(path, text)
     planned.candidates()
-    assert planned.binary == "/opt/a b%c"
+    assert planned.given["binary"] == "/opt/a b%c"
+
+
+def test_what_a_kind_of_speculation_has_goes_with_it(planned: Planned) -> None:
+    """Else none of those without a draft could be tried for an instance that has one."""
+    candidates = planned.candidates(draft_model="/d.gguf", draft_max=4, suffix_corpus="/c.json", ngram_max=9)
+    for kinds, left in (
+        ("none", set()),
+        ("ngram", set()),
+        ("suffix", {"suffix_corpus"}),
+        ("ngram,draft", {"draft_model", "draft_max"}),
+    ):
+        candidates.variant({"threads": 4, "speculation": kinds}, "candidate 1")
+        assert planned.given["speculation"] == kinds and planned.given["ngram_max"] == 9
+        assert set(planned.given) & {"draft_model", "draft_max", "suffix_corpus"} == left, kinds
 
 
 def test_what_the_planner_refuses_is_refused(planned: Planned) -> None:

@@ -81,7 +81,7 @@ def test_every_want_is_asked_of_every_server() -> None:
         *FILES,
         "draft_cache_type_k",
         "draft_cache_type_v",
-        *("mla", "attention_buffer", "fused_moe"),
+        *("mla", "attention_buffer", "fused_moe", "suffix_corpus"),
     }
 
 
@@ -326,7 +326,8 @@ def test_the_kinds_of_speculation_of_ik_llama() -> None:
     for kind in ("draft", "mtp", "dflash"):
         words = arguments(server(IKS[1]), **wants, speculation=[kind])
         assert words == f"--model-draft /d --spec-type {kind}:n_max=3,p_min=0.5"
-    assert arguments(server(IKS[1]), speculation=["suffix"]) == "--spec-type suffix"
+    corpus = arguments(server(IKS[1]), speculation=["suffix"], suffix_corpus="/srv/a,b\\c.json")
+    assert corpus == r"--spec-type suffix:suffix_corpus=/srv/a\,b\\c.json"
     with pytest.raises(BadRequest, match=r"has no speculation eagle3; it has none, draft, dflash, dspark, mtp, "):
         arguments(server(IKS[1]), **wants, speculation=["eagle3"])
     chain = arguments(server(IKS[1]), **wants, speculation=["ngram-mod", "mtp"], ngram_max=8)

@@ -85,6 +85,10 @@ def test_a_module_takes_what_an_instance_takes(raw: dict[str, Any]) -> None:
         ({"adapters": {"/srv/a,b.gguf": 1}}, "it must have no comma and no colon"),
         ({"adapters": {"/srv/a.gguf": "much"}}, "adapters: the scale of /srv/a.gguf is 'much'; say a number"),
         ({"adapters": {"/srv/a.gguf": True}}, "the scale of /srv/a.gguf is 'True'"),
+        (
+            {"suffix_corpus": "/c.json"},
+            "suffix_corpus has no effect, because speculation is ngram: say suffix, or leave",
+        ),
         ({"chat_template": "/t.jinja", "task": "embedding"}, "task is embedding, which has no conversations"),
         ({"sampling": 0.7}, "sampling must be a dictionary, as {temperature: 0.7, top_p: 0.8}, not '0.7'"),
         ({"sampling": {"temp": 0.7}}, "sampling has no 'temp'; it takes temperature, top_k"),

@@ -10,6 +10,7 @@ What it is asked with is held against its recorded answers in the unit tests, al
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -65,21 +66,24 @@ def test_it_guesses_by_each_kind_and_says_the_same(host):
 
 
 def test_texts_to_begin_with_are_looked_up(host):
-    """What stands nowhere in the prompt is guessed; a file that the server would leave out is refused."""
-    asked = {**PLAIN, "speculation": "suffix", "suffix_corpus": "/srv/own/one, two.json"}
-    host.run("mkdir -p /srv/own && echo '[]' >'/srv/own/one, two.json'")
+    """An answer of before is guessed; a file that the server would leave out is refused."""
+    corpus = "/srv/own/one, two.json"
+    asked = {**PLAIN, "speculation": "suffix", "suffix_corpus": corpus}
+    host.run(f"mkdir -p /srv/own && echo '[]' >'{corpus}'")
     assert "has no text" in host.refuse(asked)
-    told = host.complete(8080, "one two three")
-    host.run("""echo '["one two three four five six seven eight nine ten"]' >'/srv/own/one, two.json'""")
+    prompt = "Once upon a time there was"
+    told = host.complete(8080, prompt)
+    host.run(f"cat >'{corpus}'", text=json.dumps([prompt + told["content"]]))
     host.serve(asked)
-    said = host.complete(8080, "one two three")
+    said = host.complete(8080, prompt)
     assert said["content"] == told["content"] and said["timings"]["draft_n_accepted"] > 0, said
-    # Another text is another start.
-    before = host.pid("plain")
     assert host.serve(asked).changed == {}
-    host.run("""echo '["ten nine"]' >'/srv/own/one, two.json'""")
+    # Other texts are another start.
+    before = host.pid("plain")
+    host.run(f"cat >'{corpus}'", text='["another text"]')
     host.serve(asked)
     assert host.pid("plain") != before
+    assert "draft_n_accepted" not in host.complete(8080, prompt)["timings"]
 
 
 def test_it_takes_its_own_options(host):

@@ -76,7 +76,9 @@ def test_texts_to_begin_with_are_looked_up(host):
     host.run(f"cat >'{corpus}'", text=json.dumps([prompt + told["content"]]))
     host.serve(asked)
     said = host.complete(8080, prompt)
-    assert said["content"] == told["content"] and said["timings"]["draft_n_accepted"] > 0, said
+    # Later words may be others, as several tokens at once are rounded otherwise.
+    assert said["content"].split()[:12] == told["content"].split()[:12], said
+    assert said["timings"]["draft_n_accepted"] > 0, said
     assert host.serve(asked).changed == {}
     # Other texts are another start.
     before = host.pid("plain")

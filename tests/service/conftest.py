@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shlex
 import time
@@ -106,6 +107,10 @@ class Host:
     def run(self, command: str, check: bool = True, text: str = "") -> str:
         """Run a shell command as root and return what it printed."""
         return self.box.run(command, check=check, input=text).stdout
+
+    def put(self, path: str, content: bytes) -> None:
+        """Write a file, and make its folder."""
+        self.run(f"mkdir -p {Path(path).parent}; base64 -d >{path}", text=base64.b64encode(content).decode())
 
     def pid(self, name: str) -> int:
         """Return the process of an instance; 0 where there is none."""

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import random
 import shlex
@@ -89,10 +88,6 @@ exec /opt/built/bin/llama-server "$@"
 END
 chmod 755 /opt/wrapped/llama-server
 """
-
-
-def put(host, path, content):
-    host.run(f"mkdir -p {Path(path).parent}; base64 -d >{path}", text=base64.b64encode(content).decode())
 
 
 def strange(host):
@@ -180,7 +175,7 @@ def test_heads_guess_too(host):
     made = {"target": heads.model(), "eagle3": heads.eagle3(), "dflash": heads.dflash(), "mtp": heads.with_mtp()}
     paths = {name: f"/srv/heads/{name}.gguf" for name in made}
     for name, content in made.items():
-        put(host, paths[name], content)
+        host.put(paths[name], content)
     instances = [
         {"name": kind, "port": port, "speculation": kind, "draft_max": 3, "model": paths["target"], "context": 512}
         for port, kind in enumerate(("eagle3", "dflash", "mtp"), 8082)
@@ -345,8 +340,8 @@ def test_settings_of_ones_own(host):
     own = {"StateDirectory": "llama-chat", "MemoryMax": "2G", "BindReadOnlyPaths": ["/etc/llama:/mnt"]}
     random.seed(1)
     noise = struct.pack(f"<{2 * RANK * WIDTH}f", *(random.gauss(0, 1) for number in range(2 * RANK * WIDTH)))
-    put(host, "/srv/own/noise.gguf", ggufs.gguf(ADAPTER, SHAPES) + noise)
-    put(host, "/srv/own/own.jinja", b"{% for one in messages %}own: {{ one.content }}{% endfor %}")
+    host.put("/srv/own/noise.gguf", ggufs.gguf(ADAPTER, SHAPES) + noise)
+    host.put("/srv/own/own.jinja", b"{% for one in messages %}own: {{ one.content }}{% endfor %}")
     files = {"adapters": {"/srv/own/noise.gguf": 0.5}, "chat_template": "/srv/own/own.jinja"}
     host.serve({**CHAT, **files, "unit_settings": own, "sampling": {**SAMPLING, "max_tokens": 24}})
     usual = json.loads(host.ask(8080, "/props")[1])["default_generation_settings"]["params"]
@@ -399,7 +394,7 @@ def test_several_models_behind_one_port(host):
     host.run("install -d -m 700 /etc/llama && install -m 600 /dev/stdin /etc/llama/keys", text="secret\n")
     host.run(f"cp {host.model} /var/lib/second.gguf")
     models = {"one": host.model, "two": "/var/lib/second.gguf", "heads/small": "/var/lib/small.gguf"}
-    put(host, "/var/lib/small.gguf", heads.model())
+    host.put("/var/lib/small.gguf", heads.model())
     desk = {"name": "desk", "port": 8085, "models": models, "models_loaded": 2, "context": 512}
     desk["api_key_file"] = "/etc/llama/keys"
     played = host.serve(CHAT, desk)

@@ -5,7 +5,9 @@
 """Heads that draft: each is made for one model, because it reads what that model computes on its way to a token.
 
 EAGLE-3 and DFlash are files of their own. MTP is one or more layers at the end of a model, in its file or beside it.
-Source: src/models/eagle3.cpp, src/models/dflash.cpp and common/speculative.cpp of llama.cpp, build 11434.
+ik_llama.cpp has another form of DFlash, and no EAGLE-3.
+Source: src/models/eagle3.cpp, src/models/dflash.cpp and common/speculative.cpp of llama.cpp, build 11434;
+src/llama-hparams.cpp of ik_llama.cpp (8337e4c, August 2026).
 """
 
 from __future__ import annotations
@@ -20,27 +22,32 @@ if TYPE_CHECKING:
 
 EAGLE3, MTP, DFLASH = "eagle3", "mtp", "dflash"
 KINDS = (EAGLE3, MTP, DFLASH)
+#: The architecture of a head's file, and the key with the layers that it reads.
+FORMS = {EAGLE3: (EAGLE3, "eagle3.target_layers"), DFLASH: (DFLASH, "dflash.target_layers")}
+FORMS_OF_IK = {**FORMS, DFLASH: ("dflash-draft", "dflash-draft.dflash.target_layer_ids")}
 #: How many layers at the end of a model guess the next tokens.
 AHEAD = "nextn_predict_layers"
 WIDTH = "embedding_length"
 
 
-def refusals(kind: str, model: Model, head: Model | None) -> list[str]:
-    """Return why a server would not start, or not guess, with this head; empty when it would."""
+def refusals(kind: str, model: Model, head: Model | None, ik: bool = False) -> list[str]:
+    """Return why a server, of ik_llama.cpp with ``ik``, would not start, or not guess, with this head; else nothing."""
     if kind == MTP:
         return _of_layers(model, head or model)
     if head is None:
         return [f"speculation {kind} needs the file of a head. Name it with draft_model."]
     name = f"{head.path} is no {kind} head of {model.path}"
-    if head.architecture != kind:
+    architecture, key = (FORMS_OF_IK if ik else FORMS)[kind]
+    if head.architecture != architecture:
         return [
-            f"{name}: its architecture is {head.architecture or 'not said'}. Name a file of the architecture {kind}."
+            f"{name}: its architecture is {head.architecture or 'not said'}. Name a file of the architecture "
+            f"{architecture}, which {'ik_llama.cpp' if ik else 'llama.cpp'} reads."
         ]
     width = head.of_architecture("target_hidden_size" if kind == EAGLE3 else WIDTH)
     own = model.of_architecture(WIDTH)
     if width != own:
         return [f"{name}: it was made for a model of the width {width}, and this one has {own}. Take the one for it."]
-    found: Any = head.values.get(f"{kind}.target_layers")
+    found: Any = head.values.get(key)
     reads = [number for number in found if isinstance(number, int)] if isinstance(found, list) else []
     layers = Layers(model).layers
     # What comes out of the last layer counts as one more, which only EAGLE-3 reads.

@@ -5,7 +5,8 @@
 """Small models that always say the same letter, and heads that guess it, as whole files that a real server takes.
 
 What is said comes out of the token and of what the model computes, which every layer only hands on.
-Source: the tensors are those of src/models of llama.cpp, build 11434.
+Source: the tensors are those of src/models of llama.cpp, build 11434, and of src/llama-model.cpp of ik_llama.cpp
+(8337e4c, August 2026).
 """
 
 from __future__ import annotations
@@ -39,6 +40,17 @@ def model(layers: int = 2) -> bytes:
     return _file("llama", layers, tensors)
 
 
+def experts() -> bytes:
+    """The same with four experts in each layer, of which two work for each token."""
+    tensors = [EMBEDDING, NORM, OUTPUT]
+    for number in range(2):
+        tensors += [(name, shape) for name, shape in _layer(number) if ".ffn_" not in name or "norm" in name]
+        tensors += [(f"blk.{number}.ffn_gate_inp.weight", (WIDTH, 4))]
+        tensors += [(f"blk.{number}.ffn_{part}_exps.weight", (WIDTH, WIDTH, 4)) for part in ("gate", "up", "down")]
+    entries = [ggufs.entry("llama.expert_count", "I", 4), ggufs.entry("llama.expert_used_count", "I", 2)]
+    return _file("llama", 2, tensors, entries)
+
+
 def eagle3(width: int = WIDTH, reads: tuple[int, ...] = (0, 1, 2)) -> bytes:
     """An EAGLE-3 head of it."""
     more = [("blk.0.attn_norm_2.weight", (WIDTH,)), ("fc.weight", (3 * WIDTH, WIDTH)), NORM]
@@ -56,6 +68,20 @@ def dflash(reads: tuple[int, ...] = (0,)) -> bytes:
         ggufs.entry("tokenizer.ggml.mask_token_id", "I", 0),
     ]
     return _file("dflash", 1, [*_layer(0), *more], entries)
+
+
+def dflash_draft(reads: tuple[int, ...] = (0,)) -> bytes:
+    """The same for ik_llama.cpp, which has a form of its own."""
+    norms = [(f"blk.0.attn_{one}_norm.weight", (WIDTH // 4,)) for one in "qk"]
+    norms += [(f"{one}norm.weight", (WIDTH,)) for one in ("blk.0.post_attention_", "dflash_hidden_", "output_")]
+    entries = [
+        ggufs.entry("dflash-draft.dflash.target_layer_ids", "AI", reads),
+        ggufs.entry("dflash-draft.dflash.n_target_features", "I", len(reads) * WIDTH),
+        ggufs.entry("dflash-draft.dflash.block_size", "I", 8),
+        ggufs.entry("dflash-draft.dflash.mask_token_id", "I", 0),
+    ]
+    layer = [(name, shape) for name, shape in _layer(0) if "ffn_norm" not in name]
+    return _file("dflash-draft", 1, [*layer, ("dflash_fc.weight", (len(reads) * WIDTH, WIDTH)), *norms], entries)
 
 
 def with_mtp() -> bytes:
@@ -117,7 +143,7 @@ def _weights(name: str, shape: tuple[int, ...]) -> bytes:
         numbers = [1.0] * len(numbers)
     elif name == OUTPUT[0]:
         numbers[LETTER * WIDTH : (LETTER + 1) * WIDTH] = [1.0] * WIDTH
-    elif name == "fc.weight" or "eh_proj" in name:
+    elif "fc.weight" in name or "eh_proj" in name:
         for row in range(shape[1]):
             numbers[row * shape[0] + row] = 1.0
     return struct.pack(f"<{len(numbers)}f", *numbers)

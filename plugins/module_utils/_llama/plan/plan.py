@@ -70,7 +70,7 @@ def plan_service(
             f"memory rows knows how llama.cpp gives rows to threads, and {options.binary} is {server.engine}. Take "
             "memory distribute or interleave."
         )
-    remarks = [remark for one in (model, *others) for remark in _check_models(options, one, draft)]
+    remarks = [remark for one in (model, *others) for remark in _check_models(options, server, one, draft)]
     refuse_foreign(adapters, model)
     speculation = drafting(options, host, seats.busy_cpus(options, host), model, draft if options.drafts else None)
     if not speculation.busy:
@@ -120,11 +120,11 @@ def _refuse_foreign_types(options: Options, server: Capabilities, models: Sequen
             )
 
 
-def _check_models(options: Options, model: Model, draft: Model | None) -> list[str]:
+def _check_models(options: Options, server: Capabilities, model: Model, draft: Model | None) -> list[str]:
     """Refuse a pair that would not speculate, and experts that the model does not have."""
     remarks = []
     if options.drafting in head.KINDS:
-        for reason in head.refusals(options.drafting, model, draft):
+        for reason in head.refusals(options.drafting, model, draft, ik=server.engine != ENGINES[0]):
             raise BadRequest(reason)
     elif options.drafts and draft:
         for reason in pair.refusals(model, draft):

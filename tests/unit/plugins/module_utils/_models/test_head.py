@@ -30,6 +30,7 @@ FILES = {
     "target": heads.model(),
     "eagle3": heads.eagle3(),
     "dflash": heads.dflash(),
+    "dflash-draft": heads.dflash_draft(),
     "mtp": heads.with_mtp(),
     "short": heads.model(1),
     "wide": heads.eagle3(width=512),
@@ -54,12 +55,29 @@ def test_a_head_of_its_own_model(files: dict[str, model.Model], kind: str, of: s
     assert head.refusals(kind, files[of], files[name] if name else None) == []
 
 
+def test_each_engine_has_its_form_of_dflash(files: dict[str, model.Model]) -> None:
+    assert head.refusals("dflash", files["target"], files["dflash-draft"], ik=True) == []
+    for form, ik, other in (("dflash", True, "dflash-draft, which ik_"), ("dflash-draft", False, "dflash, which ")):
+        (said,) = head.refusals("dflash", files["target"], files[form], ik)
+        assert said.endswith(f"architecture is {form}. Name a file of the architecture {other}llama.cpp reads.")
+
+
 @pytest.mark.parametrize(
     ("kind", "of", "name", "why"),
     [
         ("eagle3", "target", None, "speculation eagle3 needs the file of a head. Name it with draft_model."),
-        ("eagle3", "target", "dflash", "its architecture is dflash. Name a file of the architecture eagle3."),
-        ("dflash", "target", "target", "its architecture is llama. Name a file of the architecture dflash."),
+        (
+            "eagle3",
+            "target",
+            "dflash",
+            "its architecture is dflash. Name a file of the architecture eagle3, which llama.cpp reads.",
+        ),
+        (
+            "dflash",
+            "target",
+            "target",
+            "its architecture is llama. Name a file of the architecture dflash, which llama.cpp reads.",
+        ),
         ("eagle3", "target", "wide", "it was made for a model of the width 512, and this one has 256."),
         ("eagle3", "short", "eagle3", "it reads the layers 0, 1, 2, and the model has 1."),
         ("dflash", "target", "late", "it reads the layers 0, 2, and the model has 2."),

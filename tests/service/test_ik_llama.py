@@ -95,13 +95,13 @@ def test_a_head_and_fewer_experts(host):
         host.put(f"/srv/own/{name}.gguf", getattr(heads, name)())
     small = {**PLAIN, "model": "/srv/own/model.gguf", "context": 512}
     head = {**small, "speculation": "dflash", "draft_model": "/srv/own/dflash_draft.gguf", "draft_max": 3}
-    fewer = {**small, "name": "fewer", "port": 8081, "model": "/srv/own/experts.gguf", "experts": 1}
+    fewer = {**small, "name": "fewer", "port": 8090, "model": "/srv/own/experts.gguf", "experts": 1}
     assert "architecture is dflash. Name a file of the" in host.refuse({**head, "draft_model": "/srv/own/dflash.gguf"})
     host.serve(head, fewer)
     said = host.complete(8080, "abc", 24)
     assert said["content"] in ("C" * 22, "C" * 23, "C" * 24)
     assert 0 < said["timings"]["draft_n_accepted"] == said["timings"]["draft_n"]
-    assert host.complete(8081, "abc", 24)["content"] == "C" * 24
+    assert host.complete(8090, "abc", 24)["content"] == "C" * 24
     assert "--smart-expert-reduction 1,1" in words(host, "fewer")
     assert "ser           = 1, 1" in host.run("journalctl --no-pager -u llama-fewer")
     host.serve(PLAIN)

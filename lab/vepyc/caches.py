@@ -57,12 +57,12 @@ def _seconds(build: Callable[[], object]) -> float:
 
 
 def _builds() -> dict[str, Callable[[], object]]:
-    """What the tests keep, the longest builds first."""
+    """What the tests keep, the longest builds first; the second llama.cpp has most of its objects from the first."""
     there = pythons()
     return {
         "llama.cpp for guests": partial(ensure_llama, GUEST),
-        "llama.cpp for containers": partial(ensure_llama, CONTAINER),
         **{f"{shape} with kernel {kernel}": partial(_ensure_snapshot, shape, kernel) for shape, kernel in _MACHINES},
+        "llama.cpp for containers": partial(ensure_llama, CONTAINER),
         "the model": ensure_model,
         "clients of BMCs": partial(venv, *REDFISH),
         "the types of Grafana": partial(node_modules, *DASHBOARDS),

@@ -31,7 +31,7 @@ _SUITE = "trixie"
 _PACKAGES = (
     *("dbus", "iproute2", "openssh-server", "procps", "python3", "python3-apt", "sudo", "systemd-sysv"),
     # What llama.cpp is built with. make is only recommended by cmake, and debootstrap takes no recommendations.
-    *("cmake", "g++", "make"),
+    *("ccache", "cmake", "g++", "make"),
 )
 # What a container cannot do, and a unit that would make `systemctl is-system-running` say "degraded".
 _MASKED_UNITS = ("systemd-modules-load.service", "apt-daily.timer", "apt-daily-upgrade.timer", "ssh.service")

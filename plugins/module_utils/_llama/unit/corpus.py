@@ -30,7 +30,7 @@ def refuse(path: str) -> None:
         try:
             with open(path, encoding="utf-8") as file:
                 found = any(_texts(json.load(file)))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadRequest(f"suffix_corpus: {path} is no JSON ({error}).") from None
         if not found:
             raise BadRequest(

@@ -22,17 +22,23 @@ PIECES, PIECE, LONGEST = 8, 4 << 20, 2.0
 
 
 def speed(path: str, clock: Any = time) -> float | None:
-    """Return the bytes per second at which a file is read; None where its file system cannot be asked."""
+    """Return the bytes per second at which a file is read; None where its file system cannot be asked.
+
+    None also for a small file, which is read soon at any speed, and of which a time would tell little.
+    """
     begun, got = clock.monotonic(), 0
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
     except OSError:
         return None
     try:
+        size = os.fstat(descriptor).st_size
+        if size < PIECES * PIECE:
+            return None
         # What is read directly has to begin at a page, in the file and in memory.
         with mmap.mmap(-1, PIECE) as room:
             for number in range(PIECES):
-                got += os.preadv(descriptor, [room], os.fstat(descriptor).st_size * number // PIECES // PIECE * PIECE)
+                got += os.preadv(descriptor, [room], size * number // PIECES // PIECE * PIECE)
                 if clock.monotonic() - begun > LONGEST:
                     break
     except OSError:

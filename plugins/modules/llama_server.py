@@ -187,8 +187,8 @@ options:
           - V(draft) asks O(instances[].draft_model). V(cascade) is V(ngram) and V(draft).
           - V(eagle3) and V(dflash) ask a head that was made for this very model, whose file is
             O(instances[].draft_model). V(mtp) asks layers at the end of the model, which many files have lost; they may
-            be in O(instances[].draft_model). Only llama.cpp from about May 2026 on has these three. One kind at most of
-            these and V(draft).
+            be in O(instances[].draft_model). llama.cpp has these three from about May 2026 on, ik_llama.cpp all but
+            V(eagle3). One kind at most of these and V(draft).
         type: list
         elements: str
         choices: [ngram, ngram_map, ngram_mod, suffix, draft, eagle3, mtp, dflash, none, cascade]

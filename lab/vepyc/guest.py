@@ -66,6 +66,7 @@ PACKAGES = (
 _MASKED_UNITS = (
     "apt-daily-upgrade.timer",
     "apt-daily.timer",
+    "dev-mqueue.mount",
     "dpkg-db-backup.timer",
     "e2scrub_all.timer",
     "e2scrub_reap.service",
@@ -73,9 +74,11 @@ _MASKED_UNITS = (
     "getty-static.service",
     "getty@tty1.service",
     "grub-common.service",
+    "kmod-static-nodes.service",
     "serial-getty@ttyS0.service",
     "sys-fs-fuse-connections.mount",
     "sys-kernel-config.mount",
+    "sys-kernel-tracing.mount",
     "systemd-binfmt.service",
     "systemd-creds.socket",
     "systemd-hostnamed.socket",
@@ -89,6 +92,8 @@ _MASKED_UNITS = (
     "systemd-random-seed.service",
     "systemd-rfkill.socket",
     "systemd-sysext.socket",
+    "systemd-tmpfiles-setup-dev-early.service",
+    "systemd-tmpfiles-setup-dev.service",
     "systemd-udev-load-credentials.service",
     "systemd-update-utmp.service",
 )
@@ -176,6 +181,14 @@ _SSH_UNIT = """\
 ExecStartPre=
 """
 
+# A boot asks udev for the devices that a unit may wait for, and no more. Debian asks for all that there are, 313 on the
+# smallest machine, most of them terminals, and each costs a program or more.
+_COLDPLUG = """\
+[Service]
+ExecStart=
+ExecStart=-udevadm trigger --action=add --subsystem-match=block --subsystem-match=net
+"""
+
 # A Python that is there already, for modules of Ansible (forkserver.py, ssh.py). Its environment is that of ssh.
 _PYTHON_SOCKET = """\
 [Unit]
@@ -226,12 +239,14 @@ done
 # norandmaps: QEMU finds what it has translated by its virtual address; at equal ones a program starts a fifth sooner.
 # maxcpus: the initramfs brings the others, above. nosoftlockup: a processor that stands still for 20 seconds tells that
 # the machine below is busy, and taints the kernel. lsm: with that of BPF, systemd attaches a program for a second.
+# notests, initcall_blacklist: the kernel would try its ciphers and its entropy from jitter, for two seconds of a boot.
 _GRUB = """\
 GRUB_DEFAULT=0
 GRUB_TIMEOUT=0
 GRUB_DISTRIBUTOR=Debian
 GRUB_CMDLINE_LINUX_DEFAULT="quiet"
-GRUB_CMDLINE_LINUX="nokaslr norandmaps mitigations=off nosoftlockup maxcpus=1 lsm=lockdown console=ttyS0"
+GRUB_CMDLINE_LINUX="nokaslr norandmaps mitigations=off nosoftlockup maxcpus=1 lsm=lockdown console=ttyS0 \
+cryptomgr.notests initcall_blacklist=crypto_kdf108_init,jent_mod_init"
 GRUB_DISABLE_LINUX_UUID=true
 GRUB_DISABLE_RECOVERY=true
 GRUB_TERMINAL=serial
@@ -270,6 +285,7 @@ def files(release: Release, public_key: str) -> dict[str, str]:
         "etc/ssh/sshd_config.d/vepyc.conf": _SSHD + (_SSHD_TRIXIE if release.suite == "trixie" else ""),
         "etc/systemd/journald.conf.d/vepyc.conf": "[Journal]\nStorage=volatile\nForwardToConsole=no\n",
         "etc/systemd/system/ssh.service.d/vepyc.conf": _SSH_UNIT,
+        "etc/systemd/system/systemd-udev-trigger.service.d/vepyc.conf": _COLDPLUG,
         "etc/systemd/system/vepyc-network.service": _NETWORK_UNIT,
         "etc/systemd/system/vepyc-python.service": _PYTHON_SERVICE,
         "etc/systemd/system/vepyc-python.socket": _PYTHON_SOCKET,

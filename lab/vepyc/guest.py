@@ -240,13 +240,16 @@ done
 # maxcpus: the initramfs brings the others, above. nosoftlockup: a processor that stands still for 20 seconds tells that
 # the machine below is busy, and taints the kernel. lsm: with that of BPF, systemd attaches a program for a second.
 # notests, initcall_blacklist: the kernel would try its ciphers and its entropy from jitter, for two seconds of a boot.
-_GRUB = """\
+BOOT_PARAMETERS = (
+    "nokaslr norandmaps mitigations=off nosoftlockup maxcpus=1 lsm=lockdown console=ttyS0 "
+    "cryptomgr.notests initcall_blacklist=crypto_kdf108_init,jent_mod_init"
+)
+_GRUB = f"""\
 GRUB_DEFAULT=0
 GRUB_TIMEOUT=0
 GRUB_DISTRIBUTOR=Debian
 GRUB_CMDLINE_LINUX_DEFAULT="quiet"
-GRUB_CMDLINE_LINUX="nokaslr norandmaps mitigations=off nosoftlockup maxcpus=1 lsm=lockdown console=ttyS0 \
-cryptomgr.notests initcall_blacklist=crypto_kdf108_init,jent_mod_init"
+GRUB_CMDLINE_LINUX="{BOOT_PARAMETERS}"
 GRUB_DISABLE_LINUX_UUID=true
 GRUB_DISABLE_RECOVERY=true
 GRUB_TERMINAL=serial

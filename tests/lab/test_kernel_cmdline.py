@@ -10,6 +10,8 @@ import contextlib
 
 import pytest
 
+from vepyc.guest import BOOT_PARAMETERS, ROOT_DEVICE
+
 DROP_IN = "/etc/default/grub.d/95-sovereign-epyc.cfg"
 FILES = "stat -c '%n %a %U' /etc/default/grub /boot/grub/grub.cfg; ls -A /etc/default/grub.d /etc/grub.d /boot/grub; "
 FILES += "sha256sum /etc/default/grub /boot/grub/grub.cfg"
@@ -18,7 +20,7 @@ LINES = r"sed -n 's/^\t*linux\t*[^ ]* //p' /boot/grub/grub.cfg"
 RECOVERY = "GRUB_DISABLE_RECOVERY=false\n"
 INTENT = {"draft": {"l3_domains": 1}, "verify": {"l3_domains": 1}, "housekeeping": {"cores": 1, "per": "node"}}
 OURS = "isolcpus=managed_irq,5-7 nohz_full=1-3,5-7"
-FOREIGN = "root=/dev/vda1 ro nokaslr norandmaps mitigations=off nosoftlockup maxcpus=1 lsm=lockdown console=ttyS0"
+FOREIGN = f"root={ROOT_DEVICE} ro {BOOT_PARAMETERS}"
 
 
 def lines(guest):

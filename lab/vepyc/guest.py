@@ -175,10 +175,12 @@ UsePAM no
 # OpenSSH in trixie punishes clients that connect and leave, which is how the lab asks whether ssh is up.
 _SSHD_TRIXIE = "PerSourcePenalties no\n"
 
-# Without the check of its configuration before every start, which costs as much as the start.
+# Without the check of its configuration before every start, which costs as much as the start. And with a heap that it
+# keeps: its buffers grow with every packet, and new pages for each of these sizes cost more than what they carry.
 _SSH_UNIT = """\
 [Service]
 ExecStartPre=
+Environment=MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TOP_PAD_=4194304 MALLOC_TRIM_THRESHOLD_=67108864
 """
 
 # A boot asks udev for the devices that a unit may wait for, and no more. Debian asks for all that there are, 313 on the
@@ -190,11 +192,12 @@ ExecStart=-udevadm trigger --action=add --subsystem-match=block --subsystem-matc
 """
 
 # A Python that is there already, for modules of Ansible (forkserver.py, ssh.py). Its environment is that of ssh.
-_PYTHON_SOCKET = """\
+PYTHON_SOCKET = "/run/vepyc-python.sock"
+_PYTHON_SOCKET = f"""\
 [Unit]
 Description=Python programs without the start of Python
 [Socket]
-ListenStream=/run/vepyc-python.sock
+ListenStream={PYTHON_SOCKET}
 SocketMode=0600
 [Install]
 WantedBy=sockets.target

@@ -11,6 +11,7 @@ what modules import of such a program's archive is imported once for all that br
 
 from __future__ import annotations
 
+import atexit
 import base64
 import gc
 import importlib
@@ -22,7 +23,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from types import ModuleType
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 # Of Python's own modules, those that a module of Ansible imports and that do not import each other.
 _PRELOADED = """\
@@ -63,7 +64,7 @@ def _serve(listener: socket.socket) -> None:
                 library.keep(request)
                 with connection.makefile("w") as answers:
                     _answer_one(request, answers)
-                return
+                os._exit(0)
         connection.close()
 
 
@@ -84,6 +85,7 @@ class _Library:
     def __init__(self) -> None:
         self._files: dict[str, int] = {}  # of what is imported, as archives name it, with its checksum there
         self._tried: set[str] = set()  # an older Ansible lacks a name
+        self._hidden: list[ModuleType] = []  # freed, they would be written to, and their memory copied
 
     def learn(self, request: dict[str, Any]) -> None:
         """Import what a program brings and no program before it did."""
@@ -113,7 +115,7 @@ class _Library:
         needed = set() if differs else {_name(file) for file in brought}
         for name in _imported():
             if name not in needed:
-                del sys.modules[name]
+                self._hidden.append(sys.modules.pop(name))
                 parent, _, attribute = name.rpartition(".")
                 if parent in sys.modules:
                     vars(sys.modules[parent]).pop(attribute, None)
@@ -176,9 +178,30 @@ def _execute(request: dict[str, Any], output: int, errors: int) -> None:
         basic._ANSIBLE_ARGS, basic._ANSIBLE_PROFILE = json.dumps(request["parameters"]).encode(), "legacy"
     # As if this Python had just been started to read its program from the standard input.
     sys.argv, sys.path[0] = [""], ""
-    sys.modules["__main__"] = ModuleType("__main__")
-    exec(compile(request["program"], "<stdin>", "exec"), vars(sys.modules["__main__"]))
-    sys.exit()
+    module = sys.modules["__main__"] = ModuleType("__main__")
+    code = 0
+    try:
+        exec(compile(request["program"], "<stdin>", "exec"), vars(module))
+    except SystemExit as end:
+        if isinstance(end.code, int):
+            code = end.code
+        elif end.code is not None:
+            print(end.code, file=sys.stderr)
+            code = 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    _end(code)
+
+
+def _end(code: int) -> NoReturn:
+    """End this process as Python does, but without freeing what it shares with others, which would copy all of it."""
+    if "threading" in sys.modules:
+        sys.modules["threading"]._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code & 0xFF)
 
 
 def _content(file: int) -> str:

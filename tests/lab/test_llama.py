@@ -29,6 +29,8 @@ MODEL = "/srv/model.gguf"
 ROWS = "/srv/rows.gguf"
 #: All CPUs but the housekeeping, which is the first one of each node.
 BUSY = {0: "1-7", 1: "9-15", 2: "17-23", 3: "25-31"}
+#: In how many windows of two seconds a task that disturbs an instance has to be seen once.
+WINDOWS = 6
 #: Makes the model large enough to see its shares of four nodes: these are 13 MiB of weights.
 WORDS = 27_000
 #: What the next boot brings: isolated CPUs that the kernel spreads no threads over, and pages for the model on a node.
@@ -192,12 +194,15 @@ def test_two_instances_on_isolated_cpus(host):
         assert noise["devices"] <= jitter.DEVICES and noise["involuntary"] <= jitter.SWITCHES, noise
         # How long it waited depends on what else this machine does, which emulates the CPUs.
         assert noise["ticks"] <= jitter.TICKS, noise
-    # Somebody else's task on one of these CPUs, which brings its tick back too.
+    # Somebody else's task on one of these CPUs, which brings its tick back too. Threads that wait for one that is held
+    # up sleep after a while, and so may that one when it waits for them: such a window shows nothing.
     host.run("systemd-run --quiet --unit=loud --property=CPUAffinity=1 sh -c 'while :; do :; done'")
+    waited, seen = max(jitter.WAITED, 3 * quiet["left"]["waited"]), []
     with working(host, plans["left"]):
-        loud = host.module("service_placement", service=plans["left"]["unit"], window=2)["noise"]
+        while not any(one and one["waited"] > waited and one["ticks"] > jitter.TICKS for one in seen):
+            assert len(seen) < WINDOWS, seen
+            seen.append(host.module("service_placement", service=plans["left"]["unit"], window=2)["noise"])
     host.run("systemctl stop loud")
-    assert loud["waited"] > max(jitter.WAITED, 3 * quiet["left"]["waited"]) and loud["ticks"] > jitter.TICKS, loud
 
 
 def test_an_undo_takes_no_command_away_that_an_instance_calls(host):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from .errors import VepycError
 from .paths import PACKAGE
+from .ssh import SOCKET
 
 ROOT_DEVICE = "/dev/vda1"
 FORK_SERVER = "usr/local/lib/vepyc/forkserver.py"
@@ -183,8 +184,8 @@ ExecStartPre=
 Environment=MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TOP_PAD_=4194304 MALLOC_TRIM_THRESHOLD_=67108864
 """
 
-# A boot asks udev for the devices that a unit may wait for, and no more. Debian asks for all that there are, 313 on the
-# smallest machine, most of them terminals, and each costs a program or more.
+# A boot asks udev for the devices that a unit may wait for, and no more. Debian asks for all that there are, hundreds
+# on the smallest machine, from terminals to parts of ACPI.
 _COLDPLUG = """\
 [Service]
 ExecStart=
@@ -192,12 +193,11 @@ ExecStart=-udevadm trigger --action=add --subsystem-match=block --subsystem-matc
 """
 
 # A Python that is there already, for modules of Ansible (forkserver.py, ssh.py). Its environment is that of ssh.
-PYTHON_SOCKET = "/run/vepyc-python.sock"
 _PYTHON_SOCKET = f"""\
 [Unit]
 Description=Python programs without the start of Python
 [Socket]
-ListenStream={PYTHON_SOCKET}
+ListenStream={SOCKET}
 SocketMode=0600
 [Install]
 WantedBy=sockets.target

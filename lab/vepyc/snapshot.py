@@ -16,18 +16,19 @@ from pathlib import Path
 
 from . import acpi, patch, qemu, smbios
 from .errors import VepycError
-from .guest import PYTHON_SOCKET, Release
+from .guest import Release
 from .image import image_dir, image_key
 from .machine import Machine
 from .paths import digest, directory, locked, run_tool
 from .rundir import RunDir
 from .shapes import Shape
+from .ssh import SOCKET
 
 # What an Ansible run needs first: with it in memory, the first module of a resumed machine is as quick as the second.
 # The Python that waits for modules says a word when it has imported what they share; a machine that is saved before
 # would have to do the rest at each resume. The sync afterwards leaves nothing for the frozen disk to miss.
 _WARM_UP = f"""\
-python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect("{PYTHON_SOCKET}"); s.recv(1)'
+python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect("{SOCKET}"); s.recv(1)'
 ls -R /sys/devices/system/cpu /sys/devices/system/node >/dev/null
 sync
 """

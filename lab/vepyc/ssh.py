@@ -19,7 +19,7 @@ import socket
 import subprocess
 import sys
 
-_SOCKET = "/run/vepyc-python.sock"
+SOCKET = "/run/vepyc-python.sock"
 _NEW_PYTHON = re.compile(r"/bin/sh -c '?/usr/bin/python3( && sleep 0)?'?")
 _ARCHIVE = re.compile(r"^zip_data='([A-Za-z0-9+/=]+)',$", re.MULTILINE)
 _SSH_FAILED = 255
@@ -34,7 +34,7 @@ def main() -> int:
         connection = _connect(forwarded)
         if not connection:
             # Where there is no connection to share yet, this makes it.
-            forward = ["-o", "StreamLocalBindUnlink=yes", "-L", f"{forwarded}:{_SOCKET}"]
+            forward = ["-o", "StreamLocalBindUnlink=yes", "-L", f"{forwarded}:{SOCKET}"]
             subprocess.run(
                 ["ssh", *forward, *options[:-1], "true"],
                 stdin=subprocess.DEVNULL,

@@ -47,8 +47,8 @@ KERNEL = (
 #: These differ between two readings, or depend on how much memory was free when the kernel started.
 RESTLESS = ("/random/", "/ns_last_pid", "/pty/nr", "/stat_refresh", "/user_reserve_kbytes")
 RESTLESS += ("/stats/", "/full_scans", "/pages_collapsed")
-#: Of the memory: what a file system may take of it, which is less where a command line of the kernel takes a page more.
-SHARE = re.compile(r",(?:size=\d+k|nr_inodes=\d+)")
+#: Of the memory: what /dev and /tmp may take of it, which is less where a command line of the kernel takes a page more.
+SHARE = re.compile(r"^(\S+ /(?:dev|tmp) \S+ \S*?)(?:,size=\d+k)?,nr_inodes=\d+")
 REGISTERS = (0xC0000108, 0xC0010015, 0xC0011022)
 #: The collection changes and adds files anywhere below the first; in the others it only adds entries.
 CONTENTS = ("/etc", "/boot/grub")
@@ -100,7 +100,7 @@ def ordinary_files() -> dict[str, str]:
 def mounts_and_drivers() -> dict[str, str]:
     """Without the file systems that systemd mounts and unmounts by itself."""
     with open("/proc/self/mounts") as file:
-        rows = [SHARE.sub("", row).split() for row in file]
+        rows = [SHARE.sub(r"\1", row).split() for row in file]
     state = {f"mount {row[1]}": " ".join(row) for row in rows if row[2] != "autofs" and not row[1].startswith("/run/")}
     return {**state, **{f"driver {name}": "loaded" for name in os.listdir("/sys/module")}}
 

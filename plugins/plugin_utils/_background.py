@@ -42,8 +42,9 @@ class InBackground(ActionBase):  # type: ignore[misc]  # ansible-core has no ann
 
     _supports_check_mode = True
     _supports_async = True
-    #: Seconds between two questions at most; each waits twice as long as the one before.
-    longest = 5.0
+    #: By how much each question waits longer than the one before, so that a play ends soon after its module whatever
+    #: time that took; and the seconds between two of them at most.
+    slower, longest = 1.25, 5.0
 
     def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Return the arguments for the module, and the command that prints how far it is."""
@@ -70,13 +71,16 @@ class InBackground(ActionBase):  # type: ignore[misc]  # ansible-core has no ann
 
     def _wait(self, file: str, command: str, host: str) -> None:
         """Wait until the module has ended, and show what changes meanwhile."""
-        question = f"if grep -qs {shlex.quote(RUNNING)} {shlex.quote(file)}; then {command}; true; else exit 9; fi"
+        ended = f"grep -qs {shlex.quote(RUNNING)} {shlex.quote(file)} || exit 9"
         begun = reached = shown = time.monotonic()
         pause, last = FIRST, ""
         while True:
             time.sleep(pause)
-            pause = min(2 * pause, self.longest)
+            pause = min(self.slower * pause, self.longest)
             now = time.monotonic()
+            # How far it is can cost the host more than whether it ended, so that is asked only when it can be shown.
+            due = now - shown >= SHOWN and not self._task.no_log
+            question = f"{ended}; {command}; true" if due else ended
             try:
                 answer: Mapping[str, Any] = self._low_level_execute_command(question)
             except AnsibleConnectionFailure:
@@ -88,7 +92,7 @@ class InBackground(ActionBase):  # type: ignore[misc]  # ansible-core has no ann
             if answer["rc"]:
                 return
             line = _plain(answer["stdout"])
-            if line and line != last and now - shown >= SHOWN and not self._task.no_log:
+            if due and line and line != last:
                 shown, last = now, line
                 self._display.display(f"{host}: {line} ({now - begun:.0f} s)")
 
@@ -111,7 +115,7 @@ class Measuring(InBackground):
     """A module that measures an instance, which takes minutes or hours, and writes down how far it is."""
 
     #: A question takes processor time of the host, and a round is void where others take 2 percent.
-    longest = 30.0
+    slower, longest = 2.0, 30.0
 
     def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Print the line of the run."""

@@ -47,7 +47,7 @@ class Server:
 def serving(answer: Answer, port: int = 0) -> Iterator[Server]:
     """Have a server for as long as the block lasts."""
     server = Server(answer, port)
-    thread = threading.Thread(target=server.http.serve_forever, args=(0.02,), daemon=True)
+    thread = threading.Thread(target=server.http.serve_forever, args=(0.005,), daemon=True)
     thread.start()
     try:
         yield server

@@ -20,6 +20,8 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import _background
 
 FILE = "/root/.ansible_async/j1.7"
 STARTED = {"started": True, "finished": False, "ansible_job_id": "j1.7", "results_file": FILE, "changed": True}
+#: Of how many questions the last one is the first whose answer would be shown.
+DUE = 12
 DONE = {"changed": False, "path": "/srv/m.gguf", "ansible_job_id": "j1.7", "finished": True}
 
 
@@ -95,20 +97,36 @@ def test_a_module_that_ends_at_once_is_asked_once(host: Host) -> None:
 
 
 def test_what_changes_is_shown_from_time_to_time(host: Host) -> None:
-    host.answers = ["1 of 9 GiB\n"] * 8 + ["2 of 9 GiB\n"] * 8 + [9]
+    host.answers = ["1 of 9 GiB\n"] * DUE + ["2 of 9 GiB\n"] * 8 + [9]
     host.run()
-    assert host.shown == ["epyc: 1 of 9 GiB (19 s)", "epyc: 2 of 9 GiB (39 s)"]
+    assert host.shown == ["epyc: 1 of 9 GiB (16 s)", "epyc: 2 of 9 GiB (36 s)"]
+
+
+def test_how_far_it_is_is_only_asked_when_it_can_be_shown(host: Host) -> None:
+    host.answers = [""] * DUE
+    host.run()
+    *before, due = host.asked[:DUE]
+    (ended,) = set(before)
+    assert due.startswith(f"{ended}; cat ")
+
+
+@pytest.mark.parametrize("seconds", [1, 3, 10, 20])
+def test_its_end_is_seen_soon(host: Host, seconds: int) -> None:
+    """However long the module takes, nobody waits for a fourth of that again."""
+    host.plugin._low_level_execute_command = lambda *dummy: {"rc": 9 if host.now >= seconds else 0, "stdout": ""}
+    host.run()
+    assert seconds <= host.now <= 1.25 * seconds + _background.FIRST
 
 
 def test_what_a_host_says_cannot_move_a_terminal(host: Host) -> None:
-    host.answers = ["first\n\x1b[2J\x07evil\u202e" + "x" * 300 + "\n\n"] * 9
+    host.answers = ["first\n\x1b[2J\x07evil\u202e" + "x" * 300 + "\n\n"] * DUE
     host.run()
     assert len(host.shown) == 1 and host.shown[0].startswith("epyc: [2Jevilxxx") and len(host.shown[0]) < 200
 
 
 def test_a_task_that_hides_its_output_shows_nothing(host: Host) -> None:
     host.task.no_log = True
-    host.answers = ["secret"] * 9
+    host.answers = ["secret"] * DUE
     host.run()
     assert host.shown == []
 
@@ -183,11 +201,13 @@ def shell(tmp_path: Path) -> Callable[[Host], tuple[str, str]]:
 
     def asked(host: Host) -> tuple[str, str]:
         host.first["results_file"] = str(file)
+        host.answers = [""] * DUE
+        host.asked.clear()
         host.run()
         said = []
         for text in ('{"started": 1, "finished": 0}', '{"changed": true, "path": "/srv"}'):
             file.write_text(text)
-            done = subprocess.run(["sh", "-c", host.asked[0]], capture_output=True, text=True, check=False)
+            done = subprocess.run(["sh", "-c", host.asked[DUE - 1]], capture_output=True, text=True, check=False)
             said.append(done.stdout if done.returncode == 0 else f"rc {done.returncode}")
         return said[0], said[1]
 
@@ -201,9 +221,10 @@ def test_the_progress_of_a_download(host: Host, shell: Any, tmp_path: Path) -> N
     (tmp_path / "a progress").unlink()
     assert shell(host) == ("", "rc 9")
     del host.task.args["progress"]
+    host.answers = [""] * DUE
     host.run()
     path = host.executed[-2]["module_args"]["progress"]
-    assert path.startswith("/run/sovereign-epyc-") and path in host.asked[-2]
+    assert path.startswith("/run/sovereign-epyc-") and path in host.asked[-3]
 
 
 def test_the_progress_of_a_build(monkeypatch: pytest.MonkeyPatch, shell: Any, tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 LIMIT = 2 * 24 * 3600
 #: Seconds before the first question, for most modules end at once; and how often progress is shown.
 FIRST, SHOWN = 0.3, 15.0
+#: How much longer each pause is than the one before. A play ends soon after its module, whatever time that took.
+GROWTH = 1.25
 #: For how many seconds a host may be out of reach.
 LOST = 600.0
 #: What is in the file of a job, in these words, until the module has ended.
@@ -42,9 +44,8 @@ class InBackground(ActionBase):  # type: ignore[misc]  # ansible-core has no ann
 
     _supports_check_mode = True
     _supports_async = True
-    #: By how much each question waits longer than the one before, so that a play ends soon after its module whatever
-    #: time that took; and the seconds between two of them at most.
-    slower, longest = 1.25, 5.0
+    #: Seconds between two questions at most.
+    longest = 5.0
 
     def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Return the arguments for the module, and the command that prints how far it is."""
@@ -76,7 +77,7 @@ class InBackground(ActionBase):  # type: ignore[misc]  # ansible-core has no ann
         pause, last = FIRST, ""
         while True:
             time.sleep(pause)
-            pause = min(self.slower * pause, self.longest)
+            pause = min(GROWTH * pause, self.longest)
             now = time.monotonic()
             # How far it is can cost the host more than whether it ended, so that is asked only when it can be shown.
             due = now - shown >= SHOWN and not self._task.no_log
@@ -115,7 +116,7 @@ class Measuring(InBackground):
     """A module that measures an instance, which takes minutes or hours, and writes down how far it is."""
 
     #: A question takes processor time of the host, and a round is void where others take 2 percent.
-    slower, longest = 2.0, 30.0
+    longest = 30.0
 
     def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Print the line of the run."""

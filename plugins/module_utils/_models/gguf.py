@@ -209,10 +209,10 @@ class _Reader:
         end = min(self.part.size, LARGEST_HEADER)
         at = self.at
         for dummy in range(count):
-            begin = read(LENGTH.size) if at + LENGTH.size <= end else b""
-            length = unpack(begin)[0] if len(begin) == LENGTH.size else 0
+            begin = read(LENGTH.size)
+            length = unpack(begin)[0] if len(begin) == LENGTH.size else longest + 1
             self.at, at = at, at + LENGTH.size + length
-            if not begin or length > longest or at > end:
+            if length > longest or at > end:
                 # One of these says what is wrong.
                 self.file.seek(self.at)
                 self._text(longest, what)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import tempfile
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import pair as pairs
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.gguf import read_header
 from ansible_collections.sovereign.epyc.tests.unit.fakes.ggufs import (
     TOKENS,
     WHOLE,
@@ -137,6 +139,13 @@ def test_a_file_that_was_cut_off_anywhere_is_refused(cut: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.raises(BadRequest) as caught:
         read(Path(folder, "model.gguf"), WHOLE[:cut])
     assert "is truncated" in str(caught.value) or cut < 4
+
+
+@pytest.mark.parametrize("cut", range(WHOLE.rindex(TOKENS[-2]), WHOLE.rindex(TOKENS[-1]) + len(TOKENS[-1])))
+def test_a_file_that_shrinks_while_it_is_read_is_refused(cut: int) -> None:
+    """Here within the last two tokens of its vocabulary, which is read in a loop of its own."""
+    with pytest.raises(BadRequest, match=r"truncated or damaged: its \d+ bytes end within tokenizer"):
+        read_header(BytesIO(WHOLE[:cut]), "model", len(WHOLE))
 
 
 @given(at=st.integers(0, len(WHOLE) - 1), value=st.binary(min_size=1, max_size=8))

@@ -22,15 +22,13 @@ from .tensor_types import IK_TYPES, TENSOR_TYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, BinaryIO
 
 VERSIONS = (2, 3)
 #: Types of values, with their format characters for struct. Texts are 8, arrays 9.
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
-#: What comes before each text.
-LENGTH = struct.Struct("<Q")
 #: Texts and arrays of numbers that are longer than this are skipped; nothing here needs them.
 KEPT = 1024
 #: What a header may hold. The largest vocabularies have a million tokens, and headers of 60 MiB; a model whose experts
@@ -195,32 +193,13 @@ class _Reader:
         return struct.unpack(f"<{code}", self._take(struct.calcsize(f"<{code}"), what))[0]
 
     def _length(self, longest: int, what: str) -> int:
-        length: int = self._number("Q", what)
+        length = int.from_bytes(self._take(8, what), "little")
         if length > longest:
             raise self._damaged(f"{what} would be {length} bytes long")
         return length
 
     def _text(self, longest: int, what: str) -> bytes:
         return self._take(self._length(longest, what), what)
-
-    def _texts(self, count: int, longest: int, what: str) -> Iterator[bytes]:
-        """Read so many texts. A vocabulary has half a million: to read them one by one would take seconds."""
-        read, unpack = self.file.read, LENGTH.unpack
-        end = min(self.part.size, LARGEST_HEADER)
-        at = self.at
-        for dummy in range(count):
-            begin = read(LENGTH.size)
-            length = unpack(begin)[0] if len(begin) == LENGTH.size else longest + 1
-            self.at, at = at, at + LENGTH.size + length
-            if length > longest or at > end:
-                # One of these says what is wrong.
-                self.file.seek(self.at)
-                self._text(longest, what)
-            text = read(length)
-            if len(text) != length:
-                raise self._truncated(what)
-            yield text
-        self.at = at
 
     def _check_count(self, what: str, count: int, of: str, most: int) -> None:
         if count > most:
@@ -240,11 +219,11 @@ class _Reader:
         kind, count = self._number("I", key), self._number("Q", key)
         self._check_count(key, count, "elements", MOST_ELEMENTS)
         if kind == TEXT and key == TOKENS:
-            self.part.tokens = list(self._texts(count, LONGEST_TOKEN, key))
+            self.part.tokens = [self._text(LONGEST_TOKEN, key) for dummy in range(count)]
             return None
         if kind == TEXT:
-            for dummy in self._texts(count, LONGEST_TEXT, key):
-                pass
+            for dummy in range(count):
+                self._skip(self._length(LONGEST_TEXT, key), key)
             return None
         if kind not in NUMBERS:
             raise self._damaged(f"the array {key} has elements of the unknown type {kind}")

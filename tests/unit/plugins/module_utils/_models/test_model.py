@@ -143,7 +143,6 @@ def test_a_file_that_was_cut_off_anywhere_is_refused(cut: int) -> None:
 
 @pytest.mark.parametrize("cut", range(WHOLE.rindex(TOKENS[-2]), WHOLE.rindex(TOKENS[-1]) + len(TOKENS[-1])))
 def test_a_file_that_shrinks_while_it_is_read_is_refused(cut: int) -> None:
-    """Here within the last two tokens of its vocabulary, which is read in a loop of its own."""
     with pytest.raises(BadRequest, match=r"truncated or damaged: its \d+ bytes end within tokenizer"):
         read_header(BytesIO(WHOLE[:cut]), "model", len(WHOLE))
 

@@ -29,6 +29,8 @@ VERSIONS = (2, 3)
 #: Types of values, with their format characters for struct. Texts are 8, arrays 9.
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
+#: Each format made once: a vocabulary has a number for each of its texts.
+FORMS = {code: struct.Struct(f"<{code}") for code in NUMBERS.values()}
 #: Texts and arrays of numbers that are longer than this are skipped; nothing here needs them.
 KEPT = 1024
 #: What a header may hold. The largest vocabularies have a million tokens, and headers of 60 MiB; a model whose experts
@@ -190,10 +192,11 @@ class _Reader:
         self.file.seek(count, os.SEEK_CUR)
 
     def _number(self, code: str, what: str = "its header") -> Any:
-        return struct.unpack(f"<{code}", self._take(struct.calcsize(f"<{code}"), what))[0]
+        form = FORMS[code]
+        return form.unpack(self._take(form.size, what))[0]
 
     def _length(self, longest: int, what: str) -> int:
-        length = int.from_bytes(self._take(8, what), "little")
+        length: int = self._number("Q", what)
         if length > longest:
             raise self._damaged(f"{what} would be {length} bytes long")
         return length
@@ -227,7 +230,7 @@ class _Reader:
             return None
         if kind not in NUMBERS:
             raise self._damaged(f"the array {key} has elements of the unknown type {kind}")
-        size = struct.calcsize(f"<{NUMBERS[kind]}") * count
+        size = FORMS[NUMBERS[kind]].size * count
         if count > KEPT:
             return self._skip(size, key)
         return list(struct.unpack(f"<{count}{NUMBERS[kind]}", self._take(size, key)))

@@ -224,7 +224,7 @@ def test_the_progress_of_a_download(host: Host, shell: Any, tmp_path: Path) -> N
     host.answers = [""] * DUE
     host.run()
     path = host.executed[-2]["module_args"]["progress"]
-    assert path.startswith("/run/sovereign-epyc-") and path in host.asked[-3]
+    assert path.startswith("/run/sovereign-epyc-") and path in host.asked[-2]
 
 
 def test_the_progress_of_a_build(monkeypatch: pytest.MonkeyPatch, shell: Any, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ import pytest
 
 from vepyc import GuestError, VepycError
 from vepyc.container import Container, container
+from vepyc.play import quick, run
+from vepyc.python import FORK_SERVER
 
 from .conftest import wait_while
 
@@ -93,6 +95,16 @@ def test_ansible_comes_in(box: Container, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ActiveState: active" in done.stdout
+
+
+@pytest.mark.parametrize("through", [(), ("nsenter", "--net=/proc/1/ns/net")], ids=["", "through"])
+def test_modules_run_in_a_python_that_is_there(box: Container, tmp_path: Path, through: tuple[str, ...]) -> None:
+    """Not where the connection leads into another namespace, for there that Python is not."""
+    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"box": box.inventory(through)}}}))
+    words = ["all", "-i", str(tmp_path / "hosts.json"), "-m", "shell", "-a", "tr '\\0' ' ' </proc/$PPID/cmdline"]
+    done = run("ansible", *words, **quick())
+    assert done.returncode == 0, done.stdout
+    assert (f"/usr/bin/python3 /{FORK_SERVER} --socket" in done.stdout) is not bool(through), done.stdout
 
 
 def test_nothing_is_left_of_a_container() -> None:

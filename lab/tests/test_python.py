@@ -13,8 +13,8 @@ import zipfile
 from pathlib import Path
 
 from vepyc import Machine
-from vepyc.guest import FORK_SERVER
 from vepyc.paths import PACKAGE
+from vepyc.python import FORK_SERVER
 
 BYTECODE = "/root/.vepyc-bytecode"
 # Imports a module out of an archive, as every module of Ansible is.
@@ -166,8 +166,11 @@ def test_what_programs_bring_is_imported_once(own_small: Machine) -> None:
 
 
 def test_where_something_is_measured_all_is_as_on_any_host(own_small: Machine) -> None:
+    udev = "systemctl is-active systemd-udevd.service"
     before = kept(own_small)
+    assert own_small.run(udev, check=False).stdout == "inactive\n"
     own_small.as_any_host()
+    assert own_small.run(f"modprobe cpuid; udevadm settle; {udev}").stdout == "active\n"
     parent = as_ansible(own_small, PARENT)
     assert (parent.returncode, parent.stdout) == (3, f"\udcff{NEW_PYTHON} ")
     assert number(own_small, 3, uuid.uuid4()) == 3

@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from . import python
 from .debian import bootstrap
 from .errors import GuestError, VepycError
 from .paths import digest, directory, locked, ssh_key
@@ -35,6 +36,7 @@ _PACKAGES = (
 )
 # What a container cannot do, and a unit that would make `systemctl is-system-running` say "degraded".
 _MASKED_UNITS = ("systemd-modules-load.service", "apt-daily.timer", "apt-daily-upgrade.timer", "ssh.service")
+_LINKS = {**{f"etc/systemd/system/{unit}": "/dev/null" for unit in _MASKED_UNITS}, **python.LINKS}
 _FILES = {
     "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
     "etc/machine-id": "",  # each container makes one
@@ -158,7 +160,8 @@ class Container:
             # Ansible shares connections by this name, so a later container of the same name must have another one.
             "ansible_host": f"{self.name}-{self.leader}",
             "ansible_user": "root",
-            "ansible_python_interpreter": "/usr/bin/python3",
+            # The Python that is there (ssh.py) is not where ``through`` leads; by another path, one starts anew.
+            "ansible_python_interpreter": "/bin/python3" if through else "/usr/bin/python3",
             "ansible_ssh_private_key_file": str(ssh_key()),
             "ansible_ssh_common_args": " ".join(f"-o {key}={value}" for key, value in settings.items()),
         }
@@ -207,8 +210,9 @@ def container(
 
 def ensure_root() -> Path:
     """The Debian that every container starts from; built first when it is missing."""
-    files = {**_FILES, "root/.ssh/authorized_keys": ssh_key().with_suffix(".pub").read_text()}
-    target = directory("roots") / f"{_SUITE}-{digest([_SUITE, *_PACKAGES, *_MASKED_UNITS, json.dumps(files)])}"
+    files = {**_FILES, **python.files(), "root/.ssh/authorized_keys": ssh_key().with_suffix(".pub").read_text()}
+    parts = [_SUITE, *_PACKAGES, json.dumps(files), json.dumps(_LINKS)]
+    target = directory("roots") / f"{_SUITE}-{digest(parts)}"
     with locked(f"root-{target.name}"):
         if not target.exists():
             _build_root(target, files)
@@ -221,13 +225,13 @@ def _build_root(target: Path, files: dict[str, str]) -> None:
     work = target.with_name(target.name + ".building")
     shutil.rmtree(work, ignore_errors=True)
     bootstrap(_SUITE, _PACKAGES, work, log)
-    for unit in _MASKED_UNITS:
-        mask = work / "etc/systemd/system" / unit
-        mask.unlink(missing_ok=True)
-        mask.symlink_to("/dev/null")
     for path, text in files.items():
         (work / path).parent.mkdir(parents=True, exist_ok=True)
         (work / path).write_text(text)
+    for path, source in _LINKS.items():
+        (work / path).parent.mkdir(parents=True, exist_ok=True)
+        (work / path).unlink(missing_ok=True)
+        (work / path).symlink_to(source)
     work.rename(target)
 
 

@@ -10,20 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from . import python
 from .errors import VepycError
-from .paths import PACKAGE
-from .ssh import SOCKET
 
 ROOT_DEVICE = "/dev/vda1"
-FORK_SERVER = "usr/local/lib/vepyc/forkserver.py"
-_BYTECODE = "usr/lib/python3/dist-packages/vepyc_bytecode"  # every Python 3 of Debian looks there
+_UDEV_SOCKETS = "systemd-udevd-control.socket systemd-udevd-kernel.socket"
+#: Ends udev, for which a booted guest has no use. Whenever the driver of the registers is loaded, which many modules do
+#: for a moment, it would look at a new device of each CPU, and take the emulator longer than the module.
+STOP_UDEV = f"systemctl stop {_UDEV_SOCKETS} systemd-udevd.service"
 #: Takes away what only these guests have to be quicker, as some programs gain more by it than others.
-AS_ANY_HOST = (
-    f"systemctl stop vepyc-python.socket vepyc-python.service && rm /{_BYTECODE}.pth"
-    " && sysctl -qw kernel.randomize_va_space=2"
-)
-#: Kills the modules that run in a guest, in the middle of what they do; the next one starts a new Python.
-KILL_MODULES = "systemctl kill --signal=KILL vepyc-python.service"
+AS_ANY_HOST = f"{python.REMOVE} && sysctl -qw kernel.randomize_va_space=2 && systemctl start {_UDEV_SOCKETS}"
 
 
 @dataclass(frozen=True)
@@ -192,29 +188,6 @@ ExecStart=
 ExecStart=-udevadm trigger --action=add --subsystem-match=block --subsystem-match=net
 """
 
-# A Python that is there already, for modules of Ansible (forkserver.py, ssh.py). Its environment is that of ssh.
-_PYTHON_SOCKET = f"""\
-[Unit]
-Description=Python programs without the start of Python
-[Socket]
-ListenStream={SOCKET}
-SocketMode=0600
-[Install]
-WantedBy=sockets.target
-"""
-_PYTHON_SERVICE = f"""\
-[Unit]
-Description=Python programs without the start of Python
-[Service]
-ExecStart=/usr/bin/python3 /{FORK_SERVER} --socket
-StandardInput=socket
-StandardOutput=journal
-WorkingDirectory=/root
-Environment=HOME=/root LOGNAME=root SHELL=/bin/bash USER=root
-UnsetEnvironment=INVOCATION_ID JOURNAL_STREAM LISTEN_FDNAMES LISTEN_FDS LISTEN_PID SYSTEMD_EXEC_PID
-KillMode=process
-"""
-
 # The initramfs loads four modules by name and needs no udev. The second of udev's scripts also hands /dev over.
 _NO_UDEV_TOP = """\
 #!/bin/sh
@@ -293,14 +266,10 @@ def files(release: Release, public_key: str) -> dict[str, str]:
         "etc/systemd/system/ssh.service.d/vepyc.conf": _SSH_UNIT,
         "etc/systemd/system/systemd-udev-trigger.service.d/vepyc.conf": _COLDPLUG,
         "etc/systemd/system/vepyc-network.service": _NETWORK_UNIT,
-        "etc/systemd/system/vepyc-python.service": _PYTHON_SERVICE,
-        "etc/systemd/system/vepyc-python.socket": _PYTHON_SOCKET,
         "etc/vepyc-network": _NETWORK,
         "root/.ssh/authorized_keys": public_key,
         "sbin/vepyc-finish": _FINISH,
-        FORK_SERVER: (PACKAGE / "forkserver.py").read_text(),
-        f"{_BYTECODE}.py": (PACKAGE / "bytecode.py").read_text(),
-        f"{_BYTECODE}.pth": "import vepyc_bytecode\n",
+        **python.files(),
     }
 
 
@@ -309,7 +278,7 @@ def links() -> dict[str, str]:
     return {
         # The kernel's own name for the network card, whatever bus slot it is in.
         "etc/systemd/network/99-default.link": "/dev/null",
-        "etc/systemd/system/sockets.target.wants/vepyc-python.socket": "../vepyc-python.socket",
+        **python.LINKS,
         "etc/systemd/system/sysinit.target.wants/vepyc-network.service": "../vepyc-network.service",
         **{f"etc/systemd/system/{unit}": "/dev/null" for unit in _MASKED_UNITS},
         **{f"etc/systemd/system-generators/{name}": "/dev/null" for name in _MASKED_GENERATORS},

@@ -15,7 +15,7 @@ import uuid
 from pathlib import Path
 
 from .errors import GuestError, VepycError
-from .guest import AS_ANY_HOST
+from .guest import AS_ANY_HOST, STOP_UDEV
 from .kept import Kept
 from .paths import ssh_key
 from .rundir import RunDir
@@ -182,9 +182,9 @@ class Machine:
         self.wait_until_booted(deadline - time.monotonic())
 
     def wait_until_booted(self, timeout: float) -> None:
-        """Wait until systemd and udev have nothing left to start."""
+        """Wait until systemd and udev have nothing left to start, and end udev."""
         # One program that waits: many that ask would take an emulated guest a part of its boot.
-        self.run("systemctl is-system-running --wait; udevadm settle", timeout=timeout)
+        self.run(f"systemctl is-system-running --wait; udevadm settle; {STOP_UDEV}", timeout=timeout)
 
     def personalise(self) -> None:
         """Give the guest its name, a machine id made of that, bytecode of modules, and after a resume the time."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from . import acpi, patch, qemu, smbios
 from .errors import VepycError
-from .guest import Release
+from .guest import STOP_UDEV, Release
 from .image import image_dir, image_key
 from .machine import Machine
 from .paths import digest, directory, locked, run_tool
@@ -46,7 +46,7 @@ class Preparation:
 def snapshot_dir(shape: Shape, release: Release) -> Path:
     """Where the snapshot of this shape is, or would be: its name is the hash of all that made it."""
     args = qemu.machine_args(shape, "ssdt.aml")
-    parts = [image_key(release), qemu.version(), *args, acpi.ssdt(shape), _WARM_UP, repr(patch.MSRS)]
+    parts = [image_key(release), qemu.version(), *args, acpi.ssdt(shape), STOP_UDEV, _WARM_UP, repr(patch.MSRS)]
     key = digest([*parts, patch.SOURCE.read_bytes(), patch.cpuid_table(shape), *smbios.structures(shape)])
     return directory("snapshots") / f"{shape.name}-{release.kernel}-{key}"
 
@@ -77,7 +77,7 @@ def save_prepared(machine: Machine, target: Path, release: Release) -> None:
 
     Those have the same name and another key. One stays as long as there is a machine that was started from it.
     """
-    machine.run("sync")
+    machine.run(f"{STOP_UDEV}; sync")
     _save(machine, target, image_dir(release) / "disk.raw")
     for old in target.parent.iterdir():
         same_name = old.name.rpartition("-")[0] == target.name.rpartition("-")[0]

@@ -2,7 +2,8 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ssh of Ansible for tests on guests: a module for a new Python there goes to the one that runs (forkserver.py).
+"""The ssh of Ansible for tests on guests and in containers: a module for a new Python there goes to the one that runs
+(forkserver.py).
 
 Everything else is left to ssh, and so is a module where that Python does not answer, as on a guest that is to be like
 any other host. The socket of that Python is forwarded by the connection that Ansible's calls of ssh share.
@@ -28,9 +29,10 @@ _SSH_FAILED = 255
 def main() -> int:
     options = sys.argv[1:]
     settings = dict(option.split("=", 1) for option in options if "=" in option)
-    if _NEW_PYTHON.fullmatch(options[-1]) and {"ControlPath", "Port"} <= settings.keys():
+    if _NEW_PYTHON.fullmatch(options[-1]) and "ControlPath" in settings:
         folder = os.path.dirname(os.path.abspath(settings["ControlPath"].strip('"')))
-        forwarded = f"{folder}/python-{settings['Port']}"  # a port is one guest's
+        host = settings.get("Port", options[-2])  # a port is one guest's, and a name one container's
+        forwarded = f"{folder}/python-{host}"
         connection = _connect(forwarded)
         if not connection:
             # Where there is no connection to share yet, this makes it.

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from vepyc import Machine, Preparation, VepycError, up
-from vepyc.guest import KILL_MODULES
 from vepyc.play import Play, kill_playbook, run_playbook
+from vepyc.python import KILL_MODULES
 
 from .programs import Programs
 

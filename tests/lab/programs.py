@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vepyc import GuestError, Machine
-from vepyc.guest import FORK_SERVER
+from vepyc.python import FORK_SERVER
 
 TIMEOUT = 600
 

@@ -37,7 +37,6 @@ def installed(small):
 @pytest.fixture
 def host(installed, own_guest):
     guest = own_guest
-    guest.run("systemctl --quiet enable --now irqbalance")
     before = guest.run(STATE)
     assert before.split()[-2:] == ["active", "enabled"]
     yield guest

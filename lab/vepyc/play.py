@@ -118,7 +118,7 @@ def quick(*callbacks: str) -> dict[str, Any]:
     return {
         "ANSIBLE_CALLBACK_PLUGINS": str(_ROOT / "tools/callback"),
         "ANSIBLE_CALLBACKS_ENABLED": ",".join(["archives", *callbacks]),
-        "ANSIBLE_SSH_EXECUTABLE": str(_ROOT / "lab/vepyc/ssh.py"),
+        "ANSIBLE_SSH_EXECUTABLE": str(_ROOT / "lab/vepyc/ssh.sh"),
         "ARCHIVES_FOLDER": str(directory("archives")),
     }
 

@@ -49,11 +49,12 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_metrics
 
 
 def benchmark_metrics(data: object, host: str = "") -> str:
     """Return the file; raises AnsibleFilterError for what is no document of a run."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_metrics
+
     try:
         return _bench_metrics.render(data, host)
     except BadRequest as error:

@@ -44,11 +44,12 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
 
 
 def benchmark_page(data: object) -> str:
     """Return the page; raises AnsibleFilterError for what is no document of a run."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
+
     try:
         return _bench_page.render(data)
     except BadRequest as error:

@@ -39,13 +39,14 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import given
 
 
 def benchmark_report(data: object) -> str:
     """Return the report; raises AnsibleFilterError for what is no document of a run."""
+    from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import given
+
     try:
         return analyse.report(given(data))
     except BadRequest as error:

@@ -39,14 +39,14 @@ _value:
 
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._gateway import kept
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
 def gateway_kept(text: str, models: Sequence[Mapping[str, Any]]) -> str:
     """Return the file for the servers of these models."""
+    from ansible_collections.sovereign.epyc.plugins.module_utils._gateway import kept
+
     where = {
         f"{model['backend']}/{server['name']}": str(server["address"])
         for model in models

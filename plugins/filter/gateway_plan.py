@@ -78,7 +78,6 @@ from typing import TYPE_CHECKING, Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,6 +90,8 @@ def gateway_plan(
     gateways: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return the plan; raises AnsibleFilterError, with a sentence, for an inventory that cannot be served."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway
+
     try:
         return _gateway.plan(hosts, gateway, settings, gateways)
     except BadRequest as error:

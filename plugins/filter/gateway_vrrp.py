@@ -72,7 +72,6 @@ from typing import TYPE_CHECKING, Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,6 +84,8 @@ def gateway_vrrp(
     gateways: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Return what keepalived needs; raises AnsibleFilterError, with a sentence, for what cannot be shared."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair
+
     try:
         return _gateway_pair.vrrp(interfaces, gateway, settings, gateways)
     except BadRequest as error:

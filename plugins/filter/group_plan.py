@@ -57,7 +57,6 @@ from typing import TYPE_CHECKING, Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _group
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -67,6 +66,8 @@ def group_plan(
     hosts: Sequence[Mapping[str, Any]], played: Collection[str], programs: Sequence[str] | None = None
 ) -> dict[str, dict[str, Any]]:
     """Return the plan; raises AnsibleFilterError, with a sentence, for what cannot be a group."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _group
+
     try:
         return _group.plan(hosts, played, programs)
     except BadRequest as error:

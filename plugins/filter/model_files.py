@@ -56,7 +56,6 @@ from typing import TYPE_CHECKING, Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,6 +65,8 @@ def model_files(
     models: Sequence[Mapping[str, Any]], catalogue: Mapping[str, Any], endpoint: str, folder: str
 ) -> list[dict[str, Any]]:
     """Return the models; raises AnsibleFilterError, with a sentence, for one that cannot be had."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _catalogue
+
     try:
         return _catalogue.model_files(models, catalogue, endpoint, folder)
     except BadRequest as error:

@@ -55,7 +55,6 @@ from typing import TYPE_CHECKING, Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _monitoring
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,6 +64,8 @@ def monitoring_targets(
     hosts: Sequence[Mapping[str, Any]], monitor: str, gateways: Sequence[str] = (), node_port: object = 9100
 ) -> dict[str, Any]:
     """Return the targets; raises AnsibleFilterError, with a sentence, for what cannot be one."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _monitoring
+
     try:
         return _monitoring.targets(hosts, monitor, gateways, node_port)
     except BadRequest as error:

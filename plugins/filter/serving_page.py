@@ -40,11 +40,12 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _serving_page
 
 
 def serving_page(prometheus: str) -> str:
     """Return the page; raises AnsibleFilterError, with a sentence, for what is no URL."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _serving_page
+
     try:
         return _serving_page.render(str(prometheus))
     except BadRequest as error:

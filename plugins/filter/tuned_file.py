@@ -54,7 +54,6 @@ from typing import TYPE_CHECKING, Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +63,8 @@ def tuned_file(
     hosts: Mapping[str, Mapping[str, Any]], kept: Mapping[str, Any], together: bool = False
 ) -> dict[str, Any]:
     """Return the file; raises AnsibleFilterError for a result that must not be in it."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned
+
     try:
         return _tuned.tuned_file(hosts, kept, together)
     except BadRequest as error:

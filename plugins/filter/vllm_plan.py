@@ -86,7 +86,6 @@ from typing import TYPE_CHECKING, Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _vllm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,6 +99,8 @@ def vllm_plan(
     member: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
     """Return the plan of each instance; raises AnsibleFilterError, with a sentence, for what cannot be served."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _vllm
+
     try:
         return _vllm.plan(instances, epyc, map, probe, _vllm.Member(**member) if member else None)
     except BadRequest as error:

@@ -53,7 +53,6 @@ from typing import TYPE_CHECKING, Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,6 +62,8 @@ def with_models(
     instances: Sequence[Mapping[str, Any]], files: Sequence[Mapping[str, Any]], catalogue: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Return the instances; raises AnsibleFilterError, with a sentence, for a model unknown or unfit."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _catalogue
+
     try:
         return _catalogue.with_models(instances, files, catalogue)
     except BadRequest as error:

@@ -45,7 +45,6 @@ from typing import TYPE_CHECKING, Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,6 +52,8 @@ if TYPE_CHECKING:
 
 def with_tuned(instances: Sequence[Mapping[str, Any]], tuned: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the instances; raises AnsibleFilterError for an entry without options."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned
+
     try:
         return _tuned.with_tuned(instances, tuned)
     except BadRequest as error:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What Ansible imports when a template names one filter of the collection: the files of all of them, in each process."""
+"""What Ansible imports, in each process, when a template names one filter of the collection: the files of all."""
 
 from __future__ import annotations
 

@@ -93,6 +93,7 @@ def fleet(recording: Path, count: int, place: Path) -> Iterator[Path]:
         hosts = {}
         for number in range(count):
             box = stack.enter_context(container(f"fleet-{number:02d}", {recording: "/recording"}))
+            box.as_any_host()
             hosts[f"fleet-{number:02d}"] = {**show(box), **ASKED, "ansible_become": False}
         groups = {f"of{size}": {"hosts": dict.fromkeys(list(hosts)[:size])} for size in SIZES}
         inventory = place / "hosts.json"

@@ -97,14 +97,22 @@ def test_ansible_comes_in(box: Container, tmp_path: Path) -> None:
     assert "ActiveState: active" in done.stdout
 
 
-@pytest.mark.parametrize("through", [(), ("nsenter", "--net=/proc/1/ns/net")], ids=["", "through"])
-def test_modules_run_in_a_python_that_is_there(box: Container, tmp_path: Path, through: tuple[str, ...]) -> None:
-    """Not where the connection leads into another namespace, for there that Python is not."""
-    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"box": box.inventory(through)}}}))
-    words = ["all", "-i", str(tmp_path / "hosts.json"), "-m", "shell", "-a", "tr '\\0' ' ' </proc/$PPID/cmdline"]
+def parent_of_modules(box: Container, folder: Path, *through: str) -> str:
+    """The command line of the Python of which a module of a test is a child."""
+    (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {"box": box.inventory(through)}}}))
+    words = ["all", "-i", str(folder / "hosts.json"), "-m", "shell", "-a", "tr '\\0' ' ' </proc/$PPID/cmdline"]
     done = run("ansible", *words, **quick())
     assert done.returncode == 0, done.stdout
-    assert (f"/usr/bin/python3 /{FORK_SERVER} --socket" in done.stdout) is not bool(through), done.stdout
+    return done.stdout
+
+
+def test_modules_run_in_a_python_that_is_there(box: Container, tmp_path: Path) -> None:
+    """Not where the connection leads into another namespace, in which that Python is not, and not in a measurement."""
+    there = f"/usr/bin/python3 /{FORK_SERVER} --socket"
+    assert there in parent_of_modules(box, tmp_path)
+    assert there not in parent_of_modules(box, tmp_path, "nsenter", "--net=/proc/1/ns/net")
+    box.as_any_host()
+    assert there not in parent_of_modules(box, tmp_path)
 
 
 def test_nothing_is_left_of_a_container() -> None:

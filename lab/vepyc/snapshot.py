@@ -77,6 +77,7 @@ def save_prepared(machine: Machine, target: Path, release: Release) -> None:
 
     Those have the same name and another key. One stays as long as there is a machine that was started from it.
     """
+    # What prepared it may have rebooted it, and udev runs then.
     machine.run(f"{STOP_UDEV}; sync")
     _save(machine, target, image_dir(release) / "disk.raw")
     for old in target.parent.iterdir():

@@ -2,11 +2,11 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ssh of Ansible for tests on guests and in containers: a module for a new Python there goes to the one that runs
-(forkserver.py).
+"""Hands a module for a new Python of a guest or a container to the one that runs there (forkserver.py).
 
-Everything else is left to ssh, and so is a module where that Python does not answer, as on a guest that is to be like
-any other host. The socket of that Python is forwarded by the connection that Ansible's calls of ssh share.
+It is the ssh of Ansible in tests, where a call mentions Python (ssh.sh). Everything else is left to ssh, and so is a
+module where that Python does not answer, as on a guest that is to be like any other host. The socket of that Python is
+forwarded by the connection that Ansible's calls of ssh share.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import re
 import socket
 import subprocess
 import sys
+import zipfile
 
 SOCKET = "/run/vepyc-python.sock"
 _NEW_PYTHON = re.compile(r"/bin/sh -c '?/usr/bin/python3( && sleep 0)?'?")
@@ -65,9 +66,6 @@ def _connect(path: str) -> socket.socket | None:
 
 def _brought(program: str) -> dict[str, object]:
     """Where in a program its archive is, and which files that has, each with its checksum."""
-    # Most calls of ssh are for something else, and these would be half of their time.
-    import zipfile
-
     found = _ARCHIVE.search(program)
     files = {}
     if found:

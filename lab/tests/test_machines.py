@@ -92,6 +92,8 @@ def test_a_killed_supervisor_leaves_no_qemu() -> None:
     assert not RunDir.of(name).alive()
     with pytest.raises(VepycError, match="is not running"):
         Machine.find(name)
+    with pytest.raises(GuestError, match=r"ssh failed: .*; test-orphan-\d+ was killed; the end of its log:"):
+        machine.run("true")
     # The directory it left does not stop the next one.
     up("small", name=name).down()
     assert not machine.run_dir.path.exists()

@@ -89,7 +89,7 @@ class Machine:
         except FileNotFoundError:
             raise VepycError(f"machine {self.name!r} is gone, or ssh is not installed") from None
         if done.returncode == _SSH_FAILED:
-            raise GuestError(f"{self.name}: ssh failed: {done.stderr.strip()}; the console log is {self.console}")
+            raise GuestError(f"{self.name}: ssh failed: {done.stderr.strip()}; {self._where_to_look()}")
         if check and done.returncode:
             raise GuestError(f"{self.name}: exit code {done.returncode}: {cmd}\n{done.stdout}{done.stderr}".rstrip())
         return done
@@ -225,6 +225,12 @@ class Machine:
             return False
 
     def _cause_of_death(self) -> str:
-        if self.run_dir.error.exists():
+        """Why it has no supervisor any more. Its directory may be gone before anybody has time to look into it."""
+        with contextlib.suppress(FileNotFoundError):
             return f"{self.name}: {self.run_dir.error.read_text().strip()}"
-        return f"{self.name} ended before ssh was up; look into {self.run_dir.path}"
+        with contextlib.suppress(FileNotFoundError):
+            return f"{self.name} was killed; the end of its log:\n{self.run_dir.log.read_text()[-1000:].strip()}"
+        return f"{self.name} has been switched off"
+
+    def _where_to_look(self) -> str:
+        return f"the console log is {self.console}" if self.run_dir.alive() else self._cause_of_death()

@@ -42,8 +42,7 @@ def name_of(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def shared_small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
     """The small machine that several files of tests share, one for each process of pytest."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
-    with guest_of("small", f"shared-{worker}", tmp_path_factory.mktemp("small")) as guest:
+    with guest_of("small", f"shared-{os.getpid()}", tmp_path_factory.mktemp("small")) as guest:
         guest.carry_modules()
         yield guest
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from vepyc import Machine, Preparation, VepycError, up
+from vepyc.paths import locked
 from vepyc.play import Play, kill_playbook, run_playbook
 from vepyc.python import KILL_MODULES
 
@@ -161,14 +162,19 @@ def guest_of(
     kernel: str = "6.12",
     prepared: Preparation | None = None,
 ) -> Iterator[Guest]:
-    """A machine of a test's own, as its shape is after its first boot or as it is prepared."""
-    # A run of these tests that was killed may have left a machine of this name, in an unknown state.
-    with contextlib.suppress(VepycError):
-        Machine.find(f"test-{name}").down()
-    machine = up(shape, name=f"test-{name}", kernel=kernel, prepared=prepared)
-    guest = Guest(machine, folder)
-    try:
-        yield guest
-    finally:
-        guest.programs.end()
-        machine.down()
+    """A machine of a test's own, as its shape is after its first boot or as it is prepared.
+
+    Who asks for one of the same name, a second worker or a second run of these tests, waits for the end of the first.
+    """
+    name = f"test-{name}"
+    with locked(name):
+        # A run that was killed may have left it, in an unknown state.
+        with contextlib.suppress(VepycError):
+            Machine.find(name).down()
+        machine = up(shape, name=name, kernel=kernel, prepared=prepared)
+        guest = Guest(machine, folder)
+        try:
+            yield guest
+        finally:
+            guest.programs.end()
+            machine.down()

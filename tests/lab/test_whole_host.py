@@ -117,7 +117,7 @@ def test_everything(boot):
 
 
 def test_killed_amid_128_registers(boot):
-    guest = boot("epyc9754", "killed")
+    guest = boot("epyc9754", "whole-host-killed")
     guest.carry_modules()
     guest.run("modprobe msr; modprobe cpuid")
     first = guest.everything()

@@ -40,7 +40,7 @@ def test_a_reset_by_the_bmc_gives_the_guest_what_was_pending(machine: Machine) -
     client = Client(machine.bmc)
     wanted = {"NumaNodesPerSocket": "2", "CcdCores": "1", "SysProfile": "Custom", "ProcTurboMode": "Disabled"}
     assert client.patch(wanted).status == 202
-    before = machine.boot_id()
+    before = machine.boots
     assert client.reset().status == 204
     machine.wait_for_another_boot(before)
     assert shown(machine) == {"nodes": 2, "cpus": 4, "boost": False}

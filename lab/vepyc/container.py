@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from . import python
-from .debian import bootstrap
+from .debian import bootstrap, put
 from .errors import GuestError, VepycError
 from .paths import digest, directory, locked, ssh_key
 
@@ -229,13 +229,7 @@ def _build_root(target: Path, files: dict[str, str]) -> None:
     work = target.with_name(target.name + ".building")
     shutil.rmtree(work, ignore_errors=True)
     bootstrap(_SUITE, _PACKAGES, work, log)
-    for path, text in files.items():
-        (work / path).parent.mkdir(parents=True, exist_ok=True)
-        (work / path).write_text(text)
-    for path, source in _LINKS.items():
-        (work / path).parent.mkdir(parents=True, exist_ok=True)
-        (work / path).unlink(missing_ok=True)
-        (work / path).symlink_to(source)
+    put(work, files, _LINKS)
     work.rename(target)
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .paths import directory, run_tool
@@ -22,3 +22,17 @@ def bootstrap(suite: str, packages: Sequence[str], root: Path, log: Path) -> Non
     command = ["debootstrap", "--variant=minbase", f"--cache-dir={kept}", f"--include={','.join(packages)}"]
     mirror = os.environ.get("VEPYC_MIRROR")
     run_tool([*_ENDS_WITH_US, *command, suite, str(root), *([mirror] if mirror else [])], log)
+
+
+def put(root: Path, files: Mapping[str, str], links: Mapping[str, str]) -> None:
+    """Write text files, of which scripts become executable, and symbolic links; both by their path below ``root``."""
+    for path, text in files.items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o755 if text.startswith("#!") else 0o644)
+    for path, to in links.items():
+        link = root / path
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(to)

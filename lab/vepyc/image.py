@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 from . import guest, kernel
-from .debian import bootstrap
+from .debian import bootstrap, put
 from .errors import VepycError
 from .guest import Release
 from .paths import PACKAGE, digest, directory, locked, run_tool, ssh_key
@@ -78,16 +78,7 @@ def _build(release: Release, target: Path) -> None:
 
 
 def _configure(release: Release, root: Path, log: Path) -> None:
-    for path, text in guest.files(release, _public_key()).items():
-        file = root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        file.chmod(0o755 if text.startswith("#!") else 0o644)
-    for path, to in guest.links().items():
-        link = root / path
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.unlink(missing_ok=True)
-        link.symlink_to(to)
+    put(root, guest.files(release, _public_key()), guest.links())
     (root / "root/.ssh").chmod(0o700)
     run_tool(["chroot", str(root), "systemd-machine-id-setup"], log)
     run_tool(["chroot", str(root), "update-initramfs", "-u"], log)

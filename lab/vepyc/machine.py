@@ -8,23 +8,19 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
-import socket
 import subprocess
 import time
 import uuid
 from pathlib import Path
 
 from .errors import GuestError, VepycError
-from .guest import AS_ANY_HOST, STOP_UDEV
+from .guest import AS_ANY_HOST, SSH_IS_UP, STOP_UDEV
 from .kept import Kept
 from .paths import ssh_key
 from .rundir import RunDir
 
 _SSH_FAILED = 255
-#: How long a shutdown may take before somebody looks, in seconds.
-_SHUTDOWN = 60
-_PANIC = b"Kernel panic - not syncing"
-_LOADER = b"Loading Linux"
+_PANIC = "Kernel panic - not syncing"
 
 
 class Machine:
@@ -94,22 +90,22 @@ class Machine:
             raise GuestError(f"{self.name}: exit code {done.returncode}: {cmd}\n{done.stdout}{done.stderr}".rstrip())
         return done
 
-    def boot_id(self) -> str:
-        """What tells one boot of the guest from another."""
-        return self.run("cat /proc/sys/kernel/random/boot_id").stdout
+    @property
+    def boots(self) -> int:
+        """How many boots of this machine have come to their ssh server, those before a saved state not counted."""
+        return self.console.read_text(errors="replace").count(SSH_IS_UP)
 
     def reboot(self, timeout: float = 1200) -> None:
         """Reboot from inside the guest and wait until it is back."""
-        before, said = self.boot_id(), self.console.stat().st_size
+        before = self.boots
         # The connection may go down before the command's exit code comes back.
         with contextlib.suppress(GuestError):
             self.run("systemctl reboot")
-        self._wait_for_the_loader(said, time.monotonic() + min(timeout, _SHUTDOWN))
         self.wait_for_another_boot(before, timeout)
 
     def kill(self, timeout: float = 1200) -> None:
         """Cut the power without warning, switch it on again, and wait until the guest has booted from its disk."""
-        before = self.boot_id()
+        before = self.boots
         self.run_dir.ask("power-cycle", timeout=60)
         self.wait_for_another_boot(before, timeout)
 
@@ -154,37 +150,21 @@ class Machine:
                 raise
             raise VepycError(self._cause_of_death()) from None
 
-    def wait_for_ssh(self, timeout: float) -> None:
-        """Wait until the guest's ssh server greets."""
+    def wait_for_another_boot(self, before: int = 0, timeout: float = 1200) -> None:
+        """Wait until it has more boots than before, and systemd and udev nothing left to start; end udev."""
         deadline = time.monotonic() + timeout
-        while not self._greets():
+        while self.boots <= before:
             if not self.run_dir.alive():
                 raise VepycError(self._cause_of_death())
-            if _PANIC in self.console.read_bytes():
+            if _PANIC in self.console.read_text(errors="replace"):
                 raise VepycError(f"the kernel of {self.name} panicked; the console log is {self.console}")
             if time.monotonic() > deadline:
                 raise VepycError(f"{self.name} has no ssh after {timeout:.0f} s; the console log is {self.console}")
             time.sleep(0.1)
-
-    def wait_for_another_boot(self, before: str, timeout: float = 1200) -> None:
-        """Wait until the guest is up with another boot id than the one before."""
-        deadline = time.monotonic() + timeout
-        while True:
-            self.disconnect()
-            self.wait_for_ssh(deadline - time.monotonic())
-            try:
-                if self.boot_id() != before:
-                    break
-            except GuestError:
-                # The old system is still shutting down; wait_for_ssh checks the deadline.
-                pass
-            time.sleep(0.5)
-        self.wait_until_booted(deadline - time.monotonic())
-
-    def wait_until_booted(self, timeout: float) -> None:
-        """Wait until systemd and udev have nothing left to start, and end udev."""
+        self.disconnect()
         # One program that waits: many that ask would take an emulated guest a part of its boot.
-        self.run(f"systemctl is-system-running --wait; udevadm settle; {STOP_UDEV}", timeout=timeout)
+        settled = f"systemctl is-system-running --wait; udevadm settle; {STOP_UDEV}"
+        self.run(settled, timeout=deadline - time.monotonic())
 
     def personalise(self) -> None:
         """Give the guest its name, a machine id made of that, bytecode of modules, and after a resume the time."""
@@ -204,25 +184,11 @@ class Machine:
         """Take away what only these guests have to be quicker, for measurements. A boot brings some of it back."""
         self.run(AS_ANY_HOST)
 
-    def _wait_for_the_loader(self, said: int, deadline: float) -> None:
-        """Wait until GRUB speaks after the first ``said`` bytes of the console: logins would slow a shutdown down."""
-        while time.monotonic() < deadline and self.run_dir.alive():
-            if _LOADER in self.console.read_bytes()[said:]:
-                return
-            time.sleep(0.1)
-
     def _connected(self) -> bool:
         return (self.run_dir.path / "ssh.sock").exists()
 
     def _bytecode(self) -> Kept:
         return Kept(self.ssh_command(), self.run_dir.path, self.kernel)
-
-    def _greets(self) -> bool:
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
-                return connection.recv(4) == b"SSH-"
-        except OSError:
-            return False
 
     def _cause_of_death(self) -> str:
         """Why it has no supervisor any more. Its directory may be gone before anybody has time to look into it."""

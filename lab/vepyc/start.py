@@ -150,8 +150,7 @@ def _bring_up(run_dir: RunDir) -> Machine:
     if machine.resumed:
         machine.wait_until_resumed(_RESUME_TIMEOUT)
     else:
-        machine.wait_for_ssh(_BOOT_TIMEOUT)
-        machine.wait_until_booted(_BOOT_TIMEOUT)
+        machine.wait_for_another_boot(timeout=_BOOT_TIMEOUT)
     machine.personalise()
     return machine
 

@@ -63,7 +63,6 @@ def opened(browser: Page, file: Path, text: str) -> Page:
     file.write_text(text, encoding="utf-8")
     browser.dark(False)
     browser.paper(False)
-    browser.errors.clear()
     browser.open(file)
     return browser
 

@@ -1,0 +1,28 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The browser that the tests of pages share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.chromium import Page
+
+from .conftest import opened
+
+RESTLESS = """<script>
+setInterval(() => fetch('http://127.0.0.1:9/').catch(() => {}), 1)
+setInterval(() => { throw Error('of the page before') }, 1)
+</script>"""
+A_MOMENT = "new Promise(done => setTimeout(done, 30))"
+
+
+def test_what_a_page_does_until_the_next_one_is_there_is_not_that_ones(browser: Page, tmp_path: Path) -> None:
+    for dummy in range(10):
+        opened(browser, tmp_path / "restless.html", RESTLESS).run(A_MOMENT)
+        assert len(browser.requests()) > 1 and browser.errors
+        quiet = tmp_path / "quiet.html"
+        opened(browser, quiet, "<p>Nothing").run(A_MOMENT)
+        assert (browser.requests(), browser.errors) == ([quiet.as_uri()], [])

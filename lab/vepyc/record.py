@@ -23,9 +23,11 @@ import io, os, sys, tarfile
 
 TREES = (
     "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/devices/virtual/workqueue", "/sys/kernel/irq",
-    "/sys/kernel/mm", "/sys/fs/resctrl", "/sys/module/msr", "/sys/module/cpuid", "/sys/bus/pci/devices", "/proc/irq",
-    "/proc/sys/kernel", "/proc/sys/vm", "/etc/default", "/boot/grub", "/etc/modules-load.d", "/etc/systemd/system",
-    "/usr/lib/sovereign-epyc", "/var/lib/sovereign-epyc",
+    "/sys/kernel/iommu_groups", "/sys/kernel/mm", "/sys/fs/resctrl", "/sys/module/msr", "/sys/module/cpuid",
+    "/sys/bus/pci/devices", "/sys/bus/pci/drivers", "/sys/class/dmi/id", "/sys/class/hwmon", "/sys/class/iommu",
+    "/sys/firmware/acpi/tables", "/sys/firmware/dmi/tables", "/proc/irq", "/proc/sys/kernel", "/proc/sys/vm",
+    "/etc/default", "/boot/grub", "/etc/modules-load.d", "/etc/systemd/system", "/usr/lib/sovereign-epyc",
+    "/var/lib/sovereign-epyc",
 )
 FILES = (
     "/proc/cpuinfo", "/proc/cmdline", "/proc/filesystems", "/proc/self/mounts", "/proc/uptime", "/proc/meminfo",

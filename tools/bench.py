@@ -173,7 +173,7 @@ import os, statistics, sys, time
 ENGINE = '''
 import sys
 sys.path.insert(0, "/usr/lib/sovereign-epyc")
-from sovereign_epyc._cli import KNOBS
+from sovereign_epyc._knobs.catalogue import KNOBS
 for name in KNOBS:
     KNOBS[name].load()
 from sovereign_epyc._host.host import Host

@@ -15,6 +15,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from importlib.util import resolve_name
 from pathlib import Path
 
@@ -119,6 +120,19 @@ def test_the_walk_names_what_is_there() -> None:
 def test_nothing_imports_in_a_circle() -> None:
     assert circle(ENGINE, PREFIX) == []
     assert circle(ROOT / "lab/vepyc", "vepyc") == []
+
+
+def test_programs_in_texts_import_what_is_there(tracked: list[Path]) -> None:
+    """A program that runs on a host is a text here, as in a unit or a benchmark, which neither mypy nor ruff reads."""
+    written = re.compile(r"from sovereign_epyc((?:\.\w+)*) import (\w+)")
+    texts = {path: (ROOT / path).read_text() for path in tracked if path.suffix == ".py" and (ROOT / path).is_file()}
+    found = {(path, *names) for path, text in texts.items() for names in written.findall(text)}
+    assert len(found) > 4
+    there = modules(ENGINE)
+    for path, package, name in found:
+        inside = package.lstrip(".")
+        module = there.get(f"{inside}.{name}".lstrip("."))
+        assert module or hasattr(import_module(PREFIX + package), name), f"{path}: there is no {name} in {inside}"
 
 
 def test_packages_say_what_they_are() -> None:

@@ -6,88 +6,16 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 from ansible.module_utils.basic import AnsibleModule
 
 from ._errors import TuningError
-from ._host.host import Host
 from ._io.kernelfs import KernelFS
 from ._io.store import Store
-from ._knobs import desired
-from ._knobs.converge import converge
-from ._knobs.ledger import Ledger, Original
-from ._knobs.unasked import unasked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Any
-
-    from ._knobs.knob import Knob
-
-#: The options that every module of a knob has; documented in the fragment sovereign.epyc.knob.
-COMMON = dict(
-    state=dict(type="str", choices=["present", "unasked", "original"], default="present"),
-    persistent=dict(type="bool", default=False),
-    label=dict(type="str"),
-    undo_unasked=dict(type="bool", default=True),
-    intent=dict(type="dict"),
-)
-
-
-def run_knob(
-    name: str, spec: dict[str, Any], build: Callable[[Host, Mapping[str, Any]], Sequence[Knob]], **rules: Any
-) -> None:
-    """Run the module of a knob, and exit: ``build`` makes its knobs for a host from the options in ``spec``.
-
-    ``rules`` are further arguments of AnsibleModule, such as required_together.
-    """
-
-    def knobs_of(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
-        request = f"{name}/{params['label'] or name}"
-        if params["state"] == "original":
-            labels = [request for request in desired.stored(ledger.store)[1] if request.split("/")[0] == name]
-            originals = [Original(knob, ledger) for knob in reversed(build(host, {}))]
-            return [*originals, desired.Desired(ledger.store, dict.fromkeys(labels))]
-        if params["state"] == "unasked":
-            return [*unasked(build, host, ledger, request, None), desired.Desired(ledger.store, {request: None})]
-        options = {key: params[key] for key in spec if params[key] is not None}
-        knobs = list(build(host, options))
-        if params["persistent"]:
-            if params["undo_unasked"]:
-                knobs = [*unasked(build, host, ledger, request, options), *knobs]
-            stored = {request: options, **({"intent": params["intent"]} if params["intent"] else {})}
-            knobs.append(desired.Desired(ledger.store, stored))
-        return knobs
-
-    run_plain({**COMMON, **spec}, knobs_of, **rules)
-
-
-def run_plain(
-    spec: dict[str, Any], knobs_of: Callable[[Mapping[str, Any], Host, Ledger], Sequence[Knob]], **rules: Any
-) -> None:
-    """Run a module that converges the knobs that ``knobs_of`` makes from its parameters, and exit."""
-
-    def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
-        host, ledger = host_and_ledger(store, check, params.get("intent"))
-        host.stored = bool(params.get("persistent"))
-        # Under the lock from the first look on: what is stored now may be undone by the run that this one waits for.
-        with nullcontext() if check else ledger.lock():
-            knobs = knobs_of(params, host, ledger)
-            outcome = converge(knobs, ledger, check=check)
-        facts = {key: value for knob in knobs for key, value in knob.facts().items()}
-        return dict(changed=bool(outcome.changes), diff=outcome.diff(), remarks=outcome.remarks, **facts)
-
-    run_writer(spec, write, **rules)
-
-
-def host_and_ledger(
-    store: Store, check: bool, intent: Mapping[str, Any] | None = None, without_originals: bool = False
-) -> tuple[Host, Ledger]:
-    """Return this host, which a check cannot write to, and its ledger."""
-    fs = KernelFS(read_only=check)
-    return Host(fs, intent), Ledger(store, fs, without_originals)
 
 
 def run_writer(

@@ -153,7 +153,7 @@ amd_pstate:
   sample: disable
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq.knob import build
 
 SPEC = dict(

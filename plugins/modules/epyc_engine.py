@@ -108,7 +108,7 @@ diff:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._agent import DEFAULTS
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_plain
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent import Agent, housekeeping
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import INTERVAL, Engine, microseconds
 

@@ -102,7 +102,7 @@ diff:
     after: {"prerequisites:module/msr": "loaded"}
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_plain
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.prerequisites import Prerequisites
 
 

@@ -55,8 +55,9 @@ left:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import host_and_ledger, run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Unrestored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import host_and_ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo
 
 TYPE_CHECKING = False

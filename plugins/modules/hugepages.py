@@ -146,7 +146,7 @@ given:
   sample: {"hugepages:node2/2048kB": 18211}
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.hugepages.knob import build
 
 SIZE = dict(type="str", choices=["2MiB", "1GiB"], default="2MiB")

@@ -147,7 +147,7 @@ irqbalance:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq.knob import build
 
 SPEC = dict(

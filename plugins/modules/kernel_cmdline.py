@@ -141,7 +141,7 @@ reboot_required:
   type: bool
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot.knob import build
 
 SPEC = dict(

@@ -101,7 +101,7 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_plain
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import rpc_worker
 
 TYPE_CHECKING = False

@@ -484,7 +484,7 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_plain
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import options
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import instances
 

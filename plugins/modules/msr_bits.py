@@ -190,7 +190,7 @@ tainted_before:
   sample: false
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr.knob import build
 
 SWITCH = dict(type="str", choices=["enabled", "disabled"])

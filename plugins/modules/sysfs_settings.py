@@ -117,7 +117,7 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.sysfs import build
 
 SPEC = dict(

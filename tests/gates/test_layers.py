@@ -30,8 +30,8 @@ PASSED_OVER = {"build", "dist", "venv", "node_modules"}
 
 def order() -> list[str]:
     """Return the packages and modules of the list from top to bottom; what is indented belongs to the line above it."""
-    block = (ROOT / "CONTRIBUTING.md").read_text().partition("```text\n_ansible")[2].partition("```")[0]
-    names, parent = ["_ansible"], ""
+    block = (ROOT / "CONTRIBUTING.md").read_text().partition("```text\n_knob_module")[2].partition("```")[0]
+    names, parent = ["_knob_module"], ""
     for line in block.splitlines()[1:]:
         name = line.split()[0].rstrip("/")
         parent = parent if line[0] == " " else name

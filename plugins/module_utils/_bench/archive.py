@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: What needs Ansible is not of use on the host.
-LEFT_OUT = ("_ansible",)
+LEFT_OUT = ("_ansible", "_knob_module")
 
 
 def put(root: str = "/") -> bool:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which L3 domains are on one CCD: a CCD is a chip, and on dense ones it has two."""
+"""L3 domains, and which of them are on one CCD: a CCD is a chip, and on dense ones it has two."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .layout import L3Domain
-
-    Ccds = list[list[L3Domain]]
+    Ccds = list[list["L3Domain"]]
 
 #: L3 domains (CCX) on one CCD by CPU family and model range, where the kernel gives no die_id.
 #: Source: the tuning guides that SUSE wrote with AMD for EPYC 9004 and 9005, and AMD's model list in LIKWID.
@@ -24,6 +22,24 @@ CCX_PER_CCD = (
     (25, 0xA0, 0xAF, 2, "Zen 4c"),
     (26, 0x00, 0x1F, 1, "Zen 5"),
 )
+
+
+class L3Domain:
+    """CPUs that share one L3 cache; ``id`` is the kernel's, the one that resctrl uses, None where it gives none.
+
+    ``cpus`` are online. ``present`` has those too that are offline, as far as their numbers tell; where a whole domain
+    is offline, it has no id and no ``cpus``.
+    """
+
+    __slots__ = ("bytes", "ccd", "cpus", "id", "node", "present", "socket")
+
+    def __init__(self, domain_id: int | None, size: int, cpus: tuple[int, ...]) -> None:
+        self.id = domain_id
+        self.bytes = size
+        self.cpus = self.present = cpus
+        self.socket: int | None = None
+        self.node: int | None = None
+        self.ccd = 0
 
 
 def by_die(domains: Sequence[L3Domain], dies: Mapping[L3Domain, object]) -> Ccds:

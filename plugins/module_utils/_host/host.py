@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .._notation import cpulist
-from .topology import discover
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +44,9 @@ class Host:
     def topology(self) -> Topology:
         """The topology, read once."""
         if self._topology is None:
+            # Imported here, as is the plan: they are large, and not every request is about CPUs.
+            from .topology import discover
+
             self._topology = discover(self.fs)
         return self._topology
 
@@ -52,7 +54,6 @@ class Host:
     def plan(self) -> Plan:
         """The plan of the intent. Raises BadRequest when the intent does not fit."""
         if self._plan is None:
-            # Imported here, as it is large and a request that names CPUs by number needs no plan.
             from .intent import Intent
             from .plan import plan
 

@@ -13,29 +13,13 @@ kernel, which take the folders away when a CPU goes offline.
 
 from __future__ import annotations
 
+from .ccds import L3Domain
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     Cpus = tuple[int, ...]
-
-
-class L3Domain:
-    """CPUs that share one L3 cache; ``id`` is the kernel's, the one that resctrl uses, None where it gives none.
-
-    ``cpus`` are online. ``present`` has those too that are offline, as far as their numbers tell; where a whole domain
-    is offline, it has no id and no ``cpus``.
-    """
-
-    __slots__ = ("bytes", "ccd", "cpus", "id", "node", "present", "socket")
-
-    def __init__(self, domain_id: int | None, size: int, cpus: tuple[int, ...]) -> None:
-        self.id = domain_id
-        self.bytes = size
-        self.cpus = self.present = cpus
-        self.socket: int | None = None
-        self.node: int | None = None
-        self.ccd = 0
 
 
 class Layout:

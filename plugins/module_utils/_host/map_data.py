@@ -12,7 +12,7 @@ from __future__ import annotations
 from .._notation import cpulist
 from .._notation.sizes import about
 from . import plan_text
-from .layout import L3Domain
+from .ccds import L3Domain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._notation.masks import Amount
+    from .ccds import L3Domain
     from .intent import Intent, Placement
-    from .layout import L3Domain
     from .topology import Topology
 
 #: A socket is divided into at most so many nodes (NPS4), unless each L3 domain is a node.

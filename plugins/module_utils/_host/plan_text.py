@@ -13,7 +13,7 @@ from .topology import describe_l3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .layout import L3Domain
+    from .ccds import L3Domain
     from .plan import Plan
     from .topology import Topology
 

@@ -11,12 +11,12 @@ Source: Documentation/ABI/testing/sysfs-devices-system-cpu and Documentation/adm
 
 from __future__ import annotations
 
+from .._io.paths import NODES
 from .._kernel import cpuid, lockdown, resctrl
-from .._kernel.hugepages import NODES
 from .._notation import cpulist
 from .._notation.sizes import UNITS, size_text
-from . import ccds, layout
-from .layout import L3Domain
+from . import ccds
+from .ccds import L3Domain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -250,6 +250,9 @@ def _present(fs: KernelFS, top: Topology) -> None:
     top.domains, top.present_cores = list(top.l3), top.cores
     if not top.offline:
         return
+    # Imported here, as most hosts have no CPU offline.
+    from . import layout
+
     threads = 2 if top.smt in ("on", "off", "forceoff") else max(len(core) for core in top.cores)
     here = layout.infer(
         tuple(sorted({*top.online, *top.offline})),

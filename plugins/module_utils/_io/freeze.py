@@ -15,14 +15,13 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import signal
 
 from .._errors import TuningError
 from . import command, textfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 #: _IOWR('X', 119, int) and _IOWR('X', 120, int) of linux/fs.h.
 FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
@@ -59,11 +58,19 @@ def _freeze_and_thaw(path: str) -> None:
 
     One that cannot be frozen, as vfat, has no journal, and ZFS, which cannot either, writes all within seconds.
     """
+    # Imported here, as few runs write what a boot loader reads; and before the fork, as an import may write bytecode to
+    # the file system that is frozen.
+    import signal
+
+    def ignore_ends() -> None:
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+
     file = os.open(path, os.O_RDONLY)
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        _thaw_when_orphaned(file, reading, writing)
+        _thaw_when_orphaned(file, reading, writing, ignore_ends)
     os.close(reading)
     try:
         try:
@@ -81,11 +88,10 @@ def _freeze_and_thaw(path: str) -> None:
         os.close(file)
 
 
-def _thaw_when_orphaned(file: int, reading: int, writing: int) -> None:
+def _thaw_when_orphaned(file: int, reading: int, writing: int, ignore_ends: Callable[[], None]) -> None:
     """Be the child: wait for the word that all is thawed. When the pipe ends without it, thaw."""
     try:
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
+        ignore_ends()
         os.close(writing)
         if not os.read(reading, 1):
             fcntl.ioctl(file, FITHAW, 0)

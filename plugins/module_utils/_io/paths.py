@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the engine, its command and its boot service are on a host."""
+"""Paths on a host that more than one package names."""
 
 from __future__ import annotations
 
@@ -17,3 +17,5 @@ ENABLED = f"{UNIT_FOLDER}/multi-user.target.wants/{SERVICE}"
 INSTANCE_HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
 #: Boot parameters that an undo took back and the running kernel still has, one a line.
 WAITS = "/run/sovereign-epyc/waits-for-reboot"
+#: The NUMA nodes, as the kernel shows them.
+NODES = "/sys/devices/system/node"

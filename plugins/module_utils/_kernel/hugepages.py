@@ -10,6 +10,7 @@ Source: Documentation/admin-guide/mm/hugetlbpage.rst and Documentation/ABI/testi
 from __future__ import annotations
 
 from .._errors import BadRequest
+from .._io.paths import NODES
 from .._notation import cpulist
 from .._notation.sizes import UNITS
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     Table = dict[tuple[int, int], int]
 
-NODES = "/sys/devices/system/node"
 SIZES = "/sys/kernel/mm/hugepages"
 #: A page of 1 GiB, in kB.
 GIGANTIC = 1 << 20

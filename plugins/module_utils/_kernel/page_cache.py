@@ -15,9 +15,10 @@ import os
 from contextlib import contextmanager
 
 from .._errors import TuningError
+from .._io.paths import NODES
 from .._notation.sizes import UNITS
 from . import memory
-from .hugepages import NODES, SMALL
+from .hugepages import SMALL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

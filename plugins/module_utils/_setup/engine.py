@@ -13,7 +13,6 @@ import os
 import shutil
 import sys
 
-from .. import _cli
 from .._errors import TuningError
 from .._io import command, sources, textfile
 from .._io.paths import COMMAND, ENGINE
@@ -24,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from .. import _cli  # noqa: F401 - so that Ansible sends it, with all that it needs; nothing here runs it
     from .._knobs.knob import Change, Settings
 
 #: Of the package of units: what writes them. What tells which are there is installed.
@@ -48,6 +48,7 @@ NOT_INSTALLED = (
     "_ansible",
     "_bench",
     "_bmc",
+    "_knob_module",
     "_knobs.files",
     "_llama.builder",
     "_llama.recommend",
@@ -125,7 +126,6 @@ def _sources() -> dict[str, str]:
     root = __import__(__package__.rpartition(".")[0], fromlist=[""])
     texts = {f"{PACKAGE}/__init__.py": "", COMMAND: LAUNCHER.format(python=interpreter())}
     texts.update((f"{PACKAGE}/{path}", text) for path, text in sources.below(root.__path__, NOT_INSTALLED))
-    # _cli is imported so that Ansible sends it, with all that it needs.
-    if f"{PACKAGE}/{_cli.__name__.rpartition('.')[2]}.py" not in texts:
+    if f"{PACKAGE}/_cli.py" not in texts:
         raise RuntimeError("the module did not bring the engine along")
     return texts

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 
 from ..._errors import BadRequest, NotApplied, Refused
+from ..._io.paths import NODES
 from ..._kernel import hugepages
 from ..._kernel.hugepages import GIGANTIC, pool, pool_file
 from ..._notation import sizes
@@ -195,7 +196,7 @@ class HugePages(Knob):
 
     def _compact(self, node: int) -> None:
         """Have the kernel move pages together, on this node where the kernel can do it for one alone."""
-        path = f"{hugepages.NODES}/node{node}/compact"
+        path = f"{NODES}/node{node}/compact"
         if self.fs.status(path) is None:
             path = "/proc/sys/vm/compact_memory"
         if self.fs.status(path) is not None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.sovereign.epyc.plugins.module_utils import _ansible
+from ansible_collections.sovereign.epyc.plugins.module_utils import _ansible, _knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import paths
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
@@ -45,7 +45,8 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hosts.Host:
     host.put(BALANCING, 1)
     host.put("/proc/sys/kernel/random/boot_id", "this-boot")
     host.put("/proc/cmdline", "ro")
-    monkeypatch.setattr(_ansible, "KernelFS", lambda read_only: KernelFS(str(tmp_path), read_only=read_only))
+    for door in (_ansible, _knob_module):
+        monkeypatch.setattr(door, "KernelFS", lambda read_only: KernelFS(str(tmp_path), read_only=read_only))
     monkeypatch.setattr(_ansible, "Store", lambda read_only: Store(str(tmp_path), read_only=read_only))
     return host
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.ccds import L3Domain
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.layout import L3Domain
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import Plan, plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.masks import ways_in

@@ -27,7 +27,7 @@ FILE = "/proc/sys/vm/zone_reclaim_mode"
 PROGRAM = """
 import contextlib, io, json, sys
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.sovereign.epyc.plugins.module_utils import _ansible, _cli
+from ansible_collections.sovereign.epyc.plugins.module_utils import _ansible, _cli, _knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import judge, survey
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
@@ -38,7 +38,7 @@ from ansible_collections.sovereign.epyc.plugins.modules import zone_reclaim
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report
 
 root = sys.argv[1]
-for place in (_ansible, _cli, survey):
+for place in (_ansible, _cli, _knob_module, survey):
     place.KernelFS = lambda read_only=False: KernelFS(root, read_only=read_only)
     place.Store = lambda read_only=False: Store(root, read_only=read_only)
 fs, store, told = KernelFS(root), Store(root), {}

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, NotApplied, Refused
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import NODES
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import hugepages
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.hugepages import knob as hugepages_knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
@@ -51,7 +52,7 @@ class Machine:
     def __init__(self, root: Path) -> None:
         self.tree = hosts.Host(root)
         self.fs = Kernel(str(root))
-        self.tree.put(f"{hugepages.NODES}/has_memory", "0-3")
+        self.tree.put(f"{NODES}/has_memory", "0-3")
         self.tree.put("/proc/buddyinfo", BUDDYINFO)
         for kb in (2048, GIB_IN_KB):
             self.tree.put(f"{hugepages.SIZES}/hugepages-{kb}kB/free_hugepages", 24)
@@ -61,7 +62,7 @@ class Machine:
                 self.pool(node, kb, pages, max(pages - 2, 0))
         for node in range(4):
             self.tree.put(
-                f"{hugepages.NODES}/node{node}/meminfo",
+                f"{NODES}/node{node}/meminfo",
                 f"Node {node} MemTotal: {10 << 20} kB\nNode {node} MemFree: {1 << 20} kB",
             )
 
@@ -245,7 +246,7 @@ def test_pools_shrink_before_others_grow_and_large_pages_grow_first(machine: Mac
 def test_too_few_pages_are_asked_for_again_and_then_told(machine: Machine) -> None:
     machine.fs.most = 50
     machine.tree.put("/proc/sys/vm/compact_memory", "")
-    machine.tree.put(f"{hugepages.NODES}/node3/compact", "")
+    machine.tree.put(f"{NODES}/node3/compact", "")
     with pytest.raises(NotApplied) as caught:
         machine.write({(0, 2048): 60, (2, 2048): 50, (3, 2048): 3000}, drop_caches=True)
     assert str(caught.value) == (
@@ -261,7 +262,7 @@ def test_too_few_pages_are_asked_for_again_and_then_told(machine: Machine) -> No
         "hugepages:node3/2048kB": 50,
     }
     paths = [path for path, dummy in machine.fs.writes]
-    assert paths.count(f"{hugepages.NODES}/node3/compact") == len(hugepages_knob.WAITS)
+    assert paths.count(f"{NODES}/node3/compact") == len(hugepages_knob.WAITS)
     assert paths.count("/proc/sys/vm/compact_memory") == len(hugepages_knob.WAITS)
     assert paths.count("/proc/sys/vm/drop_caches") == 1
     assert paths.count(hugepages.pool_file(2, 2048, "nr_hugepages")) == 1

@@ -9,12 +9,12 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from ._ansible import run_writer
+from ._errors import TuningError
 from ._host.host import Host
 from ._io.kernelfs import KernelFS
 from ._knobs import desired
 from ._knobs.converge import converge
 from ._knobs.ledger import Ledger, Original
-from ._knobs.unasked import unasked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from ._io.store import Store
     from ._knobs.knob import Knob
+
+    Build = Callable[[Host, Mapping[str, Any]], Sequence[Knob]]
 
 #: The options that every module of a knob has; documented in the fragment sovereign.epyc.knob.
 COMMON = dict(
@@ -34,9 +36,7 @@ COMMON = dict(
 )
 
 
-def run_knob(
-    name: str, spec: dict[str, Any], build: Callable[[Host, Mapping[str, Any]], Sequence[Knob]], **rules: Any
-) -> None:
+def run_knob(name: str, spec: dict[str, Any], build: Build, **rules: Any) -> None:
     """Run the module of a knob, and exit: ``build`` makes its knobs for a host from the options in ``spec``.
 
     ``rules`` are further arguments of AnsibleModule, such as required_together.
@@ -49,12 +49,12 @@ def run_knob(
             originals = [Original(knob, ledger) for knob in reversed(build(host, {}))]
             return [*originals, desired.Desired(ledger.store, dict.fromkeys(labels))]
         if params["state"] == "unasked":
-            return [*unasked(build, host, ledger, request, None), desired.Desired(ledger.store, {request: None})]
+            return [*_unasked(build, host, ledger, request, None), desired.Desired(ledger.store, {request: None})]
         options = {key: params[key] for key in spec if params[key] is not None}
         knobs = list(build(host, options))
         if params["persistent"]:
             if params["undo_unasked"]:
-                knobs = [*unasked(build, host, ledger, request, options), *knobs]
+                knobs = [*_unasked(build, host, ledger, request, options), *knobs]
             stored = {request: options, **({"intent": params["intent"]} if params["intent"] else {})}
             knobs.append(desired.Desired(ledger.store, stored))
         return knobs
@@ -86,3 +86,28 @@ def host_and_ledger(
     """Return this host, which a check cannot write to, and its ledger."""
     fs = KernelFS(read_only=check)
     return Host(fs, intent), Ledger(store, fs, without_originals)
+
+
+def _unasked(build: Build, host: Host, ledger: Ledger, request: str, options: Mapping[str, Any] | None) -> list[Knob]:
+    """Return knobs that put back what the stored request wanted and neither these options nor other requests want.
+
+    ``request`` is "KNOB/LABEL", and ``options`` is None when it is to be stored no more. What other requests want is
+    planned with the intent of this run, as they will be at boot.
+    """
+    intent, requests = desired.stored(ledger.store)
+    name, before = request.partition("/")[0], requests.pop(request, None)
+    if before is None or (before == options and intent == host.intent):
+        return []
+    others = [other for key, other in requests.items() if key.partition("/")[0] == name]
+    try:
+        gone = _wanted(build, Host(host.fs, intent), before)
+    except TuningError as error:
+        note = f"What {request} asked for until now cannot be told here any more, so nothing of it is put back: {error}"
+        return [Original(knob, ledger, only=(), note=note) for knob in build(host, {})[:1]]
+    for other in [*others, *([] if options is None else [options])]:
+        gone -= _wanted(build, host, other)
+    return [Original(knob, ledger, only=gone) for knob in reversed(build(host, {}))] if gone else []
+
+
+def _wanted(build: Build, host: Host, options: Mapping[str, Any]) -> set[str]:
+    return {address for knob in build(host, options) for address in knob.wanted()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.cpus import PLAN
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import PLAN
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import L3_DOMAIN
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
 

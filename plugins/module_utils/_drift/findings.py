@@ -14,8 +14,7 @@ from .._knobs.catalogue import KNOBS, row_of
 from .._knobs.knob import L3_DOMAIN
 from .._notation import cpulist
 from . import origin, words
-from .cpus import PLAN
-from .verdict import DRIFT, OK, UNKNOWN
+from .verdict import DRIFT, OK, PLAN, UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

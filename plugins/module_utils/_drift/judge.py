@@ -10,7 +10,8 @@ from .._errors import BadRequest, TuningError
 from .._io.paths import COMMAND, ENABLED, SERVICE
 from .._knobs.catalogue import KNOBS, in_order, row_of
 from .._knobs.desired import stored
-from .verdict import DRIFT, OK, Verdict, has_place, unknown
+from .._notation import cpulist
+from .verdict import DRIFT, OK, PLAN, Verdict, has_place, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +43,22 @@ def survey(
             which = "" if has_place(verdict.address) else f"{request}: {verdict.reason}"
             by_address[which, verdict.address] = verdict
     return list(by_address.values())
+
+
+def away(host: Host) -> list[Verdict]:
+    """Return a verdict on each role without CPUs, as these are offline; all settings are as planned then."""
+    try:
+        meant = host.plan.meant if host.topology.offline else {}
+    except TuningError:
+        return []  # The requests that need the plan report what is wrong with it.
+    verdicts = []
+    for role, cpus in meant.items():
+        verdict = Verdict("", f"{PLAN}:{role}", cpulist.render(cpus))
+        verdict.found, verdict.at_boot = cpulist.render(getattr(host.plan, role)), verdict.wanted
+        verdict.live, verdict.persistent = DRIFT, OK
+        verdict.reason = next(remark for remark in host.plan.remarks if remark.startswith(f"{role} is without CPU"))
+        verdicts.append(verdict)
+    return verdicts
 
 
 def waits(verdict: Verdict) -> bool:

@@ -12,8 +12,7 @@ from .._io.store import TRIAL, Store
 from .._knobs.desired import INTENT, stored
 from .._knobs.ledger import Ledger
 from . import findings
-from .cpus import away
-from .judge import survey, why_not_at_boot
+from .judge import away, survey, why_not_at_boot
 from .verdict import DRIFT, OK, Verdict, unknown
 
 TYPE_CHECKING = False

@@ -10,6 +10,8 @@
 from __future__ import annotations
 
 OK, DRIFT, UNKNOWN = "ok", "drift", "unknown"
+#: The prefix of the CPUs that a role has.
+PLAN = "plan"
 #: Of what the hardware, the kernel or the plan of a host does not allow, and what to do about it.
 NOT_SUPPORTED = "not supported here"
 CHANGE_WHAT_IS_ASKED = "No command gives a host what it cannot have: change what the inventory asks for."

@@ -9,8 +9,7 @@ It uses the verdicts of _drift/judge.py, so it judges what the kernel shows now,
 
 from __future__ import annotations
 
-from .._drift.cpus import away
-from .._drift.judge import waits
+from .._drift.judge import away, waits
 from .._drift.verdict import CHANGE_WHAT_IS_ASKED, DRIFT, has_place
 from .._errors import BadRequest
 from .._io.paths import WAITS

@@ -12,7 +12,7 @@ from ..._kernel.hugepages import default_page_kb, free_pages, mounts
 from ..._kernel.page_cache import available
 from ..._notation import cpulist
 from ..._notation.sizes import UNITS, about, pages_text, size_text
-from .staging import staged_paths
+from .service import staged_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

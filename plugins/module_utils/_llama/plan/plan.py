@@ -20,8 +20,7 @@ from .draft import drafting
 from .names import key_path, unit_of
 from .need import need, together
 from .options import BY_THREAD, ENGINES, LOOPBACK
-from .service import Service
-from .staging import staged_paths
+from .service import Service, staged_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

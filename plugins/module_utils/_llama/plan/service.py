@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+import os
+
 from ..._notation import cpulist
 from ..._notation.sizes import about
 from .names import unit_of
 from .pins import GOMP, STRICT
-from .staging import staged_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -204,3 +205,13 @@ class Service:
             "staged": self.staged,
             "remarks": self.remarks,
         }
+
+
+def staging_folder(options: Options) -> str:
+    """Return the folder on the hugetlbfs in which the files of an instance are."""
+    return f"{options.hugetlbfs.rstrip('/')}/llama-{options.name}"
+
+
+def staged_paths(options: Options, model: Model) -> list[str]:
+    """Return where the files of a model are once they are staged; the first is the one to pass to a server."""
+    return [f"{staging_folder(options)}/{os.path.basename(part.path)}" for part in model.parts]

@@ -20,7 +20,7 @@ from ..plan import router, settings, worker_rules
 from ..plan.names import key_path, unit_of, watchdog_unit_of
 from ..plan.options import LOOPBACK
 from ..plan.pins import GOMP, STRICT
-from ..plan.staging import staging_folder
+from ..plan.service import staging_folder
 from . import timing, walls
 from .installed import SECTION, sealed
 from .walls import HARDENING

@@ -10,6 +10,7 @@ import io
 import subprocess
 import uuid
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from vepyc import Machine
@@ -143,9 +144,9 @@ def brings(machine: Machine, **texts: str) -> str:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for package in packages:
-            archive.writestr(package, "")
+            archive.writestr(zipfile.ZipInfo(package), "")
         for file, text in files.items():
-            archive.writestr(file, f"import os\nTEXT, IMPORTED_BY = {text!r}, os.getpid()\n")
+            archive.writestr(zipfile.ZipInfo(file), f"import os\nTEXT, IMPORTED_BY = {text!r}, os.getpid()\n")
     program = BRINGS.replace("ARCHIVE", base64.b64encode(packed.getvalue()).decode())
     return as_ansible(machine, program.replace("NAMES", repr([BASIC, MORE, OURS, OTHER]))).stdout
 
@@ -162,7 +163,28 @@ def test_what_programs_bring_is_imported_once(own_small: Machine) -> None:
         ({"basic": "2", "ours": "x"}, "2 itself;none;x itself;none;"),
     ):
         assert brings(own_small, **texts) == said
+        assert brings(own_small, **texts) == said, "its archive is there already"
     assert as_ansible(own_small, "import sys; print('ansible' in sys.modules)").stdout == "False\n"
+
+
+def test_an_archive_is_sent_once(own_small: Machine) -> None:
+    place = "/run/vepyc-archives"
+    own_small.run(f"rm -rf {place}")
+    for texts, known in (({"ours": "1"}, 1), ({"ours": "1"}, 1), ({"ours": "2"}, 2)):
+        assert f"none;none;{texts['ours']} " in brings(own_small, **texts)
+        assert own_small.run(f"ls {place} | wc -l").stdout.strip() == str(known)
+    before = own_small.run(f"stat -c %Y.%i {place}/*").stdout
+    brings(own_small, ours="1")
+    assert own_small.run(f"stat -c %Y.%i {place}/*").stdout == before
+
+
+def test_a_program_does_not_wait_for_another(own_small: Machine) -> None:
+    waits = "import os, time\nopen('/run/begun', 'w')\nwhile not os.path.exists('/run/other'): time.sleep(0.1)"
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(as_ansible, own_small, waits)
+        own_small.run("timeout 30 sh -c 'until [ -e /run/begun ]; do sleep 0.1; done'")
+        assert as_ansible(own_small, "open('/run/other', 'w').close(); print('made')").stdout == "made\n"
+        assert first.result().returncode == 0
 
 
 def test_where_something_is_measured_all_is_as_on_any_host(own_small: Machine) -> None:

@@ -5,8 +5,8 @@
 
 On an emulated processor it takes seconds to start Python and to import what every module needs; here both happen once.
 Requests and answers are lines of JSON, on the standard input and output, or with --socket on each connection to the
-socket that is the standard input. There the programs are what Ansible sends to a Python that it starts (ssh.py), and
-what modules import of such a program's archive is imported once for all that bring the same.
+socket that is the standard input. There the programs are what Ansible sends to a Python that it starts (ssh.py). What
+modules import of such a program's archive is imported once for all that bring the same, and the archive is sent once.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import gc
 import importlib
 import json
 import os
+import selectors
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from types import ModuleType
+from functools import partial
+from types import CodeType, ModuleType
 from typing import Any, NoReturn, TextIO
 
 # Of Python's own modules, those that a module of Ansible imports and that do not import each other.
@@ -35,6 +37,8 @@ random runpy selectors shlex syslog tempfile textwrap urllib.parse zipfile
 _OF_ANSIBLE = ("ansible.module_utils.basic", "ansible.module_utils._internal._ansiballz._loader")
 _UTILITIES = "/plugins/module_utils/"
 _PATIENCE = 60.0
+# A file for each archive that programs brought, with the text that they have it in.
+_ARCHIVES = "/run/vepyc-archives"
 
 
 def main() -> None:
@@ -48,35 +52,71 @@ def main() -> None:
 
 
 def _serve(listener: socket.socket) -> None:
-    """Answer each connection in a process of its own, so that one program does not wait for another's end."""
+    """Answer each connection when its program ends; meanwhile others are begun."""
     library = _Library()
+    waiting = selectors.PollSelector()
+    waiting.register(listener, selectors.EVENT_READ)
+
+    def leave() -> None:
+        """In the process of a program: hold nothing that is this server's, and belong to no session of others."""
+        os.setsid()
+        for key in waiting.get_map().values():
+            os.close(key.fd)
+            if key.data:
+                key.data[0].close()
+
     while True:
-        connection = listener.accept()[0]
-        with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG) != (0, 0):
-                pass
-        request = _request(connection)
-        if request:
-            library.learn(request)
-            if os.fork() == 0:
-                listener.close()
-                os.setsid()
-                library.keep(request)
-                with connection.makefile("w") as answers:
-                    _answer_one(request, answers)
-                os._exit(0)
-        connection.close()
+        for key, _ in waiting.select():
+            if key.data:
+                waiting.unregister(key.fd)
+                os.close(key.fd)
+                _send(*key.data)
+                continue
+            connection = listener.accept()[0]
+            request = _request(connection)
+            if request:
+                library.learn(request)
+                hide = partial(library.hide, library.unneeded(request))
+                program = _Program(request, leave, connection.close, hide)
+                waiting.register(os.pidfd_open(program.process), selectors.EVENT_READ, (connection, program))
+            else:
+                connection.close()
 
 
 def _request(connection: socket.socket) -> dict[str, Any] | None:
-    """What somebody asks for who has connected; nothing, if it was only to see that this is here."""
+    """What somebody asks for who has connected; nothing, if it was only to see that this is here.
+
+    The program has a name, made of a digest, where it had the text of its archive. That text is asked for once.
+    """
     connection.settimeout(_PATIENCE)
-    with suppress(OSError), connection.makefile("rw") as stream:
+    with suppress(OSError, ValueError), connection.makefile("rw") as stream:
         print(json.dumps("ready"), file=stream, flush=True)
-        line = stream.readline()
-        connection.settimeout(None)
-        return dict(json.loads(line)) if line else None
+        request = dict(json.loads(stream.readline()))
+        archive = f"{_ARCHIVES}/{request['archive']}"
+        if request["archive"] and not os.path.exists(archive):
+            print(json.dumps("archive"), file=stream, flush=True)
+            text = json.loads(stream.readline())
+            os.makedirs(_ARCHIVES, exist_ok=True)
+            with open(f"{archive}.coming", "w") as file:
+                file.write(text)
+            os.rename(file.name, archive)
+        return request
     return None
+
+
+def _compiled(text: str) -> CodeType:
+    return compile(text, "<stdin>", "exec")
+
+
+def _text_of(archive: str) -> str:
+    with open(f"{_ARCHIVES}/{archive}") as file:
+        return file.read()
+
+
+def _send(connection: socket.socket, program: _Program) -> None:
+    answer = program.answer()
+    with suppress(OSError), connection:
+        connection.sendall(f"{json.dumps(answer)}\n".encode())
 
 
 class _Library:
@@ -85,50 +125,62 @@ class _Library:
     def __init__(self) -> None:
         self._files: dict[str, int] = {}  # of what is imported, as archives name it, with its checksum there
         self._tried: set[str] = set()  # an older Ansible lacks a name
+        self._unneeded: dict[str, list[str]] = {}  # by archive
+        self._compiled: dict[str, CodeType] = {}
         self._hidden: list[ModuleType] = []  # freed, they would be written to, and their memory copied
 
     def learn(self, request: dict[str, Any]) -> None:
-        """Import what a program brings and no program before it did."""
+        """Import what a program brings and no program before it did, and compile what it has in common with others."""
+        *common, own = request["program"]
+        request["program"] = [*map(self._compile, common), own]
         brought = request["files"]
         utilities = [_name(file) for file in brought if file.startswith("ansible_collections/") and _UTILITIES in file]
         new = [name for name in (*_OF_ANSIBLE, *utilities) if name not in self._tried]
         if not brought or not new or self._differs(brought):
             return
         with tempfile.NamedTemporaryFile(suffix=".zip", dir="/run") as archive:
-            archive.write(base64.b64decode(request["program"][slice(*request["archive"])]))
+            archive.write(base64.b64decode(_text_of(request["archive"])))
             archive.flush()
             sys.path.insert(0, archive.name)
-            self._look_in_archives()
             for name in new:
                 with suppress(ImportError):
                     importlib.import_module(name)
                 self._tried.add(name)
             sys.path.remove(archive.name)
+        for name, module in _imported().items():
+            if hasattr(module, "__path__"):
+                module.__path__ = _Path(name)  # type: ignore[assignment]
         names = {_name(file): file for file in brought}
         self._files.update({names[name]: brought[names[name]] for name in _imported() if name in names})
+        self._unneeded.clear()
         gc.freeze()
 
-    def keep(self, request: dict[str, Any]) -> None:
-        """Make this process one whose program finds all that it brings, and nothing else."""
-        brought = request["files"]
-        differs = self._differs(brought)
-        needed = set() if differs else {_name(file) for file in brought}
-        for name in _imported():
-            if name not in needed:
-                self._hidden.append(sys.modules.pop(name))
-                parent, _, attribute = name.rpartition(".")
-                if parent in sys.modules:
-                    vars(sys.modules[parent]).pop(attribute, None)
-        self._look_in_archives()
+    def unneeded(self, request: dict[str, Any]) -> list[str]:
+        """The modules that a program shall not find, because it brings none of that name, or others than these."""
+        archive = request["archive"]
+        if archive not in self._unneeded:
+            brought = request["files"]
+            needed = set() if self._differs(brought) else {_name(file) for file in brought}
+            self._unneeded[archive] = [name for name in _imported() if name not in needed]
+        return self._unneeded[archive]
+
+    def hide(self, names: list[str]) -> None:
+        """Have the program of this process not find these modules."""
+        for name in names:
+            self._hidden.append(sys.modules.pop(name))
+            parent, _, attribute = name.rpartition(".")
+            if parent in sys.modules:
+                vars(sys.modules[parent]).pop(attribute, None)
+
+    def _compile(self, text: str) -> CodeType:
+        if text not in self._compiled:
+            self._compiled[text] = _compiled(text)
+            gc.freeze()
+        return self._compiled[text]
 
     def _differs(self, brought: dict[str, int]) -> bool:
         """Whether a module of the same name is another one. Those that import it hold it too, so then none is kept."""
         return any(brought.get(file, checksum) != checksum for file, checksum in self._files.items())
-
-    def _look_in_archives(self) -> None:
-        for name, module in _imported().items():
-            if hasattr(module, "__path__"):
-                module.__path__ = _Path(name)  # type: ignore[assignment]
 
 
 class _Path:
@@ -159,18 +211,34 @@ def _answer(requests: TextIO, answers: TextIO) -> None:
 def _answer_one(request: dict[str, Any], answers: TextIO) -> None:
     for name in request["imports"]:
         importlib.import_module(name)
-    output, errors = os.memfd_create("output"), os.memfd_create("errors")
-    child = os.fork()
-    if child == 0:
-        _execute(request, output, errors)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    # Of a program that a signal ended, a shell tells this number.
-    answer = {"code": code if code >= 0 else 128 - code, "output": _content(output), "errors": _content(errors)}
-    print(json.dumps(answer), file=answers, flush=True)
+    print(json.dumps(_Program(request).answer()), file=answers, flush=True)
+
+
+class _Program:
+    """A program in a process of its own."""
+
+    def __init__(self, request: dict[str, Any], *first: Callable[[], None]) -> None:
+        """``first`` is done in that process before the program."""
+        self._output, self._errors = os.memfd_create("output"), os.memfd_create("errors")
+        self.process = os.fork()
+        if self.process == 0:
+            for step in first:
+                step()
+            _execute(request, self._output, self._errors)
+
+    def answer(self) -> dict[str, Any]:
+        """Wait for its end, and return what it wrote."""
+        code = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+        # Of a program that a signal ended, a shell tells this number.
+        code = code if code >= 0 else 128 - code
+        return {"code": code, "output": _content(self._output), "errors": _content(self._errors)}
 
 
 def _execute(request: dict[str, Any], output: int, errors: int) -> None:
-    """Become the process of one program, and never return. ``parameters`` are those of a module, or nothing."""
+    """Become the process of one program, and never return. ``parameters`` are those of a module, or nothing.
+
+    The parts of the program are executed one after the other.
+    """
     for source, target in ((os.open(os.devnull, os.O_RDONLY), 0), (output, 1), (errors, 2)):
         os.dup2(source, target)
     if request["parameters"] is not None:
@@ -179,9 +247,12 @@ def _execute(request: dict[str, Any], output: int, errors: int) -> None:
     # As if this Python had just been started to read its program from the standard input.
     sys.argv, sys.path[0] = [""], ""
     module = sys.modules["__main__"] = ModuleType("__main__")
+    if request.get("archive"):
+        vars(module)[request["archive"]] = _text_of(request["archive"])
     code = 0
     try:
-        exec(compile(request["program"], "<stdin>", "exec"), vars(module))
+        for part in request["program"]:
+            exec(part if isinstance(part, CodeType) else _compiled(part), vars(module))
     except SystemExit as end:
         if isinstance(end.code, int):
             code = end.code

@@ -12,6 +12,7 @@ forwarded by the connection that Ansible's calls of ssh share.
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import json
 import os
@@ -24,6 +25,10 @@ import zipfile
 SOCKET = "/run/vepyc-python.sock"
 _NEW_PYTHON = re.compile(r"/bin/sh -c '?/usr/bin/python3( && sleep 0)?'?")
 _ARCHIVE = re.compile(r"^zip_data='([A-Za-z0-9+/=]+)',$", re.MULTILINE)
+#: Where that ends which all programs of Ansible have in common.
+_OWN_PART = re.compile(r"""^(?=if __name__ == ["']__main__["']:$)""", re.MULTILINE)
+#: The answer of a Python to which no program brought this archive before.
+_WITHOUT_ARCHIVE = '"archive"\n'
 _SSH_FAILED = 255
 
 
@@ -64,26 +69,34 @@ def _connect(path: str) -> socket.socket | None:
     return None
 
 
-def _brought(program: str) -> dict[str, object]:
-    """Where in a program its archive is, and which files that has, each with its checksum."""
+def _request(program: str) -> tuple[dict[str, object], str]:
+    """What is asked of that Python, and the text of the archive, for which there is a name in the request's program.
+
+    With the files that the archive has, each with its checksum.
+    """
     found = _ARCHIVE.search(program)
-    files = {}
-    if found:
-        with zipfile.ZipFile(io.BytesIO(base64.b64decode(found[1]))) as archive:
-            files = {one.filename: one.CRC for one in archive.infolist()}
-    return {"archive": found.span(1) if found else (0, 0), "files": files}
+    if not found:  # a program of an older Ansible, or of a test
+        return {"program": [program], "imports": [], "parameters": None, "archive": "", "files": {}}, ""
+    text = found[1]
+    with zipfile.ZipFile(io.BytesIO(base64.b64decode(text))) as archive:
+        files = {one.filename: one.CRC for one in archive.infolist()}
+    name = f"archive_{hashlib.sha256(text.encode()).hexdigest()}"
+    named = f"{program[: found.start(1) - 1]}{name}{program[found.end(1) + 1 :]}"
+    parts = _OWN_PART.split(named)
+    return {"program": parts, "imports": [], "parameters": None, "archive": name, "files": files}, text
 
 
 def _execute(connection: socket.socket) -> int:
     """Have the program of the standard input executed, and return its exit code."""
-    program = sys.stdin.read()
-    request = json.dumps({"program": program, "imports": [], "parameters": None, **_brought(program)})
+    request, archive = _request(sys.stdin.read())
     line = ""
     with connection, connection.makefile("rw") as stream:
         try:
-            stream.write(f"{request}\n")
-            stream.flush()
+            print(json.dumps(request), file=stream, flush=True)
             line = stream.readline()
+            if line == _WITHOUT_ARCHIVE:
+                print(json.dumps(archive), file=stream, flush=True)
+                line = stream.readline()
         except OSError:
             pass
     if not line:

@@ -33,7 +33,7 @@ class Programs:
     ) -> subprocess.CompletedProcess[str]:
         """Run a program. The modules in ``imports`` are imported once for this program and all later ones."""
         server = self._server()
-        request = {"program": program, "imports": list(imports), "parameters": parameters}
+        request = {"program": [program], "imports": list(imports), "parameters": parameters}
         stop = threading.Timer(TIMEOUT, server.kill)
         stop.start()
         try:

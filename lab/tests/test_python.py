@@ -136,8 +136,8 @@ def test_modules_of_ansible_run_in_a_python_that_is_there(own_small: Machine) ->
     assert subprocess.run(command, cwd=own_small.run_dir.path, check=False).returncode == 7
 
 
-def brings(machine: Machine, **texts: str) -> str:
-    """Run a program whose archive has these modules, and return what it says of all that there may be."""
+def bringing(**texts: str) -> str:
+    """A program whose archive has these modules."""
     names = {"basic": BASIC, "more": MORE, "ours": OURS, "other": OTHER}
     files = {f"{names[name].replace('.', '/')}.py": text for name, text in texts.items()}
     packages = {f"{parent}/__init__.py" for file in files for parent in Path(file).parents if parent.name}
@@ -148,7 +148,12 @@ def brings(machine: Machine, **texts: str) -> str:
         for file, text in files.items():
             archive.writestr(zipfile.ZipInfo(file), f"import os\nTEXT, IMPORTED_BY = {text!r}, os.getpid()\n")
     program = BRINGS.replace("ARCHIVE", base64.b64encode(packed.getvalue()).decode())
-    return as_ansible(machine, program.replace("NAMES", repr([BASIC, MORE, OURS, OTHER]))).stdout
+    return program.replace("NAMES", repr([BASIC, MORE, OURS, OTHER]))
+
+
+def brings(machine: Machine, **texts: str) -> str:
+    """Run a program whose archive has these modules, and return what it says of all that there may be."""
+    return as_ansible(machine, bringing(**texts)).stdout
 
 
 def test_what_programs_bring_is_imported_once(own_small: Machine) -> None:
@@ -176,6 +181,15 @@ def test_an_archive_is_sent_once(own_small: Machine) -> None:
     before = own_small.run(f"stat -c %Y.%i {place}/*").stdout
     brings(own_small, ours="1")
     assert own_small.run(f"stat -c %Y.%i {place}/*").stdout == before
+
+
+def test_a_program_that_is_none_fails_alone(own_small: Machine) -> None:
+    server = "systemctl show --property=MainPID vepyc-python.service"
+    before = own_small.run(server).stdout
+    for end in ("1 +", "1 +\nif __name__ == '__main__':\n    pass"):
+        failed = as_ansible(own_small, f"{bringing(ours='1')}{end}\n")
+        assert failed.returncode == 1 and failed.stderr.splitlines()[-1].startswith("SyntaxError: ")
+    assert own_small.run(server).stdout == before
 
 
 def test_a_program_does_not_wait_for_another(own_small: Machine) -> None:

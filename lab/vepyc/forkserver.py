@@ -15,22 +15,24 @@ import atexit
 import base64
 import gc
 import importlib
+import io
 import json
 import os
 import selectors
 import socket
 import sys
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from types import CodeType, ModuleType
 from typing import Any, NoReturn, TextIO
 
 # Of Python's own modules, those that a module of Ansible imports and that do not import each other.
 _PRELOADED = """\
 argparse base64 ctypes dataclasses datetime decimal encodings.idna gettext glob grp hashlib locale logging platform pwd
-random runpy selectors shlex syslog tempfile textwrap urllib.parse zipfile
+random runpy selectors shlex syslog tempfile textwrap urllib.parse
 """
 
 # What every module imports of Ansible itself, with all that these import: four fifths of its time here.
@@ -75,8 +77,8 @@ def _serve(listener: socket.socket) -> None:
             connection = listener.accept()[0]
             request = _request(connection)
             if request:
-                library.learn(request)
-                hide = partial(library.hide, library.unneeded(request))
+                library.learn(request["program"], request["archive"])
+                hide = partial(library.hide, library.unneeded(request["archive"]))
                 program = _Program(request, leave, connection.close, hide)
                 waiting.register(os.pidfd_open(program.process), selectors.EVENT_READ, (connection, program))
             else:
@@ -104,6 +106,7 @@ def _request(connection: socket.socket) -> dict[str, Any] | None:
     return None
 
 
+@cache
 def _compiled(text: str) -> CodeType:
     return compile(text, "<stdin>", "exec")
 
@@ -111,6 +114,19 @@ def _compiled(text: str) -> CodeType:
 def _text_of(archive: str) -> str:
     with open(f"{_ARCHIVES}/{archive}") as file:
         return file.read()
+
+
+def _content_of(archive: str) -> bytes:
+    return base64.b64decode(_text_of(archive))
+
+
+@cache
+def _brought_by(archive: str) -> dict[str, int]:
+    """The files that an archive has, each with its checksum; a program without an archive brings none."""
+    if not archive:
+        return {}
+    with zipfile.ZipFile(io.BytesIO(_content_of(archive))) as opened:
+        return {one.filename: one.CRC for one in opened.infolist()}
 
 
 def _send(connection: socket.socket, program: _Program) -> None:
@@ -126,27 +142,27 @@ class _Library:
         self._files: dict[str, int] = {}  # of what is imported, as archives name it, with its checksum there
         self._tried: set[str] = set()  # an older Ansible lacks a name
         self._unneeded: dict[str, list[str]] = {}  # by archive
-        self._compiled: dict[str, CodeType] = {}
         self._hidden: list[ModuleType] = []  # freed, they would be written to, and their memory copied
 
-    def learn(self, request: dict[str, Any]) -> None:
+    def learn(self, program: list[str], archive: str) -> None:
         """Import what a program brings and no program before it did, and compile what it has in common with others."""
-        *common, own = request["program"]
-        request["program"] = [*map(self._compile, common), own]
-        brought = request["files"]
+        for common in program[:-1]:
+            with suppress(SyntaxError):  # the program's own process says so
+                _compiled(common)
+        brought = _brought_by(archive)
         utilities = [_name(file) for file in brought if file.startswith("ansible_collections/") and _UTILITIES in file]
         new = [name for name in (*_OF_ANSIBLE, *utilities) if name not in self._tried]
         if not brought or not new or self._differs(brought):
             return
-        with tempfile.NamedTemporaryFile(suffix=".zip", dir="/run") as archive:
-            archive.write(base64.b64decode(_text_of(request["archive"])))
-            archive.flush()
-            sys.path.insert(0, archive.name)
+        with tempfile.NamedTemporaryFile(suffix=".zip", dir="/run") as file:
+            file.write(_content_of(archive))
+            file.flush()
+            sys.path.insert(0, file.name)
             for name in new:
                 with suppress(ImportError):
                     importlib.import_module(name)
                 self._tried.add(name)
-            sys.path.remove(archive.name)
+            sys.path.remove(file.name)
         for name, module in _imported().items():
             if hasattr(module, "__path__"):
                 module.__path__ = _Path(name)  # type: ignore[assignment]
@@ -155,11 +171,10 @@ class _Library:
         self._unneeded.clear()
         gc.freeze()
 
-    def unneeded(self, request: dict[str, Any]) -> list[str]:
+    def unneeded(self, archive: str) -> list[str]:
         """The modules that a program shall not find, because it brings none of that name, or others than these."""
-        archive = request["archive"]
         if archive not in self._unneeded:
-            brought = request["files"]
+            brought = _brought_by(archive)
             needed = set() if self._differs(brought) else {_name(file) for file in brought}
             self._unneeded[archive] = [name for name in _imported() if name not in needed]
         return self._unneeded[archive]
@@ -171,12 +186,6 @@ class _Library:
             parent, _, attribute = name.rpartition(".")
             if parent in sys.modules:
                 vars(sys.modules[parent]).pop(attribute, None)
-
-    def _compile(self, text: str) -> CodeType:
-        if text not in self._compiled:
-            self._compiled[text] = _compiled(text)
-            gc.freeze()
-        return self._compiled[text]
 
     def _differs(self, brought: dict[str, int]) -> bool:
         """Whether a module of the same name is another one. Those that import it hold it too, so then none is kept."""
@@ -252,7 +261,7 @@ def _execute(request: dict[str, Any], output: int, errors: int) -> None:
     code = 0
     try:
         for part in request["program"]:
-            exec(part if isinstance(part, CodeType) else _compiled(part), vars(module))
+            exec(_compiled(part), vars(module))
     except SystemExit as end:
         if isinstance(end.code, int):
             code = end.code

@@ -11,16 +11,13 @@ forwarded by the connection that Ansible's calls of ssh share.
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import io
 import json
 import os
 import re
 import socket
 import subprocess
 import sys
-import zipfile
 
 SOCKET = "/run/vepyc-python.sock"
 _NEW_PYTHON = re.compile(r"/bin/sh -c '?/usr/bin/python3( && sleep 0)?'?")
@@ -70,20 +67,13 @@ def _connect(path: str) -> socket.socket | None:
 
 
 def _request(program: str) -> tuple[dict[str, object], str]:
-    """What is asked of that Python, and the text of the archive, for which there is a name in the request's program.
-
-    With the files that the archive has, each with its checksum.
-    """
+    """What is asked of that Python, and the text of the archive, for which there is a name in the request's program."""
     found = _ARCHIVE.search(program)
     if not found:  # a program of an older Ansible, or of a test
-        return {"program": [program], "imports": [], "parameters": None, "archive": "", "files": {}}, ""
-    text = found[1]
-    with zipfile.ZipFile(io.BytesIO(base64.b64decode(text))) as archive:
-        files = {one.filename: one.CRC for one in archive.infolist()}
-    name = f"archive_{hashlib.sha256(text.encode()).hexdigest()}"
+        return {"program": [program], "imports": [], "parameters": None, "archive": ""}, ""
+    name = f"archive_{hashlib.sha256(found[1].encode()).hexdigest()}"
     named = f"{program[: found.start(1) - 1]}{name}{program[found.end(1) + 1 :]}"
-    parts = _OWN_PART.split(named)
-    return {"program": parts, "imports": [], "parameters": None, "archive": name, "files": files}, text
+    return {"program": _OWN_PART.split(named), "imports": [], "parameters": None, "archive": name}, found[1]
 
 
 def _execute(connection: socket.socket) -> int:

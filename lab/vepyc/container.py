@@ -28,8 +28,8 @@ from .debian import bootstrap, put
 from .errors import GuestError, VepycError
 from .paths import digest, directory, locked, ssh_key
 
-_SUITE = "trixie"
-_PACKAGES = (
+SUITE = "trixie"
+PACKAGES = (
     *("dbus", "iproute2", "openssh-server", "procps", "python3", "python3-apt", "sudo", "systemd-sysv"),
     # What llama.cpp is built with. make is only recommended by cmake, and debootstrap takes no recommendations.
     *("ccache", "cmake", "g++", "make"),
@@ -215,8 +215,8 @@ def container(
 def ensure_root() -> Path:
     """The Debian that every container starts from; built first when it is missing."""
     files = {**_FILES, **python.files(), "root/.ssh/authorized_keys": ssh_key().with_suffix(".pub").read_text()}
-    parts = [_SUITE, *_PACKAGES, json.dumps(files), json.dumps(_LINKS)]
-    target = directory("roots") / f"{_SUITE}-{digest(parts)}"
+    parts = [SUITE, *PACKAGES, json.dumps(files), json.dumps(_LINKS)]
+    target = directory("roots") / f"{SUITE}-{digest(parts)}"
     with locked(f"root-{target.name}"):
         if not target.exists():
             _build_root(target, files)
@@ -225,10 +225,10 @@ def ensure_root() -> Path:
 
 def _build_root(target: Path, files: dict[str, str]) -> None:
     log = directory("logs") / f"root-{target.name}.log"
-    print(f"installing {_SUITE} for containers (once, 1 to 3 minutes; log: {log})", flush=True)
+    print(f"installing {SUITE} for containers (once, 1 to 3 minutes; log: {log})", flush=True)
     work = target.with_name(target.name + ".building")
     shutil.rmtree(work, ignore_errors=True)
-    bootstrap(_SUITE, _PACKAGES, work, log)
+    bootstrap(SUITE, PACKAGES, work, log)
     put(work, files, _LINKS)
     work.rename(target)
 

@@ -15,7 +15,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from .container import container, ensure_root
+from .container import PACKAGES, SUITE, container
 from .errors import VepycError
 from .paths import digest, directory, locked, need_room, run_tool
 from .play import run
@@ -57,7 +57,7 @@ def ensure_llama(runs_in: str = CONTAINER) -> Path:
     """
     archive, asked = source(runs_in)
     own = [_processor()] if runs_in == NATIVE else []
-    parts = [*_SOURCES, json.dumps(asked["cmake_options"]), _PROGRAMS, ensure_root().name, *own]
+    parts = [*_SOURCES, json.dumps(asked["cmake_options"]), _PROGRAMS, SUITE, *PACKAGES, *own]
     folder = directory("llama", digest(parts))
     with locked(f"llama-{folder.name}"):
         if not _builds(folder):

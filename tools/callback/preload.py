@@ -1,0 +1,49 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Loads once what the tasks of a play load, each anew in the process that Ansible forks for it.
+
+That is a third of what these processes cost the controller, and tests have thousands of them.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import inspect
+
+from ansible.plugins.callback import CallbackBase
+from ansible.plugins.loader import action_loader, connection_loader, filter_loader, shell_loader, test_loader
+
+# Any of them has the loader read all that are beside it.
+_FILTERS = ("bool", "sovereign.epyc.gateway_plan")
+_TESTS = ("defined",)
+_PLUGINS = ((action_loader, "normal"), (connection_loader, "ssh"), (shell_loader, "sh"))
+_MODULES = (
+    "ansible.module_utils._internal._json._profiles._module_legacy_c2m",
+    "ansible.module_utils._internal._json._profiles._module_legacy_m2c",
+)
+
+
+class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no annotations
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "preload"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in _FILTERS:
+            filter_loader.get(name)
+        for name in _TESTS:
+            test_loader.get(name)
+        for loader, name in _PLUGINS:
+            loader.get(name, class_only=True)
+        for name in _MODULES:
+            importlib.import_module(name)
+        # A task that is skipped with all its items has Ansible ask who deprecates a value. The answer to the first such
+        # question takes a look at the file of each module, and is remembered.
+        inspect.stack()
+        # Or else a collection in each of these processes writes to all that it shares with this one.
+        gc.freeze()

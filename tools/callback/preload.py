@@ -4,7 +4,7 @@
 
 """Loads once what the tasks of a play load, each anew in the process that Ansible forks for it.
 
-That is a third of what these processes cost the controller, and tests have thousands of them.
+Tests have thousands of these processes.
 """
 
 from __future__ import annotations
@@ -16,10 +16,15 @@ import inspect
 from ansible.plugins.callback import CallbackBase
 from ansible.plugins.loader import action_loader, connection_loader, filter_loader, shell_loader, test_loader
 
-# Any of them has the loader read all that are beside it.
-_FILTERS = ("bool", "sovereign.epyc.gateway_plan")
-_TESTS = ("defined",)
-_PLUGINS = ((action_loader, "normal"), (connection_loader, "ssh"), (shell_loader, "sh"))
+# A filter or a test has its loader read all that are beside it.
+_PLUGINS = (
+    (filter_loader, "bool"),
+    (filter_loader, "sovereign.epyc.gateway_plan"),
+    (test_loader, "defined"),
+    (action_loader, "normal"),
+    (connection_loader, "ssh"),
+    (shell_loader, "sh"),
+)
 _MODULES = (
     "ansible.module_utils._internal._json._profiles._module_legacy_c2m",
     "ansible.module_utils._internal._json._profiles._module_legacy_m2c",
@@ -34,10 +39,6 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
     def __init__(self) -> None:
         super().__init__()
-        for name in _FILTERS:
-            filter_loader.get(name)
-        for name in _TESTS:
-            test_loader.get(name)
         for loader, name in _PLUGINS:
             loader.get(name, class_only=True)
         for name in _MODULES:

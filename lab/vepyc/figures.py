@@ -22,6 +22,11 @@ class Bar:
         return f"{self.operator} {self.limit:g}"
 
 
+def format_figure(name: str, value: float, unit: str, bar: Bar | None = None) -> str:
+    """Return `figure NAME VALUE UNIT (bar OP LIMIT)`; without the bar where there is none."""
+    return f"figure {name} {value:.2f} {unit}{f' (bar {bar})' if bar else ''}"
+
+
 class Figures:
     """Prints a line for each figure, and remembers whether one missed its bar."""
 
@@ -29,6 +34,6 @@ class Figures:
         self.missed = False
 
     def show(self, name: str, value: float, unit: str, bar: Bar | None = None) -> None:
-        """Print `figure NAME VALUE UNIT (bar OP LIMIT)`; without the bar where there is none."""
+        """Print the line of a figure."""
         self.missed |= bar is not None and not _OPERATORS[bar.operator](value, bar.limit)
-        print(f"figure {name} {value:.2f} {unit}{f' (bar {bar})' if bar else ''}", flush=True)
+        print(format_figure(name, value, unit, bar), flush=True)

@@ -89,7 +89,9 @@ def shipped(tracked: list[Path]) -> Iterator[Path]:
     developer = (
         "lab",
         "tools",
+        "tests/fixtures",
         "tests/gates",
+        "tests/harness",
         "tests/lab",
         "tests/molecule",
         "tests/replay",

@@ -2,6 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+"""Which CPUs and which L3 shares each role gets: for every request on every machine, and some plans in full."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -12,29 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.ccds import L3Domain
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import Plan, plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import Plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.masks import ways_in
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
-
-RECIPE = {"draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "12MiB"}}
-FULL = 0xFFFF
-
-
-def planned(top: Topology, **raw: Any) -> Plan:
-    return plan(Intent.parse(raw), top)
-
-
-def refused(top: Topology, **raw: Any) -> str:
-    with pytest.raises(BadRequest) as caught:
-        planned(top, **raw)
-    return str(caught.value)
-
-
-def cpus_of(domains: list[L3Domain]) -> set[int]:
-    return {cpu for domain in domains for cpu in domain.cpus}
+from ansible_collections.sovereign.epyc.tests.unit.fakes.cpu_plans import (
+    FULL,
+    RECIPE,
+    cpus_of,
+    every_cpu_has_one_role,
+    planned,
+)
 
 
 @pytest.fixture(scope="module", params=list(hosts.SHAPES))
@@ -80,12 +70,6 @@ def test_a_plan_keeps_its_promises_or_refuses(top: Topology, raw: dict[str, Any]
     siblings_stay_together(result, top)
     draft_avoids_housekeeping(result, top, raw.get("draft", {}))
     shares_are_reserved(result, top)
-
-
-def every_cpu_has_one_role(result: Plan, top: Topology) -> None:
-    parts = [result.housekeeping, result.draft, result.verify, result.idle]
-    assert sorted(cpu for part in parts for cpu in part) == list(top.online)
-    assert all(cpu in getattr(result, result.role_of(cpu)) for cpu in top.online)
 
 
 def siblings_stay_together(result: Plan, top: Topology) -> None:
@@ -195,261 +179,12 @@ def test_a_node_without_cpus_needs_no_housekeeping(tmp_path: Path) -> None:
     assert planned(host.topology()).housekeeping == (0, 4, 8, 12)
 
 
-# CPUs that are offline
-
-
-def test_offline_cpus_are_in_no_role(tmp_path: Path) -> None:
-    host = hosts.small(tmp_path)
-    host.offline("5")
-    result = planned(host.topology(), **RECIPE)
-    assert result.draft == (1, 2, 3, 6, 7)
-    assert 5 not in (*result.housekeeping, *result.verify, *result.idle)
-
-
-#: What is offline, and of which role it is; the first line of what the role draft has.
-SHRUNK = [
-    ("9754", "16-23", {"draft": (range(16, 32), range(24, 32))}),
-    ("9754", "31", {"draft": (range(16, 32), range(16, 31))}),
-    ("9754", "40-47", {"verify": None}),
-    ("9754", "32-39", {"verify": None, "housekeeping": None}),
-    ("9654", "16-23", {"verify": None}),
-    ("9655", "8-11", {"draft": ([*range(8, 16), *range(104, 112)], [*range(12, 16), *range(104, 112)])}),
-]
-
-
-@pytest.mark.parametrize(("name", "cpus", "roles"), SHRUNK)
-def test_a_role_without_some_of_its_cpus_stays_where_it_is_and_says_so(
-    tmp_path: Path, name: str, cpus: str, roles: dict[str, Any]
-) -> None:
-    host = hosts.shape(tmp_path, name)
-    before = planned(host.topology(), **RECIPE)
-    host.offline(cpus)
-    top = host.topology()
-    result = planned(top, **RECIPE)
-    every_cpu_has_one_role(result, top)
-    assert set(result.draft) == set(before.draft) & set(top.online)
-    assert set(result.verify) <= set(before.verify)
-    assert result.meant.keys() == roles.keys()
-    for role, expected in roles.items():
-        assert result.meant[role] == getattr(before, role)
-        assert [remark for remark in result.remarks if remark.startswith(f"{role} is without CPU ")]
-        if expected:
-            assert (before.draft, result.draft) == tuple(tuple(part) for part in expected)
-    assert set(result.default.masks) == {domain.id for domain in top.l3}
-
-
-def test_a_ccd_that_is_offline_as_a_whole_holds_no_draft(tmp_path: Path) -> None:
-    host = hosts.shape(tmp_path, "9654")
-    host.offline("8-15")
-    assert planned(host.topology(), **RECIPE).draft == tuple(range(16, 24))
-
-
-def test_a_node_of_which_only_the_housekeeping_is_online_is_no_reason_to_plan_nothing(tmp_path: Path) -> None:
-    host = hosts.small(tmp_path)
-    host.offline("5-7")
-    result = planned(host.topology(), **RECIPE)
-    assert (result.housekeeping, result.draft) == ((0, 4, 8, 12), (1, 2, 3))
-
-
-def test_the_remark_says_how_to_get_a_cpu_back(tmp_path: Path) -> None:
-    host = hosts.small(tmp_path)
-    host.offline("13-14")
-    assert planned(host.topology(), **RECIPE).remarks == [
-        "verify is without CPU 13-14, which is offline. Bring each back with 'echo 1 "
-        ">/sys/devices/system/cpu/cpu13/online', unless somebody took it away for a reason."
-    ]
-
-
-def test_siblings_that_smt_takes_away_are_missed_by_nobody(tmp_path: Path) -> None:
-    host = hosts.shape(tmp_path, "9754 SMT")
-    host.offline("128-255")
-    host.put("/sys/devices/system/cpu/smt/control", "off")
-    result = planned(host.topology(), **RECIPE)
-    assert result.draft == tuple(range(16, 32))
-    assert (result.meant, result.remarks) == ({}, [])
-
-
 def test_the_default_group_may_keep_less_than_is_left(small: Topology) -> None:
     result = planned(small, verify={"l3": "4 ways"}, default={"l3": "2 ways"})
     assert set(result.default.masks.values()) == {0b11}
     assert set(result.groups[0].masks.values()) == {0xF000}
 
 
-# While the width of masks is unknown
-
-
-def test_amounts_stand_for_masks_of_unknown_width(tmp_path: Path) -> None:
-    host = hosts.small(tmp_path)
-    host.drop("/dev/cpu/0/cpuid")
-    assert planned(host.topology(), **RECIPE, default={"l3": "2 ways"}).resctrl() == {
-        "masks_known": False,
-        "groups": [
-            {"name": "draft", "cpus": "1-3,5-7", "l3": {"0-1": "12MiB"}},
-            {"name": "verify", "cpus": "9-11,13-15", "l3": {"2-3": "12MiB"}},
-        ],
-        "default": {"l3": {"0-3": "2 ways"}},
-    }
-
-
-def test_a_default_without_shares_asks_nothing_of_masks_of_unknown_width(tmp_path: Path) -> None:
-    host = hosts.small(tmp_path)
-    host.drop("/dev/cpu/0/cpuid")
-    assert planned(host.topology(), default={"l3": "2 ways"}).resctrl()["default"] == {"l3": {}}
-
-
-# What cannot be had is named, and the rest still planned
-
-
-def test_without_resctrl_the_cpus_are_still_planned(tmp_path: Path) -> None:
-    host = hosts.small(tmp_path)
-    host.put("/proc/filesystems", "nodev\tsysfs")
-    host.drop("/sys/devices/system/cpu/cpu*/cache/index3/id")
-    result = planned(host.topology(), **RECIPE)
-    assert result.draft == (1, 2, 3, 5, 6, 7)
-    assert result.groups == []
-    assert result.cannot["cat"].startswith("resctrl is absent")
-
-
-def test_without_ids_no_domain_can_be_named(tmp_path: Path) -> None:
-    host = hosts.small(tmp_path)
-    host.drop("/sys/devices/system/cpu/cpu*/cache/index3/id")
-    assert "L3 domain ids" in planned(host.topology(), **RECIPE).cannot["cat"]
-
-
-def test_bandwidth_without_l3_allocation_is_named(tmp_path: Path) -> None:
-    host = hosts.small(tmp_path)
-    host.put("/proc/cpuinfo", host.fs.read("/proc/cpuinfo").replace("cat_l3 ", ""))
-    assert planned(host.topology(), **RECIPE).cannot["cat"] == "resctrl: the CPU flags lack cat_l3."
-    assert planned(host.topology()).cannot == {}
-
-
-@pytest.mark.parametrize(
-    ("file", "text", "words"),
-    [
-        (
-            "/sys/kernel/security/lockdown",
-            "none [integrity] confidentiality",
-            "can be read but not written: the kernel is",
-        ),
-        ("/sys/module/msr/parameters/allow_writes", "off", "can be read but not written: /sys/module/msr"),
-    ],
-)
-def test_registers_that_nobody_can_write(tmp_path: Path, file: str, text: str, words: str) -> None:
-    host = hosts.small(tmp_path)
-    assert "prefetch" not in planned(host.topology()).cannot
-    host.put(file, text)
-    assert words in planned(host.topology()).cannot["prefetch"]
-
-
-def test_a_cpu_whose_prefetchers_have_no_register(tmp_path: Path) -> None:
-    host = hosts.small(tmp_path)
-    host.cpuid(0x80000021, 0, 0)
-    assert "Zen 3 and later have it." in planned(host.topology()).cannot["prefetch"]
-    host.drop("/dev/cpu/0/cpuid")
-    assert "prefetch" not in planned(host.topology()).cannot, "nobody knows yet"
-
-
-def no_l3(root: Path) -> Topology:
-    host = hosts.small(root)
-    host.drop("/sys/devices/system/cpu/cpu*/cache/index3/level")
-    return host.topology()
-
-
-def test_without_l3_verify_still_gets_what_is_left(tmp_path: Path) -> None:
-    result = planned(no_l3(tmp_path))
-    assert len(result.verify) == 12
-    assert result.idle == ()
-
-
-def test_without_l3_no_verify_is_still_none(tmp_path: Path) -> None:
-    result = planned(no_l3(tmp_path), verify={"ccds": 0})
-    assert result.verify == ()
-    assert len(result.idle) == 12
-
-
-def test_without_l3_nothing_can_be_placed(tmp_path: Path) -> None:
-    assert "shows no L3 domains (L3 domains: " in refused(no_l3(tmp_path), draft={"ccds": 1})
-
-
-# Remarks
-
-
-@pytest.mark.parametrize(
-    ("raw", "words"),
-    [
-        ({"housekeeping": {"cores": 0}}, "No core is kept for the operating system"),
-        ({"draft": {"l3": "2MiB"}}, "draft.l3 is without effect, because draft has no L3 domain"),
-        ({"verify": {"ccds": 0, "l3": "2MiB"}}, "verify.l3 is without effect"),
-        ({"default": {"l3": "2MiB"}}, "default.l3 is without effect"),
-        ({"verify": {"l3": "2.5MiB"}}, "rounded up to 3 ways, 3 MiB"),
-        ({"verify": {"l3": "512KiB"}}, "rounded up to 1 way, 1 MiB"),
-    ],
-)
-def test_the_plan_remarks(small: Topology, raw: dict[str, Any], words: str) -> None:
-    assert [words in remark for remark in planned(small, **raw).remarks] == [True]
-
-
-@pytest.mark.parametrize(
-    ("shape", "nodes", "said"),
-    [
-        (
-            "9754",
-            16,
-            "housekeeping takes 16 of 128 cores, 12 percent, because the BIOS makes each L3 domain a NUMA node",
-        ),
-        ("9354", 8, "housekeeping takes 8 of 32 cores, 25 percent, because"),
-        ("two 7543", 16, "housekeeping takes 16 of 64 cores, 25 percent, because"),
-        ("9754 SMT", 16, "housekeeping takes 16 of 128 cores, 12 percent, because"),
-        ("9754", 4, ""),
-        ("two 7543", 8, ""),
-    ],
-)
-def test_a_core_of_each_l3_domain_is_remarked(tmp_path: Path, shape: str, nodes: int, said: str) -> None:
-    top = hosts.shape(tmp_path, shape, nodes=nodes).topology()
-    remarks = planned(top).remarks
-    assert [remark.startswith(said) for remark in remarks] == ([True] if said else [])
-    assert planned(top, housekeeping={"cores": 4, "per": "socket"}).remarks == []
-
-
-# Refusals
-
-
-@pytest.mark.parametrize(
-    ("raw", "words"),
-    [
-        ({"housekeeping": {"per": "core"}}, "housekeeping.per is 'core'; say one of node, socket, host."),
-        ({"housekeeping": {"cores": -1}}, "housekeeping.cores must be a whole number from 0 up, not '-1'."),
-        ({"housekeeping": {"cores": True}}, "not 'True'."),
-        ({"draft": {"ccds": 1.5}}, "draft.ccds must be a whole number"),
-        ({"draft": "one"}, "draft must be a dictionary of ccds, l3_domains, l3, not 'one'."),
-        ({"draft": {"ccd": 1}}, "draft has no 'ccd'; it takes ccds, l3_domains, l3."),
-        ({"draft": {"ccds": 1, "l3_domains": 1}}, "draft has both ccds and l3_domains; give one of them."),
-        ({"verify": {"l3": "fff0"}}, "verify.l3 is 'fff0': say ways, bytes or a share"),
-        ({"default": {"l3": 12}}, "put it in quotes"),
-        ({"housekeeping": {"cores": 4}}, "housekeeping takes 4 cores of node 0, which has only 4"),
-        ({"draft": {"ccds": 3}}, "draft asks for 3 ccds, but only 2 of 2 are left on this host."),
-        ({"draft": {"l3_domains": 1}, "verify": {"ccds": 2}}, "verify asks for 2 ccds, but only 1 of 2 are left"),
-        ({"verify": {"l3_domains": 5}}, "verify asks for 5 l3_domains, but only 4 of 4 are left"),
-        ({"draft": {"ccds": 2}}, "verify: no CPU is left for it; housekeeping and the other role take all 16."),
-        ({"verify": {"l3": "16 ways"}}, "L3 domain 0: verify takes all 16 ways and leaves none to the default group"),
-        ({"verify": {"l3": "20MiB"}}, "verify asks for 20 MiB in each of its L3 domains, but L3 domain 0 has only 16"),
-        ({"verify": {"l3": "12 ways"}, "default": {"l3": "6 ways"}}, "verify 12 + default 6 = 18 ways"),
-    ],
-)
-def test_what_does_not_fit_is_refused(small: Topology, raw: dict[str, Any], words: str) -> None:
-    assert words in refused(small, **raw)
-
-
 def test_an_option_left_empty_is_not_given(small: Topology) -> None:
     result = planned(small, draft={"ccds": None, "l3_domains": 1, "l3": None}, verify=None)
     assert result.draft == (1, 2, 3)
-
-
-def test_too_few_classes_of_service(tmp_path: Path) -> None:
-    top = hosts.small(tmp_path, closids=2).topology()
-    assert "needs 3 resctrl groups with the default one, but this host has 2 classes of service." in refused(
-        top, **RECIPE
-    )
-    assert top.resctrl is not None
-    top.resctrl.mount_options = ("cdp",)
-    assert "2 classes of service (cdp halves them)." in refused(top, **RECIPE)

@@ -1,0 +1,47 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The file with the originals of BIOS settings: of another machine, without a place to go back to, damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, Damaged, TuningError
+from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import Runs, bmc_with_profile
+from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import Bmc
+
+
+@pytest.fixture
+def bmc() -> Bmc:
+    return bmc_with_profile()
+
+
+@pytest.fixture
+def run(bmc: Bmc, tmp_path: Path) -> Runs:
+    return Runs(bmc, tmp_path)
+
+
+def test_originals_of_another_machine_are_refused(bmc: Bmc, run: Runs) -> None:
+    run(nps="4")
+    bmc.system["UUID"] = "u-2"
+    with pytest.raises(TuningError, match="holds the originals of the machine u-1"):
+        run(nps="4")
+
+
+def test_originals_that_have_no_place_any_more(bmc: Bmc, run: Runs) -> None:
+    run(nps="4")
+    bmc.boot()
+    del bmc.registry["Attributes"][0]
+    with pytest.raises(BadRequest, match=r"NumaMemoryDomainsPerSocket .* cannot be put back"):
+        run(undo=True)
+
+
+def test_a_damaged_file_of_originals(run: Runs) -> None:
+    for text in ("{", "[]", '{"format": 9}'):
+        run.file.write_text(text)
+        with pytest.raises(Damaged, match="originals"):
+            run(nps="4")

@@ -16,6 +16,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 from vepyc.paths import home
 
+#: What tests start from, by the same names in all tiers.
+pytest_plugins = ["tests.fixtures.guests"]
+
 TIERS = {
     "tests/gates": "gates",
     "tests/unit": "unit",

@@ -7,6 +7,9 @@
 from __future__ import annotations
 
 pytest_plugins = [
+    # What tests start from, by the same names in all tiers.
+    "tests.fixtures.guests",
+    # Which tests a run has, in which order, and what it says of them.
     "tests.harness.selection",
     "tests.harness.order",
     "tests.harness.summary",

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
-from tests.lab.guests import Guest, guest_of
+from tests.fixtures.virtual_epyc import Guest, guest_of
 from tests.lab.random_model import random_model
 from tests.lab.small_instance import ASK_FEW, BINARY, serve
 from vepyc.bring import put

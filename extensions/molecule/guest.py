@@ -48,7 +48,7 @@ def prepared_for(scenario: str) -> Preparation | None:
     """
     if scenario != "site":
         return None
-    from tests.lab.states import TUNED
+    from tests.fixtures.saved_states import TUNED
 
     return TUNED
 

@@ -32,7 +32,8 @@ def test_mypy_plugins(run: Callable[..., str]) -> None:
 
 
 def test_mypy_tools(run: Callable[..., str]) -> None:
-    mypy(run, "3.11", "lab/vepyc", "tools", "tests/gates", "tests/harness", "tests/replay", "conftest.py")
+    sources = ("lab/vepyc", "tools", "tests/fixtures", "tests/gates", "tests/harness", "tests/replay", "conftest.py")
+    mypy(run, "3.11", *sources)
 
 
 def test_yamllint(run: Callable[..., str]) -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.fixtures.virtual_epyc import Guest
 from vepyc.bring import PROGRAMS
-
-from .guests import Guest
 
 BINARY = f"{PROGRAMS}/llama-server"
 INTENT = {"housekeeping": {"cores": 1, "per": "node"}}

@@ -18,9 +18,8 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
 from ansible_collections.sovereign.epyc.tests.replay import install
+from tests.fixtures.virtual_epyc import STORE
 from vepyc.bring import put
-
-from .guests import STORE
 
 #: At how many random moments a run is ended, in `make test` and in `make test-all`; every third time the power is cut.
 MOMENTS = int(os.environ.get("MOMENTS", "1"))
@@ -42,16 +41,16 @@ WORDS = f"tr '\\0' ' ' </proc/$(systemctl show --property=MainPID --value {UNIT}
 
 
 @pytest.fixture(scope="module")
-def host(tuned_small):
+def host(tuned_guest):
     """A tuned machine on which the replay server serves."""
     # Boot parameters would be drift until the next boot, and power cuts are boots.
-    tuned_small.module("kernel_cmdline", state="original")
-    place = partial(put, tuned_small.machine)
+    tuned_guest.module("kernel_cmdline", state="original")
+    place = partial(put, tuned_guest.machine)
     install.on_guest(place, TRUTH)
     place("/srv/model.gguf", blank.contents())
     place("/srv/prompts.jsonl", PROMPTS.encode())
-    tuned_small.play(Path(__file__).with_name("ablation.yml"))
-    return tuned_small
+    tuned_guest.play(Path(__file__).with_name("ablation.yml"))
+    return tuned_guest
 
 
 def tuned(host):

@@ -17,10 +17,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench import sched
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
 from ansible_collections.sovereign.epyc.tests.replay import install
+from tests.fixtures.virtual_epyc import STORE
 from vepyc.bring import put
 from vepyc.play import run_playbook
-
-from .guests import STORE
 
 #: How many boots each arm has, in `make test-all` and, where this is 0, in no run.
 BOOTS = int(os.environ.get("BOOTS", "0"))
@@ -37,8 +36,8 @@ PROMPTS = "".join(f"{json.dumps({'text': text, 'output_length': 6})}\n" for text
 
 
 @pytest.mark.skipif(not BOOTS, reason="BOOTS is not set")
-def test_a_boot_parameter_is_left_out_in_boots_of_its_own(tuned_small, tmp_path):
-    host = tuned_small
+def test_a_boot_parameter_is_left_out_in_boots_of_its_own(tuned_guest, tmp_path):
+    host = tuned_guest
     host.module("kernel_cmdline", state="original")
     host.module("kernel_cmdline", parameters=["isolcpus=managed_irq,domain,12-15"], persistent=True)
     host.play("playbooks/reboot.yml", "-e", "epyc_reboot_ok=true")

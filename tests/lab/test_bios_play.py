@@ -10,9 +10,8 @@ import os
 
 import pytest
 
+from tests.fixtures.virtual_epyc import Guest
 from vepyc import up
-
-from .guests import Guest
 
 SITE, REBOOT = "playbooks/site.yml", "playbooks/reboot.yml"
 ASK = "Ask the BMC"

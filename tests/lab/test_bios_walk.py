@@ -20,10 +20,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import send
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Access, Client
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.info import report
+from tests.fixtures.virtual_epyc import Guest
 from vepyc import up
 from vepyc.shapes import get_shape
-
-from .guests import Guest
 
 WALK = os.environ.get("WALK", "")
 SHAPE = get_shape(WALK or "epyc9754")

@@ -69,48 +69,48 @@ def state(guest):
 
 
 @pytest.fixture
-def freq(guest):
+def freq(bare_guest):
     """A guest with the kernel module msr, whose policies are as found after every test."""
-    guest.run("modprobe msr")
-    before = state(guest)
+    bare_guest.run("modprobe msr")
+    before = state(bare_guest)
 
     def apply(*settings, **options):
-        return guest.module("cpufreq_per_ccd", settings=list(settings), **options)
+        return bare_guest.module("cpufreq_per_ccd", settings=list(settings), **options)
 
     yield apply
-    guest.module("cpufreq_per_ccd", state="original")
-    after = state(guest)
-    guest.run("rmmod msr; true")
+    bare_guest.module("cpufreq_per_ccd", state="original")
+    after = state(bare_guest)
+    bare_guest.run("rmmod msr; true")
     assert after == before
 
 
-def test_draft_boosts_and_the_rest_does_not(guest, freq):
+def test_draft_boosts_and_the_rest_does_not(bare_guest, freq):
     check = freq(*RECIPE, intent=INTENT, _ansible_check_mode=True)
-    assert check["changed"] and boosts(guest) == list(range(16)), check
+    assert check["changed"] and boosts(bare_guest) == list(range(16)), check
     first = freq(*RECIPE, intent=INTENT)
     assert first["diff"] == check["diff"]
-    assert set(read(guest, "policy*/scaling_governor")) == {"performance"}
+    assert set(read(bare_guest, "policy*/scaling_governor")) == {"performance"}
     draft = [int(name[14:].split("/")[0]) for name, value in first["diff"]["before"].items() if name.endswith("boost")]
-    assert sorted({*range(16)} - {*draft}) == boosts(guest) and boosts(guest)
+    assert sorted({*range(16)} - {*draft}) == boosts(bare_guest) and boosts(bare_guest)
     again = freq(*RECIPE, intent=INTENT)
     assert not again["changed"], again["diff"]
     assert (first["driver"], first["remarks"]) == ("acpi-cpufreq", [])
 
 
-def test_a_fixed_speed_and_back(guest, freq):
+def test_a_fixed_speed_and_back(bare_guest, freq):
     freq({"cpus": "ccd0", "speed": "1900MHz"})
-    assert read(guest, "policy0/scaling_setspeed", "policy0/scaling_governor") == ["1900000", "userspace"]
+    assert read(bare_guest, "policy0/scaling_setspeed", "policy0/scaling_governor") == ["1900000", "userspace"]
     freq({"cpus": "ccd0", "speed": "lowest"})
-    assert read(guest, "policy7/scaling_setspeed") == ["1500000"]
+    assert read(bare_guest, "policy7/scaling_setspeed") == ["1500000"]
     leave = freq({"cpus": "0", "governor": "ondemand"})
     assert leave["diff"]["before"]["cpufreq:policy0/scaling_setspeed"] == "1500000"
 
 
-def test_limits_move_up_and_down_together(guest, freq):
+def test_limits_move_up_and_down_together(bare_guest, freq):
     for frequency in ("1900MHz", "lowest", "base", "1900000"):
         freq({"cpus": "all", "min": frequency, "max": frequency})
-        assert len({*read(guest, "policy*/scaling_min_freq", "policy*/scaling_max_freq")}) == 1
-    assert read(guest, "policy9/scaling_max_freq") == ["1900000"]
+        assert len({*read(bare_guest, "policy*/scaling_min_freq", "policy*/scaling_max_freq")}) == 1
+    assert read(bare_guest, "policy9/scaling_max_freq") == ["1900000"]
 
 
 def test_a_limit_that_does_not_keep_from_boosting_is_told(freq):
@@ -118,85 +118,85 @@ def test_a_limit_that_does_not_keep_from_boosting_is_told(freq):
     assert freq({"cpus": "all", "max": "base", "boost": False})["remarks"] == []
 
 
-def test_boost_where_the_switch_of_the_machine_was_off(guest, freq):
-    guest.run(f"echo 0 >{POLICIES}/boost")
-    assert boosts(guest) == []
+def test_boost_where_the_switch_of_the_machine_was_off(bare_guest, freq):
+    bare_guest.run(f"echo 0 >{POLICIES}/boost")
+    assert boosts(bare_guest) == []
     made = freq({"cpus": "4-5", "boost": True})
-    assert boosts(guest) == [4, 5] and read(guest, "boost") == ["1"]
+    assert boosts(bare_guest) == [4, 5] and read(bare_guest, "boost") == ["1"]
     assert not freq({"cpus": "4-5", "boost": True})["changed"]
     assert made["diff"]["after"]["cpufreq:boost"] == "1"
-    guest.module("cpufreq_per_ccd", state="original")
-    assert boosts(guest) == [] and read(guest, "boost") == ["0"]
-    guest.run(f"echo 1 >{POLICIES}/boost")
+    bare_guest.module("cpufreq_per_ccd", state="original")
+    assert boosts(bare_guest) == [] and read(bare_guest, "boost") == ["0"]
+    bare_guest.run(f"echo 1 >{POLICIES}/boost")
 
 
-def test_the_register_is_believed_and_not_the_files(guest, freq):
+def test_the_register_is_believed_and_not_the_files(bare_guest, freq):
     """After a write to cpb, which many guides recommend, boost and cpb both show 1, but the hardware does not boost."""
-    guest.run(f"echo 0 >{POLICIES}/policy3/cpb")
-    assert read(guest, "policy3/cpb", "policy3/boost") == ["1", "1"]
-    assert 3 not in boosts(guest)
+    bare_guest.run(f"echo 0 >{POLICIES}/policy3/cpb")
+    assert read(bare_guest, "policy3/cpb", "policy3/boost") == ["1", "1"]
+    assert 3 not in boosts(bare_guest)
     made = freq({"cpus": "3", "boost": True})
     assert made["diff"]["before"] == {"cpufreq:policy3/boost": "0"}
-    assert 3 in boosts(guest)
+    assert 3 in boosts(bare_guest)
     assert not freq({"cpus": "3", "boost": True})["changed"]
-    guest.module("cpufreq_per_ccd", state="original")
-    assert 3 not in boosts(guest)  # as it was, whatever the files said
-    guest.run(f"echo 1 >{POLICIES}/policy3/boost")
+    bare_guest.module("cpufreq_per_ccd", state="original")
+    assert 3 not in boosts(bare_guest)  # as it was, whatever the files said
+    bare_guest.run(f"echo 1 >{POLICIES}/policy3/boost")
 
 
-def test_without_the_register_the_policys_own_file_does(guest, freq):
-    guest.run("rmmod msr")
+def test_without_the_register_the_policys_own_file_does(bare_guest, freq):
+    bare_guest.run("rmmod msr")
     freq({"cpus": "3", "boost": False})
-    assert read(guest, "policy3/boost") == ["0"]
-    guest.run("modprobe msr")
-    assert 3 not in boosts(guest)
+    assert read(bare_guest, "policy3/boost") == ["0"]
+    bare_guest.run("modprobe msr")
+    assert 3 not in boosts(bare_guest)
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_refusal_changes_nothing(guest, freq, name):
+def test_a_refusal_changes_nothing(bare_guest, freq, name):
     settings, words = REFUSED[name]
     if "offline" in name:
-        guest.run("echo 0 >/sys/devices/system/cpu/cpu5/online")
-    before = state(guest)
+        bare_guest.run("echo 0 >/sys/devices/system/cpu/cpu5/online")
+    before = state(bare_guest)
     result = freq(*settings)
     assert result.get("failed"), result
     for word in words:
         assert word in result["msg"]
-    assert state(guest) == before
-    guest.run("echo 1 >/sys/devices/system/cpu/cpu5/online")
+    assert state(bare_guest) == before
+    bare_guest.run("echo 1 >/sys/devices/system/cpu/cpu5/online")
 
 
-def test_a_write_that_fails_half_way_is_undone(guest, freq):
+def test_a_write_that_fails_half_way_is_undone(bare_guest, freq):
     """One file refuses the write, after others were written."""
     file = f"{POLICIES}/policy9/scaling_max_freq"
-    guest.run(f"echo 2250000 >/run/held && mount --bind /run/held {file} && mount -o remount,bind,ro {file}")
-    before = state(guest)
+    bare_guest.run(f"echo 2250000 >/run/held && mount --bind /run/held {file} && mount -o remount,bind,ro {file}")
+    before = state(bare_guest)
     result = freq({"cpus": "all", "governor": "performance", "max": "1900MHz"})
-    after = state(guest)
-    guest.run(f"umount {file}; rm /run/held")
+    after = state(bare_guest)
+    bare_guest.run(f"umount {file}; rm /run/held")
     assert result["failed"] and f"Cannot write '1900000' to {file}" in result["msg"], result
     assert result["msg"].endswith("What this run had changed was put back.") and after == before
 
 
-def test_an_offline_policy_is_named_and_comes_back_later(guest, freq):
+def test_an_offline_policy_is_named_and_comes_back_later(bare_guest, freq):
     freq({"cpus": "5-6", "governor": "performance"})
-    guest.run("echo 0 >/sys/devices/system/cpu/cpu5/online")
-    back = guest.module("cpufreq_per_ccd", state="original")
+    bare_guest.run("echo 0 >/sys/devices/system/cpu/cpu5/online")
+    back = bare_guest.module("cpufreq_per_ccd", state="original")
     assert back["remarks"] == ["cpufreq:policy5/scaling_governor was not put back: the CPUs of policy5 are offline."]
-    assert read(guest, "policy6/scaling_governor") == ["schedutil"]
-    guest.run("echo 1 >/sys/devices/system/cpu/cpu5/online")
-    assert read(guest, "policy5/scaling_governor") == ["performance"]
+    assert read(bare_guest, "policy6/scaling_governor") == ["schedutil"]
+    bare_guest.run("echo 1 >/sys/devices/system/cpu/cpu5/online")
+    assert read(bare_guest, "policy5/scaling_governor") == ["performance"]
 
 
-def test_tuned_is_named(guest, freq):
-    guest.run("mkdir -p /run/tuned && echo 1 >/run/tuned/tuned.pid")
+def test_tuned_is_named(bare_guest, freq):
+    bare_guest.run("mkdir -p /run/tuned && echo 1 >/run/tuned/tuned.pid")
     remarks = freq({"cpus": "0", "governor": "performance"})["remarks"]
-    guest.run("rm -r /run/tuned")
+    bare_guest.run("rm -r /run/tuned")
     assert "TuneD runs here too" in remarks[0]
 
 
-def test_without_a_driver_it_says_so(guest, freq):
-    guest.run("rmmod acpi_cpufreq")
+def test_without_a_driver_it_says_so(bare_guest, freq):
+    bare_guest.run("rmmod acpi_cpufreq")
     result = freq({"cpus": "all", "governor": "performance"})
-    guest.run("modprobe acpi_cpufreq")
+    bare_guest.run("modprobe acpi_cpufreq")
     assert result["failed"] and "CPUs 0-15 have no cpufreq policy" in result["msg"] and "BIOS" in result["msg"]

@@ -38,12 +38,12 @@ def forbidden(guest):
 
 
 @pytest.fixture
-def idle(guest):
+def idle(bare_guest):
     """A guest whose CPUs may enter all states, before every test and after it."""
-    assert forbidden(guest) == []
-    yield guest
-    guest.module("cpuidle_states", state="original")
-    assert forbidden(guest) == []
+    assert forbidden(bare_guest) == []
+    yield bare_guest
+    bare_guest.module("cpuidle_states", state="original")
+    assert forbidden(bare_guest) == []
 
 
 def test_what_is_forbidden_is_entered_no_more(idle):

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
-from .guests import INTENT, PAYLOAD, STORE
+from tests.fixtures.virtual_epyc import INTENT, PAYLOAD, STORE
 
 # Before a write, which is when it holds the locks, the process makes a file, and waits until another one is there.
 WAIT = """
@@ -40,8 +40,8 @@ Ledger.lock = lock
 
 
 @pytest.fixture
-def host(guest_put_back):
-    return guest_put_back
+def host(unchanged_own_guest):
+    return unchanged_own_guest
 
 
 def test_no_room_for_the_ledger(host):

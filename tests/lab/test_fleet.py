@@ -17,9 +17,8 @@ import socket
 
 import pytest
 
+from tests.fixtures.virtual_epyc import guest_of
 from vepyc.play import run_recorded
-
-from .guests import guest_of
 
 OK = ("-e", "epyc_reboot_ok=true")
 GUARD = "Refuse a host that is not of the SKU that its variables are for"

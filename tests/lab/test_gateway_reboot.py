@@ -22,6 +22,8 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.saved_states import TUNED
+from tests.fixtures.virtual_epyc import ROOT, Guest, guest_of
 from vepyc import packages
 from vepyc.bring import put
 from vepyc.container import Container, container
@@ -29,9 +31,7 @@ from vepyc.llama import GUEST, ensure_llama
 from vepyc.play import run_playbook
 
 from . import small_instance
-from .guests import ROOT, Guest, guest_of
 from .random_model import random_model
-from .states import TUNED
 
 MODEL, KEY = "/srv/model.gguf", "of-the-servers"
 PROGRAMS, PORT = "/srv/programs", 8081

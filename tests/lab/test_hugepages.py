@@ -11,9 +11,8 @@ import os
 
 import pytest
 
+from tests.fixtures.virtual_epyc import Guest
 from vepyc import up
-
-from .guests import Guest
 
 POOL = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages"
 # A process on node 2 that maps ten pages and touches five of them, so that five are in use and five are promised.
@@ -53,15 +52,15 @@ def refused(guest, *words, **asked):
 
 
 @pytest.fixture
-def host(guest):
+def host(bare_guest):
     """A host that somebody has given three pages on node 1."""
-    guest.run(f"echo 3 >{POOL.format(1)}")
-    yield guest
-    guest.run(
+    bare_guest.run(f"echo 3 >{POOL.format(1)}")
+    yield bare_guest
+    bare_guest.run(
         "rm -f /run/holder.* /run/model*; for pool in /sys/devices/system/node/node*/hugepages/*/nr_hugepages; do"
         " echo 0 >$pool; done"
     )
-    assert pages(guest) == [0, 0, 0, 0]
+    assert pages(bare_guest) == [0, 0, 0, 0]
 
 
 @pytest.fixture

@@ -32,15 +32,15 @@ def actions(rows):
 
 
 @pytest.fixture
-def host(guest):
-    before = guest.run(AFFINITY)
-    yield guest
-    assert guest.run(AFFINITY) == before
+def host(bare_guest):
+    before = bare_guest.run(AFFINITY)
+    yield bare_guest
+    assert bare_guest.run(AFFINITY) == before
 
 
 @pytest.mark.parametrize("kernel", ["6.12", "6.1"])
-def test_interrupts_move_and_go_back(kernel, boot):
-    guest = boot("small", f"irq-{kernel.replace('.', '-')}", kernel)
+def test_interrupts_move_and_go_back(kernel, boot_guest):
+    guest = boot_guest("small", f"irq-{kernel.replace('.', '-')}", kernel)
     guest.carry_modules()
     before = guest.run(AFFINITY)
     asked = {"cpus": "8-9", "default": True}

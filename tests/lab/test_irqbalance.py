@@ -20,23 +20,23 @@ TOLD = r"tr '\0' '\n' </proc/$(pidof irqbalance)/environ | sed -n 's/^IRQBALANCE
 
 
 @pytest.fixture(scope="module")
-def installed(small):
+def installed(own_bare_guest):
     """The small machine with irqbalance, which begins to run when it is installed."""
-    packages.install(small.machine, *PACKAGES)
+    packages.install(own_bare_guest.machine, *PACKAGES)
     # Every test restarts it several times, more often than systemd allows by default. And it looks at all interrupts
     # every two seconds, not every ten.
     lines = r"[Unit]\nStartLimitIntervalSec=0\n[Service]\nEnvironment=IRQBALANCE_ARGS=--interval=2\n"
-    small.run(
+    own_bare_guest.run(
         "mkdir -p /run/systemd/system/irqbalance.service.d;"
         f" printf '{lines}' >/run/systemd/system/irqbalance.service.d/lab.conf;"
         " systemctl daemon-reload"
     )
-    return small
+    return own_bare_guest
 
 
 @pytest.fixture
-def host(installed, own_guest):
-    guest = own_guest
+def host(installed, cleaned_own_guest):
+    guest = cleaned_own_guest
     before = guest.run(STATE)
     assert before.split()[-2:] == ["active", "enabled"]
     yield guest

@@ -47,10 +47,10 @@ def refused(guest, *words, **asked):
 
 
 @pytest.fixture
-def host(guest):
-    before = guest.run(FILES)
-    yield guest
-    assert guest.run(FILES) == before
+def host(bare_guest):
+    before = bare_guest.run(FILES)
+    yield bare_guest
+    assert bare_guest.run(FILES) == before
 
 
 @contextlib.contextmanager

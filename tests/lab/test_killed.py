@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from .guests import INTENT, STORE
+from tests.fixtures.virtual_epyc import INTENT, STORE
 
 DROP_IN = "/etc/default/grub.d/95-sovereign-epyc.cfg"
 #: How often the power is cut at a random moment, in `make test` and in `make test-all`.
@@ -66,8 +66,8 @@ def fatal(real, calls=iter(range(1, {turn}))):
 
 
 @pytest.fixture
-def host(guest_put_back):
-    return guest_put_back
+def host(unchanged_own_guest):
+    return unchanged_own_guest
 
 
 @pytest.mark.parametrize(("name", "asked", "call", "turn"), KILLED.values(), ids=KILLED)
@@ -159,12 +159,12 @@ def cut_power_amid(guest, *run, **options):
         assert run.exception() is not None
 
 
-def test_power_cut(boot):
+def test_power_cut(boot_guest):
     """At changes of all kinds, and during update-grub: the ledger is on the disk, and the host boots as before.
 
     What a run before that reported as done is what GRUB reads, which does not replay the journal of the file system.
     """
-    guest = boot("small", "power-cut")
+    guest = boot_guest("small", "power-cut")
     guest.carry_modules()
     first = guest.everything()
     guest.run(UNFLUSHED)

@@ -16,14 +16,14 @@ from contextlib import contextmanager
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import jitter
+from tests.fixtures.saved_states import after_site
+from tests.fixtures.virtual_epyc import guest_of
 from vepyc.bring import PROGRAMS, put
 from vepyc.llama import GUEST, ensure_llama
 
 from . import small_instance
-from .guests import guest_of
 from .random_model import blank_model, random_model
 from .small_instance import ASK_FEW
-from .states import after_site
 
 MODEL = "/srv/model.gguf"
 ROWS = "/srv/rows.gguf"

@@ -29,13 +29,13 @@ with open(sys.argv[1], "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.AC
 
 
 @pytest.fixture
-def host(guest):
+def host(bare_guest):
     """A host with a model of 16 MiB and a bit on its disk, and a hugetlbfs without a page."""
-    guest.run(f"head -c {16 * MIB + 5} /dev/urandom >{MODEL} && sync {MODEL}")
-    guest.run(f"mkdir -p {FOLDER} && mount -t hugetlbfs -o pagesize=2M none {FOLDER}")
-    yield guest
-    guest.run(f"umount {FOLDER}; rm -rf {FOLDER} {MODEL}", check=False)
-    guest.run("for pool in /sys/devices/system/node/node*/hugepages/*/nr_hugepages; do echo 0 >$pool; done")
+    bare_guest.run(f"head -c {16 * MIB + 5} /dev/urandom >{MODEL} && sync {MODEL}")
+    bare_guest.run(f"mkdir -p {FOLDER} && mount -t hugetlbfs -o pagesize=2M none {FOLDER}")
+    yield bare_guest
+    bare_guest.run(f"umount {FOLDER}; rm -rf {FOLDER} {MODEL}", check=False)
+    bare_guest.run("for pool in /sys/devices/system/node/node*/hugepages/*/nr_hugepages; do echo 0 >$pool; done")
 
 
 def llama(guest, command, succeeds=True):

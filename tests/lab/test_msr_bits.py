@@ -61,39 +61,33 @@ UNDOCUMENTED = {
 
 
 @pytest.fixture
-def guest(own_guest):
-    """A machine of this file's own: writes to registers taint the kernel."""
-    return own_guest
-
-
-@pytest.fixture
-def registers(guest):
+def registers(cleaned_own_guest):
     """What the registers hold; every test leaves them as they were."""
-    guest.run("modprobe msr; modprobe cpuid")
+    cleaned_own_guest.run("modprobe msr; modprobe cpuid")
 
     def read():
-        rows = [line.split() for line in guest.python(STATE).splitlines()]
+        rows = [line.split() for line in cleaned_own_guest.python(STATE).splitlines()]
         return {int(row[0]): tuple(int(word, 16) for word in row[1:]) for row in rows}
 
     before = read()
     yield read
-    guest.module("msr_bits", state="original")
-    guest.run("modprobe msr")
+    cleaned_own_guest.module("msr_bits", state="original")
+    cleaned_own_guest.run("modprobe msr")
     after = read()
-    guest.run("rmmod msr cpuid; true")
+    cleaned_own_guest.run("rmmod msr cpuid; true")
     assert after == before
 
 
-def test_draft_and_verify_differ(guest, registers):
+def test_draft_and_verify_differ(cleaned_own_guest, registers):
     settings = [
         off("draft", "l1_stream", "l2_stream", "up_down"),
         {"cpus": "verify", "prefetch_control": {"l1_stream": "enabled", "l1_stride": "disabled"}},
         {"cpus": "verify", "hwcr": {"boost": "disabled"}},
     ]
     before = registers()
-    check = guest.module("msr_bits", settings=settings, intent=INTENT, _ansible_check_mode=True)
+    check = cleaned_own_guest.module("msr_bits", settings=settings, intent=INTENT, _ansible_check_mode=True)
     assert registers() == before and check["changed"] and not check["tainted"], check
-    first = guest.module("msr_bits", settings=settings, intent=INTENT)
+    first = cleaned_own_guest.module("msr_bits", settings=settings, intent=INTENT)
     assert first["diff"] == check["diff"] and (first["tainted_before"], first["tainted"]) == (False, True)
     assert "acpi-cpufreq writes the boost bit too" in first["remarks"][0] and "taint flag" in first["remarks"][1]
     assert first["remarks"] == check["remarks"]
@@ -101,31 +95,31 @@ def test_draft_and_verify_differ(guest, registers):
     hwcr = before[0][2]
     kinds = {(0b101001, 0, hwcr), (0b10, 0, hwcr | 1 << 25), (0, 0, hwcr)}  # draft, verify, housekeeping
     assert set(after.values()) == kinds
-    again = guest.module("msr_bits", settings=settings, intent=INTENT)
+    again = cleaned_own_guest.module("msr_bits", settings=settings, intent=INTENT)
     assert (again["changed"], again["remarks"], again["tainted"]) == (False, first["remarks"][:1], True)
 
 
-def test_other_bits_stay(guest, registers):
-    guest.module("msr_bits", settings=[off("7", "l1_stride"), {"cpus": "7", "hwcr": {"boost": "disabled"}}])
-    guest.module("msr_bits", settings=[off("7", "up_down")])
+def test_other_bits_stay(cleaned_own_guest, registers):
+    cleaned_own_guest.module("msr_bits", settings=[off("7", "l1_stride"), {"cpus": "7", "hwcr": {"boost": "disabled"}}])
+    cleaned_own_guest.module("msr_bits", settings=[off("7", "up_down")])
     assert registers()[7] == (0b100010, 0, registers()[6][2] | 1 << 25)
-    assert guest.module("msr_bits", state="original")["changed"]
+    assert cleaned_own_guest.module("msr_bits", state="original")["changed"]
     assert registers()[7] == registers()[6]
 
 
-def test_fields_that_overlap_come_back(guest, registers):
+def test_fields_that_overlap_come_back(cleaned_own_guest, registers):
     for bits, value in (("15:13", "0b101"), ("14:13", "0b10")):
-        done = guest.module("msr_bits", settings=[raw("0xc0011022", bits, value)], allow_undocumented=True)
+        done = cleaned_own_guest.module("msr_bits", settings=[raw("0xc0011022", bits, value)], allow_undocumented=True)
         assert not done.get("failed"), done
     assert registers()[3][1] == 0b110 << 13
-    guest.module("msr_bits", state="original")
+    cleaned_own_guest.module("msr_bits", state="original")
     assert registers()[3][1] == 0
 
 
-def test_a_write_that_the_hardware_ignores_is_a_failure(guest, registers):
+def test_a_write_that_the_hardware_ignores_is_a_failure(cleaned_own_guest, registers):
     before = registers()
     settings = [off("3,4", "l1_stream"), raw("0xc0011020", cpus="3,4")]
-    result = guest.module("msr_bits", settings=settings, allow_undocumented=True)
+    result = cleaned_own_guest.module("msr_bits", settings=settings, allow_undocumented=True)
     assert (
         result["failed"] and "msr:0xc0011020[13]/cpu3 and 1 more: the write succeeded without effect" in result["msg"]
     )
@@ -134,79 +128,79 @@ def test_a_write_that_the_hardware_ignores_is_a_failure(guest, registers):
 
 
 @pytest.mark.parametrize(("settings", "words"), REFUSED.values(), ids=REFUSED)
-def test_refused_whatever_is_allowed(guest, registers, settings, words):
+def test_refused_whatever_is_allowed(cleaned_own_guest, registers, settings, words):
     if "CPU 5" in words[0]:
-        guest.run("echo 0 >/sys/devices/system/cpu/cpu5/online")
+        cleaned_own_guest.run("echo 0 >/sys/devices/system/cpu/cpu5/online")
     before = registers()
-    result = guest.module("msr_bits", settings=settings, allow_undocumented=True)
+    result = cleaned_own_guest.module("msr_bits", settings=settings, allow_undocumented=True)
     after = registers()
-    guest.run("echo 1 >/sys/devices/system/cpu/cpu5/online")
+    cleaned_own_guest.run("echo 1 >/sys/devices/system/cpu/cpu5/online")
     assert result.get("failed") and after == before
     assert [word for word in words if word not in result["msg"]] == [], result["msg"]
 
 
 @pytest.mark.parametrize(("setting", "words"), UNDOCUMENTED.values(), ids=UNDOCUMENTED)
-def test_the_undocumented_is_refused_until_allowed(guest, registers, setting, words):
-    result = guest.module("msr_bits", settings=[setting])
+def test_the_undocumented_is_refused_until_allowed(cleaned_own_guest, registers, setting, words):
+    result = cleaned_own_guest.module("msr_bits", settings=[setting])
     assert result.get("failed") and [word for word in words if word not in result["msg"]] == [], result["msg"]
 
 
-def test_writes_that_somebody_switched_off(guest, registers):
+def test_writes_that_somebody_switched_off(cleaned_own_guest, registers):
     before = registers()
-    guest.run(f"echo off >{ALLOW_WRITES}")
-    check = guest.module("msr_bits", settings=[off("3", "l1_stream")], _ansible_check_mode=True)
-    result = guest.module("msr_bits", settings=[off("3", "l1_stream")])
-    fine = guest.module("msr_bits", settings=[{"cpus": "3", "prefetch_control": {"l1_stream": "enabled"}}])
-    guest.run(f"echo default >{ALLOW_WRITES}")
+    cleaned_own_guest.run(f"echo off >{ALLOW_WRITES}")
+    check = cleaned_own_guest.module("msr_bits", settings=[off("3", "l1_stream")], _ansible_check_mode=True)
+    result = cleaned_own_guest.module("msr_bits", settings=[off("3", "l1_stream")])
+    fine = cleaned_own_guest.module("msr_bits", settings=[{"cpus": "3", "prefetch_control": {"l1_stream": "enabled"}}])
+    cleaned_own_guest.run(f"echo default >{ALLOW_WRITES}")
     assert result["failed"] and "allow_writes is off" in result["msg"] and registers() == before
     assert check["msg"] == result["msg"] and not fine["changed"] and not fine.get("failed")
 
 
-def test_modules_are_loaded_only_when_asked_and_unloaded_again(guest):
+def test_modules_are_loaded_only_when_asked_and_unloaded_again(cleaned_own_guest):
     settings = [off("3", "l1_stream")]
-    plain = guest.module("msr_bits", settings=settings)
+    plain = cleaned_own_guest.module("msr_bits", settings=settings)
     assert "modules msr and cpuid are not loaded" in plain["msg"] and "Set load_module" in plain["msg"]
-    check = guest.module("msr_bits", settings=settings, load_module=True, _ansible_check_mode=True)
+    check = cleaned_own_guest.module("msr_bits", settings=settings, load_module=True, _ansible_check_mode=True)
     assert check["changed"] and check["diff"]["after"]["msr:module/msr"] == "loaded", check
-    assert guest.run("ls /dev/cpu", check=False) == ""
-    made = guest.module("msr_bits", settings=settings, load_module=True)
+    assert cleaned_own_guest.run("ls /dev/cpu", check=False) == ""
+    made = cleaned_own_guest.module("msr_bits", settings=settings, load_module=True)
     assert made["diff"]["before"] == {
         "msr:module/cpuid": None,
         "msr:module/msr": None,
         "msr:0xc0000108[0]/cpu3": "0",
     }
-    assert not guest.module("msr_bits", settings=settings, load_module=True)["changed"]
-    guest.run("rmmod msr")
-    away = guest.module("msr_bits", state="original")
+    assert not cleaned_own_guest.module("msr_bits", settings=settings, load_module=True)["changed"]
+    cleaned_own_guest.run("rmmod msr")
+    away = cleaned_own_guest.module("msr_bits", state="original")
     assert "was not put back: the kernel module msr is not loaded (modprobe msr)" in away["remarks"][0], away
-    guest.run("modprobe msr")
-    guest.module("msr_bits", settings=[], load_module=True)
-    assert guest.module("msr_bits", state="original")["remarks"] == []
-    guest.run("modprobe msr")
-    assert guest.python(STATE).split()[1::4] == ["0" * 16] * 16
-    guest.run("rmmod msr")
-    assert guest.run("ls /dev/cpu", check=False) == ""
+    cleaned_own_guest.run("modprobe msr")
+    cleaned_own_guest.module("msr_bits", settings=[], load_module=True)
+    assert cleaned_own_guest.module("msr_bits", state="original")["remarks"] == []
+    cleaned_own_guest.run("modprobe msr")
+    assert cleaned_own_guest.python(STATE).split()[1::4] == ["0" * 16] * 16
+    cleaned_own_guest.run("rmmod msr")
+    assert cleaned_own_guest.run("ls /dev/cpu", check=False) == ""
 
 
-def test_a_cpu_that_leaves_between_reading_and_writing(guest, registers):
+def test_a_cpu_that_leaves_between_reading_and_writing(cleaned_own_guest, registers):
     """What was written elsewhere comes back, and the sentence names the CPU; so does one whose CPU left after that."""
     before = registers()
-    result = guest.module("msr_bits", LEAVE, settings=[off("8-11", "l1_stream")])
+    result = cleaned_own_guest.module("msr_bits", LEAVE, settings=[off("8-11", "l1_stream")])
     assert "CPU 9 is offline" in result["msg"] and "put back, except what cannot be reached now" in result["msg"], (
         result
     )
-    guest.run("echo 1 >/sys/devices/system/cpu/cpu9/online")
+    cleaned_own_guest.run("echo 1 >/sys/devices/system/cpu/cpu9/online")
     assert registers() == before
-    assert guest.module("msr_bits", settings=[off("8-11", "l1_stream")])["changed"]
-    guest.run("echo 0 >/sys/devices/system/cpu/cpu9/online")
-    back = guest.module("msr_bits", state="original")
+    assert cleaned_own_guest.module("msr_bits", settings=[off("8-11", "l1_stream")])["changed"]
+    cleaned_own_guest.run("echo 0 >/sys/devices/system/cpu/cpu9/online")
+    back = cleaned_own_guest.module("msr_bits", state="original")
     assert back["remarks"] == ["msr:0xc0000108[0]/cpu9 was not put back: CPU 9 is offline."]
-    guest.run("echo 1 >/sys/devices/system/cpu/cpu9/online")
+    cleaned_own_guest.run("echo 1 >/sys/devices/system/cpu/cpu9/online")
 
 
-def test_a_locked_down_kernel(boot):
+def test_a_locked_down_kernel(boot_guest):
     """Lockdown lasts until the next boot, so this machine is of its own."""
-    guest = boot("small", "lockdown")
+    guest = boot_guest("small", "lockdown")
     guest.carry_modules()
     guest.run("modprobe msr; modprobe cpuid; echo integrity >/sys/kernel/security/lockdown")
     before = guest.python(STATE)

@@ -34,12 +34,12 @@ def journal(guest):
 
 
 @pytest.fixture(scope="module")
-def host(small):
+def host(own_bare_guest):
     """The small machine with the role base, and a stored request for the interrupts of its random source."""
-    small.play("playbooks/site.yml", "--tags", "base")
-    made = small.module("irq_affinity", cpus="4-5", which=["virtio2-*"], persistent=True)
+    own_bare_guest.play("playbooks/site.yml", "--tags", "base")
+    made = own_bare_guest.module("irq_affinity", cpus="4-5", which=["virtio2-*"], persistent=True)
     assert made["changed"], made
-    return small
+    return own_bare_guest
 
 
 def test_a_driver_that_is_bound_again(host):

@@ -56,14 +56,14 @@ print(json.dumps([task[:3] for key, task in look().items() if task[3] > before.g
 
 
 @pytest.fixture
-def host(tuned_small):
-    before = tuned_small.everything()
-    yield tuned_small
-    tuned_small.run(END, check=False)
-    undone = tuned_small.module("cpuset_partition", state="original")
+def host(tuned_guest):
+    before = tuned_guest.everything()
+    yield tuned_guest
+    tuned_guest.run(END, check=False)
+    undone = tuned_guest.module("cpuset_partition", state="original")
     assert undone["diff"]["after"]["partition:llama.slice/type"] is None
-    assert tuned_small.changed_since(before) == {}
-    assert tuned_small.run(f"ls -d {SLICE} /run/systemd/system.control/llama.slice.d", check=False) == ""
+    assert tuned_guest.changed_since(before) == {}
+    assert tuned_guest.run(f"ls -d {SLICE} /run/systemd/system.control/llama.slice.d", check=False) == ""
 
 
 def ran(host):
@@ -78,10 +78,10 @@ def items(host):
     return {item["name"]: (item["verdict"], item["sentence"]) for item in found["checklist"]}
 
 
-def test_the_role_asks_for_what_the_plan_has(tuned_small):
+def test_the_role_asks_for_what_the_plan_has(tuned_guest):
     """Without boot parameters, of which the module refuses to set none."""
     asked = ("--tags", "grub_params", "--check", "-e", "grub_params_isolation=partition")
-    play = tuned_small.play("playbooks/site.yml", *asked)
+    play = tuned_guest.play("playbooks/site.yml", *asked)
     assert (
         play["Give the CPUs that compute to the instances alone"]["diff"]["after"].items()
         >= {

@@ -34,20 +34,20 @@ FOUR_THREADS = "import threading\nfor n in range(4): threading.Thread(target=lam
 
 
 @pytest.fixture(scope="module")
-def host(rebooted_small, tmp_path_factory):
+def host(rebooted_guest, tmp_path_factory):
     """A tuned machine that waits for a reboot, for one more boot parameter; ``ask`` asks for such."""
-    stored = json.loads(rebooted_small.run(f"cat {STORED}"))
+    stored = json.loads(rebooted_guest.run(f"cat {STORED}"))
     wanted = stored["requests"]["cmdline/cmdline"]["parameters"]
 
     def ask(*more):
         asked = {"parameters": [*wanted, *more], "intent": stored["intent"], "persistent": True}
-        return rebooted_small.module("kernel_cmdline", **asked)
+        return rebooted_guest.module("kernel_cmdline", **asked)
 
     asked = ask(f"{ADDED}=1")
     assert asked["pending"] == [ADDED], asked
-    rebooted_small.ask = ask
-    rebooted_small.hooks = tmp_path_factory.mktemp("plays")
-    return rebooted_small
+    rebooted_guest.ask = ask
+    rebooted_guest.hooks = tmp_path_factory.mktemp("plays")
+    return rebooted_guest
 
 
 def hook(host, name, command):

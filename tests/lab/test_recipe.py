@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from .states import recipe_arguments
+from tests.fixtures.saved_states import recipe_arguments
 
 ROOT = Path(__file__).parents[2]
 TABLE = yaml.safe_load((ROOT / "docs/recipe.yml").read_text(encoding="utf-8"))
@@ -31,9 +31,9 @@ def options():
 
 
 @pytest.fixture(scope="module")
-def tuned(rebooted_small):
+def tuned(rebooted_guest):
     """What a machine shows after site.yml with the recipe's variables, and the reboot that they need."""
-    guest = rebooted_small
+    guest = rebooted_guest
     drift = guest.module("epyc_drift")
     verify = guest.play("playbooks/verify.yml", *recipe_arguments())["Go through the checklist"]
     return guest, drift, {item["name"]: item for item in verify["checklist"]}

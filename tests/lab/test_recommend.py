@@ -25,17 +25,17 @@ LISTENS = "timeout 30 sh -c 'until ss -ltn | grep -q :8765; do sleep 0.1; done'"
 
 
 @pytest.fixture
-def host(guest):
+def host(bare_guest):
     """The machine with a small model on a server, and a place for variables that only this test has."""
-    command = [*guest.machine.ssh_command(), "mkdir /run/files && cat >/run/files/model.gguf"]
-    subprocess.run(command, cwd=guest.machine.run_dir.path, input=blank.contents(), check=True)
-    guest.run(f"{SERVE} && {LISTENS}")
-    variables = guest.folder / "host_vars" / f"{guest.machine.name}.yml"
+    command = [*bare_guest.machine.ssh_command(), "mkdir /run/files && cat >/run/files/model.gguf"]
+    subprocess.run(command, cwd=bare_guest.machine.run_dir.path, input=blank.contents(), check=True)
+    bare_guest.run(f"{SERVE} && {LISTENS}")
+    variables = bare_guest.folder / "host_vars" / f"{bare_guest.machine.name}.yml"
     variables.parent.mkdir()
-    yield guest, variables
+    yield bare_guest, variables
     variables.unlink(missing_ok=True)
     variables.parent.rmdir()
-    guest.run("systemctl stop files; rm -r /run/files")
+    bare_guest.run("systemctl stop files; rm -r /run/files")
 
 
 def test_what_is_recommended_can_be_had(host):

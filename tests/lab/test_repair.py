@@ -17,9 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.virtual_epyc import ROOT
 from vepyc import packages, venvs
-
-from .guests import ROOT
 
 RULEBOOK = ROOT / "extensions/eda/rulebooks/repair.yml"
 #: Another share of the cache than the draft has, and the only one of its domain that is changed here.
@@ -44,8 +43,8 @@ receivers:
 
 
 @pytest.fixture(scope="module")
-def host(tuned_small):
-    return tuned_small
+def host(tuned_guest):
+    return tuned_guest
 
 
 def mask(guest):

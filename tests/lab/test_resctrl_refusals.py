@@ -54,14 +54,14 @@ REFUSED = {
 
 
 @pytest.fixture
-def busy(guest):
+def busy(bare_guest):
     """A host where somebody else has mounted resctrl, made a group and took CPU 5 offline."""
-    guest.run(
+    bare_guest.run(
         "mount -t resctrl resctrl /sys/fs/resctrl && cd /sys/fs/resctrl && mkdir foreign &&"
         " echo 15 >foreign/cpus_list && echo 'L3:0=ff;1=f0' >foreign/schemata &&"
         " echo 0 >/sys/devices/system/cpu/cpu5/online"
     )
-    return guest
+    return bare_guest
 
 
 @pytest.mark.parametrize(("asked", "words"), REFUSED.values(), ids=REFUSED)
@@ -74,32 +74,32 @@ def test_refused(busy, asked, words):
     assert "\n" not in result["msg"]
 
 
-def test_refused_mount_is_undone(guest):
+def test_refused_mount_is_undone(bare_guest):
     """A run that mounts and then fails leaves no mount behind."""
-    result = guest.module("resctrl_schemata", mount=True, **REFUSED["what the kernel refuses"][0])
+    result = bare_guest.module("resctrl_schemata", mount=True, **REFUSED["what the kernel refuses"][0])
     assert "put back" in result["msg"]
-    assert guest.state() == ""
+    assert bare_guest.state() == ""
 
 
-def test_no_options_asked_where_cdp_is_mounted(guest):
-    guest.run("mount -t resctrl -o cdp resctrl /sys/fs/resctrl")
-    before = guest.state()
-    result = guest.module("resctrl_schemata", mount=True, mount_options=[])
+def test_no_options_asked_where_cdp_is_mounted(bare_guest):
+    bare_guest.run("mount -t resctrl -o cdp resctrl /sys/fs/resctrl")
+    before = bare_guest.state()
+    result = bare_guest.module("resctrl_schemata", mount=True, mount_options=[])
     assert "already mounted with cdp, and no options was asked for" in result["msg"]
-    assert guest.state() == before
+    assert bare_guest.state() == before
 
 
-def test_not_mounted(guest):
-    assert "not mounted" in guest.module("resctrl_schemata")["msg"]
+def test_not_mounted(bare_guest):
+    assert "not mounted" in bare_guest.module("resctrl_schemata")["msg"]
 
 
-def test_mask_that_yaml_took_for_a_number(guest, tmp_path):
+def test_mask_that_yaml_took_for_a_number(bare_guest, tmp_path):
     playbook = tmp_path / "play.yml"
     playbook.write_text(
         "- hosts: all\n  gather_facts: false\n  tasks:\n    - name: Ask\n      sovereign.epyc.resctrl_schemata:\n"
         "        mount: true\n        groups: [{name: new, l3: {all: 0010}}]\n"
     )
-    play = guest.play(playbook, succeeds=False)
+    play = bare_guest.play(playbook, succeeds=False)
     assert play["Ask"]["status"] == "failed"
     assert "not the number 8" in play["Ask"]["msg"] and "quotes" in play["Ask"]["msg"]
-    assert guest.state() == ""
+    assert bare_guest.state() == ""

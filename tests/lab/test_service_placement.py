@@ -12,7 +12,7 @@ import time
 import pytest
 import yaml
 
-from .guests import ROOT
+from tests.fixtures.virtual_epyc import ROOT
 
 MIB = 1 << 20
 MODEL = "/dev/shm/model.gguf"
@@ -47,39 +47,40 @@ threading.Event().wait()
 
 
 @pytest.fixture
-def service(guest):
+def service(bare_guest):
     """Start the service with properties of its unit; gone afterwards, with its pool and its model."""
-    guest.machine.run("cat >/run/service.py", input=SERVICE)
+    bare_guest.machine.run("cat >/run/service.py", input=SERVICE)
 
     def start(*properties, pins="1,2,3,4", hugetlb=False, cache=16 * MIB, node=0):
         # The pages of a file keep the node that they got when they were filled, whoever maps them later.
-        guest.run(f"mount -o remount,mpol=bind:{node} /dev/shm && head -c {16 * MIB} /dev/zero >{MODEL}")
-        guest.run("mount -o remount,mpol=default /dev/shm")
+        bare_guest.run(f"mount -o remount,mpol=bind:{node} /dev/shm && head -c {16 * MIB} /dev/zero >{MODEL}")
+        bare_guest.run("mount -o remount,mpol=default /dev/shm")
         given = " ".join(f"-p {item}" for item in properties)
         command = f"python3 /run/service.py {MODEL} {cache} {int(hugetlb)} {pins}"
-        guest.run(f"systemd-run --quiet --unit=placed {given} {command}")
+        bare_guest.run(f"systemd-run --quiet --unit=placed {given} {command}")
         for _ in range(200):
-            threads = guest.run("cat /sys/fs/cgroup/system.slice/placed.service/cgroup.threads", check=False).split()
+            listed = bare_guest.run("cat /sys/fs/cgroup/system.slice/placed.service/cgroup.threads", check=False)
+            threads = listed.split()
             if len(threads) == 1 + len(pins.split(",")):
                 return "placed.service"
             time.sleep(0.1)
-        raise AssertionError(guest.run("systemctl status placed.service", check=False))
+        raise AssertionError(bare_guest.run("systemctl status placed.service", check=False))
 
     yield start
-    guest.run("systemctl stop placed.service; systemctl reset-failed placed.service", check=False)
-    guest.run(f"rm -f {MODEL}; for n in 0 1 2 3; do echo 0 >{POOL.format('$n')}; done", check=False)
+    bare_guest.run("systemctl stop placed.service; systemctl reset-failed placed.service", check=False)
+    bare_guest.run(f"rm -f {MODEL}; for n in 0 1 2 3; do echo 0 >{POOL.format('$n')}; done", check=False)
 
 
 @pytest.fixture
-def prove(guest):
+def prove(bare_guest):
     """Run the module, which must leave everything as it is, and return its result with the verdicts by name."""
 
     def prove(unit, **options):
-        before = guest.state()
-        result = guest.module("service_placement", service=unit, **options)
+        before = bare_guest.state()
+        result = bare_guest.module("service_placement", service=unit, **options)
         assert not result.get("failed"), result["msg"]
         assert not result["changed"]
-        assert guest.state() == before
+        assert bare_guest.state() == before
         result["verdict"] = {row["name"]: row["verdict"] for row in result["verdicts"]}
         result["sentence"] = {row["name"]: row["sentence"] for row in result["verdicts"]}
         return result
@@ -91,13 +92,13 @@ def busy(result):
     return [thread for thread in result["threads"] if (thread["busy"] or 0) >= 0.5]
 
 
-def test_all_is_where_it_shall_be(guest, service, prove):
+def test_all_is_where_it_shall_be(bare_guest, service, prove):
     """Four pinned threads in a cpuset, memory bound to two nodes with pages of a pool there, all in a cache group."""
     for node in (1, 2):
-        guest.run(f"echo 8 >{POOL.format(node)} && test $(cat {POOL.format(node)}) = 8")
+        bare_guest.run(f"echo 8 >{POOL.format(node)} && test $(cat {POOL.format(node)}) = 8")
     unit = service("AllowedCPUs=0-7", "NUMAPolicy=bind", "NUMAMask=1-2", pins="4,5,6,7", hugetlb=True, node=1)
     group = {"name": "verify", "tasks_of": [unit], "l3": {"all": "8 ways"}, "monitors": [{"name": "m"}]}
-    assert not guest.module("resctrl_schemata", mount=True, groups=[group]).get("failed")
+    assert not bare_guest.module("resctrl_schemata", mount=True, groups=[group]).get("failed")
     result = prove(
         unit,
         window=3,
@@ -134,10 +135,10 @@ def test_all_is_where_it_shall_be(guest, service, prove):
     assert result["missing"] == []
 
 
-def test_nothing_is_where_it_shall_be(guest, service, prove):
+def test_nothing_is_where_it_shall_be(bare_guest, service, prove):
     """The same questions about a service that nobody placed: its threads crowd on one CPU, as isolcpus makes them."""
     unit = service("NUMAPolicy=bind", "NUMAMask=0", pins="3,3,3,-")
-    guest.run("mount -t resctrl resctrl /sys/fs/resctrl && mkdir /sys/fs/resctrl/verify")
+    bare_guest.run("mount -t resctrl resctrl /sys/fs/resctrl && mkdir /sys/fs/resctrl/verify")
     result = prove(
         unit,
         window=4,
@@ -161,14 +162,14 @@ def test_nothing_is_where_it_shall_be(guest, service, prove):
         and "node 0 100.0 %" in sentence["nodes/anonymous"]
     )
     assert "5 of 5 threads do not have the limits of the resctrl group verify" in sentence["group"]
-    guest.run("echo 0-15 >/sys/fs/resctrl/verify/cpus_list")
+    bare_guest.run("echo 0-15 >/sys/fs/resctrl/verify/cpus_list")
     assert prove(unit, group="verify")["clean"], "a group of all CPUs holds for threads that are in none"
 
 
-def test_interleaved(guest, service, prove):
+def test_interleaved(bare_guest, service, prove):
     """Memory that nobody mapped, over all nodes, and the same held against a half of them."""
     unit = service("NUMAPolicy=interleave", "NUMAMask=0-3", cache=64 * MIB)
-    guest.run(f"rm {MODEL}")
+    bare_guest.run(f"rm {MODEL}")
     asked = prove(unit, model=["/srv/none.gguf"], nodes="all", interleaved=True)
     assert asked["verdict"] == {"nodes/weights": "unknown", "nodes/anonymous": "ok"}, asked["sentence"]
     assert "no process maps the model file" in asked["sentence"]["nodes/weights"] and not asked["clean"]
@@ -179,31 +180,31 @@ def test_interleaved(guest, service, prove):
     assert len(asked["memory"][0]["anonymous"]["nodes"]) == 4
 
 
-def test_what_cannot_be_told_is_unknown(guest, service, prove):
+def test_what_cannot_be_told_is_unknown(bare_guest, service, prove):
     """Without a window no thread is known to be busy, and without resctrl no group is known."""
     unit = service()
     result = prove(unit, busy_cpus="1-4", spread="cpu", group="verify")
     assert result["verdict"] == dict.fromkeys(("busy_cpus", "spread", "group"), "unknown")
     assert "resctrl is not mounted" in result["sentence"]["group"]
     assert {row["voluntary"] for row in result["threads"]} == {row["busy"] for row in result["threads"]} == {None}
-    guest.run("systemctl stop placed.service")
-    gone = guest.module("service_placement", service=unit)
+    bare_guest.run("systemctl stop placed.service")
+    gone = bare_guest.module("service_placement", service=unit)
     assert gone["failed"] and "it does not run" in gone["msg"]
 
 
-def test_a_process_that_waits(guest, prove):
+def test_a_process_that_waits(bare_guest, prove):
     """A process by its number. Where no thread was busy, the verdict is unknown and not ok."""
-    pid = guest.run("sleep 1000 >/dev/null 2>&1 & echo $!").strip()
+    pid = bare_guest.run("sleep 1000 >/dev/null 2>&1 & echo $!").strip()
     try:
         result = prove(pid, window=0.5, spread="cpu", cpus="all", hugepages={"thp": "2MiB"})
     finally:
-        guest.run(f"kill {pid}")
+        bare_guest.run(f"kill {pid}")
     assert result["verdict"] == {"cpus": "ok", "spread": "unknown", "hugepages/thp": "drift"}
     assert "no thread was busy" in result["sentence"]["spread"]
     assert [row["involuntary"] for row in result["threads"]] == [0]
 
 
-def test_the_example_of_the_documents_with_a_server_of_another_kind(guest, service, tmp_path):
+def test_the_example_of_the_documents_with_a_server_of_another_kind(bare_guest, service, tmp_path):
     """docs/engines.md has one for a host of 32 CPUs: its drop-in places the server, and its tasks prove it or fail."""
     text = (ROOT / "docs/engines.md").read_text(encoding="utf-8").replace("31", "4").replace("other.", "placed.")
     drop_in, tasks = (text.partition(f"```{kind}\n")[2].partition("```")[0] for kind in ("ini", "yaml"))
@@ -213,9 +214,9 @@ def test_the_example_of_the_documents_with_a_server_of_another_kind(guest, servi
     properties = [line for line in drop_in.splitlines() if "=" in line]
     assert len(properties) == 3
     service(*properties)
-    guest.play(playbook)
-    guest.run("systemctl stop placed.service")
+    bare_guest.play(playbook)
+    bare_guest.run("systemctl stop placed.service")
     service(*properties, pins="1,1,2,3")
-    failed = guest.play(playbook, succeeds=False)
+    failed = bare_guest.play(playbook, succeeds=False)
     assert failed.returncode == 2
     assert failed["Fail where it is elsewhere"]["msg"].startswith("Busy threads share a core. core 1: ")

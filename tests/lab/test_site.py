@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_run
+from tests.fixtures.virtual_epyc import guest_of
 from vepyc.venvs import OLDEST_CORE, venv
-
-from .guests import guest_of
 
 ROOT = Path(__file__).parents[2]
 SITE = "playbooks/site.yml"
@@ -242,8 +241,8 @@ def test_what_was_there_before_the_first_of_the_killed_runs_comes_back(tuned):
     assert tuned.changed_since(tuned.first).keys() - drivers == set()
 
 
-def test_epyc9754(boot):
-    guest = boot("epyc9754", "site-9754")
+def test_epyc9754(boot_guest):
+    guest = boot_guest("epyc9754", "site-9754")
     guest.play(SITE)
     look = guest.play(SITE)
     assert [task for dummy, task in look.executions] == [LOOK]

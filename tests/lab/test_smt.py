@@ -18,8 +18,8 @@ def online(guest):
     return guest.run(f"cat {CONTROL} {ONLINE}").split()
 
 
-def test_smt_is_off_after_a_boot_and_all_comes_back(boot):
-    guest = boot("smt", "smt")
+def test_smt_is_off_after_a_boot_and_all_comes_back(boot_guest):
+    guest = boot_guest("smt", "smt")
     guest.carry_modules()
     for number in guest.run(MOVABLE).split():
         # Both threads of one core, and one that is the second of its core: only the latter loses all of its CPUs.

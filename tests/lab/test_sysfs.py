@@ -60,10 +60,10 @@ def settings(guest):
 
 
 @pytest.fixture
-def host(guest):
-    before = settings(guest)
-    yield guest
-    assert settings(guest) == before
+def host(bare_guest):
+    before = settings(bare_guest)
+    yield bare_guest
+    assert settings(bare_guest) == before
 
 
 def test_settings_are_made_and_put_back(host):
@@ -102,11 +102,11 @@ def test_refused(host, asked, words):
     assert "\n" not in result["msg"]
 
 
-def test_an_offline_cpu_is_refused(guest):
-    guest.run("echo 0 >/sys/devices/system/cpu/cpu5/online")
-    result = guest.module("sysfs_settings", workqueue_cpus="4-6")
+def test_an_offline_cpu_is_refused(bare_guest):
+    bare_guest.run("echo 0 >/sys/devices/system/cpu/cpu5/online")
+    result = bare_guest.module("sysfs_settings", workqueue_cpus="4-6")
     assert "CPU 5 is offline" in result["msg"]
-    guest.run("echo 1 >/sys/devices/system/cpu/cpu5/online")
+    bare_guest.run("echo 1 >/sys/devices/system/cpu/cpu5/online")
 
 
 def test_what_was_written_is_undone_when_the_kernel_refuses_the_rest(host):

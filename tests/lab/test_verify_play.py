@@ -32,10 +32,10 @@ time.sleep(600)
 
 
 @pytest.fixture(scope="module")
-def tuned(tuned_small):
+def tuned(tuned_guest):
     """A tuned machine without the boot parameters, which would wait for a reboot."""
-    assert tuned_small.module("kernel_cmdline", state="original")["reboot_required"] is False
-    return tuned_small
+    assert tuned_guest.module("kernel_cmdline", state="original")["reboot_required"] is False
+    return tuned_guest
 
 
 @pytest.fixture

@@ -82,8 +82,8 @@ def refuse_what_may_take_hours(guest):
         assert refused.get("failed") and words in refused["msg"], refused
 
 
-def test_everything(boot):
-    guest = boot(SHAPE.name, "whole-host")
+def test_everything(boot_guest):
+    guest = boot_guest(SHAPE.name, "whole-host")
     guest.carry_modules()
     first = guest.everything()
     guest.play(PLAYBOOK, "--skip-tags", HOURS)
@@ -116,8 +116,8 @@ def test_everything(boot):
     assert "waits for" not in guest.play("playbooks/reboot.yml")["Say whether the host waits"]["msg"]
 
 
-def test_killed_amid_128_registers(boot):
-    guest = boot("epyc9754", "whole-host-killed")
+def test_killed_amid_128_registers(boot_guest):
+    guest = boot_guest("epyc9754", "whole-host-killed")
     guest.carry_modules()
     guest.run("modprobe msr; modprobe cpuid")
     first = guest.everything()

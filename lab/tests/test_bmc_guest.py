@@ -18,6 +18,8 @@ from vepyc import Machine, up
 from .conftest import cpulist, read
 from .redfish import Client
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:

@@ -21,6 +21,8 @@ from vepyc.python import FORK_SERVER
 
 from .conftest import wait_while
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:

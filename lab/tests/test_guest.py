@@ -21,6 +21,8 @@ from vepyc.guest import RELEASES
 
 from .conftest import CPU, RESCTRL, check_l3_domains, check_schemata, cpulist, hwcr, machine_of, msrs, read, resctrl
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="session", params=RELEASES)
 def small(request: pytest.FixtureRequest) -> Iterator[Machine]:

@@ -23,6 +23,8 @@ from vepyc.snapshot import prepared_dir
 
 from .conftest import check_l3_domains, check_schemata, hwcr, machine_of, msrs, wait_while
 
+pytestmark = pytest.mark.slow
+
 
 def processes(machine: Machine) -> list[int]:
     """The machine's supervisor and QEMU."""

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from importlib.metadata import distribution
@@ -16,12 +15,10 @@ import pytest
 
 from vepyc.paths import locked
 
-pytestmark = pytest.mark.usefixtures("get_pip", "alone")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("get_pip", "alone")]
 
-#: ansible-test takes a process for each unit test, which is most of its time. test_pythons runs all of them on the same
-#: Python, so here are the modules and one package of the engine; `make test-all` sets this for the others.
-ALL = bool(os.environ.get("ALL_PYTHONS"))
-SOME = ("tests/unit/plugins/modules/", "tests/unit/plugins/module_utils/_io/")
+#: The sanity tests that no other tool of `make test` stands in for, and that take seconds.
+QUICK = ("validate-modules", "compile", "empty-init", "no-illegal-filenames", "ignores", "runtime-metadata")
 
 STAND_IN = '''\
 """Put pip into an environment without the network: a stand-in for get-pip.py, which ansible-test would download."""
@@ -57,19 +54,22 @@ def get_pip() -> None:
             cached.write_text(STAND_IN, encoding="utf-8")
 
 
-@pytest.mark.parametrize("which", [("--exclude", "tests/unit/"), ()], ids=["shipped", "all"])
-def test_sanity(run: Callable[..., str], shipped: Path, which: tuple[str, ...]) -> None:
-    """The unit tests are for `make test-all`: most lines are theirs, and pylint takes most of the time."""
-    if not which and not ALL:
-        pytest.skip("ALL_PYTHONS is not set, and ruff reads the unit tests, too")
-    run("ansible-test", "sanity", "--venv", "--color", "no", *which, cwd=shipped)
+@pytest.mark.everyday
+def test_sanity_of_modules(run: Callable[..., str], shipped: Path) -> None:
+    chosen = [word for test in QUICK for word in ("--test", test)]
+    run("ansible-test", "sanity", "--venv", "--color", "no", *chosen, "--exclude", "tests/unit/", cwd=shipped)
 
 
-@pytest.mark.parametrize("which", [SOME, ()], ids=["some", "all"])
-def test_units(run: Callable[..., str], shipped: Path, pythons: dict[str, str], which: tuple[str, ...]) -> None:
-    """As those who publish a collection run them. Managed hosts may have a Python as old as 3.9."""
-    if not which and not ALL:
-        pytest.skip("ALL_PYTHONS is not set, and test_pythons runs all unit tests on this Python")
+def test_sanity(run: Callable[..., str], shipped: Path) -> None:
+    """All sanity tests of all files; pylint and the lines of the unit tests take most of the time."""
+    run("ansible-test", "sanity", "--venv", "--color", "no", cwd=shipped)
+
+
+def test_units(run: Callable[..., str], shipped: Path, pythons: dict[str, str]) -> None:
+    """As those who publish a collection run them. Managed hosts may have a Python as old as 3.9.
+
+    ansible-test takes a process for each unit test, which is most of its time.
+    """
     python = next(iter(pythons))
-    said = run("ansible-test", "units", "--venv", "--color", "no", "--python", python, *which, cwd=shipped)
+    said = run("ansible-test", "units", "--venv", "--color", "no", "--python", python, cwd=shipped)
     assert said.count(" passed in ") == 2, f"not both the modules and the engine were tested:\n{said}"

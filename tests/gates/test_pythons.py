@@ -22,13 +22,13 @@ from vepyc.venvs import OLDEST_CORE, OTHERS, OURS, ends, unit_venv
 
 from .conftest import ROOT, Run
 
+pytestmark = pytest.mark.slow
+
 TESTS = "tests/unit/plugins"
 #: What runs on the hosts.
 ENGINE = f"{TESTS}/module_utils"
 #: What runs on the controller.
 PLUGINS = tuple(f"{TESTS}/{kind}" for kind in ("action", "callback", "lookup", "plugin_utils"))
-#: The Pythons between the oldest and the newest are for `make test-all`, which sets this: each costs a minute and more.
-ALL = bool(os.environ.get("ALL_PYTHONS"))
 #: The pytest of the clone's own pyproject.toml, which would bring the clone's engine into the path.
 PYTEST = ("pytest", "-q", "-c", os.devnull, "--rootdir=.", "--import-mode=importlib", "--strict-markers")
 #: No word of skipped ones.
@@ -92,8 +92,6 @@ def tested(
 def test_a_host_may_have_this_python(version: str, pythons: dict[str, str], tested: Callable[[str], Run]) -> None:
     if version not in pythons:
         pytest.skip(f"there is no Python {version} on this machine")
-    if not ALL and version not in ends(pythons):
-        pytest.skip("ALL_PYTHONS is not set, and an older and a newer Python are tested")
     tested(version)
 
 

@@ -9,7 +9,7 @@ CONTRIBUTING.md states the rule of the marker `slow`.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 import pytest
 
@@ -76,12 +76,12 @@ def pytest_configure_node(node: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what was not asked for."""
     config.stash[collected_tests] = [item.nodeid for item in items]
-    unmarked = [item.nodeid for item in items if _uses_machine(item) and "slow" not in item.keywords]
-    if unmarked:
-        raise pytest.UsageError("a test that boots a machine has to be marked as slow: " + ", ".join(unmarked))
-    misplaced = [item.nodeid for item in items if "everyday" in item.keywords and "slow" not in item.keywords]
-    if misplaced:
-        raise pytest.UsageError("only a slow test can be marked as everyday: " + ", ".join(misplaced))
+    without_slow = [item for item in items if "slow" not in item.keywords]
+    _refuse("boots a machine, so it has to be marked as slow", filter(_uses_machine, without_slow))
+    _refuse(
+        "is marked as everyday, which only a slow test can be",
+        (item for item in without_slow if "everyday" in item.keywords),
+    )
     tiers = config.getoption("tier").split()
     dropped = [
         item
@@ -94,6 +94,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=dropped)
         left_out = set(dropped)
         items[:] = [item for item in items if item not in left_out]
+
+
+def _refuse(why: str, items: Iterable[pytest.Item]) -> None:
+    names = [item.nodeid for item in items]
+    if names:
+        more = f" (and {len(names) - 1} more)" if names[1:] else ""
+        raise pytest.UsageError(f"{names[0]} {why}{more}; CONTRIBUTING.md has the rule")
 
 
 def _uses_machine(item: pytest.Item) -> bool:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -21,10 +20,10 @@ from ansible_collections.sovereign.epyc.tests.replay import install
 from tests.fixtures.virtual_epyc import STORE
 from vepyc.bring import put
 
-#: At how many random moments a run is ended, in `make test` and in `make test-all`; every third time the power is cut.
-MOMENTS = int(os.environ.get("MOMENTS", "1"))
-#: In so many seconds: where there is one moment, the first rounds are enough, which change settings all the time.
-WITHIN = 60 if MOMENTS > 1 else 15
+pytestmark = pytest.mark.slow
+
+#: At how many random moments of its first seconds a run is ended; every third time the power is cut.
+MOMENTS, WITHIN = 30, 60
 UNIT, JOURNAL = "llama-chat.service", f"{STORE}/trial.json"
 GOVERNOR = "/sys/devices/system/cpu/cpufreq/policy1/scaling_governor"
 TRUTH = {

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import os
 from functools import partial
 from pathlib import Path
 
@@ -21,8 +20,10 @@ from tests.fixtures.virtual_epyc import STORE
 from vepyc.bring import put
 from vepyc.play import run_playbook
 
-#: How many boots each arm has, in `make test-all` and, where this is 0, in no run.
-BOOTS = int(os.environ.get("BOOTS", "0"))
+pytestmark = pytest.mark.slow
+
+#: How many boots each arm has.
+BOOTS = 8
 ISOLATED = "/sys/devices/system/cpu/isolated"
 TRUTH = {
     # So slow that Python has the time to send a token in an emulated machine.
@@ -35,7 +36,6 @@ TRUTH = {
 PROMPTS = "".join(f"{json.dumps({'text': text, 'output_length': 6})}\n" for text in ("Once upon a time", "The end"))
 
 
-@pytest.mark.skipif(not BOOTS, reason="BOOTS is not set")
 def test_a_boot_parameter_is_left_out_in_boots_of_its_own(tuned_guest, tmp_path):
     host = tuned_guest
     host.module("kernel_cmdline", state="original")

@@ -13,6 +13,8 @@ import pytest
 from tests.fixtures.virtual_epyc import Guest
 from vepyc import up
 
+pytestmark = pytest.mark.slow
+
 SITE, REBOOT = "playbooks/site.yml", "playbooks/reboot.yml"
 ASK = "Ask the BMC"
 

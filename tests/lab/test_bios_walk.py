@@ -24,8 +24,9 @@ from tests.fixtures.virtual_epyc import Guest
 from vepyc import up
 from vepyc.shapes import get_shape
 
-WALK = os.environ.get("WALK", "")
-SHAPE = get_shape(WALK or "epyc9754")
+pytestmark = pytest.mark.slow
+
+SHAPE = get_shape("epyc9754")
 #: With SMT on, a 9754 has 256 CPUs, and QEMU emulates 255. So half of its cores are off at first, and the BIOS is asked
 #: for all of them too: 64 cores with two threads become 128 with one.
 START = {"nps": 1, "smt": True, "boost": False, "cores_per_l3": SHAPE.cores_per_l3 // 2}
@@ -110,7 +111,6 @@ class Clock:
         self.since = now
 
 
-@pytest.mark.skipif(not WALK, reason="WALK is not set")
 def test_from_one_node_to_four_and_back(host):
     lap, password = Clock(), host.machine.bmc["password"]
     first, bmc_first = host.untouched(), at_bmc(host)

@@ -18,6 +18,8 @@ import pytest
 
 from tests.fixtures.virtual_epyc import INTENT, PAYLOAD, STORE
 
+pytestmark = pytest.mark.slow
+
 # Before a write, which is when it holds the locks, the process makes a file, and waits until another one is there.
 WAIT = """
 import os, time

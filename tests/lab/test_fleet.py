@@ -20,6 +20,8 @@ import pytest
 from tests.fixtures.virtual_epyc import guest_of
 from vepyc.play import run_recorded
 
+pytestmark = pytest.mark.slow
+
 OK = ("-e", "epyc_reboot_ok=true")
 GUARD = "Refuse a host that is not of the SKU that its variables are for"
 STOP = "Stop at a host that did not come back clean"

@@ -33,6 +33,8 @@ from vepyc.play import run_playbook
 from . import small_instance
 from .random_model import random_model
 
+pytestmark = pytest.mark.slow
+
 MODEL, KEY = "/srv/model.gguf", "of-the-servers"
 PROGRAMS, PORT = "/srv/programs", 8081
 ADDRESSES = {"test-gateway-one": "10.9.0.1", "test-gateway-two": "10.9.0.2"}
@@ -122,7 +124,6 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Container,
         yield box, guests, folder
 
 
-@pytest.mark.skipif("REBOOTS" not in os.environ, reason="REBOOTS is not set")
 def test_every_request_is_answered(fleet: tuple[Container, dict[str, Guest], Path]) -> None:
     box, guests, folder = fleet
     told = ("-e", json.dumps(GATEWAY))

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,9 +13,11 @@ import pytest
 
 from tests.fixtures.virtual_epyc import INTENT, STORE
 
+pytestmark = pytest.mark.slow
+
 DROP_IN = "/etc/default/grub.d/95-sovereign-epyc.cfg"
-#: How often the power is cut at a random moment, in `make test` and in `make test-all`.
-CUTS = int(os.environ.get("CUTS", "1"))
+#: How often the power is cut at a random moment.
+CUTS = 9
 #: Now only what a program flushes gets to the disk; otherwise the file system writes everything within seconds.
 UNFLUSHED = "mount -o remount,commit=600 / && sysctl -q vm.dirty_writeback_centisecs=0 && sync"
 

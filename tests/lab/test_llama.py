@@ -25,6 +25,8 @@ from . import small_instance
 from .random_model import blank_model, random_model
 from .small_instance import ASK_FEW
 
+pytestmark = pytest.mark.slow
+
 MODEL = "/srv/model.gguf"
 ROWS = "/srv/rows.gguf"
 #: All CPUs but the housekeeping, which is the first one of each node.

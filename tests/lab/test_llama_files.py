@@ -10,6 +10,8 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 PACKAGE = "ansible_collections.sovereign.epyc.plugins.module_utils._cli"
 MODEL = "/var/tmp/model.gguf"

@@ -15,6 +15,8 @@ import re
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 REBOOT = "playbooks/reboot.yml"
 SAY = "Say whether the host waits"
 STOP = "Stop at a host that did not come back clean"

@@ -14,6 +14,8 @@ import yaml
 
 from tests.fixtures.saved_states import recipe_arguments
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TABLE = yaml.safe_load((ROOT / "docs/recipe.yml").read_text(encoding="utf-8"))
 ROWS = [(step["step"], row) for step in TABLE for row in step["settings"]]

@@ -17,6 +17,8 @@ import yaml
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
 
+pytestmark = pytest.mark.slow
+
 #: A server of files that knows no ranges and says no checksums.
 SERVE = "systemd-run --quiet --unit=files python3 -m http.server --bind 127.0.0.1 --directory /run/files 8765"
 URL = "http://127.0.0.1:8765/model.gguf"

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from vepyc.container import container
 from vepyc.record import record, show
+
+pytestmark = pytest.mark.slow
 
 PREFETCH = {"cpus": "1-3,5-7", "prefetch_control": {"l1_stride": "disabled"}}
 TASK, LOOK = "Check the host", "Look at the last run"

@@ -20,6 +20,8 @@ import pytest
 from tests.fixtures.virtual_epyc import ROOT
 from vepyc import packages, venvs
 
+pytestmark = pytest.mark.slow
+
 RULEBOOK = ROOT / "extensions/eda/rulebooks/repair.yml"
 #: Another share of the cache than the draft has, and the only one of its domain that is changed here.
 OTHER = "echo 'L3:0=ffff' >/sys/fs/resctrl/draft/schemata"

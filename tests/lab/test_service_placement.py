@@ -14,6 +14,8 @@ import yaml
 
 from tests.fixtures.virtual_epyc import ROOT
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 MODEL = "/dev/shm/model.gguf"
 POOL = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages"

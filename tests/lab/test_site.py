@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 from pathlib import Path
@@ -18,6 +17,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_
 from tests.fixtures.virtual_epyc import guest_of
 from vepyc.venvs import OLDEST_CORE, venv
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SITE = "playbooks/site.yml"
 EVERY_MODULE = Path(__file__).with_name("every_module.yml")
@@ -25,9 +26,9 @@ CAT = "Partition the L3 caches"
 LOOK, SAY = "Ask whether the last run still holds", "Say that nothing is left to do"
 #: Has a run go through all layers though nothing is left to do. No task has that tag, but with tags it does not look.
 THROUGH = ("--skip-tags", "none")
-#: How often a run is killed before one that may go on to its end, in `make test` and in `make test-all`; and how many
-#: lines the record of a whole run has at least, so that each moment of it may be the last.
-KILLS = int(os.environ.get("KILLS", "1"))
+#: How often a run is killed before one that may go on to its end, and how many lines the record of a whole run has at
+#: least, so that each moment of it may be the last.
+KILLS = 30
 LINES = 60
 #: How many modules a host may execute for such a run.
 MOST_MODULES = 10

@@ -10,6 +10,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 VERIFY = "playbooks/verify.yml"
 CHECK = "Go through the checklist"
 TUNED = ["Look whether what was tuned still holds", "Warn where it was measured on something else"]

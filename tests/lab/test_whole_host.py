@@ -2,23 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Everything at once on a virtual EPYC: made, kept over a reboot, and put back to the last byte.
-
-On the small machine, which boots soonest, unless WHOLE_HOST names another one.
-"""
+"""Everything at once on a virtual EPYC: made, kept over a reboot, and put back to the last byte."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from vepyc.shapes import get_shape
 
-SHAPE = get_shape(os.environ.get("WHOLE_HOST", "small"))
+pytestmark = pytest.mark.slow
+
+SHAPE = get_shape("epyc9754")
 LAST, LAST_NODE = SHAPE.cpus - 1, SHAPE.nodes - 1
 PLAYBOOK = Path(__file__).with_name("every_module.yml")
 #: Its tasks that go to the background of the host.

@@ -14,6 +14,8 @@ import pytest
 from vepyc.paths import locked
 from vepyc.play import run
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parents[2] / "extensions/molecule"
 LAYERS = FOLDER / "layers"
 IN_TURN = {name for file in LAYERS.glob("*.yml") for name in re.findall(r"scenario: (\w+)", file.read_text())}

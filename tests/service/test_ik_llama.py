@@ -23,7 +23,10 @@ from vepyc.container import container
 from .conftest import MODELS, Host
 
 IK = os.environ.get("IK_LLAMA", "")
-pytestmark = pytest.mark.skipif(not IK, reason="IK_LLAMA is not set, and no package has a current ik_llama.cpp")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not IK, reason="IK_LLAMA is not set, and no package has a current ik_llama.cpp"),
+]
 PROMPT = "one two three four five six seven eight nine ten\n" * 3 + "one two three"
 PLAIN = {"name": "plain", "port": 8080, "speculation": "none", "engine": "ik_llama.cpp"}
 

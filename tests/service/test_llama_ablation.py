@@ -16,6 +16,8 @@ import pytest
 
 from vepyc.play import run_playbook
 
+pytestmark = pytest.mark.slow
+
 FOLDER, JOURNAL = "/var/lib/sovereign-epyc/benchmarks", "/var/lib/sovereign-epyc/trial.json"
 UNIT = "llama-chat.service"
 #: What stands in the prompt again and again is guessed.

@@ -13,6 +13,8 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse
 from vepyc.play import run_playbook
 
+pytestmark = pytest.mark.slow
+
 FOLDER = "/var/lib/sovereign-epyc/benchmarks"
 COUNTED = "one two three four five six seven eight nine ten\n"
 #: Long prompts would take most of the time on a machine that is shared, and so would many tokens.

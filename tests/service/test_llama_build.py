@@ -24,6 +24,8 @@ import pytest
 from vepyc.container import Container, container
 from vepyc.play import clean_environment, run_playbook
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 HOME = "/opt/llama"
 SERVER = """

@@ -17,6 +17,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures, ggufs, llama_servers
 
+pytestmark = pytest.mark.slow
+
 CHAT = {"name": "chat", "port": 8080}
 MIB = 1 << 20
 #: Shows what a server says of its memory before it takes any; it is ended before it has loaded the model.

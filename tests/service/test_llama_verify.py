@@ -13,6 +13,8 @@ import pytest
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import RIGHT
 from vepyc.play import run_playbook
 
+pytestmark = pytest.mark.slow
+
 UNIT = "/etc/systemd/system/llama-chat.service"
 KEYS, KEY = "/etc/llama.keys", "a-key-that-nobody-shall-see"
 QUESTION = "Write this line three times: The river runs past seven old mills, under a stone bridge."

@@ -23,6 +23,8 @@ from vepyc.play import Play, run_playbook
 
 from .conftest import BUILD, MODELS, Host
 
+pytestmark = pytest.mark.slow
+
 ROLE = Path(__file__).parents[2] / "roles/monitoring/files"
 PARTS = "/opt/parts"
 FOLDER = "/etc/prometheus/sovereign-epyc"

@@ -14,6 +14,8 @@ from ansible_collections.sovereign.epyc.tests.replay import install
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import RIGHT
 from vepyc.play import run_playbook
 
+pytestmark = pytest.mark.slow
+
 #: The machine is shared: a server that is busy most of the time keeps the share of others small.
 TRUTH = {
     "noise": 0.0,

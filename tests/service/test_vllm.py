@@ -22,6 +22,8 @@ from vepyc.play import Play, run_playbook
 
 from .vllm_box import vllm_box
 
+pytestmark = pytest.mark.slow
+
 #: It listens where a gateway could reach it.
 INSTANCE = {
     "name": "batch",

@@ -25,6 +25,8 @@ from vepyc.play import Play, run_playbook
 from .conftest import ASK, until
 from .vllm_box import vllm_box
 
+pytestmark = pytest.mark.slow
+
 HEAD, WORKER = "vllm-head", "vllm-worker"
 ADDRESSES = {HEAD: "10.20.0.1", WORKER: "10.20.0.2"}
 UNIT = "vllm-large.service"

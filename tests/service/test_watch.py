@@ -2,14 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""`make watch` in a real browser: two hosts, with what they do now.
-
-WATCH has it run, for some two minutes.
-"""
+"""`make watch` in a real browser: two hosts, with what they do now."""
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -22,7 +18,7 @@ import pytest
 from tools.chromium import Page
 from vepyc.play import clean_environment
 
-pytestmark = pytest.mark.skipif("WATCH" not in os.environ, reason="set WATCH=1 to have make watch looked at")
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 ROWS = "[...document.querySelectorAll('tbody tr')].filter(row => !row.hidden).map(row => row.innerText.split('\\t'))"
 

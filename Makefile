@@ -9,7 +9,6 @@ MAKEFLAGS += --no-print-directory
 
 # The virtual machine to tune: one of the SKUs that `lab/bin/vepyc` knows.
 SKU ?= epyc9754
-SKUS := epyc9754 epyc9654 epyc9354 epyc7543x2 epyc9655
 # The inventory and the hosts of `make drift`; without them those of ansible.cfg, and all.
 INVENTORY ?=
 LIMIT ?=
@@ -18,8 +17,13 @@ PROMPT ?= What is a NUMA node?
 export PROMPT
 # What to hand to pytest, for instance ARGS="-k irq -x".
 ARGS ?=
+# For `make test-all`: some of its tiers, for instance TIER="gates unit", and whether it goes on where it was cut.
+TIER ?=
+RESUME ?=
 
 RUN := tools/run.sh
+# Two workers; a file of tests shares its machines, so one worker has it whole.
+PYTEST := $(RUN) pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 help:  ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 12
@@ -46,25 +50,15 @@ endif
 drift:  ## Report the drift of a fleet (INVENTORY=, LIMIT=) here and as .drift/report.html
 	@exit $(DRIFT)
 
-caches: setup  ## Build what the tests keep from run to run: images, machines, llama.cpp; seconds when it is there
-	PYTHONPATH=lab $(RUN) python -m vepyc.caches
+caches: setup  ## Build what `make test` keeps from run to run: images, machines, llama.cpp; seconds when it is there
+	PYTHONPATH=lab $(RUN) python -m vepyc.caches everyday
 
-test: caches  ## Run every tier: gates, unit, lab, service, molecule
-	$(RUN) pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
+test: caches  ## Run what to run before each push: all gates and unit tests but the slow ones, and a few of each tier
+	$(PYTEST) --everyday $(ARGS)
 
-test-all: test  ## Run every tier, what `make test` leaves out, and `make site` on every SKU, from a host as installed
-	ALL_PYTHONS=1 $(RUN) pytest tests/gates/test_pythons.py tests/gates/test_ansible_test.py
-	WHOLE_HOST=epyc9754 $(RUN) pytest tests/lab/test_whole_host.py
-	WALK=epyc9754 $(RUN) pytest tests/lab/test_bios_walk.py
-	REBOOTS=1 $(RUN) pytest tests/lab/test_gateway_reboot.py
-	WATCH=1 $(RUN) pytest tests/service/test_watch.py
-	KILLS=30 CUTS=9 MOMENTS=30 BOOTS=8 $(RUN) pytest tests/lab/test_site.py tests/lab/test_killed.py \
-		tests/lab/test_ablation.py tests/lab/test_ablation_boots.py
-	for sku in $(SKUS); do \
-		$(RUN) lab/bin/vepyc down $$sku || true; \
-		$(MAKE) site SKU=$$sku; \
-		$(RUN) lab/bin/vepyc down $$sku; \
-	done
+test-all: setup  ## Run every test, for a release (TIER="lab site": some tiers; RESUME=1: what has not passed on this commit)
+	PYTHONPATH=lab $(RUN) python -m vepyc.caches all
+	$(PYTEST) --all $(if $(TIER),--tier "$(TIER)") $(if $(RESUME),--resume) $(ARGS)
 
 lint: setup  ## Run the gates only: linters, types, headers, ansible-test
 	$(RUN) pytest tests/gates $(ARGS)

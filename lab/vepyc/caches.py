@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build all that the tests keep from one run to the next: `python -m vepyc.caches`, before they begin.
+"""Build what the tests keep from one run to the next: `python -m vepyc.caches everyday` or `all`, before they begin.
 
 A test builds what it misses, too. Built before, it costs the tests no time, and what both cost can be told apart.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from functools import partial
@@ -27,9 +27,10 @@ from .snapshot import snapshot_dir
 from .start import up
 from .venvs import DASHBOARDS, OLDEST_CORE, REDFISH, collections, ends, node_modules, pythons, unit_venv, venv
 
-#: The machines that the tests start. Neighbours are of the same image as seldom as may be: one would wait for it.
-_MACHINES = (
-    ("small", "6.12"),
+#: The machines that `make test` starts, and those that only `make test-all` starts. Neighbours are of the same image as
+#: seldom as may be: one would wait for it.
+_EVERYDAY_MACHINES = (("small", "6.12"),)
+_OTHER_MACHINES = (
     ("small", "6.1"),
     ("epyc9754", "6.12"),
     ("smt", "6.12"),
@@ -38,11 +39,11 @@ _MACHINES = (
 )
 
 
-def fill() -> None:
+def fill(builds: dict[str, Callable[[], object]]) -> None:
     """Build what is missing, as many things at a time as there are CPUs, and print the seconds of each."""
     start = time.monotonic()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = {pool.submit(_seconds, build): what for what, build in _builds().items()}
+        jobs = {pool.submit(_seconds, build): what for what, build in builds.items()}
         for job in as_completed(jobs):
             # What was there already took no time worth a line.
             if (seconds := job.result()) >= 2:
@@ -56,21 +57,34 @@ def _seconds(build: Callable[[], object]) -> float:
     return time.monotonic() - start
 
 
-def _builds() -> dict[str, Callable[[], object]]:
-    """What the tests keep, the longest builds first; the second llama.cpp has most of its objects from the first."""
-    there = pythons()
+def everyday_builds() -> dict[str, Callable[[], object]]:
+    """What the tests of `make test` keep, by its name, the longest builds first."""
     return {
         "llama.cpp for guests": partial(ensure_llama, GUEST),
-        **{f"{shape} with kernel {kernel}": partial(_ensure_snapshot, shape, kernel) for shape, kernel in _MACHINES},
+        **_snapshots(_EVERYDAY_MACHINES),
+        # Most of its objects come from the other llama.cpp.
         "llama.cpp for containers": partial(ensure_llama, CONTAINER),
         "the model": ensure_model,
-        "clients of BMCs": partial(venv, *REDFISH),
         "the types of Grafana": partial(node_modules, *DASHBOARDS),
+    }
+
+
+def all_builds() -> dict[str, Callable[[], object]]:
+    """What the tests of `make test-all` keep."""
+    there = pythons()
+    return {
+        **everyday_builds(),
+        **_snapshots(_OTHER_MACHINES),
+        "clients of BMCs": partial(venv, *REDFISH),
         "community.general": partial(collections, "community.general"),
         "the oldest ansible-core": partial(venv, OLDEST_CORE),
         "the oldest ansible-core, for unit tests": partial(unit_venv, OLDEST_CORE),
         **{f"Python {version}": partial(unit_venv, python=there[version]) for version in ends(there)},
     }
+
+
+def _snapshots(machines: Iterable[tuple[str, str]]) -> dict[str, Callable[[], object]]:
+    return {f"{shape} with kernel {kernel}": partial(_ensure_snapshot, shape, kernel) for shape, kernel in machines}
 
 
 def _ensure_snapshot(shape: str, kernel: str) -> None:
@@ -87,6 +101,6 @@ def _ensure_snapshot(shape: str, kernel: str) -> None:
 
 if __name__ == "__main__":
     try:
-        fill()
+        fill({"everyday": everyday_builds, "all": all_builds}[sys.argv[1]]())
     except VepycError as error:
         sys.exit(f"caches: {error}")

@@ -96,6 +96,7 @@ def shipped(tracked: list[Path]) -> Iterator[Path]:
         "tests/molecule",
         "tests/replay",
         "tests/service",
+        "tests/site",
         "extensions",
         "conftest.py",
         ".collections",

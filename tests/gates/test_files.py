@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.selection import TIERS
+
 ROOT = Path(__file__).parents[2]
 
 # Generated, or the licence itself. JSON and whatever lies in a folder named `fixtures` (recordings of real machines)
@@ -64,7 +66,7 @@ def test_no_foreign_machine(tracked: list[Path]) -> None:
     assert not found, "a registry host or a path of one machine in:\n" + "\n".join(found)
 
 
-@pytest.mark.parametrize("tier", ["tests/unit", "lab/tests", "tests/lab", "tests/service", "tests/molecule"])
+@pytest.mark.parametrize("tier", TIERS)
 def test_tier_is_there(tracked: list[Path], tier: str) -> None:
     """pytest passes over a folder that is missing or empty; a whole tier must not vanish unnoticed."""
     assert any(name.is_relative_to(tier) and name.match("test_*.py") for name in tracked), f"no test in {tier}"

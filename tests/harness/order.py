@@ -19,6 +19,7 @@ from vepyc.paths import home, locked
 SECONDS = home() / "test-seconds.json"
 #: What to expect of a file whose tests have never run here: it depends on what the folder has to start.
 GUESSES = {
+    "tests/site/": 600,
     "tests/molecule/": 150,
     "tests/service/": 100,
     "lab/tests/": 100,
@@ -28,7 +29,7 @@ GUESSES = {
 
 
 class ByMachine(LoadScopeScheduling):  # type: ignore[misc]
-    """A file shares its machines, so one worker has it whole; so does a Molecule scenario that is run by itself."""
+    """One worker has a file whole, as its tests share machines; each Molecule scenario and each SKU starts its own."""
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
@@ -36,7 +37,7 @@ class ByMachine(LoadScopeScheduling):  # type: ignore[misc]
 
 def scope_of(nodeid: str) -> str:
     """Return what one worker has to run as a whole."""
-    return nodeid if nodeid.startswith("tests/molecule/") else nodeid.partition("::")[0]
+    return nodeid if nodeid.startswith(("tests/molecule/", "tests/site/")) else nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByMachine:

@@ -23,6 +23,7 @@ TIERS = {
     "lab/tests": "lab",
     "tests/lab": "lab",
     "tests/molecule": "molecule",
+    "tests/site": "site",
 }
 #: A fixture of this package boots a machine, so a test that asks for one is slow.
 FIXTURES = "tests.fixtures."

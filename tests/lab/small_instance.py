@@ -9,9 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from tests.fixtures.virtual_epyc import Guest
-from vepyc.bring import PROGRAMS
+from vepyc import Machine, Preparation
+from vepyc.bring import PROGRAMS, put
+from vepyc.llama import GUEST, ensure_llama
+from vepyc.paths import digest
 
-BINARY = f"{PROGRAMS}/llama-server"
+from .random_model import random_model
+
+BINARY, MODEL = f"{PROGRAMS}/llama-server", "/srv/model.gguf"
+#: So many words make the model small, and its texts depend on all of its weights.
+WORDS = 100
 INTENT = {"housekeeping": {"cores": 1, "per": "node"}}
 #: Here one thread emulates all processors, so a thread that spins takes time from the others: let it spin less.
 SPIN = {"GOMP_SPINCOUNT": "100"}
@@ -38,3 +45,14 @@ def serve(guest: Guest, *instances: dict[str, Any]) -> dict[str, dict[str, Any]]
     done = guest.module("llama_server", binary=BINARY, instances=asked, purge=True, intent=INTENT)
     assert not done.get("failed"), done["msg"]
     return dict(done["services"])
+
+
+def with_server() -> Preparation:
+    """A machine as installed, with a llama-server and a small model that somebody has brought."""
+    program, model = ensure_llama(GUEST) / "bin/llama-server", random_model(WORDS)
+
+    def bring(machine: Machine) -> None:
+        put(machine, BINARY, program.read_bytes(), mode=755)
+        put(machine, MODEL, model)
+
+    return Preparation("server", digest([str(program), model]), bring)

@@ -1,0 +1,30 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""`make site` on every SKU, from a host as installed to the answer of its model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vepyc.paths import locked
+from vepyc.play import run
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+SKUS = sorted(path.stem for path in ROOT.glob("inventories/lab/group_vars/epyc*.yml"))
+
+
+@pytest.mark.parametrize("sku", SKUS)
+def test_site(sku: str) -> None:
+    with locked(f"site-{sku}"):  # its machine has one name, whoever runs these tests on this computer
+        run("lab/bin/vepyc", "down", sku)
+        try:
+            done = run("tools/site.py", sku, timeout=3600)
+        finally:
+            run("lab/bin/vepyc", "down", sku)
+    assert done.returncode == 0, done.stdout

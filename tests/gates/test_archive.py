@@ -25,6 +25,7 @@ def test_it_holds_nothing_of_the_workshop(archive: Path) -> None:
         assert {Path(name).parts[0] for name in content.getnames()} <= KNOWN
 
 
+@pytest.mark.slow
 def test_a_galaxy_server_would_take_it(run: Callable[..., str], tracked: list[Path], tmp_path: Path) -> None:
     """galaxy-importer insists on the address of a repository, and there is no public one yet."""
     tree = tmp_path / "tree"

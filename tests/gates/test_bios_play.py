@@ -27,6 +27,8 @@ from vepyc.bmc import PERSONALITIES, Bmc
 
 from .conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 KERNEL = """\
 from ansible.plugins.action import ActionBase
 

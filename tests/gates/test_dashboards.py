@@ -36,11 +36,13 @@ def complaints(folder: Path, **dashboards: Any) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_each_dashboard_has_the_types_of_grafana(tmp_path: Path) -> None:
     assert {file.stem for file in FILES} == {"fleet", "gateway", "host"}
     assert complaints(tmp_path, **{file.stem: json.loads(file.read_text()) for file in FILES}) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [{"schemaVersion": "41"}, {"timezone": 1}, {"panels": "none"}])
 def test_the_types_find_what_is_wrong(tmp_path: Path, wrong: dict[str, Any]) -> None:
     assert "is not assignable to type" in complaints(tmp_path, host={**json.loads(FILES[2].read_text()), **wrong})

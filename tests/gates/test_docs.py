@@ -45,6 +45,8 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
+@pytest.mark.everyday
 def test_every_example_is_right(run: Callable[..., str]) -> None:
     assert re.search(r"^\d{2,} examples are right$", run(*CHECK, env=PATHS), re.MULTILINE)
 
@@ -77,6 +79,8 @@ def test_a_module_of_others_that_is_not_there_is_refused(run: Callable[..., str]
     assert "syntax.md-1.yml" in said
 
 
+@pytest.mark.slow
+@pytest.mark.everyday
 def test_ansible_doc_reads_every_plugin_and_role(run: Callable[..., str]) -> None:
     for kind, folder in (("module", "modules"), ("callback", "callback"), ("filter", "filter"), ("lookup", "lookup")):
         names = {f"sovereign.epyc.{path.stem}" for path in (ROOT / "plugins" / folder).glob("*.py")}
@@ -143,6 +147,7 @@ def test_the_controller_needs_nothing(run: Callable[..., str]) -> None:
     assert "([], [])" in run(sys.executable, "-c", code).replace("{}", "[]")
 
 
+@pytest.mark.slow
 def test_the_site_builds(run: Callable[..., str]) -> None:
     run(sys.executable, "tools/docs.py")
     assert run("git", "status", "--porcelain", "build") == ""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+import pytest
+
 from .conftest import ROOT
 
 #: KiB of each module when the engine was one flat folder, and what it may have of that now, with what was added since:
@@ -77,6 +79,7 @@ BEFORE = {
 SHARE = {**dict.fromkeys(BEFORE, 1.2), "llama_server": 0.95, "service_placement": 0.8}
 
 
+@pytest.mark.slow
 def test_no_module_sends_much_more_than_before(run: Callable[..., str]) -> None:
     lines = run(sys.executable, "tools/payload.py").splitlines()
     now = {name: int(size) / 1024 for name, size in (line.split() for line in lines)}

@@ -52,6 +52,7 @@ def controller(run: Callable[..., str], tmp_path: Path) -> Controller:
     return Controller(run, tmp_path)
 
 
+@pytest.mark.slow
 def test_what_it_writes(controller: Controller, run: Callable[..., str]) -> None:
     """Nothing with --check, a file for each host when it is told, and no file that is there already."""
     each = controller.file.with_name("{{ inventory_hostname }}.yml")

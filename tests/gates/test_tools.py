@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from vepyc.paths import directory, locked
 
 PLUGINS = ".collections/ansible_collections/sovereign/epyc/plugins"
@@ -27,10 +29,14 @@ def mypy(run: Callable[..., str], python: str, *paths: str) -> None:
         run("mypy", f"--cache-dir={directory('mypy')}", f"--python-version={python}", *paths)
 
 
+@pytest.mark.slow
+@pytest.mark.everyday
 def test_mypy_plugins(run: Callable[..., str]) -> None:
     mypy(run, "3.10", PLUGINS)  # the oldest that mypy knows; ansible-test compiles for 3.9
 
 
+@pytest.mark.slow
+@pytest.mark.everyday
 def test_mypy_tools(run: Callable[..., str]) -> None:
     sources = ("lab/vepyc", "tools", "tests/fixtures", "tests/gates", "tests/harness", "tests/replay", "conftest.py")
     mypy(run, "3.11", *sources)
@@ -40,13 +46,19 @@ def test_yamllint(run: Callable[..., str]) -> None:
     run("yamllint", "--strict", ".")
 
 
+@pytest.mark.slow
+@pytest.mark.everyday
 def test_ansible_lint(run: Callable[..., str]) -> None:
     run("ansible-lint", "--nocolor")
 
 
+@pytest.mark.slow
+@pytest.mark.everyday
 def test_antsibull_changelog(run: Callable[..., str]) -> None:
     run("antsibull-changelog", "lint")
 
 
+@pytest.mark.slow
+@pytest.mark.everyday
 def test_antsibull_docs(run: Callable[..., str]) -> None:
     run("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--skip-rstcheck", ".")

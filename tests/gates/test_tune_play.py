@@ -22,6 +22,8 @@ from vepyc import play
 
 from .conftest import ROOT, VARIABLES
 
+pytestmark = pytest.mark.slow
+
 #: The controller's half of a module, which answers with an expression over what it is asked and asks no host.
 ACTION = """\
 import json

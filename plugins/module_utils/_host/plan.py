@@ -161,7 +161,10 @@ def _housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:
                 f"housekeeping takes {intent.housekeeping_cores} cores of {name}, which has only {len(cores)}: none "
                 "would be left to work."
             )
-    return tuple(sorted(_first_cores(intent, places, top.cores)))
+    # A core is known by its place among all that are present, as its first thread may be offline.
+    place = {cpu: number for number, core in enumerate(top.present_cores) for cpu in core}
+    cores = sorted(top.cores, key=lambda core: place.get(core[0], len(place)))
+    return tuple(sorted(_first_cores(intent, places, cores)))
 
 
 def _many_nodes(intent: Intent, kept: Sequence[int], top: Topology) -> list[str]:

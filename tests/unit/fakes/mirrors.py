@@ -45,6 +45,7 @@ class Mirror:
         self.content = ONE
         self.headers = {"ETag": '"one"'}
         self.ranges = True
+        self.heeds_if_range = True
         self.breaks_after: list[int] = []  # of each answer in turn, how many bytes before the connection breaks
         self.status = 200
         self.then: Callable[[], None] = lambda: None  # happens when a connection has broken
@@ -59,7 +60,7 @@ class Mirror:
             return
         begin, code, body, headers = 0, 200, self.content, dict(self.headers)
         asked = request.headers.get("Range")
-        same = request.headers.get("If-Range") in (None, *self.headers.values())
+        same = not self.heeds_if_range or request.headers.get("If-Range") in (None, *self.headers.values())
         if asked and self.ranges and same:
             begin = int(asked[len("bytes=") : -1])
             if begin >= len(self.content):

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import document, schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import document, rounds, schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.interval import interval
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement, Verdict
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import Bench, witness
 
@@ -267,3 +268,20 @@ def test_only_fresh_rounds_confirm() -> None:
         assert race.together and race.together.count == count
         assert race.confirmed is (count == 10)
     assert Judgement(bench.data).stock.count == 12
+
+
+def test_the_three_comparisons_of_a_confirmation_share_the_error_level() -> None:
+    bench = measured(1)
+    bench.data["plan"]["arms"].append(schedule.kept([], "live"))
+    for dummy in range(schedule.CONFIRMING):
+        bench.round(["stock", "tuned", "kept"], schedule.CONFIRMATION)
+    fresh = [one for one in rounds.of(bench.data) if one.phase == schedule.CONFIRMATION]
+    race = Judgement(bench.data).confirmation
+    for comparison, arm, anchor in (
+        (race.together, "stock", "kept"),
+        (race.others["tuned over stock"], "stock", "tuned"),
+        (race.others["kept over tuned"], "tuned", "kept"),
+    ):
+        expected = interval(rounds.differences(fresh, arm, rounds.ONE_STREAM, anchor), bench.data["plan"]["alpha"] / 3)
+        assert comparison and comparison.found and expected
+        assert comparison.found.ratios() == expected.ratios()

@@ -185,6 +185,16 @@ def test_foreign_requests(scene: Scene, after: tuple[int, ...] | None, words: st
     assert sentence.startswith(words)
 
 
+def test_a_round_that_began_while_requests_were_waiting(scene: Scene) -> None:
+    """All requests have ended after the round, so only the reading before it shows them."""
+
+    def end_requests() -> None:
+        scene.metrics = (1060, 788, 0, 0)
+
+    scene.metrics = (1000, 500, 1, 2)
+    assert scene.objections(end_requests) == ["Requests of others were in progress before or after the round: 3."]
+
+
 def test_a_thread_that_was_moved(scene: Scene) -> None:
     def move() -> None:
         scene.service.thread(101, "4-7", 4)

@@ -129,6 +129,14 @@ def test_what_is_said_of_a_whole_request_hides_no_other(small: hosts.Host) -> No
     assert len({reason for dummy, reason, dummy in told}) == 2
 
 
+def test_of_two_requests_for_one_address_the_later_one_is_judged(small: hosts.Host) -> None:
+    """They are applied in the order of their labels, so the kernel has the value of the last one."""
+    small.put("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never")
+    requests = {"sysfs/two": {"thp": "madvise"}, "sysfs/one": {"thp": "always"}}
+    (verdict,) = judge.survey(Host(small.fs), Store(str(small.root), read_only=True), requests)
+    assert (verdict.request, verdict.wanted, verdict.live) == ("sysfs/two", "madvise", "ok")
+
+
 @pytest.mark.parametrize("options", [{"settings": 5}, {"settings": [5]}, {"settings": [{}]}, {"settings": "x"}])
 def test_stored_options_that_nobody_can_use_end_no_check(small: hosts.Host, options: dict[str, object]) -> None:
     ((address, reason, supported),) = survey(small, msr=options)

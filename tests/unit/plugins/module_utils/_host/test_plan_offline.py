@@ -59,6 +59,21 @@ def test_a_role_without_some_of_its_cpus_stays_where_it_is_and_says_so(
     assert set(result.default.masks) == {domain.id for domain in top.l3}
 
 
+@pytest.mark.parametrize("cpus", ["8", "24", "8,24", "4", "20", "4,20"])
+def test_an_offline_housekeeping_cpu_moves_no_other_role(tmp_path: Path, cpus: str) -> None:
+    """The CCD of each role has two housekeeping cores; CPU 20 and 24 are the SMT siblings of CPU 4 and 8."""
+    host = hosts.small(tmp_path, smt=True)
+    before = planned(host.topology(), **RECIPE)
+    host.offline(cpus)
+    top = host.topology()
+    result = planned(top, **RECIPE)
+    every_cpu_has_one_role(result, top)
+    replaced = set(result.housekeeping) - set(before.housekeeping)
+    assert set(result.draft) == set(before.draft) - replaced
+    assert set(result.verify) == set(before.verify) - replaced
+    assert result.meant == {"housekeeping": before.housekeeping}
+
+
 def test_a_ccd_that_is_offline_as_a_whole_holds_no_draft(tmp_path: Path) -> None:
     host = hosts.shape(tmp_path, "9654")
     host.offline("8-15")

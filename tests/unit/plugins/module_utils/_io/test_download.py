@@ -87,6 +87,30 @@ def test_a_file_that_changes_while_it_is_fetched(fetch: Fetcher) -> None:
     assert fetch.path.read_bytes() == ONE
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "remark"),
+    [
+        ((OTHER, {"ETag": '"old"'}), {"ETag": '"new"'}, "the file on the server has changed"),
+        ((OTHER + b"longer", {}), {}, "the server answered with another range than it was asked for"),
+    ],
+)
+def test_the_rest_of_another_file_is_not_appended(
+    fetch: Fetcher, old: tuple[bytes, dict[str, str]], new: dict[str, str], remark: str
+) -> None:
+    """The server ignores If-Range, so it sends the rest of its new file after the start of the old one was fetched."""
+
+    def change() -> None:
+        fetch.mirror.content, fetch.mirror.headers = ONE, new
+
+    fetch.mirror.heeds_if_range = False
+    fetch.mirror.content, fetch.mirror.headers = old
+    fetch.mirror.breaks_after, fetch.mirror.then = [MIB], change
+    (found,) = fetch()["remarks"]
+    assert found.endswith(f"is fetched from the beginning again: {remark}.")
+    assert fetch.path.read_bytes() == ONE
+    assert fetch.ranges() == [None, f"bytes={MIB}-", None]
+
+
 @pytest.mark.parametrize("headers", [{}, {"ETag": 'W/"weak"'}])
 def test_without_a_validator_the_checksum_tells(fetch: Fetcher, headers: dict[str, str]) -> None:
     """The server has another file by now and no word for it: the part is thrown away when all of it is there."""

@@ -119,6 +119,27 @@ def test_a_refusal_in_the_middle_undoes_what_came_before_it_in_every_knob(ledger
     assert (first.kernel, second.kernel) == ({"dial:a": "1"}, {"dial:b": "1", "dial:c": "1"})
 
 
+class RecordingKernel(dict[str, "str | None"]):
+    """A kernel that records the values written to it, in order."""
+
+    def __init__(self, values: dict[str, str]) -> None:
+        super().__init__(values)
+        self.written: list[tuple[str, str | None]] = []
+
+    def __setitem__(self, address: str, value: str | None) -> None:
+        self.written.append((address, value))
+        super().__setitem__(address, value)
+
+
+def test_a_rollback_restores_the_knob_that_was_written_last_first(ledger: Ledger) -> None:
+    kernel = RecordingKernel({"dial:a": "1", "dial:b": "1", "dial:c": "1"})
+    dials = [Dial(kernel, {address: "2"}) for address in ("dial:a", "dial:b", "dial:c")]
+    dials[2].refuse = {"dial:c"}
+    with pytest.raises(Refused, match="put back"):
+        converge(dials, ledger)
+    assert kernel.written == [("dial:a", "2"), ("dial:b", "2"), ("dial:b", "1"), ("dial:a", "1")]
+
+
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
 def test_what_nobody_foresaw_undoes_too(ledger: Ledger, error: type[BaseException]) -> None:
     first = Dial({"dial:a": "1"}, {"dial:a": "2"})

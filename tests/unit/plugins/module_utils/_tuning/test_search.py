@@ -103,6 +103,14 @@ def test_what_each_does_is_predicted_to_add_up() -> None:
     assert math.exp(search.predicted(best)) == pytest.approx(6, rel=0.02)
 
 
+@pytest.mark.parametrize(("threads", "rounds"), [([8, 16], 5), ([8, 16, 24], 6)])
+def test_the_comparisons_of_a_race_share_the_error_level(threads: list[int], rounds: int) -> None:
+    """However large an effect is, five rounds prove it at the whole error level, and six at half of it."""
+    host = Host(lambda threads, drafted: threads, {"threads": 8, "draft_max": 3}, random.Random(1), 0)
+    Search({"threads": threads}, host.default, host).run()
+    assert [phase for phase, dummy in host.rounds].count(schedule.RACE) == rounds
+
+
 def test_a_candidate_that_cannot_be_is_not_asked_for_again() -> None:
     asked: list[Any] = []
 

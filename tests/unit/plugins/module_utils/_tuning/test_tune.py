@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.switch import Variant
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, document, schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, document, rounds, schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import Asked
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.interval import interval
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.tuning import Tuning
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._tuning import tune
@@ -115,6 +116,19 @@ def test_a_gain_that_costs_another_metric_is_not_taken(here: Measured, simulated
     altered = Tuning(data)
     assert altered.best and altered.best["name"] == "candidate 2"
     assert altered.tuned() == {} and "prefill" in altered.headline()
+
+
+def test_the_gain_and_the_twin_share_the_error_level(here: Measured, simulated: Simulated) -> None:
+    data, found = run(here)
+    fresh = [one for one in found.rounds if one.phase == schedule.CONFIRMATION]
+    for comparison, arm, anchor in (
+        (found.gain, schedule.DEFAULT, "candidate 2"),
+        (found.twins[schedule.RESTART], schedule.AGAIN, schedule.DEFAULT),
+    ):
+        ratios = rounds.differences(fresh, arm, rounds.WHOLE_REQUEST, anchor)
+        expected = interval(ratios, data["plan"]["alpha"] / 2)
+        assert comparison and comparison.found and expected
+        assert comparison.found.ratios() == expected.ratios()
 
 
 def test_what_the_planner_refuses_is_rejected_and_costs_no_round(here: Measured, simulated: Simulated) -> None:

@@ -16,6 +16,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 from vepyc.paths import home
 
+#: Fixtures that give something expensive, for all tiers.
+pytest_plugins = ["tests.fixtures.containers", "tests.fixtures.gateways", "tests.fixtures.rolling"]
+
 TIERS = {
     "tests/gates": "gates",
     "tests/unit": "unit",

@@ -89,6 +89,7 @@ def shipped(tracked: list[Path]) -> Iterator[Path]:
     developer = (
         "lab",
         "tools",
+        "tests/fixtures",
         "tests/gates",
         "tests/lab",
         "tests/molecule",

@@ -77,7 +77,7 @@ def test_models_are_listed_and_reached_by_their_names(gateway_of_two: Gateway) -
 def test_hosts_are_rolled_under_load_without_a_lost_request(
     gateway_of_two: Gateway, rolling_hosts: RollingHosts
 ) -> None:
-    """h2 alone serves a second model, so that it is refused until somebody accepts that."""
+    """Only h2 serves the second model, so a roll refuses it unless gateway_drain_last accepts a time without it."""
     before = rolling_hosts.read_states()
     with generate_load(gateway_of_two) as answers:
         refused = rolling_hosts.run_playbook("roll", **ROLL_VARIABLES)

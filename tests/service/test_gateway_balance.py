@@ -20,13 +20,9 @@ LEARNING_SECONDS = 11
 
 
 def test_requests_wait_at_the_gateway(gateway_of_two: Gateway) -> None:
-    """8 clients on 4 slots: no server ever has more than its two, and all are busy."""
-    assert (
-        gateway_of_two.fetch_statuses(
-            *[build_request({"seconds": 0.1, "prompt": f"q{n}"}) for n in range(32)], clients=8
-        )
-        == [200] * 32
-    )
+    """Eight clients share four slots: no server ever has more than its two requests, and both servers are busy."""
+    requests = [build_request({"seconds": 0.1, "prompt": f"q{n}"}) for n in range(32)]
+    assert gateway_of_two.fetch_statuses(*requests, clients=8) == [200] * 32
     assert [gateway_of_two.fetch_counts(server)["most"] for server in ("first", "second")] == [2, 2]
 
 
@@ -49,15 +45,13 @@ for one_request in CONVERSATIONS["expect"]:
 
 
 def test_conversations_keep_their_server(gateway_of_two: Gateway) -> None:
-    """Leastconn alone has requests take turns on the servers, and an odd one comes in between only once."""
+    """A request of another conversation comes in between, with which leastconn alone would change the server."""
     for name, (first, second, third) in CONVERSATIONS.items():
-        one, two, dummy, three = gateway_of_two.fetch_servers(
-            first, second, build_request({"prompt": f"odd {name}"}), third
-        )
+        between = build_request({"prompt": f"odd {name}"})
+        one, two, dummy, three = gateway_of_two.fetch_servers(first, second, between, third)
         assert one == two == three, (name, one, two, three)
-    fresh = gateway_of_two.send_requests(
-        *[build_request({"prompt": f"new {n}", "seconds": 0.1}) for n in range(4)], clients=4
-    )
+    begun = [build_request({"prompt": f"new {n}", "seconds": 0.1}) for n in range(4)]
+    fresh = gateway_of_two.send_requests(*begun, clients=4)
     assert Counter(json.loads(answer["text"])["server"] for answer in fresh) == {"first": 2, "second": 2}
 
 
@@ -78,10 +72,9 @@ def test_only_what_has_not_begun_is_tried_again(gateway_of_two: Gateway) -> None
 
 
 def test_a_reload_under_load_loses_nothing(gateway_of_two: Gateway) -> None:
-    """It brings a hundred hosts more; conversations keep their servers, and the process stays."""
-    gateway_of_two.run(
-        f"sleep $(({LEARNING_SECONDS} - $(ps -o etimes= -p $(systemctl show -P MainPID haproxy)))) || true"
-    )
+    """The reload adds a hundred hosts. Conversations keep their servers, and HAProxy keeps its process."""
+    age = "$(ps -o etimes= -p $(systemctl show -P MainPID haproxy))"
+    gateway_of_two.run(f"sleep $(({LEARNING_SECONDS} - {age})) || true")
     kept = [build_request({"prompt": f"kept {number}"}) for number in range(6)]
     first = [one for one, server in zip(kept, gateway_of_two.fetch_servers(*kept), strict=True) if server == "first"]
     before = gateway_of_two.read_state()
@@ -109,7 +102,7 @@ def test_a_host_that_dies_loses_no_request_that_had_not_begun(gateway_of_two: Ga
 
 
 def test_a_host_is_drained_before_it_stops(gateway_of_two: Gateway) -> None:
-    """Without a server of a model, its clients are told when to come back."""
+    """Clients of a model that no server is left for get the status 503 and a time to retry."""
     with generate_load(gateway_of_two) as answers:
         played = gateway_of_two.run_role(gateway_drained=["h2"])
         while_it_runs = gateway_of_two.send_requests(*[build_request()] * 3, build_request({"model": "org/code"}))

@@ -14,7 +14,7 @@ from ..fixtures.gateways import KEYS, Gateway, build_get, build_request
 
 
 def test_bodies_up_to_the_size_and_in_time(gateway_of_two: Gateway) -> None:
-    """Also one of which only the end is too much, one of unknown length, and one for which the client asks first."""
+    """The bodies have the largest size, one byte more, one byte more in chunks, and a client that waits for 100 Continue."""
 
     def sized(size: int, **more: Any) -> dict[str, Any]:
         text = json.dumps({"model": "chat", "prompt": ""})
@@ -45,35 +45,33 @@ def test_keys(gateway_of_two: Gateway) -> None:
     answers = gateway_of_two.send_requests(by_header, twice, hop)
     assert [answer["status"] for answer in answers] == [200] * 3
     assert [json.loads(answer["text"])["keys"] for answer in answers] == [None] * 3, "no key of a tenant goes on"
-    assert gateway_of_two.fetch_statuses(build_get("/v1/models", key=None), build_get("/health", key=None)) == [
-        401,
-        200,
-    ]
+    without_key = [build_get(path, key=None) for path in ("/v1/models", "/health")]
+    assert gateway_of_two.fetch_statuses(*without_key) == [401, 200]
     assert "of-the-servers" not in gateway_of_two.run("cat /etc/haproxy/haproxy.cfg")
     anywhere = " ".join(f"-e {one}" for one in KEYS.values())
     assert gateway_of_two.run(f"grep -rlaF {anywhere} /etc /root /run /tmp /var", check=False) == "", "the log included"
     assert gateway_of_two.run("stat --format=%a:%U /etc/haproxy/*.key").split() == ["600:root"]
 
 
-def raw(*lines: str, body: str) -> dict[str, Any]:
-    """Return a request with a key, these headers, and whatever comes after."""
+def build_raw_request(*lines: str, body: str) -> dict[str, Any]:
+    """Return the bytes of a request with a key, these lines of headers, and a body of any length."""
     head = ["POST /v1/completions HTTP/1.1", "Host: gateway", f"Authorization: Bearer {KEYS['team']}", *lines]
     return {"raw": "\r\n".join(head) + "\r\n\r\n" + body}
 
 
 def test_no_request_hides_in_another(gateway_of_two: Gateway) -> None:
-    """Where two lengths contradict each other, what hides behind the shorter one is refused, or has no key."""
+    """Two lengths of one request contradict each other: a request behind the shorter one is refused, or has no key."""
     hidden, outer = (json.dumps({"model": "chat", "prompt": text}) for text in ("smuggled", "outer"))
     head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(hidden)}\r\n\r\n"
     behind = outer + head + hidden
     chunks = f"{len(outer):x}\r\n{outer}\r\n0\r\n\r\n{head}{hidden}"
     length, chunked = f"Content-Length: {len(outer)}", "Transfer-Encoding: chunked"
     answers = gateway_of_two.send_requests(
-        raw(length, f"Content-Length: {len(behind)}", body=behind),
-        raw("Transfer-Encoding : chunked", length, body=behind),
-        raw(chunked, "Transfer-Encoding: identity", body=chunks),
-        raw(f"Content-Length: {len(chunks)}", chunked, body=chunks),
-        raw(length, body=behind),
+        build_raw_request(length, f"Content-Length: {len(behind)}", body=behind),
+        build_raw_request("Transfer-Encoding : chunked", length, body=behind),
+        build_raw_request(chunked, "Transfer-Encoding: identity", body=chunks),
+        build_raw_request(f"Content-Length: {len(chunks)}", chunked, body=chunks),
+        build_raw_request(length, body=behind),
     )
     assert [answer["status"] for answer in answers] == [400, 400, 400, 200, 200]
     assert "HTTP/1.1 401" in answers[-1]["text"], "one behind the other is two requests"
@@ -95,9 +93,8 @@ def test_what_is_for_operators_is_not_for_clients(gateway_of_two: Gateway) -> No
     paths += ("//slots", "https://127.0.0.1:8443/metrics", "/v1/chat/completions/../../slots")
     assert gateway_of_two.fetch_statuses(*map(build_get, paths)) == [404] * len(paths)
     script = "from urllib.request import urlopen; print(urlopen('http://127.0.0.1:8405/metrics').read().decode())"
-    assert 'haproxy_server_limit_sessions{proxy="model_chat",server="h2:a"} 2' in gateway_of_two.run(
-        f'python3 -c "{script}"'
-    )
+    metrics = gateway_of_two.run(f'python3 -c "{script}"')
+    assert 'haproxy_server_limit_sessions{proxy="model_chat",server="h2:a"} 2' in metrics
     listening = gateway_of_two.run("ss -Hltn").split()
     assert {one for one in listening if one.endswith((":8405", ":8406"))} == {"127.0.0.1:8405", "127.0.0.1:8406"}
     assert gateway_of_two.run("stat --format=%a:%U:%G /run/haproxy/admin.sock").strip() == "660:root:haproxy"

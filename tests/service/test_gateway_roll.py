@@ -18,7 +18,7 @@ def test_a_check_of_a_roll_says_what_it_would_do(gateway_of_two: Gateway, rollin
 
 
 def test_a_host_that_does_not_come_back_stops_the_roll(gateway_of_two: Gateway, rolling_hosts: RollingHosts) -> None:
-    """It stays out of service over a reload, until it is put back."""
+    """The host stays out of service over a reload of HAProxy, until the playbook ready puts it back."""
     fails = {"restart": "systemctl stop stub-first; false", **ROLL_VARIABLES}
     with generate_load(gateway_of_two) as answers:
         played = rolling_hosts.run_playbook("roll", **fails)
@@ -43,7 +43,7 @@ def test_a_host_that_does_not_come_back_stops_the_roll(gateway_of_two: Gateway, 
 
 
 def test_a_host_is_rebooted_out_of_service(gateway_of_two: Gateway, rolling_hosts: RollingHosts) -> None:
-    """That nothing is lost under load is for the tests of roll.yml, which takes hosts out by the same tasks."""
+    """The test of roll.yml, which has the same tasks, shows that no request is lost under load."""
     played = rolling_hosts.run_playbook("reboot", "-l", "h1", epyc_reboot_ok=True, **ROLL_VARIABLES)
     assert played.returncode == 0, played.output
     order = ["Take it out of service at each gateway", "Reboot the host", "Have each instance that makes text answer"]

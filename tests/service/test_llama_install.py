@@ -42,7 +42,7 @@ rm -f /etc/apt/sources.list.d/*
 echo 'deb [trusted=yes] file:/srv/repository ./' >/etc/apt/sources.list
 apt-get update
 """
-#: Notes the user and the rights of each run in a folder that is open to all, and does what it is asked.
+#: Makes a program that logs the user and the rights of each of its runs, and then is llama-server.
 WRAPPED = r"""
 set -e
 install -d -m 1777 /run/told && install -m 666 /dev/null /run/told/log
@@ -61,12 +61,12 @@ chmod 755 /opt/wrapped/llama-server
 
 
 def test_it_is_installed_from_sources(service_host):
-    """The lab's build was made of the same, by the same module, so that it is the one that is found here."""
+    """The lab has built these sources by the same module, so the role finds this build and does not compile."""
     dummy, asked = llama.source()
     wants = {"llama_source_archive": asked["archive"], "llama_source_checksum": asked["checksum"]}
     service_host.serve(CHAT, llama_install="source", llama_cmake_options=asked["cmake_options"], **wants)
     assert service_host.run(f"readlink /proc/{service_host.main_pid('chat')}/exe").startswith(f"{llama.HOME}/")
-    assert service_host.send_request(8080, "/health")[0] == 200
+    assert service_host.fetch_status(8080, "/health") == 200
 
 
 def test_it_is_installed_as_a_package(service_host):
@@ -79,7 +79,7 @@ def test_it_is_installed_as_a_package(service_host):
 
 
 def test_what_is_tried_runs_behind_walls_and_only_before_a_start(service_host):
-    """A server that says who runs it stands in for the real one."""
+    """A wrapper of the server logs who runs it."""
     service_host.run(WRAPPED)
     wrapped = {**CHAT, "binary": "/opt/wrapped/llama-server", "model": "/home/Ann/hub/m.gguf"}
     wrapped["unit_settings"] = {"ReadWritePaths": "/run/told"}
@@ -87,13 +87,12 @@ def test_what_is_tried_runs_behind_walls_and_only_before_a_start(service_host):
         f"install -d -m 700 /home/Ann /home/Ann/blobs /home/Ann/hub && cp {service_host.model} /home/Ann/blobs/abc"
     )
     service_host.run("chmod 644 /home/Ann/blobs/abc && ln -s ../blobs/abc /home/Ann/hub/m.gguf")
-    assert "/home/Ann/hub cannot be entered by the user that systemd makes for it." in service_host.expect_refusal(
-        wrapped
-    )
+    refusal = service_host.expect_refusal(wrapped)
+    assert "/home/Ann/hub cannot be entered by the user that systemd makes for it." in refusal
     service_host.run("chmod 755 /home/Ann/hub /home/Ann/blobs; : >/run/told/log")
     service_host.serve(wrapped)
     told = service_host.run("cat /run/told/log").splitlines()
-    # One asks for help, one for the version, one takes the arguments, one computes a token, and one serves.
+    # The runs print the help, print the version, read the arguments, compute a token, and serve.
     assert len(told) == 5 and all("uid=0" not in line and "CapBnd:0 NoNewPrivs:1" in line for line in told), told
     assert service_host.serve({**wrapped, "drain_timeout": 7}).changed
     assert len(service_host.run("cat /run/told/log").splitlines()) == 7, "help and version, and nothing was started"
@@ -104,13 +103,12 @@ def test_what_is_tried_runs_behind_walls_and_only_before_a_start(service_host):
 
 
 def test_what_would_not_serve_stops_nothing_and_what_does_is_ready_first(service_host):
-    """With start_first the new one serves beside the one that runs, which is stopped only then."""
+    """With start_first the new server serves beside the old one, and the old one stops only then."""
     first = {**CHAT, "update_order": "start_first"}
     service_host.serve(first)
     before = service_host.main_pid("chat")
-    played = service_host.run_role(
-        llama_instances=service_host.with_test_model({**first, "model": service_host.write_unknown_model()})
-    )
+    unknown = {**first, "model": service_host.write_unknown_model()}
+    played = service_host.run_role(llama_instances=service_host.with_test_model(unknown))
     assert played.returncode == 2 and "unknown model architecture: 'lalma'" in played.output, played.output
     assert "It was started beside the one that runs, which was left alone, and does not serve" in played.output
     assert service_host.main_pid("chat") == before and "-next" not in service_host.run("ls /run/systemd/system")
@@ -125,7 +123,7 @@ def test_what_would_not_serve_stops_nothing_and_what_does_is_ready_first(service
 
 
 def test_what_is_recommended_is_served(service_host):
-    """As recommend.yml prints it, beside the instance that runs until then."""
+    """The variables that recommend.yml prints are served, and replace the instance that runs until then."""
     service_host.serve(CHAT)
     asked = {"recommend_models": service_host.model, "llama_binary": service_host.binary}
     recommended = run_playbook(service_host.folder, RECOMMEND, "--extra-vars", json.dumps(asked))

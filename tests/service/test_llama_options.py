@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import struct
 
@@ -15,7 +14,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, heads
 from ..fixtures.containers import REPETITIVE_PROMPT
 
 CHAT = {"name": "chat", "port": 8080}
-#: Each otherwise than by default, so that the server shows that it was told.
+#: Options of sampling, none of which is the default of the server.
 SAMPLING = {
     "temperature": 0.6,
     "top_k": 20,
@@ -40,17 +39,17 @@ SHAPES = [
 
 
 def test_keys(service_host):
-    """They are asked for, and a request in work ends before a server that is stopped; new ones are loaded."""
+    """Requests need a key; a server that stops is idle first, and the role loads new keys."""
     text = "# of the team\nfirst-key\nsecond-key\n"
     service_host.run("install -d -m 700 /etc/llama && install -m 600 /dev/stdin /etc/llama/keys", text=text)
     keyed = {**CHAT, "api_key_file": "/etc/llama/keys"}
     played = service_host.serve(keyed)
     body = {"prompt": "a", "n_predict": 1}
-    assert [service_host.send_request(8080, "/completion", body, key)[0] for key in ("", "wrong", "second-key")] == [
-        401,
-        401,
-        200,
-    ]
+
+    def fetch_statuses(*keys):
+        return [service_host.fetch_status(8080, "/completion", body, key) for key in keys]
+
+    assert fetch_statuses("", "wrong", "second-key") == [401, 401, 200]
     assert "first-key" not in played.output + service_host.run("cat /etc/systemd/system/llama-chat.service; ps -ef")
     service_host.run("systemctl restart llama-chat.service")
     told = service_host.run("journalctl --sync; journalctl --output=cat --unit=llama-chat.service")
@@ -58,14 +57,11 @@ def test_keys(service_host):
     assert "http://127.0.0.1:8080 is idle after" in stopped and "/metrics answers" not in stopped, told
     service_host.run("echo third-key >/etc/llama/keys")
     service_host.serve(keyed)
-    assert [service_host.send_request(8080, "/completion", body, key)[0] for key in ("second-key", "third-key")] == [
-        401,
-        200,
-    ]
+    assert fetch_statuses("second-key", "third-key") == [401, 200]
     assert service_host.serve(keyed).changed == {}
     service_host.run(": >/etc/llama/keys")
     assert "/etc/llama/keys holds no key" in service_host.expect_refusal(keyed)
-    assert service_host.send_request(8080, "/completion", body, "third-key")[0] == 200
+    assert fetch_statuses("third-key") == [200]
 
 
 def test_settings_of_ones_own(service_host):
@@ -76,18 +72,16 @@ def test_settings_of_ones_own(service_host):
     service_host.write_file("/srv/own/own.jinja", b"{% for one in messages %}own: {{ one.content }}{% endfor %}")
     files = {"adapters": {"/srv/own/noise.gguf": 0.5}, "chat_template": "/srv/own/own.jinja"}
     service_host.serve({**CHAT, **files, "unit_settings": own, "sampling": {**SAMPLING, "max_tokens": 24}})
-    usual = json.loads(service_host.send_request(8080, "/props")[1])["default_generation_settings"]["params"]
+    usual = service_host.fetch_json(8080, "/props")["default_generation_settings"]["params"]
     assert {name: round(usual[name], 3) for name in SAMPLING} == SAMPLING
-    told = json.loads(
-        service_host.send_request(8080, "/completion", {"prompt": REPETITIVE_PROMPT, "ignore_eos": True})[1]
-    )
+    told = service_host.fetch_json(8080, "/completion", {"prompt": REPETITIVE_PROMPT, "ignore_eos": True})
     assert told["timings"]["predicted_n"] == 24
     asked = {"messages": [{"role": "user", "content": "hello"}]}
-    assert json.loads(service_host.send_request(8080, "/apply-template", asked)[1])["prompt"] == "own: hello"
-    (adapter,) = json.loads(service_host.send_request(8080, "/lora-adapters")[1])
+    assert service_host.fetch_json(8080, "/apply-template", asked)["prompt"] == "own: hello"
+    (adapter,) = service_host.fetch_json(8080, "/lora-adapters")
     assert (adapter["path"], adapter["scale"]) == ("/srv/own/noise.gguf", 0.5)
     noisy = service_host.complete_text(8080, REPETITIVE_PROMPT)["content"]
-    assert service_host.send_request(8080, "/lora-adapters", [{"id": 0, "scale": 0.0}])[0] == 200
+    assert service_host.fetch_status(8080, "/lora-adapters", [{"id": 0, "scale": 0.0}]) == 200
     assert service_host.complete_text(8080, REPETITIVE_PROMPT)["content"] != noisy, "noise changes what it says"
     assert service_host.run("systemctl show --property=MemoryMax --value llama-chat.service") == f"{2 << 30}\n"
     assert "keys" in service_host.run(f"ls /proc/{service_host.main_pid('chat')}/root/mnt /var/lib/private/llama-chat")
@@ -96,7 +90,7 @@ def test_settings_of_ones_own(service_host):
 
 
 def test_several_models_behind_one_port(service_host):
-    """Each is asked by its name; of three, two are in memory at once, and the plan has the memory of these."""
+    """A request names its model. Of three models two are in memory at once, and the plan counts the memory of two."""
     service_host.run("install -d -m 700 /etc/llama && install -m 600 /dev/stdin /etc/llama/keys", text="secret\n")
     service_host.run(f"cp {service_host.model} /var/lib/second.gguf")
     models = {"one": service_host.model, "two": "/var/lib/second.gguf", "heads/small": "/var/lib/small.gguf"}
@@ -114,25 +108,18 @@ def test_several_models_behind_one_port(service_host):
     assert items["speed/desk/heads/small"]["sentence"].startswith("The model is unloaded, and is read when"), items
 
     def states():
-        rows = json.loads(service_host.send_request(8085, "/models", key="secret")[1])["data"]
+        rows = service_host.fetch_json(8085, "/models", key="secret")["data"]
         return {row["id"]: row["status"]["value"] for row in rows}
 
     assert states() == {"one": "loaded", "two": "loaded", "heads/small": "unloaded"}
     body = {"prompt": REPETITIVE_PROMPT, "n_predict": 4, "temperature": 0}
-    assert service_host.send_request(8085, "/completion", {**body, "model": "one"})[0] == 401
+    assert service_host.fetch_status(8085, "/completion", {**body, "model": "one"}) == 401
     said = {
-        name: json.loads(service_host.send_request(8085, "/completion", {**body, "model": name}, "secret")[1])[
-            "content"
-        ]
+        name: service_host.fetch_json(8085, "/completion", {**body, "model": name}, "secret")["content"]
         for name in ("one", "two")
     }
     assert said["one"] == said["two"] == service_host.complete_text(8080, REPETITIVE_PROMPT, 4)["content"]
-    assert (
-        json.loads(service_host.send_request(8085, "/completion", {**body, "model": "heads/small"}, "secret")[1])[
-            "content"
-        ]
-        == "CCCC"
-    )
+    assert service_host.fetch_json(8085, "/completion", {**body, "model": "heads/small"}, "secret")["content"] == "CCCC"
     assert states() == {"one": "unloaded", "two": "loaded", "heads/small": "loaded"}, "one was idle for the longest"
     service_host.run("systemctl restart llama-desk.service")
     told = service_host.run("journalctl --sync; journalctl --output=cat --unit=llama-desk.service")

@@ -28,7 +28,7 @@ def test_it_comes_back_when_it_is_killed(service_host):
     service_host.run("systemctl kill --signal=KILL llama-chat.service")
     wait_until(lambda: service_host.main_pid("chat") not in (0, before))
     wait_until(lambda: service_host.run("systemctl is-active llama-chat.service", check=False) == "active\n")
-    assert service_host.send_request(8080, "/health")[0] == 200
+    assert service_host.fetch_status(8080, "/health") == 200
 
 
 def test_one_that_hangs_is_killed_and_comes_back(service_host):
@@ -52,7 +52,7 @@ def test_one_that_hangs_is_killed_and_comes_back(service_host):
 
 def test_what_became_of_it_is_drift_and_the_role_puts_it_right(service_host):
     def drift():
-        """What a check says of the instance, by the last word of the address."""
+        """Return what a check finds other than it should be, by the last word of the address."""
         rows = json.loads(service_host.run("sovereign-epyc check --json", check=False))["settings"]
         found = {row["address"]: row["found"] for row in rows if (row["live"], row["persistent"]) != ("ok", "ok")}
         assert found.pop("desired:", "") is None, "nothing is stored on this host, which is not known to be right"
@@ -66,7 +66,7 @@ def test_what_became_of_it_is_drift_and_the_role_puts_it_right(service_host):
     service_host.run(f"sed -i 's/^Restart=.*/Restart=no/' {unit} && systemctl daemon-reload")
     assert drift().keys() == {"active", "enabled", "file", "drop-ins"}
     service_host.serve(CHAT)
-    assert drift() == {} and service_host.send_request(8080, "/health")[0] == 200
+    assert drift() == {} and service_host.fetch_status(8080, "/health") == 200
     service_host.run(f"rm {unit} && systemctl daemon-reload")
     played = run_playbook(service_host.folder, "playbooks/drift.yml")
     assert played.returncode == 2, played.output

@@ -70,7 +70,7 @@ def running(service_host):
     """An instance that runs before and after."""
     serve(service_host)
     yield
-    assert service_host.send_request(8080, "/health")[0] == 200
+    assert service_host.fetch_status(8080, "/health") == 200
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ def test_a_check_of_a_bare_host_changes_nothing(service_host):
 
 def test_it_serves_and_a_second_run_changes_nothing(service_host):
     service_host.serve(CHAT)
-    assert service_host.send_request(8080, "/health")[0] == 200
+    assert service_host.fetch_status(8080, "/health") == 200
     assert service_host.run("systemctl is-enabled llama-chat.service") == "enabled\n"
     before = service_host.main_pid("chat")
     assert service_host.serve(CHAT, engine_is_installed=False).changed == {}
@@ -30,7 +30,10 @@ def test_it_serves_and_a_second_run_changes_nothing(service_host):
 
 
 def test_a_completion_is_streamed(service_host):
-    """At temperature 0: chance ended a short answer after one token now and then. A line may hold several tokens."""
+    """The temperature is 0, because chance ended a short answer after one token now and then.
+
+    A line may hold several tokens.
+    """
     asked = [{"role": "user", "content": "Tell a story."}]
     body = {"messages": asked, "max_tokens": 48, "temperature": 0, "ignore_eos": True, "stream": True}
     status, text = service_host.send_request(8080, "/v1/chat/completions", body)
@@ -42,7 +45,7 @@ def test_a_completion_is_streamed(service_host):
 
 
 def test_the_unit_is_closed(service_host):
-    """The score goes from 0, closed, to 10."""
+    """The exposure that systemd computes goes from 0, which is closed, to 10."""
     said = service_host.run("systemd-analyze security --no-pager llama-chat.service")
     assert float(said.split("Overall exposure level for llama-chat.service:")[1].split()[0]) <= 1.5, said
     assert service_host.run("ps -o user= -p $(systemctl show -P MainPID llama-chat.service)").strip() != "root"
@@ -63,12 +66,11 @@ def test_only_what_changed_is_started_again(service_host):
 def test_a_unit_that_does_not_come_up_leaves_the_one_before(service_host):
     service_host.serve(CHAT)
     before = service_host.run("cat /etc/systemd/system/llama-chat.service")
-    played = service_host.run_role(
-        llama_instances=service_host.with_test_model({**CHAT, "model": service_host.write_unknown_model()})
-    )
+    unknown = {**CHAT, "model": service_host.write_unknown_model()}
+    played = service_host.run_role(llama_instances=service_host.with_test_model(unknown))
     assert played.returncode == 2 and "unknown model architecture: 'lalma'" in played.output, played.output
     assert service_host.run("cat /etc/systemd/system/llama-chat.service") == before
-    assert service_host.send_request(8080, "/health")[0] == 200
+    assert service_host.fetch_status(8080, "/health") == 200
 
 
 def test_none_is_left(service_host):

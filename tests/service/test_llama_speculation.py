@@ -12,14 +12,14 @@ from vepyc import llama
 from ..fixtures.containers import REPETITIVE_PROMPT
 
 CHAT = {"name": "chat", "port": 8080}
-#: The name of the model of the tests in the catalogue of the role.
+#: The name of the test model in the catalogue of the role.
 NAME = "smollm2-135m-q4"
 
 
 def test_it_speculates_and_says_the_same(service_host):
-    """By the text so far, by tables of it, and by a draft model; a model drafts for itself as well as any could.
+    """The server speculates by the text so far, by tables of it, and by a draft model, which here is the model itself.
 
-    The draft has its name in the catalogue, which proves that the real file is the one that is meant there.
+    The draft is named as in the catalogue of the role, so the file of the tests has the checksum that is there.
     """
     draft = {"speculation": "draft", "draft_model": NAME, "draft_max": 3, "draft_cache_type_k": "q8_0"}
     plain = {"name": "plain", "port": 8081, "speculation": "none"}
@@ -37,7 +37,7 @@ def test_it_speculates_and_says_the_same(service_host):
 
 
 def test_heads_guess_too(service_host):
-    """Made for models that always say the same letter: what is right is known, and a real server takes the files."""
+    """The models of these heads always answer with the same letter, so every draft is accepted."""
     made = {"target": heads.model(), "eagle3": heads.eagle3(), "dflash": heads.dflash(), "mtp": heads.with_mtp()}
     paths = {name: f"/srv/heads/{name}.gguf" for name in made}
     for name, content in made.items():
@@ -59,7 +59,7 @@ def test_heads_guess_too(service_host):
 
 
 def test_drafts_are_made_of_a_model_and_their_acceptance_is_told(service_host):
-    """How good a smaller file drafts is said by the answers, not by the file."""
+    """The smaller of two drafts of a model is accepted less often, as the answers show."""
     service_host.run("mkdir -p /srv/made")
     paths = {kind: f"/srv/made/{kind}.gguf" for kind in ("Q8_0", "Q2_K")}
     dummy, asked = llama.source()

@@ -181,7 +181,7 @@ def test_a_key_is_read_on_the_host_and_told_to_nobody(service_host):
     assert f"{KEYS} was replaced or removed since llama-chat.service was planned" in items["service/chat"]["sentence"]
     before = service_host.main_pid("chat")
     assert chat(service_host, api_key_file=KEYS) and service_host.main_pid("chat") not in (0, before)
-    assert service_host.send_request(8080, "/slots", key="another")[0] == 200
+    assert service_host.fetch_status(8080, "/slots", key="another") == 200
     assert verdicts(verify(service_host)[0]) == RIGHT
 
 

@@ -14,7 +14,7 @@ from ..fixtures.gateways import KEYS, Gateway, build_get, build_request
 
 
 def test_bodies_up_to_the_size_and_in_time(gateway_of_two: Gateway) -> None:
-    """The bodies have the largest size, one byte more, one byte more in chunks, and a client that waits for 100 Continue."""
+    """Bodies have the largest size, a byte more, a byte more in chunks, or a client that waits for 100 Continue."""
 
     def sized(size: int, **more: Any) -> dict[str, Any]:
         text = json.dumps({"model": "chat", "prompt": ""})

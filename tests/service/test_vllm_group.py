@@ -23,7 +23,7 @@ from vepyc.container import Container
 from vepyc.play import Play, run_playbook
 
 from ..fixtures.containers import SEND_REQUEST, wait_until
-from .vllm_box import vllm_box
+from ..fixtures.vllm_containers import run_vllm_container
 
 HEAD, WORKER = "vllm-head", "vllm-worker"
 ADDRESSES = {HEAD: "10.20.0.1", WORKER: "10.20.0.2"}
@@ -69,7 +69,7 @@ class Two:
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
     with ExitStack() as stack:
-        boxes = {name: stack.enter_context(vllm_box(name, "vllm")) for name in ADDRESSES}
+        boxes = {name: stack.enter_context(run_vllm_container(name, "vllm")) for name in ADDRESSES}
         for box in boxes.values():
             box.run("dpkg --install /srv/packages/*.deb")
         boxes[HEAD].connect(boxes[WORKER], *(f"{address}/24" for address in ADDRESSES.values()))

@@ -9,6 +9,9 @@ from __future__ import annotations
 pytest_plugins = [
     # What tests start from, by the same names in all tiers.
     "tests.fixtures.guests",
+    "tests.fixtures.containers",
+    "tests.fixtures.gateways",
+    "tests.fixtures.rolling",
     # Which tests a run has, in which order, and what it says of them.
     "tests.harness.selection",
     "tests.harness.order",

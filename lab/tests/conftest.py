@@ -57,6 +57,13 @@ def wait_while(left: Callable[[], object], seconds: float = 30) -> None:
         time.sleep(0.05)
 
 
+@pytest.fixture
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state directory of the lab that is empty and of one test."""
+    monkeypatch.setenv("VEPYC_HOME", str(tmp_path))
+    return tmp_path
+
+
 @pytest.fixture(scope="module")
 def own_small(request: pytest.FixtureRequest) -> Iterator[Machine]:
     """A small machine that the tests of a file may break, in the order in which they stand there."""

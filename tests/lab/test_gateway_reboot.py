@@ -30,13 +30,13 @@ from vepyc.container import Container, container
 from vepyc.llama import GUEST, ensure_llama
 from vepyc.play import run_playbook
 
+from ..fixtures.gateways import PROGRAM_FOLDER, PROGRAMS
 from . import small_instance
 from .random_model import random_model
 
 pytestmark = pytest.mark.slow
 
-MODEL, KEY = "/srv/model.gguf", "of-the-servers"
-PROGRAMS, PORT = "/srv/programs", 8081
+MODEL, KEY, PORT = "/srv/model.gguf", "of-the-servers", 8081
 ADDRESSES = {"test-gateway-one": "10.9.0.1", "test-gateway-two": "10.9.0.2"}
 INSTANCE = {"name": "a", "alias": "chat", "model": MODEL, "host": "0.0.0.0", "port": PORT, "api_key_file": "/etc/key"}
 GATEWAY = {
@@ -98,7 +98,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Container,
     folder = tmp_path_factory.mktemp("fleet")
     binds = {
         packages.fetch("trixie", *packages.HAPROXY)[0].parent: "/srv/packages",
-        ROOT / "tests/service": PROGRAMS,
+        PROGRAM_FOLDER: PROGRAMS,
     }
     with ExitStack() as stack:
         box = stack.enter_context(container("gateway-reboot", binds))

@@ -20,11 +20,20 @@ from typing import Any
 
 import pytest
 
-from vepyc import packages
-from vepyc.container import container
 from vepyc.play import Play, run_playbook
 
-from .test_gateway import ASKED, MEMBERS, PREPARE, PROGRAMS, START, Fleet, certificate, load, request, turns
+from ..fixtures.gateways import (
+    MEMBERS,
+    PROGRAMS,
+    VARIABLES,
+    Gateway,
+    build_request,
+    build_turns,
+    generate_load,
+    run_gateway_container,
+)
+
+pytestmark = pytest.mark.slow
 
 AGENT = "10.9.0.1:8407"
 FILE = "/var/lib/node-exporter/epyc.prom"
@@ -63,7 +72,7 @@ while data := to.recv(65536):
 """
 
 
-class Host(Fleet):
+class Host(Gateway):
     """The container, as the gateway and as the first host that it asks."""
 
     def converge(self, *arguments: str, bind: str = AGENT, gateway: bool = True) -> Play:
@@ -75,7 +84,7 @@ class Host(Fleet):
             "h2": {**MEMBERS["h2"], "base_agent_bind": "*:8407"},
         }
         inventory = {"all": {"hosts": hosts, "children": {"gateway": {"hosts": {self.box.name: {}}}}}}
-        asked = {**ASKED, "gateway_agent_interval": "500ms", "with_gateway": gateway}
+        asked = {**VARIABLES, "gateway_agent_interval": "500ms", "with_gateway": gateway}
         for name, text in (("hosts.json", inventory), ("asked.json", asked)):
             (self.folder / name).write_text(json.dumps(text))
         (self.folder / "play.yml").write_text(PLAYBOOK)
@@ -124,10 +133,7 @@ class Host(Fleet):
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    binds = {packages.fetch("trixie", *packages.HAPROXY)[0].parent: "/srv/packages", Path(__file__).parent: PROGRAMS}
-    with container("gateway-agent", binds) as box:
-        box.run(PREPARE.replace("start first 10.9.0.1 8081\n", ""))
-        box.run("install -m 600 /dev/stdin /etc/gateway.pem", input=certificate())
+    with run_gateway_container("gateway-agent", servers=("second", "code")) as box:
         box.run("cat >/etc/systemd/system/llama-a.service", input=UNIT)
         one = Host(box, tmp_path_factory.mktemp("gateway-agent"))
         played = one.converge()
@@ -155,26 +161,26 @@ def test_the_agent_that_is_silent_changes_nothing(host: Host) -> None:
     assert (second["status"], second["agent_status"].lstrip("* "), second["weight"]) == ("UP", "L4CON", "100")
     host.run("systemctl stop stub-second")
     host.until(lambda: host.haproxy("h2:a")["status"] == "DOWN")
-    host.run(f"systemctl reset-failed; {START}; start second 10.9.0.2 8081")
+    host.start_server("second")
     host.until(lambda: host.haproxy("h2:a")["status"] == "UP")
 
 
 def test_a_stop_under_load_loses_nothing(host: Host) -> None:
     """The stop waits for what is in work, the next turns of its conversations go elsewhere, and it comes back."""
-    talk = next(talk for talk in map(turns, "abcdef") if host.served_by(talk[0]) == ["first"])
+    talk = next(talk for talk in map(build_turns, "abcdef") if host.fetch_servers(talk[0]) == ["first"])
     body = {**json.loads(talk[1]["text"]), "seconds": 5, "prompt": "long"}
     begun: list[dict[str, Any]] = []
-    works = threading.Thread(target=lambda: begun.extend(host.ask(request(body))))
-    with load(host) as answers:
+    works = threading.Thread(target=lambda: begun.extend(host.send_requests(build_request(body))))
+    with generate_load(host) as answers:
         works.start()
-        host.until(lambda: "long" in host.counted("first")["asked"])
+        host.until(lambda: "long" in host.fetch_counts("first")["asked"])
         since = time.monotonic()
         stops = threading.Thread(target=host.run, args=("systemctl stop llama-a",))
         stops.start()
         told = host.until_down()
         # Nothing stands there while the next question is under way.
         host.until(lambda: "stopped (llama-a.service is " in host.haproxy()["last_agt"])
-        moved = host.served_by(talk[2])
+        moved = host.fetch_servers(talk[2])
         assert not begun, "the turn before is still in work"
         stops.join()
         stopped = time.monotonic() - since
@@ -213,7 +219,7 @@ def test_what_an_operator_says_at_the_gateway_stands(host: Host) -> None:
 def test_a_host_leaves_and_joins(host: Host) -> None:
     assert "a: stopped" in host.run("sovereign-epyc agent --leave")
     host.until_down()
-    assert set(host.served_by(*[request()] * 3)) == {"second"}
+    assert set(host.fetch_servers(*[build_request()] * 3)) == {"second"}
     host.run("sovereign-epyc agent --join")
     host.until_up()
 

@@ -23,13 +23,16 @@ from vepyc import packages
 from vepyc.container import Container, container
 from vepyc.play import Play, run_playbook
 
+from ..fixtures.gateways import PROGRAM_FOLDER, PROGRAMS
+
+pytestmark = pytest.mark.slow
+
 #: keepalived, and what the Debian of the containers lacks for it.
 KEEPALIVED = (
     *("keepalived", "libnftnl11", "libnl-3-200", "libnl-genl-3-200", "libglib2.0-0t64", "libsnmp40t64", "libsnmp-base"),
     *("libsensors5", "libsensors-config", "libpci3", "pci.ids", "libperl5.40", "perl-modules-5.40"),
     *("libgdbm6t64", "libgdbm-compat4t64"),
 )
-PROGRAMS = "/srv/programs"
 SHARED = "10.8.0.100"
 KEYS = {"team": "key-of-the-team", "slow": "key-of-the-slow"}
 ASKED = {
@@ -116,7 +119,7 @@ def prepare(box: Container, server: str, address: str) -> None:
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     debs = packages.fetch("trixie", *packages.HAPROXY, *KEEPALIVED)[0].parent
-    binds = {debs: "/srv/packages", Path(__file__).parent: PROGRAMS}
+    binds = {debs: "/srv/packages", PROGRAM_FOLDER: PROGRAMS}
     with container("gateway-one", binds) as one, container("gateway-two", binds) as two:
         one.connect(two, "10.8.0.1/24", "10.8.0.2/24")
         with ThreadPoolExecutor() as pool:

@@ -19,7 +19,9 @@ from vepyc import llama
 from vepyc.container import Container, container
 from vepyc.play import Play, run_playbook
 
-from .conftest import ASK, BUILD, MODELS, until
+from ..fixtures.containers import BUILD, MODELS, SEND_REQUEST, wait_until
+
+pytestmark = pytest.mark.slow
 
 HEAD, WORKER = "group-head", "group-worker"
 ADDRESSES = {HEAD: "10.20.0.1", WORKER: "10.20.0.2"}
@@ -76,7 +78,7 @@ class Two:
     def complete(self, port: int) -> dict[str, Any] | None:
         """Have a server go on with a text, always in the same way; None where no answer comes."""
         body = {"prompt": PROMPT, "n_predict": 32, "temperature": 0, "seed": 1, "cache_prompt": False}
-        words = shlex.join(["python3", "-c", ASK, f"http://127.0.0.1:{port}/completion", ""])
+        words = shlex.join(["python3", "-c", SEND_REQUEST, f"http://127.0.0.1:{port}/completion", ""])
         status, dummy, text = self.run(HEAD, words, check=False, text=json.dumps(body)).partition(" ")
         return dict(json.loads(text)) if status == "200" else None
 
@@ -119,7 +121,7 @@ def test_it_says_the_same_as_one_server(two: Two) -> None:
     before = two.worked()
     told = two.complete(8080)
     assert told and two.worked() > before + 5
-    until(lambda: two.complete(8090))
+    wait_until(lambda: two.complete(8090))
     alone = two.complete(8090)
     two.run(HEAD, "systemctl stop alone")
     assert alone and told["content"] == alone["content"] and told["tokens_predicted"] > 15
@@ -132,9 +134,9 @@ def test_it_says_the_same_as_one_server(two: Two) -> None:
 def test_the_whole_comes_back_when_a_worker_is_killed(two: Two) -> None:
     before = two.run(HEAD, "systemctl show --property=MainPID --value llama-large.service")
     two.run(WORKER, "systemctl kill --signal=KILL ggml-rpc-worker.service")
-    until(lambda: two.run(WORKER, "systemctl is-active ggml-rpc-worker.service", check=False) == "active\n")
+    wait_until(lambda: two.run(WORKER, "systemctl is-active ggml-rpc-worker.service", check=False) == "active\n")
     assert two.complete(8080) is None, "the first request finds out"
-    seconds = until(lambda: two.complete(8080))
+    seconds = wait_until(lambda: two.complete(8080))
     assert two.run(HEAD, "systemctl show --property=MainPID --value llama-large.service") != before
     print(f"it served again after {seconds:.1f} s")
 

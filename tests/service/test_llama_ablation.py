@@ -28,32 +28,34 @@ SERVED = {"name": "chat", "port": 8080, "context": 2048, "slots": 1, "cache_type
 
 
 @pytest.fixture(scope="module")
-def served(host):
-    host.run("cat >/srv/prompts.jsonl", text=f"{PROMPTS}\n")
-    host.serve(SERVED)
-    return host
+def served(service_host):
+    service_host.run("cat >/srv/prompts.jsonl", text=f"{PROMPTS}\n")
+    service_host.serve(SERVED)
+    return service_host
 
 
-def play(host, *arguments, **options):
+def play(service_host, *arguments, **options):
     """Run the playbook; return its exit code, and what the module says."""
-    played = run_playbook(host.folder, "playbooks/ablation.yml", "-e", json.dumps({**ASKED, **options}), *arguments)
+    played = run_playbook(
+        service_host.folder, "playbooks/ablation.yml", "-e", json.dumps({**ASKED, **options}), *arguments
+    )
     return played.returncode, played["Leave out one after the other"]["results"][0]
 
 
-def words(host):
+def words(service_host):
     """The arguments of the process that serves."""
-    return host.run(f"tr '\\0' ' ' </proc/{host.pid('chat')}/cmdline")
+    return service_host.run(f"tr '\\0' ' ' </proc/{service_host.main_pid('chat')}/cmdline")
 
 
 def test_a_check_lists_the_options_and_starts_nothing(served):
-    before = served.pid("chat")
+    before = served.main_pid("chat")
     code, result = play(served, "--check")
     assert code == 0, result
     assert result["text"].startswith("chat would be measured without each of these in turn, and started anew again and")
     assert {"threads", "speculation", "KV cache types"} <= set(result["text"].replace(";", ",").split(", ")) | {
         word.partition("restart: ")[2] for word in result["text"].split(", ")
     }
-    assert served.pid("chat") == before and served.run(f"ls {FOLDER}", check=False) == ""
+    assert served.main_pid("chat") == before and served.run(f"ls {FOLDER}", check=False) == ""
 
 
 def test_options_are_left_out_and_come_back(served):
@@ -79,19 +81,24 @@ def test_options_are_left_out_and_come_back(served):
     assert served.run(f"ls {JOURNAL} /run/systemd/system/{UNIT}.d", check=False) == ""
 
 
-def tune(host, *arguments, **options):
+def tune(service_host, *arguments, **options):
     """Run the playbook; return its exit code, and what the module says."""
-    asked = {"tune_prompts": "/srv/prompts.jsonl", "tune_seed": 1, "llama_instances": host.asked(SERVED), **options}
-    played = run_playbook(host.folder, "playbooks/tune.yml", "-e", json.dumps(asked), *arguments)
+    asked = {
+        "tune_prompts": "/srv/prompts.jsonl",
+        "tune_seed": 1,
+        "llama_instances": service_host.with_test_model(SERVED),
+        **options,
+    }
+    played = run_playbook(service_host.folder, "playbooks/tune.yml", "-e", json.dumps(asked), *arguments)
     return played.returncode, played["Try other options"]["results"][0]
 
 
 def test_a_check_of_a_tuning_lists_what_it_would_try_and_starts_nothing(served):
-    before = served.pid("chat")
+    before = served.main_pid("chat")
     code, result = tune(served, "--check")
     assert code == 0 and result["tuned"] == {}, result
     assert "ngram_max 2, 4, 6, 8, 12, 16, 24, 32 (it is 8)" in result["text"]
-    assert served.pid("chat") == before
+    assert served.main_pid("chat") == before
 
 
 def test_a_tuning_starts_what_the_planner_makes_of_other_options(served):
@@ -115,7 +122,7 @@ def test_a_tuning_starts_what_the_planner_makes_of_other_options(served):
 
 
 def test_an_instance_that_runs_otherwise_is_not_tuned(served):
-    dummy, result = tune(served, llama_instances=served.asked({**SERVED, "context": 1024}))
+    dummy, result = tune(served, llama_instances=served.with_test_model({**SERVED, "context": 1024}))
     assert "does not run as its options say" in result["msg"] and "Run site.yml first" in result["msg"]
 
 

@@ -34,37 +34,39 @@ ASKED = {"benchmark_rounds": 1, "benchmark_prompts": "/srv/prompts.jsonl", "benc
 
 
 @pytest.fixture(scope="module")
-def served(host):
-    host.run("cat >/srv/prompts.jsonl", text=PROMPTS)
-    host.serve({"name": "chat", "port": 8080, "context": 4096, "slots": 2})
-    return host
+def served(service_host):
+    service_host.run("cat >/srv/prompts.jsonl", text=PROMPTS)
+    service_host.serve({"name": "chat", "port": 8080, "context": 4096, "slots": 2})
+    return service_host
 
 
-def play(host, *arguments, **options):
+def play(service_host, *arguments, **options):
     """Run the playbook; return its exit code, and what the module says."""
-    played = run_playbook(host.folder, "playbooks/benchmark.yml", "-e", json.dumps({**ASKED, **options}), *arguments)
+    played = run_playbook(
+        service_host.folder, "playbooks/benchmark.yml", "-e", json.dumps({**ASKED, **options}), *arguments
+    )
     return played.returncode, played["Measure"]["results"][0]
 
 
-def files(host):
-    return host.run(f"ls {FOLDER}", check=False).split()
+def files(service_host):
+    return service_host.run(f"ls {FOLDER}", check=False).split()
 
 
 def test_a_check_asks_nothing(served):
-    before = served.metric(8080, "tokens_predicted_total")
+    before = served.read_metric(8080, "tokens_predicted_total")
     code, result = play(served, "--check")
     assert code == 0 and result["text"] == "chat would be asked prompts in 1 rounds (2 of user), with 1 and 2 streams."
-    assert served.metric(8080, "tokens_predicted_total") == before and files(served) == []
+    assert served.read_metric(8080, "tokens_predicted_total") == before and files(served) == []
     done = served.box.run("sovereign-epyc bench chat", check=False)
     assert done.returncode == 1 and "a run of playbooks/benchmark.yml puts it here" in done.stderr
 
 
 def test_the_playbook_measures_and_brings_the_file(served, tmp_path):
     """Others use this machine too, so whether a round counts is chance; what the samples say is not."""
-    before = served.state()
+    before = served.read_units()
     code, result = play(served, benchmark_folder=str(tmp_path))
     assert code == (0 if result["clean"] else 2), result
-    assert served.state() == before
+    assert served.read_units() == before
     (copy,) = tmp_path.iterdir()
     document = json.loads(copy.read_text())
     assert f"{FOLDER}/{copy.name.partition('-')[2]}".endswith(files(served)[0])

@@ -62,26 +62,26 @@ CANNOT_BE = [
 ]
 
 
-def serve(host):
-    if host.run("systemctl is-active llama-chat.service", check=False) != "active\n":
-        host.serve(CHAT)
+def serve(service_host):
+    if service_host.run("systemctl is-active llama-chat.service", check=False) != "active\n":
+        service_host.serve(CHAT)
 
 
 @pytest.fixture(autouse=True)
-def running(host):
+def running(service_host):
     """An instance that runs before and after."""
-    serve(host)
+    serve(service_host)
     yield
-    assert host.ask(8080, "/health")[0] == 200
+    assert service_host.fetch_status(8080, "/health") == 200
 
 
 @pytest.fixture(scope="module")
-def said(host):
+def said(service_host):
     """What is said of each that cannot be, asked for beside an instance that runs."""
-    serve(host)
-    host.run("nohup python3 -m http.server --bind 127.0.0.1 22222 >/dev/null 2>&1 &")
-    host.run("until ss -ltn | grep -q :22222; do sleep 0.1; done")
-    return host.refuse_each(*({**CHAT, **asked} for asked, dummy in CANNOT_BE))
+    serve(service_host)
+    service_host.run("nohup python3 -m http.server --bind 127.0.0.1 22222 >/dev/null 2>&1 &")
+    service_host.run("until ss -ltn | grep -q :22222; do sleep 0.1; done")
+    return service_host.expect_refusals(*({**CHAT, **asked} for asked, dummy in CANNOT_BE))
 
 
 @pytest.mark.parametrize("number", range(len(CANNOT_BE)), ids=[str(asked) for asked, dummy in CANNOT_BE])
@@ -91,76 +91,78 @@ def test_what_cannot_be(said, number):
 
 
 @pytest.mark.parametrize("name", architectures.NUMBERS)
-def test_the_memory_that_a_plan_counts_is_what_the_server_takes(host, name, tmp_path):
+def test_the_memory_that_a_plan_counts_is_what_the_server_takes(service_host, name, tmp_path):
     """By what the server says before it loads a model, and of models of every kind, whose weights are holes."""
-    asked = {**CHAT, "binary": host.binary, "context": 40000, "slots": 3}
+    asked = {**CHAT, "binary": service_host.binary, "context": 40000, "slots": 3}
     options = Options.parse({**asked, "model": str(architectures.write(tmp_path / "m.gguf", name))})
     model = gguf_model.read(options.model)
     counted, dummy, remarks = need(options, llama_servers.server("b11434"), model)
     header = Path(options.model).read_bytes()[: -model.parts[0].data or None]
     path = f"/var/lib/{name}.gguf"
-    host.run(
+    service_host.run(
         f"base64 --decode >{path} && truncate -s {model.parts[0].size} {path}", text=base64.b64encode(header).decode()
     )
-    said = host.run(FIGURES.format(host.binary, path))
-    host.run(f"rm {path}")
+    said = service_host.run(FIGURES.format(service_host.binary, path))
+    service_host.run(f"rm {path}")
     caches = sum(float(size) for size in re.findall(r"(?:kv_cache|recurrent): size = +([\d.]+) MiB", said))
     (buffers,) = re.findall(r"compute buffer size = +([\d.]+) MiB", said)
     assert remarks == [] and counted.kv_cache / MIB == pytest.approx(caches, abs=0.05), said
     assert float(buffers) < counted.compute / MIB < 4 * float(buffers) + BASE / MIB, said
 
 
-def test_a_truncated_model(host):
-    host.run(f"head -c 50M {host.model} >/var/lib/half.gguf")
-    said = host.refuse({**CHAT, "model": "/var/lib/half.gguf"})
+def test_a_truncated_model(service_host):
+    service_host.run(f"head -c 50M {service_host.model} >/var/lib/half.gguf")
+    said = service_host.expect_refusal({**CHAT, "model": "/var/lib/half.gguf"})
     assert "/var/lib/half.gguf" in said and "truncated" in said, said
 
 
-def test_a_model_that_the_server_may_not_read(host):
-    host.run(f"install -m 600 {host.model} /var/lib/closed.gguf")
-    said = host.refuse({**CHAT, "model": "/var/lib/closed.gguf"})
+def test_a_model_that_the_server_may_not_read(service_host):
+    service_host.run(f"install -m 600 {service_host.model} /var/lib/closed.gguf")
+    said = service_host.expect_refusal({**CHAT, "model": "/var/lib/closed.gguf"})
     assert "/var/lib/closed.gguf cannot be read by the user that systemd makes for it." in said
 
 
-def test_a_draft_with_another_vocabulary(host):
+def test_a_draft_with_another_vocabulary(service_host):
     draft = ggufs.gguf(ggufs.model(block_count=1, embedding_length=64))
-    host.run("base64 --decode >/var/lib/draft.gguf", text=base64.b64encode(draft).decode())
-    said = host.refuse({**CHAT, "speculation": "draft", "draft_model": "/var/lib/draft.gguf"})
+    service_host.run("base64 --decode >/var/lib/draft.gguf", text=base64.b64encode(draft).decode())
+    said = service_host.expect_refusal({**CHAT, "speculation": "draft", "draft_model": "/var/lib/draft.gguf"})
     assert "/var/lib/draft.gguf cannot draft for" in said and "the model has 49152 tokens and the draft 206" in said
 
 
-def test_a_checksum_of_another_file(host):
+def test_a_checksum_of_another_file(service_host):
     wrong = "sha256:" + "0" * 64
-    said = host.refuse(CHAT, llama_checksum=wrong)
+    said = service_host.expect_refusal(CHAT, llama_checksum=wrong)
     assert f"and llama_checksum says {wrong}. Install that file, or correct llama_checksum." in said
-    assert wrong in host.refuse(CHAT, llama_models=[{"path": host.model, "checksum": wrong}])
+    assert wrong in service_host.expect_refusal(CHAT, llama_models=[{"path": service_host.model, "checksum": wrong}])
 
 
-def test_a_name_that_no_model_has(host):
-    said = host.refuse({**CHAT, "model": "smollm-135m"}, llama_models=[{"name": "smollm2-135m-q4"}])
+def test_a_name_that_no_model_has(service_host):
+    said = service_host.expect_refusal({**CHAT, "model": "smollm-135m"}, llama_models=[{"name": "smollm2-135m-q4"}])
     assert "Instance chat: model: there is no model smollm-135m; near are smollm2-135m-q4" in said
 
 
-def test_a_token_that_is_none(host):
+def test_a_token_that_is_none(service_host):
     """It has come to the module all the same, over the connection alone, and nothing of it stays."""
-    played = host.play(
-        llama_instances=host.asked(CHAT), llama_models=[{"name": "smollm2-135m-q4"}], llama_hub_token="sword fish"
+    played = service_host.run_role(
+        llama_instances=service_host.with_test_model(CHAT),
+        llama_models=[{"name": "smollm2-135m-q4"}],
+        llama_hub_token="sword fish",
     )
     (failed,) = [result for result in played.results if result["status"] == "failed"]
     assert "token: it has spaces or other characters that no token has; look at llama_hub_token." in str(failed)
     assert "sword" not in played.output + str(played.results)
-    assert host.run("ls /run/*.token; grep -rlsI 'sword fish' /etc /root /run /tmp /var", check=False) == ""
+    assert service_host.run("ls /run/*.token; grep -rlsI 'sword fish' /etc /root /run /tmp /var", check=False) == ""
 
 
-def test_a_server_for_another_processor(host):
-    host.run(BREAK)
-    said = host.refuse({**CHAT, "binary": "/opt/broken/bin/llama-server"})
+def test_a_server_for_another_processor(service_host):
+    service_host.run(BREAK)
+    said = service_host.expect_refusal({**CHAT, "binary": "/opt/broken/bin/llama-server"})
     assert "/opt/broken/bin/llama-server was built for another CPU: it ends with SIGILL" in said
 
 
-def test_one_of_several_keeps_all_from_changing(host):
+def test_one_of_several_keeps_all_from_changing(service_host):
     other = {"name": "other", "port": 8081}
-    assert "Instances chat and other both have port 8080." in host.refuse(CHAT, {**other, "port": 8080})
-    assert "Instance other: /srv/none.gguf cannot be read" in host.refuse(
+    assert "Instances chat and other both have port 8080." in service_host.expect_refusal(CHAT, {**other, "port": 8080})
+    assert "Instance other: /srv/none.gguf cannot be read" in service_host.expect_refusal(
         {**CHAT, "context": 4096}, {**other, "model": "/srv/none.gguf"}
     )

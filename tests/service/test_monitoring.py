@@ -21,7 +21,7 @@ from vepyc import llama, packages
 from vepyc.container import container
 from vepyc.play import Play, run_playbook
 
-from .conftest import BUILD, MODELS, Host
+from ..fixtures.containers import BUILD, MODELS, ServiceHost
 
 pytestmark = pytest.mark.slow
 
@@ -92,19 +92,19 @@ def metrics(query: str) -> set[str]:
     return set(METRIC.findall(ASIDE.sub(" ", query))) - WORDS
 
 
-class Watched(Host):
+class Watched(ServiceHost):
     """The host, and Prometheus on it."""
 
     def watch(self, *arguments: str) -> Play:
         folder = self.folder / "watch"
         folder.mkdir(exist_ok=True)
-        mine = {**self.box.inventory(), "llama_instances": self.asked(CHAT), "monitoring_service": ""}
+        mine = {**self.box.inventory(), "llama_instances": self.with_test_model(CHAT), "monitoring_service": ""}
         groups = {name: {"hosts": {self.box.name: {}}} for name in ("monitoring", "gateway")}
         (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {self.box.name: mine}, "children": groups}}))
         return run_playbook(folder, "playbooks/monitoring.yml", *arguments)
 
     def get(self, path: str, **words: str) -> Any:
-        status, text = self.ask(9090, f"/api/v1/{path}?{urllib.parse.urlencode(words)}")
+        status, text = self.send_request(9090, f"/api/v1/{path}?{urllib.parse.urlencode(words)}")
         assert status == 200, text
         return json.loads(text)["data"]
 
@@ -140,7 +140,7 @@ def test_each_query_of_a_panel_has_an_answer_after_some_traffic(host: Watched) -
     prompt = "one two three four five six seven eight nine ten\n" * 3 + "one two three"
     body = {"prompt": prompt, "n_predict": 24, "ignore_eos": True, "temperature": 0}
     for _dummy in range(12):
-        assert host.ask(8443, "/completion", body)[0] == 200
+        assert host.send_request(8443, "/completion", body)[0] == 200
         time.sleep(0.7)
     known = set(host.get("label/__name__/values"))
     for name, queries in dashboards().items():

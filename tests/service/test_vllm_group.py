@@ -22,8 +22,8 @@ import pytest
 from vepyc.container import Container
 from vepyc.play import Play, run_playbook
 
-from .conftest import ASK, until
-from .vllm_box import vllm_box
+from ..fixtures.containers import SEND_REQUEST, wait_until
+from ..fixtures.vllm_containers import run_vllm_container
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ class Two:
         return "".join(self.run(name, f"{files}; {SHOW}", check=False) for name in self.boxes)
 
     def serves(self) -> bool:
-        words = shlex.join(["python3", "-c", ASK, "http://127.0.0.1:8090/health", ""])
+        words = shlex.join(["python3", "-c", SEND_REQUEST, "http://127.0.0.1:8090/health", ""])
         return self.run(HEAD, words, check=False).startswith("200 ")
 
     def process(self, name: str) -> str:
@@ -71,7 +71,7 @@ class Two:
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
     with ExitStack() as stack:
-        boxes = {name: stack.enter_context(vllm_box(name, "vllm")) for name in ADDRESSES}
+        boxes = {name: stack.enter_context(run_vllm_container(name, "vllm")) for name in ADDRESSES}
         for box in boxes.values():
             box.run("dpkg --install /srv/packages/*.deb")
         boxes[HEAD].connect(boxes[WORKER], *(f"{address}/24" for address in ADDRESSES.values()))
@@ -108,8 +108,8 @@ def test_the_whole_begins_anew_when_a_part_is_lost(two: Two, served: Play, lost:
     """Its vLLM, and not the process that systemd knows of; no request finds out."""
     before = {name: two.process(name) for name in ADDRESSES}
     two.run(lost, f"kill -9 $(pgrep --parent {before[lost]})")
-    until(lambda: all(two.process(name) not in (before[name], "0") for name in ADDRESSES))
-    until(two.serves)
+    wait_until(lambda: all(two.process(name) not in (before[name], "0") for name in ADDRESSES))
+    wait_until(two.serves)
     said = two.run(WORKER if lost == HEAD else HEAD, f"journalctl --unit={UNIT} --output=cat")
     assert "broke, so that this part ends too." in said
 

@@ -4,7 +4,7 @@
 
 """Heads that draft, against the model that they were made for and against others; and what a guess costs.
 
-tests/service/test_llama_role.py has a real server guess with the same files.
+tests/service/test_llama_speculation.py has a real server guess with the same files.
 """
 
 from __future__ import annotations

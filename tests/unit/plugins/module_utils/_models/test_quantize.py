@@ -4,7 +4,7 @@
 
 """When a smaller file is made of a model, what is left where that fails, and what is refused.
 
-The program is a stand-in that writes a header; tests/service/test_llama_role.py has the real one.
+The program is a stand-in that writes a header; tests/service/test_llama_speculation.py has the real one.
 """
 
 from __future__ import annotations

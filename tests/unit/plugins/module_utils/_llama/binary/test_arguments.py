@@ -68,8 +68,9 @@ def test_a_recorded_server_takes_them(name: str, want: str) -> None:
 def test_every_want_is_asked_of_every_server() -> None:
     """Workers on other hosts have to be there when a server is asked; tests/service/test_group.py has some.
 
-    How tokens are chosen, adapters, templates, several models, and the cache of a draft: the newest one is asked for
-    them by tests/service/test_llama_role.py. What only ik_llama.cpp has is below.
+    How tokens are chosen, adapters, templates and several models are asked of the newest server by
+    tests/service/test_llama_options.py, and the cache of a draft by tests/service/test_llama_speculation.py. What only
+    ik_llama.cpp has is below.
     """
     asked = {want for wants in ASKED["wants"].values() for want in wants}
     assert asked == set(WANTS) - {

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""When a server that does not answer is killed, and when not. tests/service/test_llama_role.py has one that hangs."""
+"""When a server that does not answer is killed, and when not; tests/service/test_llama_recovery.py has a real one."""
 
 from __future__ import annotations
 

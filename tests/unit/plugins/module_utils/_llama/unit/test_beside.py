@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a changed instance is started beside the one that runs; tests/service/test_llama_role.py shows that it is."""
+"""Whether a changed instance is started beside the one that runs; tests/service/test_llama_install.py starts one."""
 
 from __future__ import annotations
 

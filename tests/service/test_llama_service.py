@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The role llama with the real llama-server and a real model: an instance starts, is updated, and is removed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+CHAT = {"name": "chat", "port": 8080}
+PLAIN = {"name": "plain", "port": 8081, "speculation": "none"}
+
+
+def test_a_check_of_a_bare_host_changes_nothing(service_host):
+    played = service_host.run_role("--check", llama_instances=service_host.with_test_model(CHAT))
+    assert played.returncode == 0, played.output
+    services = played["Run the instances"]
+    assert services["changed"] and "llama:llama-chat.service/active" in services["diff"]["after"]
+    assert service_host.run("ls /etc/systemd/system").count("llama") == 0
+
+
+def test_it_serves_and_a_second_run_changes_nothing(service_host):
+    service_host.serve(CHAT)
+    assert service_host.fetch_status(8080, "/health") == 200
+    assert service_host.run("systemctl is-enabled llama-chat.service") == "enabled\n"
+    before = service_host.main_pid("chat")
+    assert service_host.serve(CHAT, engine_is_installed=False).changed == {}
+    assert service_host.main_pid("chat") == before
+
+
+def test_a_completion_is_streamed(service_host):
+    """The temperature is 0, because chance ended a short answer after one token now and then.
+
+    A line may hold several tokens.
+    """
+    asked = [{"role": "user", "content": "Tell a story."}]
+    body = {"messages": asked, "max_tokens": 48, "temperature": 0, "ignore_eos": True, "stream": True}
+    status, text = service_host.send_request(8080, "/v1/chat/completions", body)
+    assert status == 200
+    lines = [line[len("data: ") :] for line in text.splitlines() if line.startswith("data: ")]
+    assert lines[-1] == "[DONE]" and len(lines) > 5
+    words = [json.loads(line)["choices"][0]["delta"].get("content") or "" for line in lines[:-1] if "choices" in line]
+    assert "".join(words).strip()
+
+
+def test_the_unit_is_closed(service_host):
+    """The exposure that systemd computes goes from 0, which is closed, to 10."""
+    said = service_host.run("systemd-analyze security --no-pager llama-chat.service")
+    assert float(said.split("Overall exposure level for llama-chat.service:")[1].split()[0]) <= 1.5, said
+    assert service_host.run("ps -o user= -p $(systemctl show -P MainPID llama-chat.service)").strip() != "root"
+
+
+def test_only_what_changed_is_started_again(service_host):
+    """Of three instances the first stays, the second has another context, and the third is removed."""
+    service_host.serve(CHAT, PLAIN, {**PLAIN, "name": "draft", "port": 8082})
+    before = service_host.main_pid("chat"), service_host.main_pid("plain")
+    played = service_host.serve(CHAT, {**PLAIN, "context": 4096})
+    assert "-8192" not in json.dumps(played.changed)
+    assert service_host.main_pid("chat") == before[0] and service_host.main_pid("plain") not in (0, before[1])
+    assert service_host.main_pid("draft") == 0 and "llama-draft" not in service_host.run("ls /etc/systemd/system")
+    service_host.serve(CHAT)
+    assert service_host.main_pid("plain") == 0
+
+
+def test_a_unit_that_does_not_come_up_leaves_the_one_before(service_host):
+    service_host.serve(CHAT)
+    before = service_host.run("cat /etc/systemd/system/llama-chat.service")
+    unknown = {**CHAT, "model": service_host.write_unknown_model()}
+    played = service_host.run_role(llama_instances=service_host.with_test_model(unknown))
+    assert played.returncode == 2 and "unknown model architecture: 'lalma'" in played.output, played.output
+    assert service_host.run("cat /etc/systemd/system/llama-chat.service") == before
+    assert service_host.fetch_status(8080, "/health") == 200
+
+
+def test_none_is_left(service_host):
+    service_host.serve()
+    assert "llama-" not in service_host.run("ls /etc/systemd/system /etc/systemd/system/multi-user.target.wants")
+    assert "llama-" not in service_host.run("systemctl list-units --all 'llama-*'")

@@ -1,0 +1,145 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The fake policies answer cpufreq_per_ccd as acpi-cpufreq does on a real kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.sovereign.epyc.tests.unit.fakes.frequencies import Frequencies
+from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel
+from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import ask, call, check, put_back, wait, write
+from ansible_collections.sovereign.epyc.tests.unit.fakes.registers import Registers
+
+from .conformance import compare_with_kernel
+
+MODULE = "cpufreq_per_ccd"
+HOME, HWCR = f"{CPUS}/cpufreq", 0xC0010015
+NAMES = "boost", "cpb", "scaling_governor", "scaling_min_freq", "scaling_max_freq", "scaling_setspeed"
+SHOWN = [f"{HOME}/boost", *(f"{HOME}/policy*/{name}" for name in NAMES)]
+INTENT = {"draft": {"ccds": 1}}
+RECIPE = [
+    {"cpus": "all", "governor": "performance"},
+    {"cpus": "draft", "boost": True},
+    {"cpus": "verify,housekeeping", "boost": False},
+]
+
+
+def look(*cpus):
+    """The steps that read the register with the boost of some CPUs."""
+    return [call("read_words", f"/dev/cpu/{cpu}/msr", [HWCR]) for cpu in cpus]
+
+
+def settle(path, text):
+    """The steps that write a limit, which the kernel takes over later."""
+    return [write(path, text), wait(0.5)]
+
+
+STEPS = [
+    check(settings=RECIPE, intent=INTENT),
+    ask(settings=RECIPE, intent=INTENT),
+    *look(0, 1, 9),
+    ask(settings=RECIPE, intent=INTENT),
+    put_back(),
+    *look(0, 1, 9),
+    # A fixed speed, which goes with its governor.
+    ask(settings=[{"cpus": "ccd0", "speed": "1900MHz"}]),
+    ask(settings=[{"cpus": "ccd0", "speed": "lowest"}]),
+    ask(settings=[{"cpus": "0", "governor": "ondemand"}]),
+    put_back(),
+    # Limits that move together, up and down.
+    *(
+        ask(settings=[{"cpus": "all", "min": frequency, "max": frequency}])
+        for frequency in ("1900MHz", "lowest", "base", "1900000")
+    ),
+    put_back(),
+    ask(settings=[{"cpus": "all", "max": "2.25GHz"}]),
+    ask(settings=[{"cpus": "all", "max": "base", "boost": False}]),
+    put_back(),
+    # The switch of the whole machine was off.
+    write(f"{HOME}/boost", 0),
+    *look(0, 4),
+    write(f"{HOME}/policy4/boost", 1),
+    ask(settings=[{"cpus": "4-5", "boost": True}]),
+    *look(3, 4, 5),
+    ask(settings=[{"cpus": "4-5", "boost": True}]),
+    put_back(),
+    *look(3, 4, 5),
+    write(f"{HOME}/boost", 1),
+    # The register tells, and the files do not.
+    write(f"{HOME}/policy3/cpb", 0),
+    *look(3),
+    ask(settings=[{"cpus": "3", "boost": True}]),
+    *look(3),
+    ask(settings=[{"cpus": "3", "boost": True}]),
+    put_back(),
+    *look(3),
+    write(f"{HOME}/policy3/boost", 1),
+    *look(3),
+    write(f"{HOME}/policy3/cpb", 1),
+    *look(3),
+    # Without the register, the policy's own file does.
+    call("load_module", "msr", False),
+    ask(settings=[{"cpus": "3", "boost": False}]),
+    call("load_module", "msr"),
+    *look(3),
+    put_back(),
+    *look(3),
+    # What the module refuses.
+    *(
+        ask(settings=refused)
+        for refused in (
+            [{"cpus": "all", "speed": "3.1GHz"}],
+            [{"cpus": "3", "max": "2GHz"}],
+            [{"cpus": "all", "max": "2250"}],
+            [{"cpus": "all", "governor": "turbo"}],
+            [{"cpus": "all", "governor": "performance", "speed": "1900MHz"}],
+            [{"cpus": "all", "epp": "power"}],
+            [{"cpus": "all", "boost": True}, {"cpus": "ccd1", "boost": False}],
+            [{"cpus": "all", "min": "2250MHz", "max": "1900MHz"}],
+            [{"cpus": "0-3", "governor": "performance"}, {"cpus": "15", "speed": "3GHz"}],
+        )
+    ),
+    # What the kernel refuses, and what it makes of a limit that is no state.
+    write(f"{HOME}/policy3/scaling_governor", "turbo"),
+    write(f"{HOME}/policy3/scaling_setspeed", 1900000),
+    write(f"{HOME}/policy3/boost", 2),
+    write(f"{HOME}/policy3/cpb", 2),
+    write(f"{HOME}/boost", 2),
+    *settle(f"{HOME}/policy3/scaling_max_freq", 2000000),
+    *settle(f"{HOME}/policy3/scaling_min_freq", 1600000),
+    *settle(f"{HOME}/policy3/scaling_max_freq", 1500000),
+    *settle(f"{HOME}/policy3/scaling_max_freq", 3100000),
+    *settle(f"{HOME}/policy3/scaling_min_freq", 1500000),
+    *settle(f"{HOME}/policy3/scaling_max_freq", 2250000),
+    # A policy sleeps with its CPU, and comes back as it was.
+    ask(settings=[{"cpus": "5-6", "governor": "performance"}]),
+    write(f"{CPUS}/cpu5/online", 0),
+    ask(settings=[{"cpus": "4-6", "boost": False}]),
+    put_back(),
+    write(f"{CPUS}/cpu5/online", 1),
+    put_back(),
+]
+
+
+def make(folder):
+    """The small machine with the policies of acpi-cpufreq, whose kernel knows no frequency of boost."""
+    kernel = Kernel(folder)
+    registers = Registers(kernel)
+    Frequencies(kernel, registers, cpuinfo_max_freq=2250000)
+    kernel.fs.load_module("msr")
+    return kernel
+
+
+@pytest.fixture
+def host(bare_guest):
+    """The shared machine with the kernel module msr."""
+    bare_guest.run("modprobe msr")
+    yield bare_guest
+    bare_guest.run("rmmod msr")
+
+
+def test_the_fake_answers_as_the_kernel(host, tmp_path):
+    compare_with_kernel(host, make(tmp_path), MODULE, STEPS, SHOWN)

@@ -1,0 +1,134 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The fake registers answer msr_bits as those of the small machine do, through the driver of a real kernel."""
+
+from __future__ import annotations
+
+from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel
+from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import ask, call, check, put_back, write
+from ansible_collections.sovereign.epyc.tests.unit.fakes.registers import Registers
+
+from .conformance import compare_with_kernel
+
+MODULE = "msr_bits"
+ALLOW_WRITES, TAINTED = "/sys/module/msr/parameters/allow_writes", "/proc/sys/kernel/tainted"
+SHOWN = [ALLOW_WRITES, TAINTED, f"{CPUS}/online"]
+REGISTERS = [0xC0000108, 0xC0010015, 0xC0011020, 0xC0011022]
+INTENT = {"draft": {"ccds": 1}}
+
+
+def look(*cpus):
+    """The steps that read the registers of some CPUs."""
+    return [call("read_words", f"/dev/cpu/{cpu}/msr", REGISTERS) for cpu in cpus]
+
+
+def off(cpus, *names):
+    return {"cpus": cpus, "prefetch_control": dict.fromkeys(names, "disabled")}
+
+
+def raw(register, bits="13", value="1", cpus="3"):
+    return {"cpus": cpus, "register": register, "bits": bits, "value": value}
+
+
+ROLES = {
+    "settings": [
+        off("draft", "l1_stream", "l2_stream", "up_down"),
+        {"cpus": "verify", "prefetch_control": {"l1_stream": "enabled", "l1_stride": "disabled"}},
+        {"cpus": "verify", "hwcr": {"boost": "disabled"}},
+    ],
+    "intent": INTENT,
+}
+ONE = {"settings": [off("3", "l1_stream")]}
+MET = {"settings": [{"cpus": "3", "prefetch_control": {"l1_stream": "enabled"}}]}
+STEPS = [
+    # The kernel modules are loaded only when that is asked for, and unloaded again.
+    ask(**ONE),
+    check(load_module=True, **ONE),
+    ask(load_module=True, **ONE),
+    *look(3),
+    ask(load_module=True, **ONE),
+    call("load_module", "msr", False),
+    put_back(),
+    call("load_module", "msr"),
+    ask(settings=[], load_module=True),
+    put_back(),
+    call("load_module", "msr"),
+    call("load_module", "cpuid"),
+    *look(0, 3),
+    # Roles, bits beside others, and fields that overlap.
+    check(**ROLES),
+    ask(**ROLES),
+    *look(0, 1, 7, 9, 12),
+    ask(**ROLES),
+    put_back(),
+    *look(0, 1, 7, 9, 12),
+    ask(settings=[off("7", "l1_stride"), {"cpus": "7", "hwcr": {"boost": "disabled"}}]),
+    ask(settings=[off("7", "up_down")]),
+    *look(6, 7),
+    put_back(),
+    *look(7),
+    ask(settings=[raw("0xc0011022", "15:13", "0b101")], allow_undocumented=True),
+    ask(settings=[raw("0xc0011022", "14:13", "0b10")], allow_undocumented=True),
+    *look(3),
+    put_back(),
+    *look(3),
+    # The hardware ignores a write.
+    ask(settings=[off("3,4", "l1_stream"), raw("0xc0011020", cpus="3,4")], allow_undocumented=True),
+    *look(3, 4),
+    # What is refused, whatever is allowed, and what is refused until it is allowed.
+    *(
+        ask(settings=refused, allow_undocumented=True)
+        for refused in (
+            [raw("0xc0011029", "9")],
+            [raw("0xc0000080")],
+            [raw("0xc0010015", "0")],
+            [off("all", "l1_stream"), {"cpus": "l3:1", "prefetch_control": {"l1_stream": "enabled"}}],
+            [raw("0xc0011022", "13", "2")],
+            [raw("0xc0011022", "913")],
+            [off("all", "up_down"), raw("0x10")],
+        )
+    ),
+    *(
+        ask(settings=[refused])
+        for refused in (
+            {"cpus": "3", "dc_cfg": {"hardware_prefetch": "disabled"}},
+            raw("0xc0000108", "4"),
+            raw("0xc0011020"),
+        )
+    ),
+    # Somebody has switched off writes.
+    write(ALLOW_WRITES, "off"),
+    check(**ONE),
+    ask(**ONE),
+    call("patch_words", "/dev/cpu/3/msr", [[0xC0000108, 1, 1]]),
+    ask(**MET),
+    write(ALLOW_WRITES, "default"),
+    # A CPU is offline, before a run and before its undo.
+    ask(settings=[off("8-11", "l1_stream")]),
+    write(f"{CPUS}/cpu9/online", 0),
+    ask(settings=[off("8-11", "up_down")]),
+    *look(9),
+    put_back(),
+    *look(8),
+    write(f"{CPUS}/cpu9/online", 1),
+    *look(9),
+    put_back(),
+    *look(9),
+    call("load_module", "msr", False),
+    call("load_module", "cpuid", False),
+]
+
+
+def make(folder):
+    """The small machine with registers, whose kernel modules nobody has loaded."""
+    kernel = Kernel(folder)
+    Registers(kernel)
+    kernel.host.put("/proc/cpuinfo", kernel.fs.read("/proc/cpuinfo").replace("cqm_llc", "cqm_llc cpb"))
+    return kernel
+
+
+def test_the_fake_answers_as_the_kernel(own_bare_guest, tmp_path):
+    """The machine is this file's own, because writes to registers taint the kernel."""
+    compare_with_kernel(own_bare_guest, make(tmp_path), MODULE, STEPS, SHOWN)

@@ -1,0 +1,180 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The fake groups answer resctrl_schemata as those of a real kernel do."""
+
+from __future__ import annotations
+
+from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel
+from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import ask, call, check, put_back, write
+from ansible_collections.sovereign.epyc.tests.unit.fakes.resctrl_groups import ResctrlGroups
+
+from .conformance import compare_with_kernel
+
+MODULE = "resctrl_schemata"
+HOME = "/sys/fs/resctrl"
+GROUPS = [HOME, f"{HOME}/*", f"{HOME}/mon_groups/*", f"{HOME}/*/mon_groups/*"]
+SHOWN = [f"{place}/{name}" for place in GROUPS for name in ("schemata", "cpus_list", "mode")]
+SHOWN += [f"{HOME}/info/{name}" for name in ("last_cmd_status", "*/num_closids", "*/cbm_mask", "*/min_cbm_bits")]
+SHOWN += [f"{HOME}/info/*/sparse_masks", f"{CPUS}/online"]
+MOUNT, UNMOUNT = call("mount", "resctrl", HOME), call("unmount", HOME)
+
+
+def thrice(**options):
+    """The steps that ask in check mode, for real, and again."""
+    return [check(mount=True, **options), ask(mount=True, **options), ask(mount=True, **options)]
+
+
+def remove(*groups):
+    """The steps in which somebody removes groups."""
+    return [call("rmdir", f"{HOME}/{group}") for group in groups]
+
+
+EXCLUSIVE = {"name": "a", "l3": {"all": "12 ways"}, "mode": "exclusive"}
+MONITORED = {"name": "a", "cpus": "1-3", "monitors": [{"name": "one", "cpus": "1"}]}
+#: With "new" for the group that shall not be there afterwards.
+REFUSED = [
+    {"groups": [{"name": "new", "l3": {"all": "0"}}]},
+    {"groups": [{"name": "new", "l3": {"2": "1ffff"}}]},
+    {"groups": [{"name": "new", "l3": {"all": "17 ways"}}]},
+    {"groups": [{"name": "new", "l3": {"all": "12MiB"}}], "default": {"l3": {"all": "5 ways"}}},
+    {"groups": [{"name": "new", "l3": {"4": "f"}}]},
+    {"groups": [{"name": "new", "mb": {"9": 20}}]},
+    {"groups": [{"name": "new", "l3": {"1": "f", "0-2": "ff"}}]},
+    {"groups": [{"name": "new"}, {"name": "new"}]},
+    {"groups": [{"name": f"g{number}"} for number in range(15)]},
+    {"groups": [{"name": "a/b"}]},
+    {"groups": [{"name": "info"}]},
+    {"groups": [{"name": ".."}]},
+    {"groups": [{"name": "new", "cpus": "4-6"}]},
+    {"groups": [{"name": "new", "cpus": "16"}]},
+    {"groups": [{"name": "new", "cpus": "1-3"}, {"name": "more", "cpus": "3-4"}]},
+    {"groups": [{"name": "new", "cpus": "12-15"}]},
+    {"mount_options": ["mba_mbps"]},
+    {"mount_options": ["cdp"]},
+    {"groups": [{"name": "new", "l3_code": {"all": "f"}}]},
+    {"groups": [{"name": "new", "l3": {"all": 8}}]},
+    {"groups": [{"name": "new", "mb": {"all": "fast"}}]},
+    {"groups": [{"name": "new", "mb": {"all": 300}}]},
+    {"groups": [{"name": "new", "tasks_of": ["nosuch.service"]}]},
+    {"groups": [{"name": "new", "tasks_of": ["999999"]}]},
+    # The kernel refuses it after the group was made and its masks were written.
+    {"groups": [{"name": "new", "cpus": "1-3", "l3": {"all": "4 ways"}, "mode": "exclusive"}]},
+]
+STEPS = [
+    ask(),
+    # From no mount, which comes and goes with the run.
+    check(mount=True, groups=[{"name": "a", "l3": {"all": "25%"}}]),
+    ask(mount=True, **REFUSED[-1]),
+    ask(mount=True, groups=[{"name": "a", "l3": {"all": "25%"}}]),
+    put_back(),
+    # Masks, CPUs and the default group.
+    MOUNT,
+    *thrice(
+        groups=[{"name": "a", "cpus": "1-3", "l3": {"0": "8 ways", "all": "25%"}}, {"name": "b", "l3": {"1-2": "f0"}}],
+        default={"l3": {"all": "1MiB"}},
+    ),
+    ask(groups=[{"name": "a", "l3": {"all": "2500KiB"}}]),
+    *thrice(groups=[{"name": "a", "mb": {"0": 20, "1": 20.1, "all": "max"}, "smba": {"3": 0.125}}]),
+    ask(groups=[{"name": "a", "mb": {"0": "max"}}]),
+    ask(groups=[{"name": "c"}]),
+    put_back(),
+    # Exclusive groups, and no two masks that overlap on the way to another split.
+    ask(groups=[EXCLUSIVE], default={"l3": {"all": "4 ways"}}),
+    *thrice(groups=[{**EXCLUSIVE, "l3": {"all": "4 ways"}}], default={"l3": {"all": "12 ways"}}),
+    ask(groups=[{"name": "new"}]),
+    write(f"{HOME}/new/schemata", "L3:0=f000"),
+    write(f"{HOME}/a/schemata", "L3:0=ffff"),
+    ask(groups=[{"name": "a", "mode": "shareable"}]),
+    put_back(),
+    # Monitors, whose CPUs the kernel clears with those of their group.
+    *thrice(groups=[{**MONITORED, "monitors": [*MONITORED["monitors"], {"name": "all"}]}]),
+    put_back(),
+    ask(groups=[MONITORED]),
+    call("mkdir", f"{HOME}/a/mon_groups/theirs"),
+    write(f"{HOME}/a/mon_groups/theirs/cpus_list", "2-3"),
+    write(f"{HOME}/a/mon_groups/theirs/cpus_list", "4"),
+    call("mkdir", f"{HOME}/mon_groups/base"),
+    write(f"{HOME}/mon_groups/base/cpus_list", "4,8"),
+    *thrice(groups=[{**MONITORED, "cpus": "1-2,4"}]),
+    put_back(),
+    call("rmdir", f"{HOME}/mon_groups/base"),
+    # Which groups a purge takes, and what goes with a group.
+    *(
+        step
+        for purge in ("none", "own", "all")
+        for step in (
+            ask(groups=[{"name": "old", "cpus": "4"}]),
+            call("mkdir", f"{HOME}/foreign"),
+            ask(groups=[{"name": "new"}], purge=purge),
+            put_back(),
+            call("rmdir", f"{HOME}/foreign"),
+        )
+    ),
+    ask(groups=[{"name": "a", "cpus": "4", "monitors": [{"name": "one"}]}, {"name": "b"}]),
+    *thrice(groups=[{"name": "a", "state": "absent"}]),
+    put_back(),
+    # A group of somebody else comes back as it was.
+    call("mkdir", f"{HOME}/foreign"),
+    write(f"{HOME}/foreign/schemata", "L3:2=f0"),
+    write(f"{HOME}/foreign/cpus_list", "12-15"),
+    ask(
+        groups=[{"name": "a", "cpus": "1-3"}, {"name": "foreign", "cpus": "12", "l3": {"all": "f"}}],
+        default={"l3": {"all": "ff00"}},
+    ),
+    put_back(),
+    *remove("foreign"),
+    # A CPU that goes offline leaves its group, and comes back to the default one.
+    ask(groups=[{"name": "a", "cpus": "4-7"}]),
+    write(f"{CPUS}/cpu5/online", 0),
+    ask(groups=[{"name": "a", "cpus": "4,6-7"}]),
+    write(f"{CPUS}/cpu5/online", 1),
+    put_back(),
+    # What the kernel refuses, in its own words.
+    call("mkdir", f"{HOME}/raw"),
+    call("mkdir", f"{HOME}/raw"),
+    *(
+        write(f"{HOME}/raw/{file}", text)
+        for file, text in (
+            ("schemata", "L3:0=1ffff"),
+            ("schemata", "L3:0=0"),
+            ("schemata", "L3:0=f0f0"),
+            ("schemata", "L3:7=f"),
+            ("schemata", "L9:0=f"),
+            ("schemata", "L3:0=xyz"),
+            ("schemata", "L3:0=f;1=1ffff"),
+            ("schemata", "MB:0=4096"),
+            ("cpus_list", "99"),
+            ("cpus_list", "1-x"),
+            ("cpus_list", "1-2"),
+            ("mode", "mine"),
+        )
+    ),
+    write(f"{HOME}/cpus_list", "0"),
+    *remove("raw", "raw"),
+    # A host where somebody else has a group, and a CPU is offline.
+    call("mkdir", f"{HOME}/foreign"),
+    write(f"{HOME}/foreign/cpus_list", "15"),
+    write(f"{HOME}/foreign/schemata", "L3:0=ff;1=f0"),
+    write(f"{CPUS}/cpu5/online", 0),
+    *(ask(**refused) for refused in REFUSED),
+    write(f"{CPUS}/cpu5/online", 1),
+    UNMOUNT,
+    # Code apart from data.
+    *thrice(mount_options=["cdp"], groups=[{"name": "a", "l3_code": {"all": "f000"}, "l3_data": {"1": "0ff0"}}]),
+    ask(groups=[{"name": "a", "l3": {"all": "f"}}]),
+    ask(mount=True, mount_options=[]),
+    put_back(),
+]
+
+
+def make(folder):
+    """The small machine, where nobody has mounted resctrl."""
+    kernel = Kernel(folder)
+    ResctrlGroups(kernel)
+    return kernel
+
+
+def test_the_fake_answers_as_the_kernel(bare_guest, tmp_path):
+    compare_with_kernel(bare_guest, make(tmp_path), MODULE, STEPS, SHOWN)

@@ -1,0 +1,94 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The fake kernel of the plain settings answers sysfs_settings as the real one does."""
+
+from __future__ import annotations
+
+from ansible_collections.sovereign.epyc.tests.unit.fakes.kernel_settings import BALANCING, WATCHDOG, Settings
+from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel
+from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import ask, check, put_back, write
+
+from .conformance import compare_with_kernel
+
+MODULE = "sysfs_settings"
+THP, WORK = "/sys/kernel/mm/transparent_hugepage", "/sys/devices/virtual/workqueue"
+SHOWN = [
+    f"{CPUS}/smt/control",
+    f"{CPUS}/online",
+    f"{THP}/enabled",
+    f"{THP}/defrag",
+    BALANCING,
+    WATCHDOG,
+    f"{WORK}/cpumask*",
+    f"{WORK}/writeback/cpumask",
+]
+ASKED = {
+    "smt": "off",
+    "thp": "madvise",
+    "thp_defrag": "defer+madvise",
+    "numa_balancing": False,
+    "workqueue_cpus": "housekeeping",
+    "writeback_cpus": "housekeeping",
+    "nmi_watchdog": False,
+    "intent": {"housekeeping": {"cores": 1, "per": "node"}},
+}
+STEPS = [
+    check(**ASKED),
+    ask(**ASKED),
+    ask(**ASKED),
+    put_back(),
+    put_back(),
+    # What the module refuses, with another setting that must stay as it is.
+    *(
+        ask(numa_balancing=False, **refused)
+        for refused in (
+            {"smt": "on"},
+            {"nmi_watchdog": True},
+            {"workqueue_cpus": "0-3", "writeback_cpus": "4-7"},
+            {"workqueue_cpus": "16"},
+            {"workqueue_cpus": "nothing"},
+            {"thp": "sometimes"},
+        )
+    ),
+    # What the kernel refuses, and how it shows what it takes.
+    write(f"{THP}/enabled", "sometimes"),
+    write(f"{THP}/defrag", "defer"),
+    write(f"{THP}/defrag", "madvise"),
+    write(BALANCING, 5),
+    write(BALANCING, "x"),
+    write(WATCHDOG, 1),
+    write(f"{WORK}/cpumask", "0"),
+    write(f"{WORK}/cpumask", "10000"),
+    write(f"{WORK}/cpumask", "nonsense"),
+    write(f"{WORK}/writeback/cpumask", "0"),
+    write(f"{WORK}/writeback/cpumask", "0000,0000000f"),
+    write(f"{WORK}/writeback/cpumask", "ffff"),
+    write(f"{CPUS}/smt/control", "off"),
+    # Memory tiering is somebody else's wish, and is kept.
+    write(BALANCING, 2),
+    ask(numa_balancing=True),
+    ask(numa_balancing=True),
+    put_back(),
+    write(BALANCING, 1),
+    # A mask that loses its meaning.
+    ask(writeback_cpus="4-7"),
+    ask(workqueue_cpus="0-3"),
+    put_back(),
+    # A CPU that is offline.
+    write(f"{CPUS}/cpu5/online", 0),
+    ask(workqueue_cpus="4-6"),
+    write(f"{CPUS}/cpu5/online", 1),
+]
+
+
+def make(folder):
+    """The small machine with the settings that a guest has."""
+    kernel = Kernel(folder)
+    Settings(kernel)
+    return kernel
+
+
+def test_the_fake_answers_as_the_kernel(bare_guest, tmp_path):
+    compare_with_kernel(bare_guest, make(tmp_path), MODULE, STEPS, SHOWN)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 POLICIES = "/sys/devices/system/cpu/cpufreq"
 # The CPUs whose hardware may boost, as bit 25 of HWCR says it.
 BOOSTS = (

@@ -15,6 +15,8 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.registers import Regist
 
 from .conformance import compare_with_kernel
 
+pytestmark = pytest.mark.slow
+
 MODULE = "cpufreq_per_ccd"
 HOME, HWCR = f"{CPUS}/cpufreq", 0xC0010015
 NAMES = "boost", "cpb", "scaling_governor", "scaling_min_freq", "scaling_max_freq", "scaling_setspeed"

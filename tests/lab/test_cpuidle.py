@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 CPU = "/sys/devices/system/cpu"
 INTENT = {"housekeeping": {"cores": 1, "per": "node"}}
 ASKED = {"settings": [{"cpus": "verify", "deepest": "C1"}], "intent": INTENT, "persistent": True}

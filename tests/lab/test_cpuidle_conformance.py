@@ -6,11 +6,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.sovereign.epyc.tests.unit.fakes.idle_states import QOS, IdleStates
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel
 from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import ask, check, put_back, write
 
 from .conformance import compare_with_kernel
+
+pytestmark = pytest.mark.slow
 
 MODULE = "cpuidle_states"
 SHOWN = [

@@ -14,6 +14,8 @@ import pytest
 from tests.fixtures.virtual_epyc import Guest
 from vepyc import up
 
+pytestmark = pytest.mark.slow
+
 POOL = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages"
 # A process on node 2 that maps ten pages and touches five of them, so that five are in use and five are promised.
 HOLDER = r"""

@@ -16,6 +16,8 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.page_pools import PageP
 
 from .conformance import compare_with_kernel
 
+pytestmark = pytest.mark.slow
+
 MODULE = "hugepages"
 NODES, SIZES = "/sys/devices/system/node", "/sys/kernel/mm/hugepages"
 SHOWN = [

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 AFFINITY = "grep -H '' /proc/irq/*/smp_affinity_list /proc/irq/default_smp_affinity"
 MANAGED = ["timer", "virtio0-req.0", "virtio0-req.1", "virtio0-req.2", "virtio0-req.3"]
 MOVABLE = ["i8042", "ttyS0", "rtc0", "acpi", "i8042", "virtio0-config", "virtio1-config", "virtio1-input.0"]

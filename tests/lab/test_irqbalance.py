@@ -12,6 +12,8 @@ import pytest
 
 from vepyc import packages
 
+pytestmark = pytest.mark.slow
+
 FILE = "/etc/default/irqbalance"
 #: What the guest lacks for it.
 PACKAGES = ("irqbalance", "libatomic1", "libglib2.0-0t64")

@@ -12,6 +12,8 @@ import pytest
 
 from vepyc.guest import BOOT_PARAMETERS, ROOT_DEVICE
 
+pytestmark = pytest.mark.slow
+
 DROP_IN = "/etc/default/grub.d/95-sovereign-epyc.cfg"
 FILES = "stat -c '%n %a %U' /etc/default/grub /boot/grub/grub.cfg; ls -A /etc/default/grub.d /etc/grub.d /boot/grub; "
 FILES += "sha256sum /etc/default/grub /boot/grub/grub.cfg"

@@ -12,6 +12,8 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HOME as STORE
 
+pytestmark = pytest.mark.slow
+
 STATE = (
     "import glob, os\n"
     "for name in sorted(glob.glob('/dev/cpu/*/msr')):\n"

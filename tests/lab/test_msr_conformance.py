@@ -6,11 +6,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel
 from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import ask, call, check, put_back, write
 from ansible_collections.sovereign.epyc.tests.unit.fakes.registers import Registers
 
 from .conformance import compare_with_kernel
+
+pytestmark = pytest.mark.slow
 
 MODULE = "msr_bits"
 ALLOW_WRITES, TAINTED = "/sys/module/msr/parameters/allow_writes", "/proc/sys/kernel/tainted"

@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SERVICE = "sovereign-epyc-watch.service"
 RNG = "/sys/bus/virtio/drivers/virtio_rng"
 #: The CPUs that each interrupt of the random source may go to.

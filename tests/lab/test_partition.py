@@ -13,6 +13,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SLICE = "/sys/fs/cgroup/llama.slice"
 CPUS = "1-3,5-7"
 #: Three tasks that compute a little and sleep, outside of the partition, where they may be on any CPU, and three inside

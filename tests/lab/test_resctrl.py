@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 # A service that has six threads and starts another one when told.
 THREADS = """
 import signal, threading, time

@@ -6,11 +6,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel
 from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import ask, call, check, put_back, write
 from ansible_collections.sovereign.epyc.tests.unit.fakes.resctrl_groups import ResctrlGroups
 
 from .conformance import compare_with_kernel
+
+pytestmark = pytest.mark.slow
 
 MODULE = "resctrl_schemata"
 HOME = "/sys/fs/resctrl"

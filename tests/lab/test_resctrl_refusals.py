@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 # (what is asked, words that the sentence must have)
 REFUSED = {
     "mask 0": ({"groups": [{"name": "new", "l3": {"all": "0"}}]}, ["mask '0'", "at least 1 way"]),

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ASKED = {"epyc_steps": ["prerequisites", "base", "numa", "irq"], "numa_smt": "off"}
 CONTROL, ONLINE = "/sys/devices/system/cpu/smt/control", "/sys/devices/system/cpu/online"
 FIRST_THREADS, ALL = "0,2,4,6,8,10,12,14", "0-15"

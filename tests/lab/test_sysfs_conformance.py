@@ -6,11 +6,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernel_settings import BALANCING, WATCHDOG, Settings
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel
 from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import ask, check, put_back, write
 
 from .conformance import compare_with_kernel
+
+pytestmark = pytest.mark.slow
 
 MODULE = "sysfs_settings"
 THP, WORK = "/sys/kernel/mm/transparent_hugepage", "/sys/devices/virtual/workqueue"

@@ -20,6 +20,9 @@ ARGS ?=
 # For `make test-all`: some of its tiers, for instance TIER="gates unit", and whether it goes on where it was cut.
 TIER ?=
 RESUME ?=
+# Which bugs `make mutants` plants, and how many.
+SEED ?= 1
+COUNT ?= 30
 
 RUN := tools/run.sh
 # Two workers; a file of tests shares its machines, so one worker has it whole.
@@ -103,6 +106,9 @@ coverage: setup  ## Run the unit tests, report what of the engine they reach, an
 	$(RUN) coverage run -m pytest tests/unit $(ARGS)
 	$(RUN) coverage report
 
+mutants: setup  ## Plant 30 bugs in the engine, one at a time, and say which of them the unit tests see (SEED=, COUNT=)
+	PYTHONPATH=lab $(RUN) tools/mutants.py --seed $(SEED) --count $(COUNT)
+
 examples: setup  ## Hold every example of the documents and modules against what it speaks of
 	PYTHONPATH=.collections:lab:. $(RUN) python -m tools.examples
 
@@ -128,5 +134,5 @@ clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
 .PHONY: help setup site ask watch drift caches test test-all lint unit lab-test service-test molecule bench bench-report
-.PHONY: bench-fleet bench-llama bench-gateway bench-rows bench-draft bench-driver coverage examples docs release record pictures
-.PHONY: bench-lab clean
+.PHONY: bench-fleet bench-llama bench-gateway bench-rows bench-draft bench-driver coverage mutants examples docs release
+.PHONY: record pictures bench-lab clean

@@ -1,0 +1,326 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plants bugs in the engine, one at a time, and reports which of them the unit tests see.
+
+Cosmic Ray makes the bugs. Every package gets at least one, and the rest are divided by how many bugs each package could
+have. The unit tests of the package run first, and all others only if these pass. Each run has a copy of the tree in a
+namespace in which everything else is read-only, because a bug may write, delete or kill anything. A test that takes
+longer than a minute, and a run that takes longer than its limit, count as seen: such a bug made a loop endless.
+
+Not planted is what mostly changes nothing that a test should hold:
+- type annotations and what only type checkers read: they are never evaluated;
+- expressions in f-strings: nearly all are words of messages, such as a plural;
+- other numbers in constants of modules and classes: limits that somebody chose, for which another number is no bug;
+- `==` as `is`, other arithmetic operators than the opposite one, and comparisons other than the next and the opposite
+  one: each is either the same for every value there is, or fails at the first call;
+- removed decorators: without `cache` the same comes out, and without any other the first call fails.
+
+Run as `make mutants`, with SEED= for other bugs and COUNT= for more or fewer. Exit code 1 when too few are seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import math
+import queue
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.operators.provider import OperatorProvider
+
+from vepyc.figures import Bar, Figures
+
+ROOT = Path(__file__).resolve().parents[1]
+ENGINE = "plugins/module_utils"
+TESTS = "tests/unit"
+#: What is said of the modules that are in no package.
+NO_PACKAGE = "modules"
+WORKERS = 2
+SEEN_SHARE = 0.9
+#: Seconds of a test, of the tests of a package and of all tests, and bytes of memory of each process.
+TEST_SECONDS, PACKAGE_SECONDS, ALL_SECONDS, MEMORY = 60, 300, 1200, 8 << 30
+COMPARISONS = (
+    *("Eq_NotEq", "NotEq_Eq", "Is_IsNot", "IsNot_Is", "Lt_LtE", "Lt_GtE"),
+    *("LtE_Lt", "LtE_Gt", "Gt_GtE", "Gt_LtE", "GtE_Gt", "GtE_Lt"),
+)
+ARITHMETIC = (
+    *("Add_Sub", "Sub_Add", "Mul_Div", "Div_Mul", "FloorDiv_Mul", "Mod_FloorDiv"),
+    *("LShift_RShift", "RShift_LShift", "BitOr_BitAnd", "BitAnd_BitOr"),
+)
+OPERATORS = (
+    *(f"ReplaceComparisonOperator_{pair}" for pair in COMPARISONS),
+    *(f"ReplaceBinaryOperator_{pair}" for pair in ARITHMETIC),
+    *("ReplaceUnaryOperator_Delete_Not", "ReplaceUnaryOperator_Delete_USub", "AddNot"),
+    *("ReplaceTrueWithFalse", "ReplaceFalseWithTrue", "ReplaceAndWithOr", "ReplaceOrWithAnd"),
+    *("ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "ZeroIterationForLoop", "ExceptionReplacer"),
+    "NumberReplacer",
+)
+#: Runs "$@" in the folder $1, the only one that stays writable beside /dev/shm.
+SANDBOX = """
+folder=$1
+shift
+mount --bind "$folder" "$folder"
+while read -r _ place _; do
+    [[ $place == "$folder" || $place == /dev* ]] || mount -o remount,bind,ro "$place" 2>/dev/null || true
+done </proc/self/mounts
+mount -t tmpfs tmpfs /dev/shm
+cd "$folder"
+HOME=$folder TMPDIR=$folder exec "$@"
+"""
+
+
+class MutantsError(Exception):
+    """Bugs cannot be planted, for the reason in the message."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One bug: the occurrence of an operator in a file of the engine."""
+
+    path: str
+    line: int
+    operator: str
+    occurrence: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} {self.operator}"
+
+    @property
+    def package(self) -> str:
+        """The package of the engine that the file is in."""
+        inside = Path(self.path).relative_to(ENGINE)
+        return inside.parts[0] if len(inside.parts) > 1 else NO_PACKAGE
+
+    @property
+    def tests(self) -> str:
+        """The unit tests of the package, or of the module where it is in none; empty where it has none of its own."""
+        name = f"test{Path(self.path).stem}.py" if self.package == NO_PACKAGE else self.package
+        folder = f"{TESTS}/{ENGINE}/{name}"
+        return folder if (ROOT / folder).exists() else ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a bug: the tests that saw it, empty where it survived, the seconds it took, and its diff."""
+
+    mutant: Mutant
+    seen_by: str
+    seconds: float
+    diff: str
+
+
+def find_mutants(path: str) -> list[Mutant]:
+    """Return all bugs that a file of the engine may get."""
+    provider = OperatorProvider()
+    nodes = list(ast_nodes(get_ast((ROOT / path).read_text())))
+    mutants = []
+    for name in OPERATORS:
+        operator = provider[name]()
+        places = [(node, start) for node in nodes for start, dummy in operator.mutation_positions(node)]
+        mutants += [
+            Mutant(path, start[0], name, occurrence)
+            for occurrence, (node, start) in enumerate(places)
+            if not is_left_out(node, name)
+        ]
+    return mutants
+
+
+def is_left_out(node: Any, operator: str) -> bool:
+    """Return whether a bug in this place would mostly change nothing, for a reason that the docstring has."""
+    in_function = False
+    place, parent = node, node.parent
+    while parent is not None:
+        if place.type == "fstring" or is_for_type_checkers(place) or place is annotation_of(parent):
+            return True
+        in_function |= place.type == "funcdef"
+        place, parent = parent, parent.parent
+    return operator == "NumberReplacer" and not in_function
+
+
+def is_for_type_checkers(place: Any) -> bool:
+    """Return whether a statement sets `TYPE_CHECKING`, or has what is behind it."""
+    if place.type not in ("expr_stmt", "if_stmt"):
+        return False
+    return "TYPE_CHECKING" in [child.get_code().strip() for child in place.children[:2]]
+
+
+def annotation_of(parent: Any) -> Any:
+    """Return the type annotation among the children of a place."""
+    if parent.type in ("annassign", "tfpdef"):
+        return parent.children[1 if parent.type == "annassign" else 2]
+    return parent.annotation if parent.type == "funcdef" else None
+
+
+def draw_mutants(count: int, seed: int) -> list[Mutant]:
+    """Return different bugs: one of each package, as far as there are enough, and the rest by the sizes of packages."""
+    by_package: dict[str, list[Mutant]] = {}
+    for path in sorted((ROOT / ENGINE).rglob("*.py")):
+        for mutant in find_mutants(str(path.relative_to(ROOT))):
+            by_package.setdefault(mutant.package, []).append(mutant)
+    draw = random.Random(seed)
+    packages = draw.sample(sorted(by_package), len(by_package))
+    sizes = [len(by_package[package]) for package in packages]
+    chosen = [*packages, *draw.choices(packages, sizes, k=max(0, count - len(packages)))][:count]
+    drawn: list[Mutant] = []
+    for package in chosen:
+        mutant = draw.choice(by_package[package])
+        while mutant in drawn or mutated(mutant) is None:
+            mutant = draw.choice(by_package[package])
+        drawn.append(mutant)
+    return drawn
+
+
+def mutated(mutant: Mutant) -> tuple[str, str] | None:
+    """Return the code of the file without and with the bug; None where the bug makes it no Python."""
+    code = (ROOT / mutant.path).read_text()
+    changed = mutate_code(code, OperatorProvider()[mutant.operator](), mutant.occurrence)
+    try:
+        compile(changed, mutant.path, "exec")
+    except SyntaxError:
+        return None
+    return code, changed
+
+
+def copy_tree(folder: Path) -> None:
+    """Copy what is in git or would be added to it, as it is now."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    for name in listed.split("\0"):
+        source, copy = ROOT / name, folder / name
+        if name and (source.is_symlink() or source.is_file()):
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, copy, follow_symlinks=False)
+
+
+def run_tests(tree: Path, seconds: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run unit tests of a copy and return how they ended; TimeoutExpired where they did not."""
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
+    pytest += [f"--override-ini=faulthandler_timeout={TEST_SECONDS}"]
+    pytest += ["--override-ini=faulthandler_exit_on_timeout=true"]
+    namespace = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--map-root-user"]
+    shell = ["prlimit", f"--as={MEMORY}", "bash", "-euc", SANDBOX, "bash", str(tree)]
+    return subprocess.run(
+        [*namespace, *shell, *pytest, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=seconds,
+    )
+
+
+def is_seen(tree: Path, seconds: int, *arguments: str) -> bool:
+    """Return whether tests see the bug that a copy has."""
+    try:
+        done = run_tests(tree, seconds, "-x", *arguments)
+    except subprocess.TimeoutExpired:
+        return True
+    if done.returncode in (4, 5):
+        raise MutantsError(f"pytest found no tests to run ({' '.join(arguments)}):\n{done.stdout[-2000:]}")
+    return done.returncode != 0
+
+
+@contextlib.contextmanager
+def planted(tree: Path, mutant: Mutant, changed: str) -> Iterator[None]:
+    """Have the bug in a copy. Python takes a file of the same size and second for unchanged, so its cache goes too."""
+    path = tree / mutant.path
+    code = path.read_text()
+    try:
+        path.write_text(changed)
+        shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
+        yield
+    finally:
+        path.write_text(code)
+        shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
+
+
+def try_mutant(mutant: Mutant, trees: queue.Queue[Path]) -> Result:
+    """Plant a bug in a copy that is free, and run the tests."""
+    code, changed = mutated(mutant) or ("", "")
+    diff = "".join(
+        difflib.unified_diff(code.splitlines(True), changed.splitlines(True), f"a/{mutant.path}", f"b/{mutant.path}")
+    )
+    tree = trees.get()
+    begin = time.monotonic()
+    try:
+        with planted(tree, mutant, changed):
+            if mutant.tests and is_seen(tree, PACKAGE_SECONDS, mutant.tests):
+                seen_by = mutant.tests
+            else:
+                others = [TESTS, f"--ignore={mutant.tests}"] if mutant.tests else [TESTS]
+                seen_by = TESTS if is_seen(tree, ALL_SECONDS, *others) else ""
+    finally:
+        trees.put(tree)
+    return Result(mutant, seen_by, time.monotonic() - begin, diff)
+
+
+def make_trees(folder: Path) -> queue.Queue[Path]:
+    """Return a copy for each worker, after all unit tests have passed in one of them."""
+    trees: queue.Queue[Path] = queue.Queue()
+    for number in range(WORKERS):
+        copy_tree(folder / f"tree-{number}")
+        trees.put(folder / f"tree-{number}")
+    done = run_tests(folder / "tree-0", ALL_SECONDS, "-n", str(WORKERS), TESTS)
+    if done.returncode:
+        raise MutantsError(f"The unit tests fail without a bug:\n{done.stdout[-4000:]}")
+    return trees
+
+
+def report(results: Iterator[Result], count: int) -> bool:
+    """Print each result as it comes, then the survivors and the figure; return whether too few bugs were seen."""
+    survivors = []
+    for result in results:
+        word = f"seen by {result.seen_by}" if result.seen_by else "survived"
+        print(f"{result.seconds:5.0f} s  {result.mutant}  {word}", flush=True)
+        if not result.seen_by:
+            survivors.append(result)
+    for result in survivors:
+        print(f"\nsurvived: {result.mutant}\n{result.diff}")
+    figures = Figures()
+    bar = Bar(">=", math.ceil(SEEN_SHARE * count))
+    figures.show("mutants_seen", count - len(survivors), f"of {count}", bar)
+    return figures.missed
+
+
+def main() -> int:
+    """Print a line for each bug, the diff of each survivor, and the figure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=30)
+    options = parser.parse_args()
+    mutants = draw_mutants(options.count, options.seed)
+    try:
+        with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+            trees = make_trees(Path(folder))
+            with ThreadPoolExecutor(WORKERS) as pool:
+                results = pool.map(lambda mutant: try_mutant(mutant, trees), mutants)
+                return int(report(results, len(mutants)))
+    except MutantsError as error:
+        print(f"mutants: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,19 +2,35 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Requests that the gateway refuses: too large, too slow, without a key, hidden in another, or over a limit."""
+"""Requests to the gateway: which ones it refuses, and which server gets the others, also while servers come and go."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import time
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from ..fixtures.gateways import KEYS, Gateway, build_get, build_request
+from ..fixtures.gateways import (
+    ABSENT_MEMBERS,
+    KEYS,
+    MEMBERS,
+    Gateway,
+    build_get,
+    build_request,
+    build_turns,
+    generate_load,
+)
 
 pytestmark = pytest.mark.slow
+
+#: A new HAProxy hands conversations over to the next one only when it has waited so long for some itself.
+LEARNING_SECONDS = 11
+
+# Refusals
 
 
 def test_bodies_up_to_the_size_and_in_time(gateway_of_two: Gateway) -> None:
@@ -102,3 +118,101 @@ def test_what_is_for_operators_is_not_for_clients(gateway_of_two: Gateway) -> No
     listening = gateway_of_two.run("ss -Hltn").split()
     assert {one for one in listening if one.endswith((":8405", ":8406"))} == {"127.0.0.1:8405", "127.0.0.1:8406"}
     assert gateway_of_two.run("stat --format=%a:%U:%G /run/haproxy/admin.sock").strip() == "660:root:haproxy"
+
+
+# Servers
+
+
+def test_requests_wait_at_the_gateway(gateway_of_two: Gateway) -> None:
+    """Eight clients share four slots: no server ever has more than its two requests, and both servers are busy."""
+    requests = [build_request({"seconds": 0.1, "prompt": f"q{n}"}) for n in range(32)]
+    assert gateway_of_two.fetch_statuses(*requests, clients=8) == [200] * 32
+    assert [gateway_of_two.fetch_counts(server)["most"] for server in ("first", "second")] == [2, 2]
+
+
+CONVERSATIONS = {
+    "plain": build_turns("What is a node?"),
+    "parts": build_turns([{"role": "user", "content": [{"type": "text", "text": "Look \\ / at this"}]}]),
+    "system": build_turns([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "And now?"}]),
+    "escapes": build_turns("\u4e2d\u6587 \U0001f600 \\u4e2d"),
+    "named": [build_request({"messages": [{"role": "user", "content": str(turn)}]}) for turn in range(3)],
+    "prompt": [build_request({"prompt": "Once upon a time"}, path="/v1/completions")] * 3,
+    "messages": [{**one, "path": "/v1/messages"} for one in build_turns("What is a socket?")],
+    "chunked": [{**one, "chunked": True} for one in build_turns("What is a core?")],
+    "long": build_turns("What is a book? " + "x" * 300_000),
+    "expect": build_turns("What is a die?"),
+}
+for one_request in CONVERSATIONS["named"]:
+    one_request["headers"].append(("X-Conversation-Id", "c1"))
+for one_request in CONVERSATIONS["expect"]:
+    one_request["headers"].append(("Expect", "100-continue"))
+
+
+def test_conversations_keep_their_server(gateway_of_two: Gateway) -> None:
+    """A request of another conversation comes in between, with which leastconn alone would change the server."""
+    for name, (first, second, third) in CONVERSATIONS.items():
+        between = build_request({"prompt": f"odd {name}"})
+        one, two, dummy, three = gateway_of_two.fetch_servers(first, second, between, third)
+        assert one == two == three, (name, one, two, three)
+    begun = [build_request({"prompt": f"new {n}", "seconds": 0.1}) for n in range(4)]
+    fresh = gateway_of_two.send_requests(*begun, clients=4)
+    assert Counter(json.loads(answer["text"])["server"] for answer in fresh) == {"first": 2, "second": 2}
+
+
+@pytest.mark.parametrize("body", [{}, {"prompt": ""}, {"messages": [{"role": "user", "content": ""}]}])
+def test_requests_of_no_conversation_are_spread(gateway_of_two: Gateway, body: dict[str, Any]) -> None:
+    answers = gateway_of_two.send_requests(*[build_request({**body, "seconds": 0.1})] * 4, clients=4)
+    assert Counter(json.loads(answer["text"])["server"] for answer in answers) == {"first": 2, "second": 2}
+
+
+def test_only_what_has_not_begun_is_tried_again(gateway_of_two: Gateway) -> None:
+    before, after = ({"prompt": f"broken {when}", "break_off": when} for when in ("before", "after"))
+    answers = gateway_of_two.send_requests(build_request(before), build_request(after))
+    assert answers[0]["status"] == 200
+    assert "IncompleteRead" in answers[1]["text"]
+    asked = [gateway_of_two.fetch_counts(server)["asked"] for server in ("first", "second")]
+    assert sum(one.get("broken before", 0) for one in asked) >= 2
+    assert sum(one.get("broken after", 0) for one in asked) == 1
+
+
+def test_a_reload_under_load_loses_nothing(gateway_of_two: Gateway) -> None:
+    """The reload adds a hundred hosts. Conversations keep their servers, and HAProxy keeps its process."""
+    age = "$(ps -o etimes= -p $(systemctl show -P MainPID haproxy))"
+    gateway_of_two.run(f"sleep $(({LEARNING_SECONDS} - {age})) || true")
+    kept = [build_request({"prompt": f"kept {number}"}) for number in range(6)]
+    first = [one for one, server in zip(kept, gateway_of_two.fetch_servers(*kept), strict=True) if server == "first"]
+    before = gateway_of_two.read_state()
+    with generate_load(gateway_of_two) as answers:
+        played = gateway_of_two.run_role(gateway_hosts=[*MEMBERS, *ABSENT_MEMBERS])
+    assert played.returncode == 0 and "Load the configuration" in played.changed, played.output
+    assert Counter(answer["status"] for answer in answers).keys() == {200} and len(answers) >= 60
+    assert "server m99:a 10.9.1.99:8081 maxconn 1" in gateway_of_two.run("cat /etc/haproxy/haproxy.cfg")
+    assert gateway_of_two.read_state().splitlines()[-3:] == before.splitlines()[-3:], "the process and its starts"
+    assert len(first) > 1 and set(gateway_of_two.fetch_servers(*first)) == {"first"}
+
+
+def test_a_host_that_dies_loses_no_request_that_had_not_begun(gateway_of_two: Gateway) -> None:
+    with generate_load(gateway_of_two) as answers:
+        while not gateway_of_two.fetch_counts("first")["busy"]:
+            time.sleep(0.05)
+        gateway_of_two.run("systemctl kill --signal=KILL stub-first")
+        time.sleep(1)
+    assert Counter(answer["status"] for answer in answers).keys() == {200} and len(answers) >= 30
+    assert set(gateway_of_two.fetch_servers(*[build_request()] * 3)) == {"second"}
+    gateway_of_two.start_server("first")
+    deadline = time.monotonic() + 20
+    while "first" not in gateway_of_two.fetch_servers(*[build_request()] * 3):
+        assert time.monotonic() < deadline, "it never came back"
+
+
+def test_a_host_is_drained_before_it_stops(gateway_of_two: Gateway) -> None:
+    """Clients of a model that no server is left for get the status 503 and a time to retry."""
+    with generate_load(gateway_of_two) as answers:
+        played = gateway_of_two.run_role(gateway_drained=["h2"])
+        while_it_runs = gateway_of_two.send_requests(*[build_request()] * 3, build_request({"model": "org/code"}))
+        gateway_of_two.run("systemctl stop stub-second stub-code")
+    assert played.returncode == 0, played.output
+    assert Counter(answer["status"] for answer in answers).keys() == {200} and len(answers) >= 60
+    assert {json.loads(answer["text"]).get("server") for answer in while_it_runs[:3]} == {"first"}
+    assert (while_it_runs[3]["status"], while_it_runs[3]["headers"]["retry-after"]) == (503, "5")
+    assert gateway_of_two.fetch_statuses(build_get("/health", key=None)) == [200]

@@ -44,6 +44,14 @@ def compare_with_kernel(
     return list(of_kernel)
 
 
+def left_changed(answers: Sequence[dict[str, Any]]) -> set[str]:
+    """Return the files that show something else after all steps than before them."""
+    before = now = answers[0]["shown"]
+    for answer in answers[1:]:
+        now = {**now, **answer["shown"]}
+    return {path for path in {*before, *now} if before.get(path) != now.get(path)}
+
+
 def run_program(guest: Guest, work: str, module: str) -> Any:
     """Evaluate an expression in the guest with the functions of the steps at hand, and return its value."""
     done = guest.programs.run(

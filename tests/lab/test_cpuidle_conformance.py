@@ -12,7 +12,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.idle_states import QOS,
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel
 from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import ask, check, put_back, write
 
-from .conformance import compare_with_kernel
+from .conformance import compare_with_kernel, left_changed
 
 pytestmark = pytest.mark.slow
 
@@ -65,4 +65,5 @@ def make(folder):
 
 
 def test_the_fake_answers_as_the_kernel(bare_guest, tmp_path):
-    compare_with_kernel(bare_guest, make(tmp_path), MODULE, STEPS, SHOWN)
+    answers = compare_with_kernel(bare_guest, make(tmp_path), MODULE, STEPS, SHOWN)
+    assert left_changed(answers) == set()

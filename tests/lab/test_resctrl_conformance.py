@@ -10,9 +10,10 @@ import pytest
 
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel
 from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import ask, call, check, put_back, write
+from ansible_collections.sovereign.epyc.tests.unit.fakes.refused_requests import RESCTRL
 from ansible_collections.sovereign.epyc.tests.unit.fakes.resctrl_groups import ResctrlGroups
 
-from .conformance import compare_with_kernel
+from .conformance import compare_with_kernel, left_changed
 
 pytestmark = pytest.mark.slow
 
@@ -37,40 +38,11 @@ def remove(*groups):
 
 EXCLUSIVE = {"name": "a", "l3": {"all": "12 ways"}, "mode": "exclusive"}
 MONITORED = {"name": "a", "cpus": "1-3", "monitors": [{"name": "one", "cpus": "1"}]}
-#: With "new" for the group that shall not be there afterwards.
-REFUSED = [
-    {"groups": [{"name": "new", "l3": {"all": "0"}}]},
-    {"groups": [{"name": "new", "l3": {"2": "1ffff"}}]},
-    {"groups": [{"name": "new", "l3": {"all": "17 ways"}}]},
-    {"groups": [{"name": "new", "l3": {"all": "12MiB"}}], "default": {"l3": {"all": "5 ways"}}},
-    {"groups": [{"name": "new", "l3": {"4": "f"}}]},
-    {"groups": [{"name": "new", "mb": {"9": 20}}]},
-    {"groups": [{"name": "new", "l3": {"1": "f", "0-2": "ff"}}]},
-    {"groups": [{"name": "new"}, {"name": "new"}]},
-    {"groups": [{"name": f"g{number}"} for number in range(15)]},
-    {"groups": [{"name": "a/b"}]},
-    {"groups": [{"name": "info"}]},
-    {"groups": [{"name": ".."}]},
-    {"groups": [{"name": "new", "cpus": "4-6"}]},
-    {"groups": [{"name": "new", "cpus": "16"}]},
-    {"groups": [{"name": "new", "cpus": "1-3"}, {"name": "more", "cpus": "3-4"}]},
-    {"groups": [{"name": "new", "cpus": "12-15"}]},
-    {"mount_options": ["mba_mbps"]},
-    {"mount_options": ["cdp"]},
-    {"groups": [{"name": "new", "l3_code": {"all": "f"}}]},
-    {"groups": [{"name": "new", "l3": {"all": 8}}]},
-    {"groups": [{"name": "new", "mb": {"all": "fast"}}]},
-    {"groups": [{"name": "new", "mb": {"all": 300}}]},
-    {"groups": [{"name": "new", "tasks_of": ["nosuch.service"]}]},
-    {"groups": [{"name": "new", "tasks_of": ["999999"]}]},
-    # The kernel refuses it after the group was made and its masks were written.
-    {"groups": [{"name": "new", "cpus": "1-3", "l3": {"all": "4 ways"}, "mode": "exclusive"}]},
-]
 STEPS = [
     ask(),
     # From no mount, which comes and goes with the run.
     check(mount=True, groups=[{"name": "a", "l3": {"all": "25%"}}]),
-    ask(mount=True, **REFUSED[-1]),
+    ask(mount=True, **RESCTRL["what the kernel refuses"][0]),
     ask(mount=True, groups=[{"name": "a", "l3": {"all": "25%"}}]),
     put_back(),
     # Masks, CPUs and the default group.
@@ -162,7 +134,7 @@ STEPS = [
     write(f"{HOME}/foreign/cpus_list", "15"),
     write(f"{HOME}/foreign/schemata", "L3:0=ff;1=f0"),
     write(f"{CPUS}/cpu5/online", 0),
-    *(ask(**refused) for refused in REFUSED),
+    *(ask(**refused) for refused, dummy in RESCTRL.values()),
     write(f"{CPUS}/cpu5/online", 1),
     UNMOUNT,
     # Code apart from data.
@@ -181,4 +153,5 @@ def make(folder):
 
 
 def test_the_fake_answers_as_the_kernel(bare_guest, tmp_path):
-    compare_with_kernel(bare_guest, make(tmp_path), MODULE, STEPS, SHOWN)
+    answers = compare_with_kernel(bare_guest, make(tmp_path), MODULE, STEPS, SHOWN)
+    assert left_changed(answers) == set()

@@ -11,8 +11,9 @@ import pytest
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernel_settings import BALANCING, WATCHDOG, Settings
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel
 from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import ask, check, put_back, write
+from ansible_collections.sovereign.epyc.tests.unit.fakes.refused_requests import SYSFS
 
-from .conformance import compare_with_kernel
+from .conformance import compare_with_kernel, left_changed
 
 pytestmark = pytest.mark.slow
 
@@ -45,17 +46,7 @@ STEPS = [
     put_back(),
     put_back(),
     # What the module refuses, with another setting that must stay as it is.
-    *(
-        ask(numa_balancing=False, **refused)
-        for refused in (
-            {"smt": "on"},
-            {"nmi_watchdog": True},
-            {"workqueue_cpus": "0-3", "writeback_cpus": "4-7"},
-            {"workqueue_cpus": "16"},
-            {"workqueue_cpus": "nothing"},
-            {"thp": "sometimes"},
-        )
-    ),
+    *(ask(numa_balancing=False, **refused) for refused, dummy in SYSFS.values()),
     # What the kernel refuses, and how it shows what it takes.
     write(f"{THP}/enabled", "sometimes"),
     write(f"{THP}/defrag", "defer"),
@@ -95,4 +86,5 @@ def make(folder):
 
 
 def test_the_fake_answers_as_the_kernel(bare_guest, tmp_path):
-    compare_with_kernel(bare_guest, make(tmp_path), MODULE, STEPS, SHOWN)
+    answers = compare_with_kernel(bare_guest, make(tmp_path), MODULE, STEPS, SHOWN)
+    assert left_changed(answers) == set()

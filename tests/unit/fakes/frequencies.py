@@ -10,6 +10,7 @@ Source: drivers/cpufreq/{cpufreq,acpi-cpufreq,cpufreq_userspace,freq_table}.c of
 from __future__ import annotations
 
 import errno
+import shutil
 from typing import Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq.policy import (
@@ -51,16 +52,15 @@ class Frequencies:
     def __init__(self, kernel: Kernel, registers: Registers, **changes: Any) -> None:
         self.fs = kernel.fs
         self.registers = registers
+        self._home = kernel.host.root / HOME[1:]
         files = {**ACPI, **changes}
         self.states = sorted(int(word) for word in str(files["scaling_available_frequencies"]).split())
         cpus = cpulist.parse(self.fs.read(f"{CPUS}/present"))
         #: The limits and the speed that were asked for, by policy; the files show what came of it.
         self._limits = {cpu: {MIN: self.states[0], MAX: self.states[-1]} for cpu in cpus}
         self._speeds: dict[int, int] = {}
-        for cpu in cpus:
-            for name, text in {**files, "affected_cpus": cpu, "related_cpus": cpu}.items():
-                kernel.put(f"{HOME}/policy{cpu}/{name}", text)
-        kernel.put(GLOBAL_BOOST, 1)
+        self._show_all = lambda: self._show_policies(kernel, files)
+        self._show_all()
         for file, rule in {
             GOVERNOR: self._set_governor,
             MIN: self._set_limit,
@@ -72,6 +72,14 @@ class Frequencies:
             self.fs.add_rule(rf"{HOME}/policy\d+/{file}", rule)
         self.fs.add_rule(GLOBAL_BOOST, self._set_all_boost)
         kernel.cpus.followers.append(self._follow_cpu)
+        self.fs.modules["acpi_cpufreq"] = lambda load: self._show_all() if load else shutil.rmtree(self._home)
+
+    def _show_policies(self, kernel: Kernel, files: dict[str, Any]) -> None:
+        """Have the policies and the switch of the machine as the driver makes them."""
+        for cpu in self._limits:
+            for name, text in {**files, "affected_cpus": cpu, "related_cpus": cpu}.items():
+                kernel.put(f"{HOME}/policy{cpu}/{name}", text)
+        kernel.put(GLOBAL_BOOST, 1)
 
     def _set_governor(self, path: str, text: str) -> None:
         cpu = _cpu_of(path)

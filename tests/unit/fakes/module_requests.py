@@ -96,6 +96,13 @@ def on_tree(fs: KernelFS) -> Iterator[None]:
     fs.read_only = False
 
 
+def request(fs: KernelFS, name: str, **options: Any) -> dict[str, Any]:
+    """Run a module on a tree, and return its answer; with ``check`` in check mode."""
+    mode = {"_ansible_check_mode": options.pop("check", False)}
+    with on_tree(fs):
+        return run_module(name, {**options, **mode})
+
+
 def read_files(fs: KernelFS, patterns: Sequence[str]) -> dict[str, str]:
     """Return what the files of some patterns show, by path; of one that cannot be read, the reason."""
     root = fs.root.rstrip("/")

@@ -10,6 +10,8 @@ Source: mm/hugetlb.c of Linux 6.12.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import NODES
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.hugepages import GIGANTIC, SIZES, pool_file
@@ -43,10 +45,16 @@ class PagePools:
         self._show()
         kernel.fs.add_rule(rf"{NODES}/node\d+/hugepages/hugepages-\d+kB/nr_hugepages", self._resize)
 
-    def use(self, node: int, touched: int, mapped: int) -> None:
-        """Have a program map pages of 2 MiB of the pools, and touch some of them on a node."""
+    @contextmanager
+    def use(self, node: int, touched: int, mapped: int) -> Iterator[None]:
+        """Have a program that maps pages of 2 MiB of the pools, and touches some of them on a node."""
+        self._count_use(node, touched, mapped - touched)
+        yield
+        self._count_use(node, -touched, touched - mapped)
+
+    def _count_use(self, node: int, touched: int, promised: int) -> None:
         self.pools[node, KB[0]].used += touched
-        self.promised[KB[0]] += mapped - touched
+        self.promised[KB[0]] += promised
         self._show()
 
     def _resize(self, path: str, text: str) -> None:

@@ -14,22 +14,12 @@ import tempfile
 from pathlib import Path
 
 import yaml
-from ansible.release import __version__ as ansible_version
 
 from vepyc import Machine, Preparation
 from vepyc.paths import digest
+from vepyc.play import collection_digest
 
 from .guests import ROOT, Guest
-
-PARTS = ("ansible.cfg", "playbooks", "plugins", "roles", "inventories/lab/group_vars")
-
-
-def collection_digest() -> str:
-    """A digest of all that decides what a playbook of the collection makes of a guest."""
-    files = [path for part in PARTS for path in sorted([ROOT / part, *(ROOT / part).rglob("*")]) if path.is_file()]
-    sources = [path for path in files if "__pycache__" not in path.parts]
-    named = [part for path in sources for part in (str(path.relative_to(ROOT)), path.read_bytes())]
-    return digest([ansible_version, *named])
 
 
 def after_site(name: str, *arguments: str, reboot: bool = False) -> Preparation:

@@ -381,8 +381,8 @@ def test_a_tool_that_fails_is_named_with_its_last_line(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_build_has_begun_ends_with_it(tmp_path: Path) -> None:
-    """With a debootstrap that mounts something in the new root, and then stays."""
-    root, begun, tool = tmp_path / "root", tmp_path / "begun", tmp_path / "debootstrap"
+    """With a mmdebstrap that mounts something in the new root, and then stays."""
+    root, begun, tool = tmp_path / "root", tmp_path / "begun", tmp_path / "mmdebstrap"
     root.mkdir()
     tool.write_text(f"#!/bin/sh\nmount -t tmpfs none {root} && touch {begun} && sleep 600\n")
     tool.chmod(0o755)

@@ -27,17 +27,20 @@ help:  ## List the targets
 setup:  ## Install what the lab and the tests need; quick when nothing is missing
 	@tools/setup.sh
 
+small-setup:
+	@tools/setup.sh --site
+
 # What the first command takes counts from its begin, with all that it sets up.
 site:  ## Boot a virtual EPYC (SKU=epyc9754), tune it, reboot it, prove it, and ask the model that it serves
-	@begun=$$(date +%s.%N); tools/setup.sh --site; PYTHONPATH=lab $(RUN) tools/site.py $(SKU) --begun "$$begun"
+	@begun=$$(date +%s.%N); tools/setup.sh --site --image; PYTHONPATH=lab $(RUN) tools/site.py $(SKU) --begun "$$begun"
 
-stop: setup  ## Switch off the virtual EPYC that `make site` left running, and keep its disk
+stop: small-setup  ## Switch off the virtual EPYC that `make site` left running, and keep its disk
 	@$(RUN) lab/bin/vepyc stop $(SKU)
 
-up: setup  ## Boot the virtual EPYC that was switched off, also by the end of this computer, tuned as it was
+up: small-setup  ## Boot the virtual EPYC that was switched off, also by the end of this computer, tuned as it was
 	@PYTHONPATH=lab $(RUN) tools/site.py $(SKU) --up
 
-ask: setup  ## Ask the virtual EPYC that `make site` left running (PROMPT=)
+ask: small-setup  ## Ask the virtual EPYC that `make site` left running (PROMPT=)
 	@PYTHONPATH=lab $(RUN) tools/site.py $(SKU) --ask "$$PROMPT"
 
 watch: setup  ## Show what an operator sees, live: two hosts that serve, a gateway, Prometheus, and their page
@@ -140,6 +143,6 @@ bench-lab: setup  ## Measure the lab
 clean: setup  ## Shut all virtual EPYCs down
 	$(RUN) lab/bin/vepyc down --all
 
-.PHONY: help setup site stop up ask watch drift caches test test-all lint unit lab-test service-test molecule bench bench-report
-.PHONY: bench-fleet bench-llama bench-gateway bench-rows bench-draft bench-driver coverage examples docs release record pictures
-.PHONY: bench-lab clean
+.PHONY: help setup small-setup site stop up ask watch drift caches test test-all lint unit lab-test service-test molecule
+.PHONY: bench bench-report bench-fleet bench-llama bench-gateway bench-rows bench-draft bench-driver coverage examples docs
+.PHONY: release record pictures bench-lab clean

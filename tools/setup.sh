@@ -6,8 +6,8 @@
 # Make this clone ready: the Debian packages the lab and the tests need, and a Python environment with the pinned tools,
 # linked as .venv. Run it as often as you like; it does nothing when nothing is missing.
 #
-# With --site it prepares for `make site` alone: without the browser that only tests need, and with the image of the
-# guests built while pip is at work.
+# With --site it prepares for `make site` and its like alone: without the browser and the Python packages that only
+# tests need. With --image it builds the image of the guests, too, while pip is at work.
 #
 # The environment lives in a cache outside the clone, one per (requirements.txt, Python), so that clones share it and
 # changing branches does not rebuild it.
@@ -76,11 +76,20 @@ build_image_meanwhile() {
     env --default-signal=INT "$1" lab/bin/vepyc image 2>/dev/null | sed -un 's/^building/setup: building/p' >&2 &
 }
 
+environment_key() {
+    { printf '%s\n' "$2" && "$1" -VV && echo "$1"; } | sha256sum | cut -c 1-16
+}
+
 build_environment() {
-    local python=$1 key cache venv
-    key=$({ cat requirements.txt && "$python" -VV && echo "$python"; } | sha256sum | cut -c 1-16)
+    local python=$1 cache venv requirements
     cache=${SOVEREIGN_EPYC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/sovereign-epyc}
-    venv=$cache/venv/$key
+    requirements=$(<requirements.txt)
+    venv=$cache/venv/$(environment_key "$python" "$requirements")
+    # The whole environment will do as well, and may be there already.
+    if $site_only && [[ ! -e $venv/complete ]]; then
+        requirements=$(grep -E '^(ansible-core|jinja2)==' requirements.txt)
+        venv=$cache/venv/$(environment_key "$python" "$requirements")
+    fi
     mkdir -p "$cache/venv"
     # An environment cannot be moved into place once built, so a stamp written last tells a whole one from a torn one.
     (
@@ -89,7 +98,7 @@ build_environment() {
             say "building the Python environment with $python (once, usually 20 to 60 s)"
             rm -rf "$venv"
             "$python" -m venv "$venv"
-            "$venv/bin/python" -m pip install -q --disable-pip-version-check -r requirements.txt >&2 ||
+            "$venv/bin/python" -m pip install -q --disable-pip-version-check -r <(printf '%s\n' "$requirements") >&2 ||
                 die "pip could not install requirements.txt, for the reason above: often no network, or no space left"
             touch "$venv/complete"
         fi
@@ -99,9 +108,15 @@ build_environment() {
     ln -sfn "$venv" .venv
 }
 
-site_only=false
-[[ ${1-} == --site ]] && site_only=true
+site_only=false image=false
+for option in "$@"; do
+    case $option in
+        --site) site_only=true ;;
+        --image) image=true ;;
+        *) die "there is no option $option" ;;
+    esac
+done
 install_packages
 python=$(find_python)
-if $site_only; then build_image_meanwhile "$python"; fi
+if $image; then build_image_meanwhile "$python"; fi
 build_environment "$python"

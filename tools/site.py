@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from vepyc import SHAPES, Machine, VepycError
+from vepyc.bring import MEANWHILE
 from vepyc.figures import Bar, Figures
 from vepyc.guest import get_release
 from vepyc.paths import home
@@ -139,8 +140,8 @@ def run(step: Step, what: str) -> Done:
 def waiting_line(step: Step, what: str, seconds: float, output: str) -> str:
     """Return the line that a silent step gets: its seconds so far, its usual ones, and what it waits for if known."""
     line = f"... {what}: {seconds:.0f} s; usually {step.usual}"
-    lines = output.split("\n")
-    last = next((text for text in reversed(lines) if text), "") if step.announces else ""
+    lines = [text for text in output.split("\n") if text and not text.startswith(MEANWHILE)]
+    last = lines[-1] if step.announces and lines else ""
     return f"{line}; now {re.sub(r'; log: [^)]*', '', last)}" if last else line
 
 

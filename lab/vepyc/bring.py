@@ -10,8 +10,10 @@ import io
 import subprocess
 import sys
 import tarfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import IO
 
 from .errors import GuestError, VepycError
 from .llama import GUEST, ensure_llama, ensure_model
@@ -22,7 +24,8 @@ from .prebuilt import ensure_prebuilt
 #: Where inventories/lab expects them.
 PROGRAMS, MODELS = "/opt/llama/bin", "/srv/models"
 SERVER = f"{PROGRAMS}/llama-server"
-
+#: Begins a line about work that goes on beside what a command waits for.
+MEANWHILE = "meanwhile "
 
 #: Makes what is brought, where it is missing.
 _MAKE = (sys.executable, "-m", __name__)
@@ -34,7 +37,9 @@ def made_meanwhile() -> Iterator[None]:
 
     Downloads wait for the network, and an image leaves one of two processors idle.
     """
-    maker = subprocess.Popen(_MAKE, cwd=PACKAGE.parent)
+    maker = subprocess.Popen(_MAKE, cwd=PACKAGE.parent, stdout=subprocess.PIPE, text=True)
+    relay = threading.Thread(target=_print_meanwhile, args=(maker.stdout,), daemon=True)
+    relay.start()
     try:
         yield
         if maker.poll() is None:
@@ -44,6 +49,12 @@ def made_meanwhile() -> Iterator[None]:
     finally:
         maker.kill()
         maker.wait()
+
+
+def _print_meanwhile(lines: IO[str]) -> None:
+    """Print each line as one of what goes on beside the work that a command waits for."""
+    for line in lines:
+        print(f"{MEANWHILE}{line}", end="", flush=True)
 
 
 def bring_llama(machine: Machine) -> None:

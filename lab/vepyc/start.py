@@ -157,7 +157,7 @@ def _create(asked: _Asked, saved: Path | None) -> Machine:
         need_room(directory("snapshots"), 1.5, f"the first boot of a {asked.shape.name}")
     run_dir, image = asked.run_dir, _image(asked.release)
     if not saved:
-        print(f"booting a {asked.shape.name} for the first time (once, 1 to 2 minutes)", flush=True)
+        print(f"booting {asked.run_dir.path.name} from the image (1 to 2 minutes)", flush=True)
     with locked("ports"):
         config = Config(
             name=run_dir.path.name,

@@ -51,9 +51,9 @@ def test_a_long_silence_says_what_is_waited_for_and_the_exit_code_is_kept(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     monkeypatch.setattr(site, "SILENCE", 0.2)
-    command = ["sh", "-c", "echo 'building it (once; log: /tmp/log)'; sleep 0.5; echo last; exit 7"]
+    command = ["sh", "-c", "echo 'building it (once; log: /tmp/log)'; echo meanwhile more; sleep 0.5; exit 7"]
     done = site.run(site.Step(command, "1 to 2 minutes", announces=True), "wait")
-    assert (done.code, done.output.splitlines()[1], done.seconds_to_first_task) == (7, "last", None)
+    assert (done.code, done.output.splitlines()[1], done.seconds_to_first_task) == (7, "meanwhile more", None)
     assert b"... wait: 0 s; usually 1 to 2 minutes; now building it (once)\n" in capfdbinary.readouterr().out
     site.run(site.Step(command, "1 to 2 minutes"), "wait")
     assert b"... wait: 0 s; usually 1 to 2 minutes\n" in capfdbinary.readouterr().out

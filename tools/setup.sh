@@ -6,6 +6,9 @@
 # Make this clone ready: the Debian packages the lab and the tests need, and a Python environment with the pinned tools,
 # linked as .venv. Run it as often as you like; it does nothing when nothing is missing.
 #
+# With --site it prepares for `make site` and its like alone: without the browser and the Python packages that only
+# tests need. With --image it builds the image of the guests, too, while pip is at work.
+#
 # The environment lives in a cache outside the clone, one per (requirements.txt, Python), so that clones share it and
 # changing branches does not rebuild it.
 set -euo pipefail
@@ -38,11 +41,11 @@ install_packages() {
     for package in "${PACKAGES[@]}"; do
         [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
     done
-    if ! command -v "$BROWSER" chromium google-chrome >/dev/null && apt-cache show "$BROWSER" >/dev/null 2>&1; then
+    if ! $site_only && ! command -v "$BROWSER" chromium google-chrome >/dev/null && apt-cache show "$BROWSER" >/dev/null 2>&1; then
         missing+=("$BROWSER")
     fi
     ((${#missing[@]})) || return 0
-    say "installing ${missing[*]}"
+    say "installing ${missing[*]} (once, usually 10 to 120 s)"
     as_root apt-get update -q >&2 || say "apt-get update failed; trying with the package lists there are"
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" >&2 ||
         die "apt-get could not install them, for the reason above: often no network, no space, or another apt-get at work"
@@ -67,20 +70,35 @@ print(getattr(sys, "_base_executable", sys.executable)) if "%d.%d" % sys.version
     die "no working Python 3.12, 3.13 or 3.11 with venv and ensurepip, neither in PATH nor in pyenv's versions folder"
 }
 
+# `vepyc up` waits for it, and tells when it fails. An interrupt of make ends it, though bash has it ignored for whatever
+# runs in the background.
+build_image_meanwhile() {
+    env --default-signal=INT "$1" lab/bin/vepyc image 2>/dev/null | sed -un 's/^building/setup: building/p' >&2 &
+}
+
+environment_key() {
+    { printf '%s\n' "$2" && "$1" -VV && echo "$1"; } | sha256sum | cut -c 1-16
+}
+
 build_environment() {
-    local python=$1 key cache venv
-    key=$({ cat requirements.txt && "$python" -VV && echo "$python"; } | sha256sum | cut -c 1-16)
+    local python=$1 cache venv requirements
     cache=${SOVEREIGN_EPYC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/sovereign-epyc}
-    venv=$cache/venv/$key
+    requirements=$(<requirements.txt)
+    venv=$cache/venv/$(environment_key "$python" "$requirements")
+    # The whole environment will do as well, and may be there already.
+    if $site_only && [[ ! -e $venv/complete ]]; then
+        requirements=$(grep -E '^(ansible-core|jinja2)==' requirements.txt)
+        venv=$cache/venv/$(environment_key "$python" "$requirements")
+    fi
     mkdir -p "$cache/venv"
     # An environment cannot be moved into place once built, so a stamp written last tells a whole one from a torn one.
     (
         flock 9
         if [[ ! -e $venv/complete ]]; then
-            say "building the Python environment with $python"
+            say "building the Python environment with $python (once, usually 20 to 60 s)"
             rm -rf "$venv"
             "$python" -m venv "$venv"
-            "$venv/bin/python" -m pip install -q --disable-pip-version-check -r requirements.txt >&2 ||
+            "$venv/bin/python" -m pip install -q --disable-pip-version-check -r <(printf '%s\n' "$requirements") >&2 ||
                 die "pip could not install requirements.txt, for the reason above: often no network, or no space left"
             touch "$venv/complete"
         fi
@@ -90,6 +108,15 @@ build_environment() {
     ln -sfn "$venv" .venv
 }
 
+site_only=false image=false
+for option in "$@"; do
+    case $option in
+        --site) site_only=true ;;
+        --image) image=true ;;
+        *) die "there is no option $option" ;;
+    esac
+done
 install_packages
 python=$(find_python)
+if $image; then build_image_meanwhile "$python"; fi
 build_environment "$python"

@@ -5,11 +5,13 @@
 
 """The whole product on a virtual EPYC: tuned, rebooted, proven, and asked a question.
 
-    site.py SKU                  do all of it
+    site.py SKU                  do all of it, or only ask a machine that is tuned already
+    site.py SKU --up             boot the machine that was switched off, tuned as it was
     site.py SKU --ask PROMPT     only ask, what runs there already
     site.py SKU --record PAGE    do all of it, and put what it says in the place that a page has for that
 
-The first command that fails ends it, with that command's exit code. At the end it says where the time went.
+The first command that fails ends it, with that command's exit code. At the end it says where the time went. It needs
+the folder lab in PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -17,13 +19,25 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import selectors
 import shlex
 import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from vepyc import SHAPES, Machine, VepycError
+from vepyc.bring import MEANWHILE
+from vepyc.figures import Bar, Figures
+from vepyc.guest import get_release
+from vepyc.paths import home
+from vepyc.play import collection_digest
+from vepyc.rundir import RunDir
+from vepyc.snapshot import snapshot_dir
 
 ROOT = Path(__file__).resolve().parents[1]
 #: A step that prints nothing for so many seconds is told to be at work.
@@ -34,6 +48,30 @@ PROMPT = "Write this line twice: The river runs past seven old mills, under a st
 #: Stands in a page above the block that `--record` writes.
 RECORDED = "<!-- `make record` writes this block -->"
 EMULATED = "The processor of this machine is emulated: its speed says nothing about that of a real EPYC."
+#: Of a cold run at most so much, in percent, may pass before the first task runs in the guest.
+SHARE = Bar("<=", 30)
+COLD, WARM = "cold", "warm"
+BOOT = "boot a virtual EPYC"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command, and how long it usually takes on two cores."""
+
+    command: list[str]
+    usual: str
+    #: Whether each line that the command prints says what it waits for next.
+    announces: bool = False
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command has printed, how it ended, and when its first task of a playbook was shown."""
+
+    code: int
+    output: str
+    seconds: float
+    seconds_to_first_task: float | None
 
 
 def play(sku: str, name: str, *more: str) -> list[str]:
@@ -41,47 +79,86 @@ def play(sku: str, name: str, *more: str) -> list[str]:
     return ["ansible-playbook", f"playbooks/{name}.yml", "-l", sku, *more]
 
 
-def asking(sku: str, prompt: str, guesses: bool = False) -> list[str]:
-    """Return the command that asks. A token takes an emulated processor about a second.
+def asking(sku: str, prompt: str, guesses: bool = False) -> Step:
+    """Return the step that asks. A token takes an emulated processor about a second.
 
     With half as many tokens, the thread that talks HTTP may work half as much as those that compute, and count as busy.
     """
     asked = {"ask_prompt": prompt, "ask_tokens": 32, "ask_timeout": 300, "ask_guesses": guesses}
-    return play(sku, "ask", "-e", json.dumps(asked))
+    return Step(play(sku, "ask", "-e", json.dumps(asked)), "40 to 120 s, a second for each token of the answer")
 
 
-def steps(sku: str) -> dict[str, list[str]]:
-    """Return the commands by what they do, in their order."""
+def boot(sku: str) -> Step:
+    """Return the step that boots a machine: a new one, or that which was switched off."""
+    run_dir = RunDir.of(sku)
+    tuned = run_dir.has_bootable_disk() and tuned_mark(sku).exists()
+    if tuned or run_dir.stopped.exists():
+        return Step(["lab/bin/vepyc", "start", sku, "--llama"], "40 to 120 s", announces=True)
+    return Step(["lab/bin/vepyc", "up", sku, "--llama"], "20 s, the first time 2 to 4 minutes", announces=True)
+
+
+def steps(sku: str) -> dict[str, Step]:
+    """Return the steps by what they do, in their order."""
     return {
-        "boot a virtual EPYC": ["lab/bin/vepyc", "up", sku, "--llama"],
-        "tune it, and start the service": play(sku, "site"),
-        "reboot it": play(sku, "reboot", "-e", "epyc_reboot_ok=true"),
-        "go through the checklist": play(sku, "verify"),
-        "show that a second run changes nothing": ["tools/expect_unchanged.py", "playbooks/site.yml", "-l", sku],
-        "show the plan": play(sku, "plan"),
+        BOOT: boot(sku),
+        "tune it, and start the service": Step(play(sku, "site"), "1 to 2 minutes"),
+        "reboot it": Step(play(sku, "reboot", "-e", "epyc_reboot_ok=true"), "1 to 2 minutes"),
+        "go through the checklist": Step(play(sku, "verify"), "5 to 15 s"),
+        "show that a second run changes nothing": Step(
+            ["tools/expect_unchanged.py", "playbooks/site.yml", "-l", sku], "30 to 60 s"
+        ),
+        "show the plan": Step(play(sku, "plan"), "5 s"),
         "ask the service": asking(sku, PROMPT, guesses=True),
     }
 
 
-def run(command: list[str], what: str) -> tuple[int, str]:
-    """Run a command and pass on what it prints; say so when it is silent for long. Return its exit code and output."""
+def run(step: Step, what: str) -> Done:
+    """Run a step and pass on what it prints; when it is silent for long, say what it waits for and how long usually."""
     output = b""
     begun = time.monotonic()
+    first_task = None
     running = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        step.command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     assert running.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(running.stdout, selectors.EVENT_READ)
         while True:
             if not selector.select(SILENCE):
-                print(f"... {what}: {time.monotonic() - begun:.0f} s", flush=True)
+                print(waiting_line(step, what, time.monotonic() - begun, output.decode(errors="replace")), flush=True)
                 continue
             text = os.read(running.stdout.fileno(), 1 << 16)
             if not text:
-                return running.wait(), output.decode(errors="replace")
+                code = running.wait()
+                return Done(code, output.decode(errors="replace"), time.monotonic() - begun, first_task)
             output += text
+            if first_task is None and b"TASK [" in output:
+                first_task = time.monotonic() - begun
             os.write(sys.stdout.fileno(), text)
+
+
+def waiting_line(step: Step, what: str, seconds: float, output: str) -> str:
+    """Return the line that a silent step gets: its seconds so far, its usual ones, and what it waits for if known."""
+    line = f"... {what}: {seconds:.0f} s; usually {step.usual}"
+    lines = [text for text in output.split("\n") if text and not text.startswith(MEANWHILE)]
+    last = lines[-1] if step.announces and lines else ""
+    return f"{line}; now {re.sub(r'; log: [^)]*', '', last)}" if last else line
+
+
+def tuned_mark(sku: str) -> Path:
+    """Return the file, beside the disk of a machine, with the digest of the collection that has tuned it to the end."""
+    return RunDir.of(sku).path / "tuned"
+
+
+def is_tuned(sku: str) -> bool:
+    """True if a machine runs, this very collection has tuned it to the end, and all its settings are in force now."""
+    mark = tuned_mark(sku)
+    if not RunDir.of(sku).alive() or not mark.exists() or mark.read_text() != collection_digest():
+        return False
+    try:
+        return Machine.find(sku).run("sovereign-epyc check", check=False).returncode == 0
+    except VepycError:
+        return False
 
 
 def summary(titles: list[str], asked: str) -> str:
@@ -103,37 +180,110 @@ def record(page: Path, text: str) -> None:
     page.write_text(f"{head}{begin}\n\n```text\n{text}\n```\n{tail}", encoding="utf-8")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("sku")
-    parser.add_argument("--ask", metavar="PROMPT")
-    parser.add_argument("--record", metavar="PAGE", type=Path)
-    options = parser.parse_args()
-    if options.ask is not None:
-        if subprocess.run(["lab/bin/vepyc", "status", options.sku], cwd=ROOT, stdout=subprocess.DEVNULL).returncode:
-            print(f"site: there is nobody to ask; start one: make site SKU={options.sku}")
-            return 1
-        code, dummy = run(asking(options.sku, options.ask), "ask the service")
-        print(EMULATED)
-        return code
-    seconds: dict[str, float] = {}
-    todo = steps(options.sku)
-    said = ""
-    for number, (what, command) in enumerate(todo.items(), 1):
+def run_kind(sku: str) -> str:
+    """Return whether a run that begins now is cold, because the machine has to boot for the first time, or warm."""
+    known = sku in SHAPES and (RunDir.of(sku).path.exists() or snapshot_dir(SHAPES[sku], get_release("6.12")).exists())
+    return WARM if known else COLD
+
+
+def share_before(seconds: dict[str, float]) -> float:
+    """Return the percentage of a run that had passed when the first task ran in the guest."""
+    return 100 * seconds["before"] / (seconds["before"] + seconds["after"])
+
+
+def show_times(kind: str, seconds: dict[str, float]) -> None:
+    """Print how long this run and the last run of the other kind took before and after the first task of the guest."""
+    file = home() / "site-seconds.json"
+    known: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    known[kind] = seconds
+    file.write_text(json.dumps(known) + "\n")
+    print("\n      before the first task in the guest   after it   in all   share before")
+    for name in (COLD, WARM):
+        if name not in known:
+            print(f"{name}  no such run yet")
+            continue
+        before, after = known[name]["before"], known[name]["after"]
+        whose = "this run" if name == kind else "an earlier run"
+        share = share_before(known[name])
+        print(f"{name}{before:35.0f} s {after:8.0f} s {before + after:6.0f} s {share:12.0f} %  {whose}")
+    Figures().show("site_share_before_first_task", share_before(seconds), "%", SHARE)
+
+
+def do_all(sku: str, begun: float, page: Path | None) -> int:
+    """Run all steps on a machine, and say where the time went since the command began."""
+    kind = run_kind(sku)
+    seconds = {"set up this clone": time.time() - begun}
+    todo = steps(sku)
+    done: Done | None = None
+    first_task: float | None = None
+    for number, (what, step) in enumerate(todo.items(), 1):
         print(f"\n[{number}/{len(todo)}] {what}", flush=True)
-        begun = time.monotonic()
-        code, said = run(command, what)
-        seconds[what] = time.monotonic() - begun
-        if code:
-            print(f"site: '{what}' failed with exit code {code}; run it again alone: {shlex.join(command)}")
-            return code
-    print(f"\n{EMULATED}\nAsk it yourself: make ask SKU={options.sku} PROMPT='...'\n\nWhere the time went:")
+        done = run(step, what)
+        if done.code:
+            command = shlex.join(step.command)
+            print(f"site: '{what}' failed with exit code {done.code}; run it again alone: {command}")
+            return done.code
+        if first_task is None and done.seconds_to_first_task is not None:
+            first_task = sum(seconds.values()) + done.seconds_to_first_task
+        seconds[what] = done.seconds
+    assert done is not None and first_task is not None
+    tuned_mark(sku).write_text(collection_digest())
+    print(f"\n{EMULATED}\nAsk it yourself: make ask SKU={sku} PROMPT='...'\n\nWhere the time went:")
     for what, spent in seconds.items():
         print(f"{spent:7.0f} s  {what}")
     print(f"{sum(seconds.values()):7.0f} s  in all")
-    if options.record:
-        record(options.record, summary(list(todo), said))
+    show_times(kind, {"before": first_task, "after": sum(seconds.values()) - first_task})
+    if page:
+        record(page, summary(list(todo), done.output))
     return 0
+
+
+def ask(sku: str, prompt: str, guesses: bool = False) -> int:
+    """Ask the machine that runs."""
+    code = run(asking(sku, prompt, guesses), "ask the service").code
+    print(EMULATED)
+    return code
+
+
+def switch_on(sku: str) -> int:
+    """Boot the machine that was switched off, and say whether it is tuned as it was."""
+    run_dir = RunDir.of(sku)
+    if not run_dir.alive() and not run_dir.has_bootable_disk():
+        print(f"site: there is no machine that was switched off; make one: make site SKU={sku}")
+        return 1
+    if code := run(Step(["lab/bin/vepyc", "start", sku], "40 to 120 s", announces=True), BOOT).code:
+        return code
+    if not is_tuned(sku):
+        print(f"It is not, or no longer, as this collection tunes it: make site SKU={sku}")
+        return 1
+    print(f"It is tuned as it was, and every setting is in force. Ask it: make ask SKU={sku} PROMPT='...'")
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("sku")
+    parser.add_argument("--up", action="store_true")
+    parser.add_argument("--ask", metavar="PROMPT")
+    parser.add_argument("--record", metavar="PAGE", type=Path)
+    parser.add_argument("--begun", type=float, default=time.time(), help="when the command began, in seconds of Unix")
+    options = parser.parse_args()
+    sku = options.sku
+    if options.up:
+        return switch_on(sku)
+    if options.ask is not None:
+        if not RunDir.of(sku).alive():
+            print(f"site: there is nobody to ask; start one: make site SKU={sku}")
+            return 1
+        return ask(sku, options.ask)
+    if not options.record and tuned_mark(sku).exists():
+        if code := run(boot(sku), BOOT).code:
+            return code
+        if is_tuned(sku):
+            print(f"{sku} is tuned already: this collection has tuned it, and every setting is in force now.")
+            print(f"For a new one first: lab/bin/vepyc down {sku}\n", flush=True)
+            return ask(sku, PROMPT, guesses=True)
+    return do_all(sku, options.begun, options.record)
 
 
 if __name__ == "__main__":

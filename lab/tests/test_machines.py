@@ -20,6 +20,7 @@ from vepyc.guest import RELEASES
 from vepyc.image import image_dir
 from vepyc.rundir import RunDir
 from vepyc.snapshot import prepared_dir
+from vepyc.start import start
 
 from .conftest import check_l3_domains, check_schemata, hwcr, machine_of, msrs, wait_while
 
@@ -70,6 +71,32 @@ def test_a_poweroff_in_the_guest_ends_the_machine(own_small: Machine) -> None:
         own_small.run("systemctl poweroff")
     wait_until_gone(pids)
     assert not own_small.run_dir.path.exists()
+
+
+def test_a_machine_that_was_stopped_or_killed_starts_from_the_disk_that_it_had() -> None:
+    """The end of the computer below kills its supervisor, too."""
+    name = f"test-stopped-{os.getpid()}"
+    machine = up("small", name=name)
+    try:
+        pids = processes(machine)
+        machine.run("echo kept >/root/kept")
+        machine.stop()
+        wait_until_gone(pids)
+        with pytest.raises(VepycError, match=f"boot it with: vepyc start {name}"):
+            up("small", name=name)
+        again = start(name)
+        assert again.run("cat /root/kept /etc/hostname").stdout.split() == ["kept", name]
+        check_l3_domains(again)
+        again.run("sync")
+        pids = processes(again)
+        os.kill(pids[0], 9)
+        wait_until_gone(pids)
+        assert start(name).run("cat /root/kept").stdout == "kept\n"
+        assert start(name).port == machine.port
+    finally:
+        RunDir.of(name).stop()
+    with pytest.raises(VepycError, match=r"no machine .* that could be started again"):
+        start(name)
 
 
 # Processes and files on the host

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from vepyc import SHAPES, VepycError, bring, up
-from vepyc.paths import run_tool
+from vepyc.paths import locked, run_tool
 from vepyc.rundir import Config, RunDir
 from vepyc.sockets import await_server
 from vepyc.start import choose_port
@@ -100,8 +100,8 @@ def test_a_tool_that_fails_is_named_with_its_last_line(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_build_has_begun_ends_with_it(tmp_path: Path) -> None:
-    """With a debootstrap that mounts something in the new root, and then stays."""
-    root, begun, tool = tmp_path / "root", tmp_path / "begun", tmp_path / "debootstrap"
+    """With a mmdebstrap that mounts something in the new root, and then stays."""
+    root, begun, tool = tmp_path / "root", tmp_path / "begun", tmp_path / "mmdebstrap"
     root.mkdir()
     tool.write_text(f"#!/bin/sh\nmount -t tmpfs none {root} && touch {begun} && sleep 600\n")
     tool.chmod(0o755)
@@ -127,6 +127,16 @@ def test_what_is_made_meanwhile_ends_with_a_block_that_fails(monkeypatch: pytest
     monkeypatch.setattr(bring, "_MAKE", ("sleep", "600"))
     with pytest.raises(VepycError, match="port is taken"), bring.made_meanwhile():
         raise VepycError("the port is taken")
+
+
+def test_who_waits_for_another_process_says_for_what(capsys: pytest.CaptureFixture[str]) -> None:
+    with locked("image"):
+        waiting = threading.Thread(target=lambda: locked("image", "the image (1 to 3 minutes)").__enter__())
+        waiting.start()
+        printed: list[str] = []
+        wait_while(lambda: not printed.append(capsys.readouterr().out) and not "".join(printed))
+    waiting.join()
+    assert "".join(printed) == "waiting for the image (1 to 3 minutes), which another process makes\n"
 
 
 def test_what_could_not_be_made_is_said_after_the_block(monkeypatch: pytest.MonkeyPatch) -> None:

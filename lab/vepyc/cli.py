@@ -20,15 +20,15 @@ from .machine import Machine
 from .rundir import RunDir
 from .shapes import SHAPES, get_shape
 from .snapshot import snapshot_dir, take_snapshot
-from .start import up
+from .start import start, up
 
 
 def _up(args: argparse.Namespace) -> None:
     was_up = RunDir.of(args.name or args.shape).alive()
-    start = time.monotonic()
+    begun = time.monotonic()
     with made_meanwhile() if args.llama else contextlib.nullcontext():
         machine = up(args.shape, args.name, args.kernel, args.port, args.cold, bmc=args.bmc, bios=_settings(args.bios))
-    how = "was already up" if was_up else f"is up after {time.monotonic() - start:.1f} s"
+    how = "was already up" if was_up else f"is up after {time.monotonic() - begun:.1f} s"
     if args.llama:
         bring_llama(machine)
     print(f"{machine.name} {how}: ssh -p {machine.port} -i {machine.ssh_key} root@127.0.0.1")
@@ -60,6 +60,21 @@ def _down(args: argparse.Namespace) -> None:
         print(f"{run_dir.path.name} is down")
 
 
+def _stop(args: argparse.Namespace) -> None:
+    Machine.find(args.name).stop()
+    print(f"{args.name} is stopped; its disk is kept: vepyc start {args.name}")
+
+
+def _start(args: argparse.Namespace) -> None:
+    was_up = RunDir.of(args.name).alive()
+    begun = time.monotonic()
+    machine = start(args.name)
+    how = "was already up" if was_up else f"is up after {time.monotonic() - begun:.1f} s"
+    if args.llama:
+        bring_llama(machine)
+    print(f"{machine.name} {how}: ssh -p {machine.port} -i {machine.ssh_key} root@127.0.0.1")
+
+
 def _ssh(args: argparse.Namespace) -> None:
     machine = Machine.find(args.name)
     os.chdir(machine.run_dir.path)
@@ -83,9 +98,13 @@ def _status(args: argparse.Namespace) -> None:
             f"{bmc}"
         )
     for run_dir in set(found) - set(alive):
-        if run_dir.path.exists():
+        name = run_dir.path.name
+        if run_dir.stopped.exists():
+            print(f"{name}: stopped; vepyc start {name} boots it from its disk")
+        elif run_dir.path.exists():
             reason = run_dir.error.read_text().strip() if run_dir.error.exists() else "its supervisor was killed"
-            print(f"{run_dir.path.name}: dead ({reason}); vepyc down {run_dir.path.name} clears it away")
+            ways = f"vepyc start {name} boots it from its disk, " if run_dir.has_bootable_disk() else ""
+            print(f"{name}: dead ({reason}); {ways}vepyc down {name} clears it away")
     if args.name and not alive:
         raise VepycError(f"machine {args.name!r} is not running; start it with: vepyc up")
 
@@ -134,6 +153,15 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("name", nargs="?")
     command.add_argument("--all", action="store_true", help="every machine")
     command.set_defaults(function=_down)
+
+    command = commands.add_parser("stop", help="switch a machine off, and keep its disk")
+    command.add_argument("name")
+    command.set_defaults(function=_stop)
+
+    command = commands.add_parser("start", help="boot a machine from the disk that it had when it was switched off")
+    command.add_argument("name")
+    command.add_argument("--llama", action="store_true", help="with a llama-server and a small model on its disk")
+    command.set_defaults(function=_start)
 
     command = commands.add_parser("ssh", help="open a shell in a machine, or run a command there")
     command.add_argument("name")

@@ -31,7 +31,7 @@ from .paths import digest, directory, locked, ssh_key
 SUITE = "trixie"
 PACKAGES = (
     *("dbus", "iproute2", "openssh-server", "procps", "python3", "python3-apt", "sudo", "systemd-sysv"),
-    # What llama.cpp is built with. make is only recommended by cmake, and debootstrap takes no recommendations.
+    # What llama.cpp is built with. make is only recommended by cmake, and mmdebstrap takes no recommendations.
     *("ccache", "cmake", "g++", "make"),
 )
 # What a container cannot do, and a unit that would make `systemctl is-system-running` say "degraded".

@@ -6,22 +6,42 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from .errors import VepycError
 from .paths import directory, run_tool
 
-# debootstrap mounts /proc and starts many programs. All of them end, and what they mounted is gone, when this process
+# mmdebstrap mounts /proc and starts many programs. All of them end, and what they mounted is gone, when this process
 # is killed; else the next build would remove files from under them, and a mounted /proc with them.
 _ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child")
 
 
 def bootstrap(suite: str, packages: Sequence[str], root: Path, log: Path) -> None:
-    """Install a Debian into a directory. Downloaded packages are kept for the next time."""
-    kept = directory("packages", suite)
-    command = ["debootstrap", "--variant=minbase", f"--cache-dir={kept}", f"--include={','.join(packages)}"]
-    mirror = os.environ.get("VEPYC_MIRROR")
-    run_tool([*_ENDS_WITH_US, *command, suite, str(root), *([mirror] if mirror else [])], log)
+    """Install a Debian into a directory. Downloaded packages are kept for the next time.
+
+    mmdebstrap unpacks all packages in one call of dpkg, and so takes a third of the time that debootstrap takes.
+    """
+    kept = shlex.quote(str(directory("packages", suite)))
+    archives = "/var/cache/apt/archives"
+    command = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--components=main"]
+    command += [f"--include={','.join(packages)}", "--skip=download/empty", "--skip=essential/unlink"]
+    command += [f'--setup-hook=mkdir -p "$1"{archives} && cp -n {kept}/*.deb "$1"{archives}/ || true']
+    command += [f'--customize-hook=cp -n "$1"{archives}/*.deb {kept}/']
+    run_tool([*_ENDS_WITH_US, *command, suite, str(root), mirror()], log)
+
+
+def mirror() -> str:
+    """Return the mirror of Debian that was named, or debootstrap's own."""
+    if named := os.environ.get("VEPYC_MIRROR"):
+        return named
+    script = shutil.which("debootstrap", path="/usr/sbin:/usr/bin")
+    if script is None:
+        raise VepycError("debootstrap is not installed; lab/README.md lists the packages the lab needs")
+    lines = Path(script).read_text().splitlines()
+    return next(line.partition("=")[2].strip('"') for line in lines if line.startswith("DEF_MIRROR="))
 
 
 def put(root: Path, files: Mapping[str, str], links: Mapping[str, str]) -> None:

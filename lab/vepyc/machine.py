@@ -135,6 +135,25 @@ class Machine:
         self.disconnect()
         self.run_dir.stop()
 
+    def stop(self, timeout: float = 180) -> None:
+        """Switch the machine off as its operating system does, and keep its disk, from which `start` boots it again.
+
+        A guest that has not switched itself off in time has its power cut.
+        """
+        if self.run_dir.bmc.exists():
+            raise VepycError(f"{self.name!r} has a BMC, whose settings end with it; take it down instead")
+        if self._connected():
+            self._bytecode().take()
+        self.run_dir.stopped.touch()
+        # The connection may go down before the command's exit code comes back.
+        with contextlib.suppress(GuestError):
+            self.run("systemctl poweroff", timeout=60)
+        deadline = time.monotonic() + timeout
+        while self.run_dir.alive() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.disconnect()
+        self.run_dir.end()
+
     def disconnect(self) -> None:
         """Close the shared ssh connection."""
         if self._connected():

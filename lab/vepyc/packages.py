@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import subprocess
 import tarfile
 from pathlib import Path
 
+from .debian import mirror
 from .errors import VepycError
 from .guest import get_release
 from .machine import Machine
@@ -45,7 +45,7 @@ def fetch(suite: str, *names: str) -> list[Path]:
                 (folder / name).mkdir(parents=True, exist_ok=True)
             (folder / "status").touch()
             keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
-            (folder / "sources.list").write_text(f"deb [signed-by={keys}] {_mirror()} {suite} main\n")
+            (folder / "sources.list").write_text(f"deb [signed-by={keys}] {mirror()} {suite} main\n")
             settings = {
                 "Dir::Etc::sourcelist": folder / "sources.list",
                 "Dir::Etc::sourceparts": "/dev/null",
@@ -76,14 +76,3 @@ def extracted(suite: str, *names: str) -> Path:
                     path.symlink_to(folder / target.lstrip("/"))
             (folder / "complete").touch()
     return folder
-
-
-def _mirror() -> str:
-    """The mirror that the image was built from: the one that was named, or debootstrap's own."""
-    if named := os.environ.get("VEPYC_MIRROR"):
-        return named
-    script = shutil.which("debootstrap", path="/usr/sbin:/usr/bin")
-    if script is None:
-        raise VepycError("debootstrap is not installed; lab/README.md lists the packages the lab needs")
-    lines = Path(script).read_text().splitlines()
-    return next(line.partition("=")[2].strip('"') for line in lines if line.startswith("DEF_MIRROR="))

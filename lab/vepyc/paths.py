@@ -42,10 +42,15 @@ def directory(*parts: str) -> Path:
 
 
 @contextmanager
-def locked(name: str) -> Iterator[None]:
-    """Hold the lock of that name; wait for whoever holds it now."""
+def locked(name: str, awaited: str = "") -> Iterator[None]:
+    """Hold the lock of that name; wait for whoever holds it now, and print what is ``awaited`` of that process."""
     with (directory("locks") / name).open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if awaited:
+                print(f"waiting for {awaited}, which another process makes", flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 

@@ -16,9 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .paths import directory
+from .paths import digest, directory
 
 _ROOT = Path(__file__).resolve().parents[2]
+#: All that decides what a playbook of the collection makes of a guest.
+_PARTS = ("ansible.cfg", "playbooks", "plugins", "roles", "inventories/lab/group_vars")
 
 
 def clean_environment(**more: str) -> dict[str, str]:
@@ -42,6 +44,17 @@ def run(*command: str, cwd: Path = _ROOT, timeout: float = 1800, **more: str) ->
         timeout=timeout,
         check=False,
     )
+
+
+def collection_digest() -> str:
+    """Return a digest of all that decides what a playbook of the collection makes of a guest."""
+    # Imported here because the lab's own commands need no Ansible.
+    from ansible.release import __version__ as ansible_version
+
+    files = [path for part in _PARTS for path in sorted([_ROOT / part, *(_ROOT / part).rglob("*")]) if path.is_file()]
+    sources = [path for path in files if "__pycache__" not in path.parts]
+    named = [part for path in sources for part in (str(path.relative_to(_ROOT)), path.read_bytes())]
+    return digest([ansible_version, *named])
 
 
 class Play:

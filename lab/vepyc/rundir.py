@@ -46,6 +46,8 @@ class RunDir:
         self.log = path / "supervisor.log"
         self.bmc = path / "bmc.json"  # how to reach the BMC, where there is one
         self.bios = path / "bios.json"  # the settings of its BIOS that have been changed
+        self.disk = path / "disk.qcow2"
+        self.stopped = path / "stopped"  # the disk outlives the machine: `vepyc start` boots it again
         self._config = path / "config.json"
 
     @classmethod
@@ -63,7 +65,22 @@ class RunDir:
         self.path.mkdir(mode=0o700)
         self.lock.touch()
         self.console.touch()
+        self.write_config(config)
+
+    def write_config(self, config: Config) -> None:
+        """Say anew what the machine is, before its supervisor starts."""
         self._config.write_text(json.dumps(asdict(config), indent=2) + "\n")
+
+    def has_bootable_disk(self) -> bool:
+        """True if nobody runs the machine and its disk is here; false for one that failed to come up."""
+        return self.disk.exists() and not self.error.exists() and not self.alive()
+
+    def clear_leftovers(self) -> None:
+        """Remove what an ended machine has left beside its disk, so that its supervisor can start again."""
+        leftovers = [self.stopped, self.pid, *self.path.glob("*.sock"), *self.path.glob("control.new")]
+        for path in leftovers:
+            path.unlink(missing_ok=True)
+        self.console.write_text("")
 
     def port(self) -> int | None:
         """Its port on the loopback address; none when the directory is gone meanwhile."""
@@ -117,9 +134,13 @@ class RunDir:
 
     def stop(self, grace: float = 20) -> None:
         """End the supervisor, politely first, and remove what is left."""
+        self.end(grace)
+        self.remove()
+
+    def end(self, grace: float = 20) -> None:
+        """End the supervisor, politely first."""
         if not self._signal(signal.SIGTERM, grace):
             self._signal(signal.SIGKILL, grace)
-        self.remove()
 
     def abandon(self, reason: str, grace: float = 20) -> None:
         """End the supervisor of a machine that did not come up, but keep the directory: its logs tell why."""

@@ -103,7 +103,7 @@ def _save(machine: Machine, target: Path, image: Path | None = None) -> None:
 
 
 def _refuse_if_used(target: Path) -> None:
-    """A machine reads its frozen disk all its life, and opens it anew when it reboots."""
-    users = [run_dir.path.name for run_dir in RunDir.all() if run_dir.alive() and run_dir.uses(target)]
+    """A machine reads its frozen disk all its life, and opens it anew when it reboots, or is started again."""
+    users = [run_dir.path.name for run_dir in RunDir.all() if run_dir.uses(target)]
     if users:
         raise VepycError(f"{', '.join(users)} runs from the snapshot that would be replaced; take it down first")

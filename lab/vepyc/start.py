@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from .errors import VepycError
 from .guest import Release, get_release
 from .image import ensure_image, image_dir
 from .machine import Machine
-from .paths import PACKAGE, directory, locked, need_room
+from .paths import PACKAGE, directory, locked, need_room, run_tool
 from .rundir import Config, RunDir
 from .shapes import Shape, get_shape
 from .snapshot import Preparation, prepared_dir, save_prepared, snapshot_dir, take_snapshot
@@ -79,9 +80,40 @@ def up(
         if run_dir.alive():
             why = "with BIOS settings of its own" if bios else "and nobody knows in which state"
             raise VepycError(f"{name!r} is already up, {why}; take it down first")
+        if run_dir.stopped.exists():
+            raise VepycError(
+                f"{name!r} was stopped, and its disk was kept; boot it with: vepyc start {name}, or throw it away with:"
+                f" vepyc down {name}"
+            )
         run_dir.remove()
         asked = _Asked(run_dir, wanted, release, port, bmc, bios or {})
         return _start_prepared(asked, prepared) if prepared else _start(asked, cold)
+
+
+def start(name: str) -> Machine:
+    """Return the running machine of that name, booted from the disk that it has left if need be.
+
+    It was stopped, or its supervisor was killed, as when the computer below went down.
+    """
+    with locked(f"up-{name}"):
+        run_dir = RunDir.of(name)
+        if run_dir.alive():
+            return Machine(run_dir)
+        if not run_dir.has_bootable_disk():
+            raise VepycError(f"there is no machine {name!r} that could be started again; make one with: vepyc up")
+        config = run_dir.read_config()
+        if config.bmc:
+            raise VepycError(f"{name!r} had a BMC, whose settings ended with it; take it down, and up again")
+        if not _is_free(config.port):
+            raise VepycError(f"port {config.port} on 127.0.0.1, which is that of {name!r}, is taken")
+        # Resting on the image alone, it needs no saved state that may be replaced, and comes out of none.
+        image = Path(config.image, "disk.raw")
+        run_tool(["qemu-img", "rebase", "-f", "qcow2", "-F", "raw", "-b", str(image), str(run_dir.disk)])
+        bios = json.loads(run_dir.bios.read_text()) if run_dir.bios.exists() else config.bios
+        run_dir.write_config(replace(config, snapshot=None, bios=bios))
+        run_dir.clear_leftovers()
+        print(f"booting {name} from its own disk (usually 40 to 120 s)", flush=True)
+        return _bring_up(run_dir)
 
 
 def _start(asked: _Asked, cold: bool = False) -> Machine:
@@ -89,7 +121,7 @@ def _start(asked: _Asked, cold: bool = False) -> Machine:
     saved = snapshot_dir(asked.shape, asked.release)
     machine = _create(asked, saved if saved.exists() and not (cold or asked.bios) else None)
     if not (saved.exists() or asked.bios):
-        print(f"saving the state of {machine.name}, so that the next start takes seconds", flush=True)
+        print(f"saving the state of {machine.name}, so that the next start takes seconds (5 to 15 s)", flush=True)
         take_snapshot(machine, asked.shape, asked.release)
     return machine
 
@@ -123,7 +155,9 @@ def _create(asked: _Asked, saved: Path | None) -> Machine:
         need_room(directory("images"), 4, f"the {asked.release.suite} image")
     elif not saved:
         need_room(directory("snapshots"), 1.5, f"the first boot of a {asked.shape.name}")
-    run_dir, image = asked.run_dir, ensure_image(asked.release)
+    run_dir, image = asked.run_dir, _image(asked.release)
+    if not saved:
+        print(f"booting {asked.run_dir.path.name} from the image (1 to 2 minutes)", flush=True)
     with locked("ports"):
         config = Config(
             name=run_dir.path.name,
@@ -141,6 +175,13 @@ def _create(asked: _Asked, saved: Path | None) -> Machine:
     except BaseException as error:
         run_dir.abandon(str(error) or type(error).__name__)
         raise
+
+
+def _image(release: Release) -> Path:
+    """Return the image of a release; say so while another process builds it."""
+    with locked(f"image-{image_dir(release).name}", f"the {release.suite} image (1 to 3 minutes)"):
+        pass
+    return ensure_image(release)
 
 
 def _bring_up(run_dir: RunDir) -> Machine:

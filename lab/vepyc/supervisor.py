@@ -4,7 +4,8 @@
 """The small process that owns one QEMU: starts it, patches the kernel it boots, and starts it again after a reboot.
 
 Run as `python -m vepyc.supervisor RUN_DIRECTORY`; it goes into the background by itself. It ends when the guest powers
-off or when it gets SIGTERM, and takes its directory with it. If it dies in any other way, the kernel kills QEMU.
+off or when it gets SIGTERM, and takes its directory with it, unless the machine was stopped to be started again. If it
+dies in any other way, the kernel kills QEMU.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class Supervisor:
         self.shape = self.usual = get_shape(self.config.shape)
         self.image = Path(self.config.image)
         self.args = self._args()
-        self.disk = self._make_disk()
+        # A machine that was stopped, or whose computer went down, has its disk already.
+        self.had_disk = run.disk.exists()
+        self.disk = Path("disk.qcow2") if self.had_disk else self._make_disk()
         self.process: subprocess.Popen[bytes] | None = None
         self.patch_error: Exception | None = None
         self.firmware = Firmware(run, self.usual, self.config.bmc, self.config.bios)
@@ -73,7 +76,7 @@ class Supervisor:
 
     def serve(self) -> None:
         """Run the machine until it is powered off; with a BMC, until it is told to end."""
-        if self.config.snapshot:
+        if self.config.snapshot and not self.had_disk:
             self._power_on(Path(self.config.snapshot, "state"))
         else:
             self._boot()
@@ -241,7 +244,8 @@ def main() -> None:
             # The directory stays, for the command that waits for this machine to read why, and for people to look at.
             run.error.write_text(f"{error}; the end of its log:\n{run.log.read_text()[-1000:]}\n")
             raise SystemExit(1) from None
-        run.remove()
+        if not run.stopped.exists():
+            run.remove()
 
 
 if __name__ == "__main__":

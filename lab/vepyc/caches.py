@@ -22,6 +22,7 @@ from .image import ensure_image
 from .llama import CONTAINER, GUEST, ensure_llama, ensure_model
 from .machine import Machine
 from .paths import locked
+from .prebuilt import ensure_prebuilt
 from .shapes import get_shape
 from .snapshot import snapshot_dir
 from .start import up
@@ -60,10 +61,9 @@ def _seconds(build: Callable[[], object]) -> float:
 def everyday_builds() -> dict[str, Callable[[], object]]:
     """What the tests of `make test` keep, by its name, the longest builds first."""
     return {
-        "llama.cpp for guests": partial(ensure_llama, GUEST),
-        **_snapshots(_EVERYDAY_MACHINES),
-        # Most of its objects come from the other llama.cpp.
         "llama.cpp for containers": partial(ensure_llama, CONTAINER),
+        **_snapshots(_EVERYDAY_MACHINES),
+        "llama-server of Debian for guests": ensure_prebuilt,
         "the model": ensure_model,
         "the types of Grafana": partial(node_modules, *DASHBOARDS),
     }
@@ -74,6 +74,8 @@ def all_builds() -> dict[str, Callable[[], object]]:
     there = pythons()
     return {
         **everyday_builds(),
+        # Most of its objects come from the other llama.cpp.
+        "llama.cpp for guests": partial(ensure_llama, GUEST),
         **_snapshots(_OTHER_MACHINES),
         "clients of BMCs": partial(venv, *REDFISH),
         "community.general": partial(collections, "community.general"),

@@ -10,13 +10,12 @@ from typing import Any
 
 from tests.fixtures.virtual_epyc import Guest
 from vepyc import Machine, Preparation
-from vepyc.bring import PROGRAMS, put
-from vepyc.llama import GUEST, ensure_llama
+from vepyc.bring import SERVER, put, server_files
 from vepyc.paths import digest
 
 from .random_model import random_model
 
-BINARY, MODEL = f"{PROGRAMS}/llama-server", "/srv/model.gguf"
+BINARY, MODEL = SERVER, "/srv/model.gguf"
 #: So many words make the model small, and its texts depend on all of its weights.
 WORDS = 100
 INTENT = {"housekeeping": {"cores": 1, "per": "node"}}
@@ -49,10 +48,11 @@ def serve(guest: Guest, *instances: dict[str, Any]) -> dict[str, dict[str, Any]]
 
 def with_server() -> Preparation:
     """A machine as installed, with a llama-server and a small model that somebody has brought."""
-    program, model = ensure_llama(GUEST) / "bin/llama-server", random_model(WORDS)
+    files, model = server_files(), random_model(WORDS)
 
     def bring(machine: Machine) -> None:
-        put(machine, BINARY, program.read_bytes(), mode=755)
+        for place, path in files.items():
+            put(machine, place, path.read_bytes(), mode=755)
         put(machine, MODEL, model)
 
-    return Preparation("server", digest([str(program), model]), bring)
+    return Preparation("server", digest([*map(str, files.values()), model]), bring)

@@ -7,8 +7,8 @@
 
 Cosmic Ray makes the bugs. Every package gets at least one, and the rest are divided by how many bugs each package could
 have. The unit tests of the package run first, and all others only if these pass. Each run has a copy of the tree, and a
-namespace in which kernel files are read-only and processes of others do not exist: a bug that loses the root folder of a
-recorded host would write to this host. A test that takes longer than a minute, and a run that takes longer than its
+namespace in which kernel files are read-only and processes of others do not exist: a bug that loses the root folder of
+a recorded host would write to this host. A test that takes longer than a minute, and a run that takes longer than its
 limit, count as seen, because such a bug made a loop endless.
 
 Not planted is what mostly changes nothing that a test should hold:

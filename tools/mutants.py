@@ -6,9 +6,10 @@
 """Plants bugs in the engine, one at a time, and reports which of them the unit tests see.
 
 Cosmic Ray makes the bugs. Every package gets at least one, and the rest are divided by how many bugs each package could
-have. The unit tests of the package run first, and all others only if these pass. Each run has a copy of the tree in a
-namespace in which everything else is read-only, because a bug may write, delete or kill anything. A test that takes
-longer than a minute, and a run that takes longer than its limit, count as seen: such a bug made a loop endless.
+have. The unit tests of the package run first, and all others only if these pass. Each run has a copy of the tree, and a
+namespace in which kernel files are read-only and processes of others do not exist: a bug that loses the root folder of
+a recorded host would write to this host. A test that takes longer than a minute, and a run that takes longer than its
+limit, count as seen, because such a bug made a loop endless.
 
 Not planted is what mostly changes nothing that a test should hold:
 - type annotations and what only type checkers read: they are never evaluated;
@@ -71,17 +72,17 @@ OPERATORS = (
     *("ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "ZeroIterationForLoop", "ExceptionReplacer"),
     "NumberReplacer",
 )
-#: Runs "$@" in the folder $1, the only one that stays writable beside /dev/shm.
+#: Runs "$@" in the folder $1. The tests of staging in huge pages set the size of a pool, which stays writable for them.
 SANDBOX = """
-folder=$1
+cd "$1"
 shift
-mount --bind "$folder" "$folder"
+pools=/sys/kernel/mm/hugepages
+[[ ! -e $pools ]] || mount --bind $pools $pools
 while read -r _ place _; do
-    [[ $place == "$folder" || $place == /dev* ]] || mount -o remount,bind,ro "$place" 2>/dev/null || true
+    [[ $place == "$pools" || $place != /sys* && $place != /proc* ]] || mount -o remount,bind,ro "$place" || true
 done </proc/self/mounts
 mount -t tmpfs tmpfs /dev/shm
-cd "$folder"
-HOME=$folder TMPDIR=$folder exec "$@"
+exec "$@"
 """
 
 
@@ -218,7 +219,7 @@ def run_tests(tree: Path, seconds: int, *arguments: str) -> subprocess.Completed
     pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
     pytest += [f"--override-ini=faulthandler_timeout={TEST_SECONDS}"]
     pytest += ["--override-ini=faulthandler_exit_on_timeout=true"]
-    namespace = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--map-root-user"]
+    namespace = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     shell = ["prlimit", f"--as={MEMORY}", "bash", "-euc", SANDBOX, "bash", str(tree)]
     return subprocess.run(
         [*namespace, *shell, *pytest, *arguments],

@@ -217,3 +217,8 @@ def test_a_container_and_another_vendor_are_named(tmp_path: Path) -> None:
     missing = " ".join(host.topology().missing)
     assert "this is a container" in missing
     assert "an AMD CPU" in missing
+
+
+def test_a_host_of_one_cpu_has_one_socket(tmp_path: Path) -> None:
+    top = hosts.build(tmp_path, l3_per_socket=1, cores_per_l3=1, nodes=1).topology()
+    assert (top.online, top.sockets) == ((0,), {0: (0,)})

@@ -27,6 +27,13 @@ def run(bmc: Bmc, tmp_path: Path) -> Runs:
     return Runs(bmc, tmp_path)
 
 
+def test_only_a_setting_that_a_boot_dropped_is_remarked(bmc: Bmc, run: Runs) -> None:
+    assert run(smt="off")["remarks"] == []
+    bmc.pending = {}
+    (remark,) = run(smt="off", nps="4")["remarks"]
+    assert "ProcSMT" in remark and "sent by an earlier run" in remark
+
+
 def test_a_password_that_somebody_else_left_pending_is_shown_nowhere(bmc: Bmc, run: Runs) -> None:
     bmc.pending = {"NewSetupPassword": "Tr0ub4dor&3"}
     with pytest.raises(BadRequest, match=r"NewSetupPassword: None -> \(removed\)") as caught:

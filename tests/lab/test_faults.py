@@ -5,8 +5,9 @@
 """The disk is full, two runs meet, others took resctrl away, a file of the record is damaged, or an interpreter moved.
 
 Runs that are killed are in test_killed. Faults of one knob are tested with it: a CPU that leaves between reading and
-writing, no module msr and a locked-down kernel in test_msr_bits, too little memory in test_hugepages, an interrupt that
-vanishes in test_irq_affinity, irqbalance in test_irqbalance, TuneD in test_sysfs and test_cpufreq.
+writing, no module msr and writes that fail half way in the conformance tests and the unit tests of the knobs, a
+locked-down kernel in test_msr_bits, too little memory in test_hugepages, an interrupt that vanishes in
+test_irq_affinity, irqbalance in test_irqbalance.
 """
 
 from __future__ import annotations

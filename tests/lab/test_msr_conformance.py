@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The fake registers answer msr_bits as those of the small machine do, through the driver of a real kernel."""
+"""The fake registers answer msr_bits as those of the small machine do, through the driver of a real kernel.
+
+A CPU that leaves in the middle of a run is tried here too, because writes to registers taint this file's own machine.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ import pytest
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel
 from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import ask, call, check, put_back, write
 from ansible_collections.sovereign.epyc.tests.unit.fakes.refused_requests import MSR, UNDOCUMENTED
-from ansible_collections.sovereign.epyc.tests.unit.fakes.registers import Registers
+from ansible_collections.sovereign.epyc.tests.unit.fakes.registers import BORN_HWCR, Registers
 
-from .conformance import compare_with_kernel, left_changed
+from .conformance import compare_with_kernel, left_changed, run_program
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +48,16 @@ ROLES = {
     ],
     "intent": INTENT,
 }
+# Has CPU 9 go offline at the moment that its register is to be written.
+LEAVE = """
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+def patch_words(self, path, edits, real=KernelFS.patch_words):
+    if path == "/dev/cpu/9/msr":
+        self.write("/sys/devices/system/cpu/cpu9/online", "0")
+    real(self, path, edits)
+KernelFS.patch_words = patch_words
+"""
+
 ONE = {"settings": [off("3", "l1_stream")]}
 MET = {"settings": [{"cpus": "3", "prefetch_control": {"l1_stream": "enabled"}}]}
 STEPS = [
@@ -122,3 +135,15 @@ def test_the_fake_answers_as_the_kernel(own_bare_guest, tmp_path):
     """The machine is this file's own, because writes to registers taint the kernel."""
     answers = compare_with_kernel(own_bare_guest, make(tmp_path), MODULE, STEPS, SHOWN)
     assert left_changed(answers) == {TAINTED}
+
+
+def test_a_cpu_that_leaves_between_reading_and_writing(own_bare_guest):
+    """What was written elsewhere comes back, and the sentence names the CPU."""
+    own_bare_guest.run("modprobe -a msr cpuid")
+    result = own_bare_guest.module("msr_bits", LEAVE, settings=[off("8-11", "l1_stream")])
+    assert "CPU 9 is offline" in result["msg"] and "put back, except what cannot be reached now" in result["msg"], (
+        result
+    )
+    own_bare_guest.run(f"echo 1 >{CPUS}/cpu9/online")
+    words = f"[KernelFS().read_words(f'/dev/cpu/{{cpu}}/msr', {REGISTERS}) for cpu in range(16)]"
+    assert {tuple(row) for row in run_program(own_bare_guest, words, MODULE)} == {(0, BORN_HWCR, 0, 0)}

@@ -2,19 +2,23 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Interrupts without a kernel; tests/lab/test_irq_affinity.py has a real one and the real irqbalance."""
+"""Interrupts without a kernel; tests/lab/test_irq_conformance.py holds them against two, and has the real irqbalance.
+
+Source: kernel/irq/proc.c of Linux 6.12.
+"""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, Refused
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq import irqbalance
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel, refuse
 
 #: Where Debian's irqbalance has its variables.
 FILE = "/etc/default/irqbalance"
@@ -32,37 +36,59 @@ IRQS = {
 }
 
 
-class IrqFS(hosts.TreeFS):
-    """A tree in which the kernel's own interrupts refuse, as they do; ``surprises`` refuse only when written to."""
+class Interrupts:
+    """The rules of interrupts: only some may be moved, and none is left without a CPU that is online.
 
-    def __init__(self, root: str) -> None:
-        super().__init__(root)
-        self.fixed = {number for number, (dummy, movable) in IRQS.items() if not movable}
-        self.surprises: dict[int, int] = {}
+    Since Linux 6.12 the files of the others are read-only; ``fixed`` are those that an older kernel refuses to move.
+    None of them fires, so each stays where it was, whatever is asked for.
+    """
 
-    def refusal(self, path: str, nonsense: str) -> int:
-        self.read(path)
-        return errno.EPERM if int(path.split("/")[3]) in self.fixed else errno.EINVAL
+    def __init__(self, kernel: Kernel, fixed: Collection[int] = ()) -> None:
+        self.fs = kernel.fs
+        self.fixed = fixed
+        self.fs.add_rule(r"/proc/irq/\d+/smp_affinity_list", self._move)
+        self.fs.add_rule("/proc/irq/default_smp_affinity", self._set_default)
 
-    def write(self, path: str, text: str) -> None:
-        number = path.split("/")[3]
-        code = self.surprises.get(int(number), 0) if number.isdecimal() else 0
-        if code == errno.ENOENT:
-            raise Absent("gone")
-        if code:
-            raise Refused("no", code, path)
-        super().write(path, text.ljust(30))
+    def _move(self, path: str, text: str) -> None:
+        """Refuse to move what is the kernel's own to place before the text is read."""
+        if int(path.split("/")[3]) in self.fixed:
+            raise refuse(errno.EIO)
+        try:
+            cpus = cpulist.parse(text)
+        except ValueError:
+            raise refuse(errno.EINVAL) from None
+        if cpus and cpus[-1] >= self._width():
+            raise refuse(errno.ERANGE)
+        self._must_be_online(cpus)
+        self.fs.show(path, cpulist.render(cpus))
+
+    def _set_default(self, path: str, text: str) -> None:
+        try:
+            cpus = cpulist.from_mask(text)
+        except ValueError:
+            raise refuse(errno.EINVAL) from None
+        if cpus and cpus[-1] >= self._width():
+            raise refuse(errno.EOVERFLOW)
+        self._must_be_online(cpus)
+        self.fs.show(path, cpulist.to_mask(cpus, self._width()))
+
+    def _width(self) -> int:
+        return cpulist.parse(self.fs.read(f"{CPUS}/possible"))[-1] + 1
+
+    def _must_be_online(self, cpus: Collection[int]) -> None:
+        if not set(cpus) & set(cpulist.parse(self.fs.read(f"{CPUS}/online"))):
+            raise refuse(errno.EINVAL)
 
 
 def with_interrupts(root: Path) -> hosts.Host:
-    host = hosts.small(root)
-    host.fs = IrqFS(str(root))
-    host.put("/sys/devices/system/cpu/possible", "0-15")
-    host.put("/proc/irq/default_smp_affinity", "ffff".ljust(30))
-    host.put("/proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555")
+    """The small machine with IRQS, on a kernel before 6.12."""
+    kernel = Kernel(root)
+    host = kernel.host
+    Interrupts(kernel, {number for number, (dummy, movable) in IRQS.items() if not movable})
+    host.put("/proc/irq/default_smp_affinity", "ffff")
     for number, (actions, dummy) in IRQS.items():
         host.put(f"/sys/kernel/irq/{number}/actions", actions)
-        host.put(f"/proc/irq/{number}/smp_affinity_list", "0-15".ljust(30))
+        host.put(f"/proc/irq/{number}/smp_affinity_list", "0-15")
         host.put(f"/proc/irq/{number}/effective_affinity_list", "8")
     for address, driver, numbers in (
         ("0000:41:00.0", "nvme", (40, 41)),

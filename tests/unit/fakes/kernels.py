@@ -75,11 +75,22 @@ class RuledFS(hosts.TreeFS):
                 raise refuse(self.refusals[path])
             if not os.stat(self._real(path)).st_mode & 0o222:
                 raise refuse(errno.EACCES)
-            for pattern, rule in self.rules:
-                if pattern.fullmatch(path):
-                    rule(path, text)
-                    return
-            self.show(path, text.rstrip("\n"))
+            self._follow_rule(path, text)
+
+    def _follow_rule(self, path: str, text: str) -> None:
+        for pattern, rule in self.rules:
+            if pattern.fullmatch(path):
+                rule(path, text)
+                return
+        self.show(path, text.rstrip("\n"))
+
+    def refusal(self, path: str, nonsense: str) -> int:
+        self.read(path)
+        try:
+            self._follow_rule(path, nonsense)
+        except OSError as error:
+            return error.errno or 0
+        return 0
 
     def read(self, path: str, limit: int = 1 << 20) -> str:
         with _translated(path, "read"):
@@ -215,7 +226,9 @@ class Kernel:
         self.put("/proc/cmdline", "BOOT_IMAGE=/vmlinuz quiet")
         self.put(f"{CPUS}/possible", self.fs.read(f"{CPUS}/present"))
 
-    def record(self, files: dict[str, str]) -> None:
-        """Show the texts that another kernel was seen to show."""
+    def record(self, files: dict[str, str], read_only: Iterable[str] = ()) -> None:
+        """Show the texts that another kernel was seen to show, and take no write to those that it shows only."""
         for path, text in files.items():
             self.put(path, text)
+        for path in read_only:
+            (self.host.root / path[1:]).chmod(0o444)

@@ -52,6 +52,8 @@ class ResctrlGroups:
         self.domains = range(domains)
         self.groups: dict[str, Group] = {}
         self.options: list[str] = []
+        #: The threads of the host, which are all in the default group at first.
+        self.threads = {1}
         #: What the kernel says of the last commands, until one clears it.
         self.words: list[str] = []
         self.home = kernel.host.root / HOME[1:]
@@ -75,6 +77,7 @@ class ResctrlGroups:
         self.options = options.split(",") if options else []
         default = Group({name: dict.fromkeys(self.domains, most) for name, most in self._resources()})
         default.cpus = set(cpulist.parse(self.fs.read(f"{CPUS}/online")))
+        default.tasks = set(self.threads)
         self.groups = {"": default}
         self._clear_words()
         for name, most in self._resources():

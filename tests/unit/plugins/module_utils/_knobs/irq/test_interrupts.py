@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq import interrupts
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
-from ansible_collections.sovereign.epyc.tests.unit.fakes.interrupts import IrqFS, with_interrupts
+from ansible_collections.sovereign.epyc.tests.unit.fakes.interrupts import with_interrupts
+from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import RuledFS
 
 
 @pytest.fixture
@@ -42,5 +43,5 @@ def test_spreading_is_even_and_stays_as_it_is(found: dict[int, list[int]], cpus:
 def test_a_kernel_whose_file_modes_tell_is_not_asked_by_a_write(tree: hosts.Host, monkeypatch: Any) -> None:
     for number in (0, 41):
         (Path(tree.fs.root) / f"proc/irq/{number}/smp_affinity_list").chmod(0o444)
-    monkeypatch.setattr(IrqFS, "refusal", lambda *asked: pytest.fail("it was asked"))
+    monkeypatch.setattr(RuledFS, "refusal", lambda *asked: pytest.fail("it was asked"))
     assert [interrupts.movable(tree.fs, number) for number in (0, 41, 50, 99)] == [False, False, True, None]

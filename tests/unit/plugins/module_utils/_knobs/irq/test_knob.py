@@ -29,6 +29,10 @@ def tree(tmp_path: Path) -> hosts.Host:
     return with_interrupts(tmp_path)
 
 
+def refuse_to_move(tree: hosts.Host, number: int, code: int) -> None:
+    tree.fs.refusals[f"/proc/irq/{number}/smp_affinity_list"] = code  # type: ignore[attr-defined]
+
+
 def build(tree: hosts.Host, **options: Any) -> Sequence[Knob]:
     return irq_knob.build(Host(tree.fs), options)
 
@@ -127,7 +131,7 @@ def test_settings_are_made_and_put_back(tree: hosts.Host) -> None:
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EPERM, errno.ENOENT])
 def test_one_that_turns_out_to_be_gone_or_managed_stops_nobody(tree: hosts.Host, code: int) -> None:
-    tree.fs.surprises[51] = code  # type: ignore[attr-defined]
+    refuse_to_move(tree, 51, code)
     knobs = build(tree, cpus="0-3", which=["eth0*"])
     converge(knobs, ledger(tree))
     assert tree.fs.read("/proc/irq/52/smp_affinity_list").strip() == "0-3"
@@ -136,14 +140,14 @@ def test_one_that_turns_out_to_be_gone_or_managed_stops_nobody(tree: hosts.Host,
 
 
 def test_a_full_vector_space_is_said_and_undone(tree: hosts.Host) -> None:
-    tree.fs.surprises[52] = errno.ENOSPC  # type: ignore[attr-defined]
+    refuse_to_move(tree, 52, errno.ENOSPC)
     with pytest.raises(Refused, match=r"Interrupt 52 does not fit on CPU 0-3.*vectors.*put back"):
         converge(build(tree, cpus="0-3", which=["eth0*"]), ledger(tree))
     assert tree.fs.read("/proc/irq/50/smp_affinity_list").strip() == "0-15"
 
 
 def test_another_refusal_is_a_failure(tree: hosts.Host) -> None:
-    tree.fs.surprises[52] = errno.EBUSY  # type: ignore[attr-defined]
+    refuse_to_move(tree, 52, errno.EBUSY)
     with pytest.raises(Refused, match="no"):
         converge(build(tree, cpus="0-3", which=["eth0*"]), ledger(tree))
 
@@ -153,7 +157,8 @@ def test_another_refusal_is_a_failure(tree: hosts.Host) -> None:
 
 def test_a_look_with_nothing_to_do_opens_two_files_for_each_interrupt(tree: hosts.Host) -> None:
     """Hosts have thousands, and the watch service looks again and again: the name of the driver, and the CPUs."""
-    (tree.root / "proc/irq/0/smp_affinity_list").chmod(0o444)  # as Linux 6.12 and later tell what may not be moved
+    for number in (0, 41):  # as Linux 6.12 and later tell what may not be moved
+        (tree.root / f"proc/irq/{number}/smp_affinity_list").chmod(0o444)
     for number in range(100, 400):
         tree.put(f"/sys/kernel/irq/{number}/actions", f"mlx5_comp{number}")
         tree.put(f"/proc/irq/{number}/smp_affinity_list", "0-3".ljust(30))

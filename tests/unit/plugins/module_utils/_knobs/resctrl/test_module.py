@@ -146,6 +146,19 @@ def test_monitors_keep_their_cpus_when_those_of_the_group_change(machine: Machin
     assert machine.read("mon_groups", "base", "cpus_list") == "4,8"
 
 
+def test_all_threads_of_a_service_that_runs(machine: Machine) -> None:
+    machine.kernel.put("/sys/fs/cgroup/system.slice/llama.service/cgroup.threads", "41\n42\n43")
+    machine.groups.threads = {1, 41, 42, 43}
+    machine.apply_thrice(groups=[{"name": "a", "tasks_of": ["llama.service"]}])
+    assert machine.groups.groups["a"].tasks == {41, 42, 43}
+    machine.fs.write(f"{HOME}/tasks", "42")
+    answer = machine.apply(groups=[{"name": "a", "tasks_of": ["llama.service"]}])
+    assert answer["diff"]["before"] == {"resctrl:a/tasks_of/llama.service": "2 of 3 threads"}
+    assert machine.groups.groups["a"].tasks == {41, 42, 43}
+    machine.ask(state="original")
+    assert machine.state() == {}
+
+
 @pytest.mark.parametrize(
     ("purge", "left"), [("none", {"old", "new", "foreign"}), ("own", {"new", "foreign"}), ("all", {"new"})]
 )

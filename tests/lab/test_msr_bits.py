@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HOME as STORE
 
 pytestmark = pytest.mark.slow

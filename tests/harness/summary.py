@@ -15,7 +15,7 @@ import pytest
 from vepyc.figures import Bar, format_figure
 
 from .order import load_seconds, save_seconds, scope_of
-from .record import Outcome, Record, sources_digest
+from .record import ROOT, Outcome, Record, sources_digest
 from .selection import TIERS, collected_tests, is_everyday, tier_of
 
 #: The most that `make test` may cost of the whole.
@@ -28,7 +28,8 @@ MARKS = ("slow", "everyday")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput") and not config.option.collectonly:
+    """Follow a run in a clone; a copy without git, as that of `make mutants`, has no sources to record for."""
+    if not hasattr(config, "workerinput") and not config.option.collectonly and (ROOT / ".git").exists():
         config.pluginmanager.register(Summary(config))
 
 

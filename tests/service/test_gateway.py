@@ -13,7 +13,7 @@ import pytest
 from ..fixtures.gateways import KEYS, Gateway, build_get, build_request, generate_load
 from ..fixtures.rolling import ROLL_VARIABLES, RollingHosts, read_stop_reason
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.everyday]
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +74,18 @@ def test_models_are_listed_and_reached_by_their_names(gateway_of_two: Gateway) -
     )
     assert [answer["status"] for answer in answers] == [404, 400, 400, 404]
     assert "No host serves this model" in json.loads(answers[0]["text"])["error"]["message"]
+
+
+def test_what_is_for_operators_is_not_for_clients(gateway_of_two: Gateway) -> None:
+    paths = ("/metrics", "/configuration", "/slots", "/props", "/v1/../metrics", "/", "/haproxy?stats", "/%73lots")
+    paths += ("//slots", "https://127.0.0.1:8443/metrics", "/v1/chat/completions/../../slots")
+    assert gateway_of_two.fetch_statuses(*map(build_get, paths)) == [404] * len(paths)
+    script = "from urllib.request import urlopen; print(urlopen('http://127.0.0.1:8405/metrics').read().decode())"
+    metrics = gateway_of_two.run(f'python3 -c "{script}"')
+    assert 'haproxy_server_limit_sessions{proxy="model_chat",server="h2:a"} 2' in metrics
+    listening = gateway_of_two.run("ss -Hltn").split()
+    assert {one for one in listening if one.endswith((":8405", ":8406"))} == {"127.0.0.1:8405", "127.0.0.1:8406"}
+    assert gateway_of_two.run("stat --format=%a:%U:%G /run/haproxy/admin.sock").strip() == "660:root:haproxy"
 
 
 def test_hosts_are_rolled_under_load_without_a_lost_request(

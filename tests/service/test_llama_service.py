@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.everyday]
 
 CHAT = {"name": "chat", "port": 8080}
 PLAIN = {"name": "plain", "port": 8081, "speculation": "none"}

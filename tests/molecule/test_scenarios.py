@@ -20,9 +20,13 @@ FOLDER = Path(__file__).parents[2] / "extensions/molecule"
 LAYERS = FOLDER / "layers"
 IN_TURN = {name for file in LAYERS.glob("*.yml") for name in re.findall(r"scenario: (\w+)", file.read_text())}
 ALONE = sorted({path.parent.name for path in FOLDER.glob("*/molecule.yml")} - IN_TURN)
+#: The scenario that `make test` runs.
+EVERYDAY = "cat"
 
 
-@pytest.mark.parametrize("scenario", ALONE)
+@pytest.mark.parametrize(
+    "scenario", [pytest.param(name, marks=[pytest.mark.everyday] * (name == EVERYDAY)) for name in ALONE]
+)
 def test_scenario(scenario: str) -> None:
     with locked(f"molecule-{scenario}"):  # its host has one name, whoever runs these tests on this computer
         done = run("molecule", "test", "--scenario-name", scenario, NO_COLOR="1")

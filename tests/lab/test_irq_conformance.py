@@ -4,11 +4,13 @@
 
 """The fake interrupts answer irq_affinity as those of two kernels do, and what is moved really goes elsewhere.
 
-To move one that the kernel manages itself, one kernel has its file read-only and the older one answers EIO. The disk of
+To move one that the kernel manages itself, one kernel answers EPERM and the older one EIO. The disk of
 the guest has four queues, whose interrupts are managed; those of its network card and random source move.
 """
 
 from __future__ import annotations
+
+import errno
 
 import pytest
 
@@ -35,6 +37,8 @@ RECORDED = [
 MANAGED = ["timer", "virtio0-req.0", "virtio0-req.1", "virtio0-req.2", "virtio0-req.3"]
 MOVABLE = ["i8042", "ttyS0", "rtc0", "acpi", "i8042", "virtio0-config", "virtio1-config", "virtio1-input.0"]
 MOVABLE += ["virtio1-output.0", "virtio2-config", "virtio2-input"]
+#: Its driver gives these all CPUs again whenever a CPU comes or goes.
+CARD = ["virtio1-input.0", "virtio1-output.0"]
 #: These do not fire meanwhile, and so stay where they are.
 QUIET = ["i8042", "acpi", "virtio0-config", "virtio1-config", "virtio2-config"]
 ASKED = {"cpus": "8-9", "default": True, "which": QUIET}
@@ -77,12 +81,13 @@ def number_of(guest, action):
 
 
 def make(folder, guest, kernel):
-    """The small machine with the interrupts of the guest, of which those without a write mode are read-only."""
+    """The small machine with the interrupts of the guest, of which one kernel has files without a write mode."""
     fake = Kernel(folder)
     paths = f"glob.glob('{PROC}/*/smp_affinity_list')"
     read_only = run_program(guest, f"[path for path in {paths} if not os.stat(path).st_mode & 0o222]", MODULE)
     fake.record(run_program(guest, f"read_files(KernelFS(), {RECORDED!r})", MODULE), read_only)
-    Interrupts(fake, {number_of(guest, action) for action in MANAGED} if kernel == "6.1" else ())
+    fixed, card = ({number_of(guest, action) for action in actions} for actions in (MANAGED, CARD))
+    Interrupts(fake, fixed, errno.EIO if kernel == "6.1" else errno.EPERM, card)
     assert bool(read_only) == (kernel != "6.1")
     return fake
 

@@ -10,7 +10,10 @@ import contextlib
 
 import pytest
 
+from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import ask
 from vepyc.guest import BOOT_PARAMETERS, ROOT_DEVICE
+
+from .conformance import run_program
 
 pytestmark = pytest.mark.slow
 
@@ -23,6 +26,19 @@ RECOVERY = "GRUB_DISABLE_RECOVERY=false\n"
 INTENT = {"draft": {"l3_domains": 1}, "verify": {"l3_domains": 1}, "housekeeping": {"cores": 1, "per": "node"}}
 OURS = "isolcpus=managed_irq,5-7 nohz_full=1-3,5-7"
 FOREIGN = f"root={ROOT_DEVICE} ro {BOOT_PARAMETERS}"
+#: What is refused, and words that the sentence must have.
+REFUSED = [
+    ({}, ["Nothing is requested"]),
+    ({"parameters": ["isolcpus=1-99"]}, ["CPU 16-99 is not on this host"]),
+    ({"parameters": ["nohz_full={all}"]}, ["takes CPU 0 away"]),
+    ({"parameters": ["isolcpus=draft"]}, ["in braces, such as isolcpus={draft,verify}"]),
+    ({"parameters": ["hugepagesz=2M", "hugepages=1300"]}, ["2600 MiB", "left to boot with"]),
+    ({"parameters": ["hugepages=1:400"]}, ["node 1 has", "800 MiB of it were asked for"]),
+    ({"parameters": ["a=$(reboot)"]}, ["'$'", "would not reach"]),
+    ({"parameters": ["root=/dev/sda1"]}, ["written by the boot loader itself"]),
+    ({"parameters": [f"name{n}={'x' * 90}" for n in range(20)]}, ["cut off the rest"]),
+    ({"absent": ["quiet="]}, ["without a value"]),
+]
 
 
 def lines(guest):
@@ -156,23 +172,15 @@ def test_a_grub_cfg_that_lost_it_is_made_anew(host):
     assert lines(host) == [f"{FOREIGN} quiet"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ({}, ["Nothing is requested"]),
-        ({"parameters": ["isolcpus=1-99"]}, ["CPU 16-99 is not on this host"]),
-        ({"parameters": ["nohz_full={all}"]}, ["takes CPU 0 away"]),
-        ({"parameters": ["isolcpus=draft"]}, ["in braces, such as isolcpus={draft,verify}"]),
-        ({"parameters": ["hugepagesz=2M", "hugepages=1300"]}, ["2600 MiB", "left to boot with"]),
-        ({"parameters": ["hugepages=1:400"]}, ["node 1 has", "800 MiB of it were asked for"]),
-        ({"parameters": ["a=$(reboot)"]}, ["'$'", "would not reach"]),
-        ({"parameters": ["root=/dev/sda1"]}, ["written by the boot loader itself"]),
-        ({"parameters": [f"name{n}={'x' * 90}" for n in range(20)]}, ["cut off the rest"]),
-        ({"absent": ["quiet="]}, ["without a value"]),
-    ],
-)
-def test_refusals_change_nothing(host, asked, words):
-    refused(host, *words, **asked)
+def test_refusals_change_nothing(host):
+    """All of them in one program, which takes no longer than one by itself."""
+    steps = [ask(**asked) for asked, dummy in REFUSED]
+    taken = run_program(host, f"take_steps(KernelFS(), 'kernel_cmdline', {steps!r}, [])", "kernel_cmdline")
+    for (asked, words), row in zip(REFUSED, taken[1:], strict=True):
+        answer = row["answer"]
+        assert answer.get("failed"), asked
+        assert [word for word in words if word not in answer["msg"]] == [], answer["msg"]
+        assert "\n" not in answer["msg"]
 
 
 @pytest.mark.parametrize(

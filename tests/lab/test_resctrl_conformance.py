@@ -127,6 +127,10 @@ STEPS = [
             ("mode", "mine"),
         )
     ),
+    # A group's monitors lose their CPUs with any write of its own, even of the same.
+    call("mkdir", f"{HOME}/raw/mon_groups/look"),
+    write(f"{HOME}/raw/mon_groups/look/cpus_list", "1"),
+    write(f"{HOME}/raw/cpus_list", "1-2"),
     write(f"{HOME}/cpus_list", "0"),
     *remove("raw", "raw"),
     # A host where somebody else has a group, and a CPU is offline.

@@ -16,21 +16,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq.knob import CpuFreq
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq.policy import HOME, PSTATE_STATUS
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+from ansible_collections.sovereign.epyc.tests.unit.fakes.frequencies import ACPI, GENERIC, UNSUPPORTED
 
-GENERIC = "userspace powersave ondemand conservative performance schedutil"
-COMMON = {"cpuinfo_min_freq": 1500000, "scaling_min_freq": 1500000, "scaling_setspeed": "<unsupported>"}
-ACPI = {
-    **COMMON,
-    "scaling_driver": "acpi-cpufreq",
-    "scaling_available_governors": GENERIC,
-    "scaling_governor": "schedutil",
-    "scaling_available_frequencies": "2250000 1900000 1500000",
-    "cpuinfo_max_freq": 3107909,
-    "scaling_max_freq": 2250000,
-    "bios_limit": 2250000,
-    "boost": 1,
-    "cpb": 1,
-}
+COMMON = {"cpuinfo_min_freq": 1500000, "scaling_min_freq": 1500000, "scaling_setspeed": UNSUPPORTED}
 PASSIVE = {
     **COMMON,
     "scaling_driver": "amd-pstate",

@@ -52,15 +52,14 @@ class Frequencies:
     def __init__(self, kernel: Kernel, registers: Registers, **changes: Any) -> None:
         self.fs = kernel.fs
         self.registers = registers
-        self._home = kernel.host.root / HOME[1:]
         files = {**ACPI, **changes}
         self.states = sorted(int(word) for word in str(files["scaling_available_frequencies"]).split())
         cpus = cpulist.parse(self.fs.read(f"{CPUS}/present"))
         #: The limits and the speed that were asked for, by policy; the files show what came of it.
         self._limits = {cpu: {MIN: self.states[0], MAX: self.states[-1]} for cpu in cpus}
         self._speeds: dict[int, int] = {}
-        self._show_all = lambda: self._show_policies(kernel, files)
-        self._show_all()
+        self._kernel, self._files = kernel, files
+        self._show_policies()
         for file, rule in {
             GOVERNOR: self._set_governor,
             MIN: self._set_limit,
@@ -72,14 +71,20 @@ class Frequencies:
             self.fs.add_rule(rf"{HOME}/policy\d+/{file}", rule)
         self.fs.add_rule(GLOBAL_BOOST, self._set_all_boost)
         kernel.cpus.followers.append(self._follow_cpu)
-        self.fs.modules["acpi_cpufreq"] = lambda load: self._show_all() if load else shutil.rmtree(self._home)
+        self.fs.modules["acpi_cpufreq"] = self._load
 
-    def _show_policies(self, kernel: Kernel, files: dict[str, Any]) -> None:
+    def _load(self, load: bool) -> None:
+        if load:
+            self._show_policies()
+        else:
+            shutil.rmtree(self._kernel.host.root / HOME[1:])
+
+    def _show_policies(self) -> None:
         """Have the policies and the switch of the machine as the driver makes them."""
         for cpu in self._limits:
-            for name, text in {**files, "affected_cpus": cpu, "related_cpus": cpu}.items():
-                kernel.put(f"{HOME}/policy{cpu}/{name}", text)
-        kernel.put(GLOBAL_BOOST, 1)
+            for name, text in {**self._files, "affected_cpus": cpu, "related_cpus": cpu}.items():
+                self._kernel.put(f"{HOME}/policy{cpu}/{name}", text)
+        self._kernel.put(GLOBAL_BOOST, 1)
 
     def _set_governor(self, path: str, text: str) -> None:
         cpu = _cpu_of(path)

@@ -39,20 +39,30 @@ IRQS = {
 class Interrupts:
     """The rules of interrupts: only some may be moved, and none is left without a CPU that is online.
 
-    Since Linux 6.12 the files of the others are read-only; ``fixed`` are those that an older kernel refuses to move.
-    None of them fires, so each stays where it was, whatever is asked for.
+    ``fixed`` are those that the kernel places itself, and refuses to move with the error ``code``. Those in ``renewed``
+    get all CPUs again from their driver when a CPU comes or goes, as the interrupts of a virtual network card do. None
+    fires, so each stays where it was, whatever is asked for.
     """
 
-    def __init__(self, kernel: Kernel, fixed: Collection[int] = ()) -> None:
+    def __init__(
+        self, kernel: Kernel, fixed: Collection[int] = (), code: int = errno.EPERM, renewed: Collection[int] = ()
+    ) -> None:
         self.fs = kernel.fs
         self.fixed = fixed
+        self.code = code
+        self.renewed = renewed
         self.fs.add_rule(r"/proc/irq/\d+/smp_affinity_list", self._move)
         self.fs.add_rule("/proc/irq/default_smp_affinity", self._set_default)
+        kernel.cpus.followers.append(lambda cpu, online: self._renew())
+
+    def _renew(self) -> None:
+        for number in self.renewed:
+            self.fs.show(f"/proc/irq/{number}/smp_affinity_list", self.fs.read(f"{CPUS}/online"))
 
     def _move(self, path: str, text: str) -> None:
         """Refuse to move what is the kernel's own to place before the text is read."""
         if int(path.split("/")[3]) in self.fixed:
-            raise refuse(errno.EIO)
+            raise refuse(self.code)
         try:
             cpus = cpulist.parse(text)
         except ValueError:
@@ -84,7 +94,7 @@ def with_interrupts(root: Path) -> hosts.Host:
     """The small machine with IRQS, on a kernel before 6.12."""
     kernel = Kernel(root)
     host = kernel.host
-    Interrupts(kernel, {number for number, (dummy, movable) in IRQS.items() if not movable})
+    Interrupts(kernel, {number for number, (dummy, movable) in IRQS.items() if not movable}, errno.EIO)
     host.put("/proc/irq/default_smp_affinity", "ffff")
     for number, (actions, dummy) in IRQS.items():
         host.put(f"/sys/kernel/irq/{number}/actions", actions)

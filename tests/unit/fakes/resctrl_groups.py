@@ -202,8 +202,8 @@ class ResctrlGroups:
         if monitor is not None:
             if not cpus <= group.cpus:
                 raise self._refuse("Can only add CPUs to mongroup that belong to parent")
-            for other in group.monitors.values():
-                other.cpus -= cpus
+            for sibling in group.monitors.values():
+                sibling.cpus -= cpus
             group.monitors[monitor].cpus = cpus
         else:
             if not name and group.cpus - cpus:

@@ -18,26 +18,14 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import cpuid
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpuidle import CPUS, DMA_LATENCY, CpuIdle
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
-
-#: What a 9754 with global C-states shows.
-EPYC = (("POLL", 0), ("C1", 1), ("C2", 800))
-QOS = "power/pm_qos_resume_latency_us"
-
-
-def give(tree: hosts.Host, cpus: range, states: tuple[tuple[str, int], ...] = EPYC) -> None:
-    """Give CPUs these states, all of them allowed."""
-    for cpu in cpus:
-        for number, (name, latency) in enumerate(states):
-            for file, text in (("name", name), ("latency", latency), ("disable", 0)):
-                tree.put(f"{CPUS}/cpu{cpu}/cpuidle/state{number}/{file}", text)
-        tree.put(f"{CPUS}/cpu{cpu}/{QOS}", 0)
+from ansible_collections.sovereign.epyc.tests.unit.fakes.idle_states import EPYC, QOS, give_states
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> hosts.Host:
     """Sixteen CPUs with the states of an EPYC, where nobody holds a limit."""
     machine = hosts.small(tmp_path)
-    give(machine, range(16))
+    give_states(machine, range(16))
     machine.put(f"{CPUS}/cpuidle/current_driver", "acpi_idle")
     machine.put(f"{CPUS}/cpuidle/current_governor_ro", "menu")
     machine.put("/proc/cmdline", "BOOT_IMAGE=/vmlinuz quiet")
@@ -89,7 +77,7 @@ def test_each_role_has_its_own_limit(tree: hosts.Host) -> None:
 
 def test_the_states_of_each_cpu_count(tree: hosts.Host) -> None:
     """Firmware may give CPUs different lists, and two states one name."""
-    give(tree, range(2, 3), (("POLL", 0), ("C1", 1), ("C1", 18), ("C3", 400)))
+    give_states(tree, range(2, 3), (("POLL", 0), ("C1", 1), ("C1", 18), ("C3", 400)))
     wanted = knob(tree, {"cpus": "1-2", "max_latency": 20}).wanted()
     assert {name: value for name, value in wanted.items() if "cpu2/" in name} == {
         "cpuidle:cpu2/POLL": "0",
@@ -103,7 +91,7 @@ def test_the_states_of_each_cpu_count(tree: hosts.Host) -> None:
 
 
 def test_states_are_ordered_by_their_number(tree: hosts.Host) -> None:
-    give(tree, range(1), tuple((f"S{number}", number) for number in range(11)))
+    give_states(tree, range(1), tuple((f"S{number}", number) for number in range(11)))
     wanted = knob(tree, {"cpus": "0", "deepest": "S9"}).wanted()
     assert [name for name, value in wanted.items() if value == "1"] == ["cpuidle:cpu0/S10"]
 
@@ -144,7 +132,7 @@ def test_a_kernel_without_states_is_unsupported(tmp_path: Path, parameters: str,
 
 
 def test_a_boot_parameter_that_leaves_out_states_is_named(tree: hosts.Host) -> None:
-    give(tree, range(1), EPYC[:2])
+    give_states(tree, range(1), EPYC[:2])
     tree.drop(f"{CPUS}/cpu0/cpuidle/state2/*")
     (tree.root / f"{CPUS[1:]}/cpu0/cpuidle/state2").rmdir()
     assert "started with" not in refusal(tree, {"cpus": "0", "deepest": "C2"})

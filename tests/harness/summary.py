@@ -132,6 +132,9 @@ class Summary:
         if left:
             tiers = ", ".join(f"{tier} {number}" for tier, number in left.items())
             yield f"not run yet on these sources: {tiers}; `make test-all RESUME=1` runs them"
+        for test, one in known.items():
+            if one.outcome == "failed" and test not in self.outcomes:
+                yield f"failed in an earlier piece: {test}"
         everyday = sum(one.seconds for one in known.values() if is_everyday(one.marks))
         total = sum(one.seconds for one in known.values())
         yield f"of these {total:.0f} s, `make test` runs {everyday:.0f} s ({everyday / (total or 1):.2f})"

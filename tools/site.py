@@ -277,7 +277,7 @@ def main() -> int:
             return 1
         return ask(sku, options.ask)
     if not options.record and tuned_mark(sku).exists():
-        if code := run(boot(sku), BOOT).code:
+        if not RunDir.of(sku).alive() and (code := run(boot(sku), BOOT).code):
             return code
         if is_tuned(sku):
             print(f"{sku} is tuned already: this collection has tuned it, and every setting is in force now.")

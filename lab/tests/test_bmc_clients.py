@@ -19,6 +19,8 @@ from vepyc.bmc import Bmc
 from vepyc.bmc.personality import load
 from vepyc.venvs import REDFISH, collections, venv
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., Bmc]
 #: Fails before it does anything when one answer is not what it understands.
 SUSHY = """

@@ -13,6 +13,8 @@ import pytest
 
 from vepyc.play import run_playbook
 
+pytestmark = pytest.mark.slow
+
 PLAY = [{"hosts": "all", "gather_facts": False, "tasks": [{"name": "Ping", "ansible.builtin.ping": {}}]}]
 
 

@@ -13,9 +13,13 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from vepyc import Machine
 from vepyc.paths import PACKAGE
 from vepyc.python import FORK_SERVER
+
+pytestmark = pytest.mark.slow
 
 BYTECODE = "/root/.vepyc-bytecode"
 # Imports a module out of an archive, as every module of Ansible is.

@@ -116,6 +116,7 @@ def test_without_reboots_there_is_none(controller: Controller) -> None:
     assert played.returncode == 0 and told == [("llama_ablation", None)]
 
 
+@pytest.mark.slow
 def test_a_reboot_comes_between_two_calls_until_all_is_back(controller: Controller) -> None:
     played, told = controller.play("-l", "goes", *OK)
     assert played.returncode == 0, played.output
@@ -127,6 +128,7 @@ def test_a_reboot_comes_between_two_calls_until_all_is_back(controller: Controll
     assert shown["msg"] == "after"
 
 
+@pytest.mark.slow
 def test_a_failure_brings_all_back_before_it_is_told(controller: Controller) -> None:
     played, told = controller.play("-l", "breaks", *OK)
     assert played.returncode == 2
@@ -138,6 +140,7 @@ def test_a_failure_brings_all_back_before_it_is_told(controller: Controller) -> 
     )
 
 
+@pytest.mark.slow
 def test_a_run_that_proves_nothing_fails(controller: Controller) -> None:
     played, dummy = controller.play("-l", "void", *OK)
     assert played.returncode == 2 and "The run of chat proves nothing" in played.output

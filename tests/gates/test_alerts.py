@@ -246,6 +246,7 @@ def labels_of(text: str) -> dict[str, str]:
     return dict(re.findall(r'(\w+)="([^"]*)"', text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_an_alert(promtool: Path, tmp_path: Path, name: str) -> None:
     case = CASES[name]

@@ -16,6 +16,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analy
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_metrics, _bench_page
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
 
+pytestmark = pytest.mark.slow
+
 PLAYBOOK = "playbooks/analyse.yml"
 
 

@@ -41,6 +41,8 @@ def test_a_galaxy_server_would_take_it(run: Callable[..., str], tracked: list[Pa
     assert "Importer processing completed successfully" in said
 
 
+@pytest.mark.slow
+@pytest.mark.everyday
 def test_it_runs_from_anywhere(run: Callable[..., str], archive: Path, tmp_path: Path) -> None:
     """Installed alone, with an inventory elsewhere: every playbook and everything that it names is found."""
     collections, inventory = tmp_path / "collections", tmp_path / "inventory"

@@ -21,7 +21,7 @@ from .selection import TIERS, collected_tests, is_everyday, tier_of
 #: The most that `make test` may cost of the whole.
 EVERYDAY_BAR = Bar("<=", 0.25)
 #: The share of a run of `make test` beyond which a test is slow.
-SLOW_SHARE = 0.005
+SLOW_SHARE = 0.01
 #: From the worst outcome of a phase of a test to the best one.
 WORST_FIRST = ("failed", "skipped", "passed")
 MARKS = ("slow", "everyday")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "untimed"))
 MEMORY = "/dev/shm"
 #: The host with the most CPUs has thousands of files, which take a page each.
 ROOM = 1 << 30
+HANGING_SECONDS = 120
 
 
 @pytest.fixture
@@ -38,6 +40,20 @@ def tmp_path() -> Iterator[Path]:
     roomy = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM
     with tempfile.TemporaryDirectory(prefix="sovereign-epyc-", dir=MEMORY if roomy else None) as folder:
         yield Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def end_hanging_test() -> Iterator[None]:
+    """Fail a test that hangs, as one whose request has lost its timeout; the slowest takes some seconds."""
+
+    def fail(*dummy: object) -> None:
+        pytest.fail(f"still running after {HANGING_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(HANGING_SECONDS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -75,9 +75,13 @@ class Tree:
     def run(self, *arguments: str) -> tuple[int, str]:
         """Run pytest with two workers, as the Makefile does; return its exit code and what it printed."""
         workers = ("-n", "2", "--dist", "loadscope", "--no-loadscope-reorder")
-        path = f"{ROOT}/lab:{self.folder}"
-        variables = {"PYTHONPATH": path, "VEPYC_HOME": str(self.folder / "lab"), "PYTHONDONTWRITEBYTECODE": "1"}
-        done = play.run("pytest", *workers, *arguments, cwd=self.folder, **variables)
+        done = play.run(
+            *("pytest", *workers, *arguments),
+            cwd=self.folder,
+            PYTHONPATH=f"{ROOT}/lab:{self.folder}",
+            PYTHONDONTWRITEBYTECODE="1",
+            VEPYC_HOME=str(self.folder / "lab"),
+        )
         return done.returncode, done.stdout
 
 

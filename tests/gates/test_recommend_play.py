@@ -76,7 +76,11 @@ def test_what_it_writes(controller: Controller, run: Callable[..., str]) -> None
 
 
 def values(text: str) -> dict[str, object]:
-    return dict(yaml.safe_load(text))
+    """Return the variables without the size of the prompt cache, which is what memory is free at that moment."""
+    found = dict(yaml.safe_load(text))
+    for instance in found["llama_instances"]:
+        instance.pop("prompt_cache", None)
+    return found
 
 
 def test_what_it_refuses(controller: Controller) -> None:

@@ -52,7 +52,7 @@ class Tree:
         self.folder = folder
         (folder / "tests").mkdir()
         (folder / "tests/harness").symlink_to(ROOT / "tests/harness")
-        (folder / ".gitignore").write_text("__pycache__\n.pytest_cache\nlab\n")
+        (folder / ".gitignore").write_text("__pycache__\n.pytest_cache\n/lab\n")
         for name, text in (("pyproject.toml", SETTINGS), ("conftest.py", CONFTEST)):
             (folder / name).write_text(text)
         self.write("unit", UNIT.format(seconds=0))
@@ -119,6 +119,10 @@ def test_the_whole_is_taken_up_where_it_was_cut_and_ends_with_a_table_of_all_tie
     assert [row[:6] for row in rows] == [["unit", "2", "2", "0", "0", "0"], ["lab", "3", "2", "0", "1", "0"]]
     assert "1 skipped: there is no second machine here" in output
     assert "not run yet" not in output
+    tree.write("lab", LAB.partition("@pytest.mark.slow\n@pytest.mark.skip")[0])
+    tree.commit()
+    assert tree.run("--all")[0] == 0
+    assert tree.run("--all", "--resume")[0] == 0, "nothing is left"
 
 
 def test_a_failure_of_an_earlier_piece_is_not_forgotten(tree: Tree) -> None:

@@ -73,11 +73,16 @@ class Summary:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Fail a run in which a test is slow and not marked so, and one of all tests that has left out some unsaid."""
+        """Fail a run in which a test is slow and not marked so, and one of all tests that has left out some unsaid.
+
+        A run that is taken up again when nothing is left has passed.
+        """
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self.config.option.resume:
+            exitstatus = session.exitstatus = pytest.ExitCode.OK
         if exitstatus == pytest.ExitCode.OK and (self._find_unmarked() or self._find_missing()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if exitstatus == pytest.ExitCode.OK and (self.config.option.all or self.config.option.everyday):
-            seconds = {nodeid: one.seconds for nodeid, one in self.outcomes.items()}
+        if self.config.option.all or self.config.option.everyday:
+            seconds = {nodeid: one.seconds for nodeid, one in self.outcomes.items() if one.outcome != "failed"}
             save_seconds(seconds, replace=self.config.option.all)
 
     def _find_unmarked(self) -> dict[str, float]:

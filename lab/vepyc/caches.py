@@ -19,7 +19,7 @@ from functools import partial
 from .errors import VepycError
 from .guest import get_release
 from .image import ensure_image
-from .llama import CONTAINER, GUEST, ensure_llama, ensure_model
+from .llama import CONTAINER, GUEST, NATIVE, ensure_llama, ensure_model
 from .machine import Machine
 from .paths import locked
 from .prebuilt import ensure_prebuilt
@@ -76,6 +76,7 @@ def all_builds() -> dict[str, Callable[[], object]]:
         **everyday_builds(),
         # Most of its objects come from the other llama.cpp.
         "llama.cpp for guests": partial(ensure_llama, GUEST),
+        "llama.cpp for this machine": partial(ensure_llama, NATIVE),
         **_snapshots(_OTHER_MACHINES),
         "clients of BMCs": partial(venv, *REDFISH),
         "community.general": partial(collections, "community.general"),

@@ -24,7 +24,7 @@ def test_site(sku: str) -> None:
     with locked(f"site-{sku}"):  # its machine has one name, whoever runs these tests on this computer
         run("lab/bin/vepyc", "down", sku)
         try:
-            done = run("tools/site.py", sku, timeout=3600)
+            done = run("tools/site.py", sku, timeout=3600, PYTHONPATH="lab")
         finally:
             run("lab/bin/vepyc", "down", sku)
     assert done.returncode == 0, done.stdout

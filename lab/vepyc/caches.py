@@ -65,7 +65,6 @@ def everyday_builds() -> dict[str, Callable[[], object]]:
         **_snapshots(_EVERYDAY_MACHINES),
         "llama-server of Debian for guests": ensure_prebuilt,
         "the model": ensure_model,
-        "the types of Grafana": partial(node_modules, *DASHBOARDS),
     }
 
 
@@ -78,6 +77,7 @@ def all_builds() -> dict[str, Callable[[], object]]:
         "llama.cpp for guests": partial(ensure_llama, GUEST),
         "llama.cpp for this machine": partial(ensure_llama, NATIVE),
         **_snapshots(_OTHER_MACHINES),
+        "the types of Grafana": partial(node_modules, *DASHBOARDS),
         "clients of BMCs": partial(venv, *REDFISH),
         "community.general": partial(collections, "community.general"),
         "the oldest ansible-core": partial(venv, OLDEST_CORE),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.sovereign.epyc.tests.unit.fakes.kernel_settings import BALANCING, WATCHDOG, Settings
+from ansible_collections.sovereign.epyc.tests.unit.fakes.kernel_settings import ASKED, BALANCING, WATCHDOG, Settings
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel
 from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import ask, check, put_back, write
 from ansible_collections.sovereign.epyc.tests.unit.fakes.refused_requests import SYSFS
@@ -29,16 +29,6 @@ SHOWN = [
     f"{WORK}/cpumask*",
     f"{WORK}/writeback/cpumask",
 ]
-ASKED = {
-    "smt": "off",
-    "thp": "madvise",
-    "thp_defrag": "defer+madvise",
-    "numa_balancing": False,
-    "workqueue_cpus": "housekeeping",
-    "writeback_cpus": "housekeeping",
-    "nmi_watchdog": False,
-    "intent": {"housekeeping": {"cores": 1, "per": "node"}},
-}
 STEPS = [
     check(**ASKED),
     ask(**ASKED),

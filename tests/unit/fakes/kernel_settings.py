@@ -20,6 +20,17 @@ BALANCING, WATCHDOG = "/proc/sys/kernel/numa_balancing", "/proc/sys/kernel/nmi_w
 LARGEST_MODE = 4
 #: The kernel has no name of ENOTSUPP for programs.
 ENOTSUPP = 524
+#: A request for every setting, which the fake and the kernel are both asked.
+ASKED = {
+    "smt": "off",
+    "thp": "madvise",
+    "thp_defrag": "defer+madvise",
+    "numa_balancing": False,
+    "workqueue_cpus": "housekeeping",
+    "writeback_cpus": "housekeeping",
+    "nmi_watchdog": False,
+    "intent": {"housekeeping": {"cores": 1, "per": "node"}},
+}
 
 
 class Settings:

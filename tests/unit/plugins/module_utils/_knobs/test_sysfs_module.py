@@ -14,22 +14,12 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HOME
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.sysfs import THP, WORKQUEUE
-from ansible_collections.sovereign.epyc.tests.unit.fakes.kernel_settings import BALANCING, Settings
+from ansible_collections.sovereign.epyc.tests.unit.fakes.kernel_settings import ASKED, BALANCING, Settings
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import CPUS, Kernel
 from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import read_files, request
 from ansible_collections.sovereign.epyc.tests.unit.fakes.refused_requests import SYSFS
 
 FILES = [f"{THP}/*", BALANCING, f"{WORKQUEUE}/cpumask*", f"{WORKQUEUE}/writeback/cpumask", f"{CPUS}/smt/control"]
-ASKED = {
-    "smt": "off",
-    "thp": "madvise",
-    "thp_defrag": "defer+madvise",
-    "numa_balancing": False,
-    "workqueue_cpus": "housekeeping",
-    "writeback_cpus": "housekeeping",
-    "nmi_watchdog": False,
-    "intent": {"housekeeping": {"cores": 1, "per": "node"}},
-}
 DIFF = {
     "before": {
         "sysfs:thp/enabled": "always",

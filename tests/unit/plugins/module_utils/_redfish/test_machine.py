@@ -6,26 +6,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.answers import BmcError
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.info import report
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.machine import look
-from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import ACTIVE, BIOS, Runs, bmc_with_profile
+from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import ACTIVE, BIOS, Runs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import ROOT, Bmc
-
-
-@pytest.fixture
-def bmc() -> Bmc:
-    return bmc_with_profile()
-
-
-@pytest.fixture
-def run(bmc: Bmc, tmp_path: Path) -> Runs:
-    return Runs(bmc, tmp_path)
 
 
 def test_a_machine_without_a_registry(bmc: Bmc, run: Runs) -> None:

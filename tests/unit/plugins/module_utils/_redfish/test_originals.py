@@ -6,23 +6,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, Damaged, TuningError
-from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import Runs, bmc_with_profile
+from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import Runs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import Bmc
-
-
-@pytest.fixture
-def bmc() -> Bmc:
-    return bmc_with_profile()
-
-
-@pytest.fixture
-def run(bmc: Bmc, tmp_path: Path) -> Runs:
-    return Runs(bmc, tmp_path)
 
 
 def test_originals_of_another_machine_are_refused(bmc: Bmc, run: Runs) -> None:

@@ -6,25 +6,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.answers import BmcError
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.machine import look
-from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import BIOS, SETTINGS, Runs, bmc_with_profile
+from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import BIOS, SETTINGS, Runs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import Bmc, enumeration
-
-
-@pytest.fixture
-def bmc() -> Bmc:
-    return bmc_with_profile()
-
-
-@pytest.fixture
-def run(bmc: Bmc, tmp_path: Path) -> Runs:
-    return Runs(bmc, tmp_path)
 
 
 def test_only_a_setting_that_a_boot_dropped_is_remarked(bmc: Bmc, run: Runs) -> None:

@@ -6,24 +6,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.answers import BmcError
-from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import ACTIVE, SETTINGS, Runs, bmc_with_profile
+from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import ACTIVE, SETTINGS, Runs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import Bmc
-
-
-@pytest.fixture
-def bmc() -> Bmc:
-    return bmc_with_profile()
-
-
-@pytest.fixture
-def run(bmc: Bmc, tmp_path: Path) -> Runs:
-    return Runs(bmc, tmp_path)
 
 
 def test_from_a_check_to_the_undo(bmc: Bmc, run: Runs) -> None:

@@ -18,18 +18,11 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.builders import (
     TREE,
     Builder,
     add_member,
-    builder_with_programs,
     checksum,
     packed,
     packed_by,
 )
 from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import say, serving
-
-
-@pytest.fixture
-def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builder:
-    return builder_with_programs(tmp_path, monkeypatch)
-
 
 # Refusals
 

@@ -20,16 +20,9 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.builders import (
     CPUINFO,
     TREE,
     Builder,
-    builder_with_programs,
     checksum,
     packed,
 )
-
-
-@pytest.fixture
-def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builder:
-    return builder_with_programs(tmp_path, monkeypatch)
-
 
 # The key
 

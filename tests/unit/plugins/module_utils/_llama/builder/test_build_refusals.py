@@ -19,13 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Tuni
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.builder import build as llama_build
 from ansible_collections.sovereign.epyc.tests.unit.fakes.builders import (
     Builder,
-    builder_with_programs,
 )
-
-
-@pytest.fixture
-def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builder:
-    return builder_with_programs(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.recommendations import 
     instances,
     recommended,
     refused,
-    write_models,
 )
 from ansible_collections.sovereign.epyc.tests.unit.fakes.sized_hosts import (
     GIB,
@@ -31,11 +30,6 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.sized_hosts import (
     planned_as_site_would,
     sized,
 )
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return write_models(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ import os
 from .._drift.judge import survey
 from .._drift.verdict import has_place
 from .._io.store import Store
+from .._io.untrusted import open_file
 from .._knobs.desired import stored
 from . import prompts as all_prompts
 
@@ -76,7 +77,7 @@ def digest(paths: Iterable[str], head: int | None = None) -> str | None:
     known = False
     for path in paths:
         try:
-            with open(path, "rb") as file:
+            with open(open_file(path), "rb") as file:
                 found.update(f"{os.path.basename(path)} {os.fstat(file.fileno()).st_size}\n".encode())
                 left = os.fstat(file.fileno()).st_size if head is None else head
                 while left > 0:

@@ -16,6 +16,7 @@ import hashlib
 import json
 
 from .._errors import BadRequest
+from .._io.untrusted import open_file
 from .texts import TEXTS
 
 TYPE_CHECKING = False
@@ -54,7 +55,7 @@ def read(path: str, tokens: int = TOKENS) -> list[Prompt]:
     BadRequest, with the number of the line, for what is not in the shape.
     """
     try:
-        with open(path, "rb") as file:
+        with open(open_file(path), "rb") as file:
             data = file.read(LARGEST_FILE + 1)
     except OSError as error:
         raise BadRequest(f"The prompts {path} cannot be read: {error.strerror}.") from None

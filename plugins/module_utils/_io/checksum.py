@@ -10,6 +10,7 @@ import hashlib
 import os
 
 from .._errors import BadRequest, TuningError
+from .untrusted import open_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def digest_of(path: str, tell: Callable[[int, int | None], None] = lambda have, 
     digest = hashlib.sha256()
     have = 0
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(open_file(path), "rb", buffering=0) as file:
             total = os.fstat(file.fileno()).st_size
             data = file.read(CHUNK)
             while data:

@@ -21,7 +21,9 @@ from contextlib import contextmanager
 
 from .._errors import BadRequest, TuningError
 from .._notation.sizes import about
+from . import textfile
 from .http import Remote, content_range, not_trusted, number_in, open_url, refused, words_of
+from .untrusted import open_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,9 +128,10 @@ class Download:
         The folder may belong to somebody else: a link is refused, and so is a file with another name beside this one.
         """
         try:
-            self._fd = os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            with open_folder(os.path.dirname(self.part)) as folder:
+                self._fd = folder.open_file(os.path.basename(self.part), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
         except OSError as error:
-            raise TuningError(f"{self.part} cannot be written: {os.strerror(error.errno or 0)}.") from None
+            raise TuningError(f"{self.part} cannot be written: {error.strerror}.") from None
         try:
             if os.fstat(self._fd).st_nlink > 1:
                 raise TuningError(f"{self.part} is another file's second name, so it is not written. Remove it.")
@@ -145,7 +148,7 @@ class Download:
                 yield
             finally:
                 if not os.fstat(self._fd).st_size:
-                    os.unlink(self.part)
+                    textfile.remove(self.part)
         finally:
             os.close(self._fd)
 

@@ -222,7 +222,7 @@ def hold(real: str, path: str, seconds: float = 30.0) -> Iterator[int]:
     import time
 
     with _translated(path, "open"):
-        fd = os.open(real, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         until = time.monotonic() + seconds
         while True:

@@ -12,15 +12,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from .._errors import TuningError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+from .untrusted import Folder, open_file, open_folder
 
 
 def under(root: str, path: str) -> str:
@@ -31,12 +26,12 @@ def under(root: str, path: str) -> str:
 def read(path: str) -> str | None:
     """Return a file's text, byte for byte; None where it is absent."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+        with open(open_file(path), encoding="utf-8", errors="surrogateescape", newline="") as file:
             return file.read()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise TuningError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from None
+        raise TuningError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def replace(path: str, text: str, mode: int = 0o644, inherit: bool = True) -> None:
@@ -46,13 +41,12 @@ def replace(path: str, text: str, mode: int = 0o644, inherit: bool = True) -> No
     nobody can know before, is made anew and never through a link, and in such a folder nothing is inherited: else its
     owner could have root write, or give away, any file of the host.
     """
-    folder, name = os.path.split(path)
+    parent, name = os.path.split(path)
     beside = f".{name}.{os.urandom(8).hex()}"
     try:
-        os.makedirs(folder, exist_ok=True)
-        with _folder(folder) as place:
-            before = _before(name, place) if inherit else None
-            descriptor = os.open(beside, _NEW, 0o600, dir_fd=place)
+        with open_folder(parent, make=True) as folder:
+            before = _trusted_status(name, folder) if inherit else None
+            descriptor = folder.create_file(beside)
             try:
                 with open(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
                     file.write(text)
@@ -61,41 +55,20 @@ def replace(path: str, text: str, mode: int = 0o644, inherit: bool = True) -> No
                     os.fchmod(descriptor, mode if before is None else before.st_mode & 0o7777)
                     file.flush()
                     os.fsync(descriptor)
-                os.rename(beside, name, src_dir_fd=place, dst_dir_fd=place)
+                folder.rename(beside, name)
             except BaseException:
                 with suppress(OSError):
-                    os.unlink(beside, dir_fd=place)
+                    folder.remove(beside)
                 raise
-            os.fsync(place)
+            folder.flush()
     except OSError as error:
-        raise TuningError(f"{path} cannot be written: {os.strerror(error.errno or 0)}. It is as it was.") from None
+        raise TuningError(f"{path} cannot be written: {error.strerror}. It is as it was.") from None
 
 
-@contextmanager
-def _folder(path: str) -> Iterator[int]:
-    """Hold a folder open, so that all steps happen in the same one whatever is renamed meanwhile."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _is_ours_alone(place: int) -> bool:
-    """Return whether only root, or who runs this, can have put into a folder what is there."""
-    folder = os.fstat(place)
-    return folder.st_uid in (0, os.geteuid()) and not folder.st_mode & 0o022
-
-
-def _before(name: str, place: int) -> os.stat_result | None:
-    """Return the file that is there, where it can be trusted."""
-    if not _is_ours_alone(place):
-        return None
-    try:
-        before = os.stat(name, dir_fd=place, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    return before if stat.S_ISREG(before.st_mode) else None
+def _trusted_status(name: str, folder: Folder) -> os.stat_result | None:
+    """Return the status of the file that is there, None where somebody else than root can have put it there."""
+    before = folder.status(name) if folder.is_private() else None
+    return before if before and stat.S_ISREG(before.st_mode) else None
 
 
 def give(path: str, user: int, group: int, mode: int | None = None) -> None:
@@ -103,36 +76,45 @@ def give(path: str, user: int, group: int, mode: int | None = None) -> None:
 
     In a folder that others may write it has to be a file with one name: else what is given away may be any other file.
     """
-    folder, name = os.path.split(path)
+    parent, name = os.path.split(path)
     try:
-        with _folder(folder) as place:
-            alone = _is_ours_alone(place)
-            link = 0 if alone else os.O_NOFOLLOW
-            descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | link, dir_fd=place)
+        with open_folder(parent) as folder:
+            descriptor = folder.open_file(name)
             try:
                 there = os.fstat(descriptor)
-                if not alone and there.st_nlink > 1:
-                    raise OSError(errno.ELOOP, "")
                 os.fchown(descriptor, user, group)
                 os.fchmod(descriptor, stat.S_IMODE(there.st_mode) if mode is None else mode)
             finally:
                 os.close(descriptor)
     except OSError as error:
-        reason = os.strerror(error.errno or 0)
+        reason = error.strerror
         if error.errno == errno.ELOOP:
-            reason = f"others may write into {folder}, and it is a link or has a second name. Give the file's own path"
+            reason = f"others may write into {parent}, and it is a link or has a second name. Give the file's own path"
         raise TuningError(f"{path} cannot be given owner or mode: {reason}.") from None
 
 
 def remove(path: str) -> None:
     """Remove a file, on the disk when this returns; one that is not there is no error."""
+    parent, name = os.path.split(path)
     try:
-        os.unlink(path)
-        flush_folder(path)
+        with open_folder(parent) as folder:
+            folder.remove(name)
+            folder.flush()
     except FileNotFoundError:
         return
     except OSError as error:
-        raise TuningError(f"{path} cannot be removed: {os.strerror(error.errno or 0)}.") from None
+        raise TuningError(f"{path} cannot be removed: {error.strerror}.") from None
+
+
+def rename(path: str, new: str) -> None:
+    """Give a file another name in its folder, on the disk when this returns."""
+    parent, name = os.path.split(path)
+    try:
+        with open_folder(parent) as folder:
+            folder.rename(name, os.path.basename(new))
+            folder.flush()
+    except OSError as error:
+        raise TuningError(f"{path} cannot be renamed {new}: {error.strerror}.") from None
 
 
 def flush_folder(path: str) -> None:
@@ -142,7 +124,7 @@ def flush_folder(path: str) -> None:
 
 def flush(path: str) -> None:
     """Flush a file or a folder to the disk."""
-    file = os.open(path, os.O_RDONLY)
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         os.fsync(file)
     finally:

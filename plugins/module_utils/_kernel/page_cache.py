@@ -16,6 +16,7 @@ from contextlib import contextmanager
 
 from .._errors import TuningError
 from .._io.paths import NODES
+from .._io.untrusted import open_file
 from .._notation.sizes import UNITS
 from . import memory
 from .hugepages import SMALL
@@ -34,9 +35,9 @@ GOLDEN = 0.6180339887498949
 def opened(path: str) -> Iterator[tuple[int, int]]:
     """Open a file to be read, and yield its descriptor and its size in bytes."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_file(path)
     except OSError as error:
-        raise TuningError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from None
+        raise TuningError(f"{path} cannot be read: {error.strerror}.") from None
     try:
         yield fd, os.fstat(fd).st_size
     finally:

@@ -17,6 +17,7 @@ from .._io import textfile
 from .._io.checksum import ALGORITHM, digest_of, mismatch, mismatch_on_server
 from .._io.download import Download, check_space
 from .._io.http import head
+from .._io.untrusted import open_folder
 from .._notation.sizes import about
 from . import gguf
 from .asked import files_of
@@ -195,7 +196,8 @@ class Present(ModelFile):
     def fetch(self) -> None:
         """Download into the part, and verify it."""
         try:
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            with open_folder(os.path.dirname(self.path), make=True):
+                pass
         except OSError as error:
             raise TuningError(f"{os.path.dirname(self.path)} cannot be made: {error.strerror}.") from None
         known = self.run.store.load_cache(KNOWN, SHAPE).get("parts", {}).get(self.path)
@@ -243,6 +245,5 @@ class Present(ModelFile):
     def put_in_place(self) -> None:
         """Give the part its owner and mode, by default those of the old file, and then rename it."""
         self.run.attributes.begin(self.part, self.found)
-        os.rename(self.part, self.path)
-        textfile.flush_folder(self.path)
+        textfile.rename(self.part, self.path)
         self._remember_file()

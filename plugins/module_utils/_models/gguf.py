@@ -17,6 +17,7 @@ import struct
 from math import prod
 
 from .._errors import BadRequest
+from .._io.untrusted import open_file
 from .._notation.sizes import about
 from .tensor_types import IK_TYPES, TENSOR_TYPES
 
@@ -115,7 +116,7 @@ def check_begin(path: str) -> None:
 def _with_reader(path: str, step: Callable[[_Reader], None]) -> Part:
     part = Part(path)
     try:
-        with open(path, "rb") as file:
+        with open(open_file(path), "rb") as file:
             status = os.fstat(file.fileno())
             part.size, part.changed = status.st_size, status.st_mtime_ns
             step(_Reader(file, part))

@@ -28,6 +28,7 @@ from .._host.intent import Intent
 from .._io import textfile
 from .._io.paths import COMMAND, ENGINE, SERVICE, UNIT_FOLDER
 from .._io.store import ANY
+from .._io.untrusted import open_file
 from .._knobs import desired
 from .._knobs import units as systemd_units
 from .._knobs.boot.knob import PREFIX
@@ -228,7 +229,7 @@ def _file(root: str, path: str) -> Iterator[tuple[str, str]]:
         yield path, f"link to {os.readlink(real)}"
     elif os.path.isfile(real):
         there = os.stat(real)
-        with open(real, "rb") as file:
+        with open(open_file(real), "rb") as file:
             content = hashlib.sha256(file.read()).hexdigest()
         yield path, f"{content} {stat.S_IMODE(there.st_mode):04o} {there.st_uid}"
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 
 from ..._errors import TuningError
+from ..._io.untrusted import open_file
 from ..._kernel.cgroups import processes_of
 from ..plan.names import key_path
 
@@ -30,7 +31,7 @@ ONE_PER_LINE = "It must hold one key per line"
 def read_keys(path: str) -> list[str]:
     """Return the keys of a file. TuningError when there is none, or one that no client can send."""
     try:
-        with open(path, encoding="utf-8", newline="") as file:
+        with open(open_file(path), encoding="utf-8", newline="") as file:
             lines = file.read().split("\n")
     except OSError as error:
         raise TuningError(f"The key file {path} cannot be read: {error.strerror}. {ONE_PER_LINE}.") from None
@@ -81,5 +82,5 @@ def key_of(fs: KernelFS, unit: str, file: str | None) -> str | None:
 
 def has_comments(path: str) -> bool:
     """Return whether a file that was read before holds comments."""
-    with open(path, encoding="utf-8", newline="") as file:
+    with open(open_file(path), encoding="utf-8", newline="") as file:
         return any(line.startswith(COMMENT) for line in file)

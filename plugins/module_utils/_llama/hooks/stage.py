@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import mmap
 import os
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from ..._errors import Absent, BadRequest, NotApplied, TuningError
 from ..._io.kernelfs import hold
+from ..._io.untrusted import Folder, open_file, open_folder
 from ..._kernel import memory as page_memory
 from ..._kernel.hugepages import free_pages, promised
 from ..._kernel.numa_maps import EVEN, LARGEST_NUMA_MAPS, parse_numa_maps
@@ -43,16 +44,19 @@ LOCK_TIMEOUT = 3600.0
 
 
 class Copy:
-    """One file of a model, and its copy."""
+    """One file of a model, and its copy.
 
-    def __init__(self, source: str, folder: str, page: int) -> None:
+    The source is opened once, and the copy gets the owner and the mode of the file that was opened: the owner of its
+    folder may put a link to another file in its place at any moment, and root would read that.
+    """
+
+    def __init__(self, source: str, descriptor: int, folder: Folder, page: int) -> None:
         self.source = source
-        self.target = os.path.join(folder, os.path.basename(source))
-        self.part = os.path.join(folder, f".{os.path.basename(source)}.part")
-        try:
-            self.status = os.stat(source)
-        except OSError as error:
-            raise BadRequest(f"{source} cannot be staged: {os.strerror(error.errno or 0)}.") from None
+        self.descriptor = descriptor
+        self.folder = folder
+        self.name = os.path.basename(source)
+        self.part = f".{self.name}.part"
+        self.status = os.fstat(descriptor)
         self.page = page
         self.pages = -(-self.status.st_size // page)
         self.size = self.pages * page
@@ -61,10 +65,7 @@ class Copy:
 
     def existing(self) -> os.stat_result | None:
         """Return the status of the file that already has the name of the copy; None where there is none."""
-        try:
-            return os.stat(self.target)
-        except FileNotFoundError:
-            return None
+        return self.folder.status(self.name)
 
     def is_staged(self) -> bool:
         """Return whether that file is a copy of the source as it is now."""
@@ -88,14 +89,19 @@ def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, repla
             f"{folder} is not on a hugetlbfs. Mount one, for example with 'mount -t hugetlbfs -o pagesize=2M none "
             f"{folder}'."
         )
-    copies = [Copy(part, folder, page) for part in parts_of(path)]
-    with hold(folder, folder, LOCK_TIMEOUT):
+    with ExitStack() as stack:
+        try:
+            place = stack.enter_context(open_folder(folder))
+        except OSError as error:
+            raise TuningError(f"{folder} cannot be opened: {error.strerror}.") from None
+        copies = [Copy(part, _open_source(part, stack), place, page) for part in parts_of(path)]
+        stack.enter_context(hold(folder, folder, LOCK_TIMEOUT))
         todo = [copy for copy in copies if not copy.is_staged()]
         if not todo:
             return f"{path} is staged in {folder} already."
         for copy in todo:
             with suppress(FileNotFoundError):
-                os.unlink(copy.part)  # left by a run that was killed
+                place.remove(copy.part)  # left by a run that was killed
         _check_space(fs, todo, page, policy, replace)
         nodes: dict[int, int] = {}
         for copy in todo:
@@ -114,13 +120,21 @@ def _make_folder(folder: str) -> None:
     if os.path.exists(folder) or page_memory.hugetlbfs_page(parent) is None:
         return
     try:
-        os.mkdir(folder)
-        # The user of the unit must reach the copy, whatever the umask is.
-        os.chmod(folder, 0o755)
-    except FileExistsError:
-        pass  # made by another instance at this moment
+        with open_folder(folder, make=True) as made:
+            # The user of the unit must reach the copy, whatever the umask is.
+            os.fchmod(made.descriptor, 0o755)
     except OSError as error:
-        raise TuningError(f"{folder} cannot be made: {os.strerror(error.errno or 0)}.") from None
+        raise TuningError(f"{folder} cannot be made: {error.strerror}.") from None
+
+
+def _open_source(path: str, stack: ExitStack) -> int:
+    """Return the descriptor of a file of the model, which is closed with the stack."""
+    try:
+        descriptor = open_file(path)
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be staged: {error.strerror}.") from None
+    stack.callback(os.close, descriptor)
+    return descriptor
 
 
 def _check_space(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy, replace: bool) -> None:
@@ -130,7 +144,7 @@ def _check_space(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy, 
     older = [copy for copy in todo if copy.existing()]
     if lack and older and replace:
         for copy in older:
-            os.unlink(copy.target)
+            copy.folder.remove(copy.name)
         lack, older = missing(fs, need, page >> 10, policy), []
     if not lack:
         return
@@ -178,7 +192,7 @@ def _stage(fs: KernelFS, copy: Copy, policy: Policy) -> dict[int, int]:
         os.fchown(fd, copy.status.st_uid, copy.status.st_gid)
         os.fchmod(fd, copy.status.st_mode & 0o777)
         os.utime(fd, ns=(copy.status.st_atime_ns, copy.status.st_mtime_ns))
-        os.rename(copy.part, copy.target)
+        copy.folder.rename(copy.part, copy.name)
     return nodes
 
 
@@ -186,14 +200,14 @@ def _stage(fs: KernelFS, copy: Copy, policy: Policy) -> dict[int, int]:
 def _new_file(copy: Copy) -> Iterator[int]:
     """Open the file under its temporary name; on an error it is removed, which frees its pages."""
     try:
-        fd = os.open(copy.part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fd = copy.folder.create_file(copy.part)
     except OSError as error:
-        raise TuningError(f"{copy.part} cannot be made: {os.strerror(error.errno or 0)}.") from None
+        raise TuningError(f"{copy.folder.path}/{copy.part} cannot be made: {error.strerror}.") from None
     try:
         yield fd
     except BaseException:
         with suppress(FileNotFoundError):
-            os.unlink(copy.part)
+            copy.folder.remove(copy.part)
         raise
     finally:
         os.close(fd)
@@ -202,14 +216,14 @@ def _new_file(copy: Copy) -> Iterator[int]:
 def _fill(copy: Copy, memory: mmap.mmap) -> None:
     """Read the source into the mapping and drop it from the page cache, where it would take the same memory again."""
     at = 0
-    with open(copy.source, "rb", buffering=0) as file, memoryview(memory) as view:
+    with memoryview(memory) as view:
         while at < copy.status.st_size:
-            count = file.readinto(view[at : min(at + CHUNK, copy.status.st_size)])
+            count = os.readv(copy.descriptor, [view[at : min(at + CHUNK, copy.status.st_size)]])
             if not count:
                 raise TuningError(f"{copy.source} became shorter while it was staged. Stage it when it is complete.")
-            os.posix_fadvise(file.fileno(), at, count, os.POSIX_FADV_DONTNEED)
+            os.posix_fadvise(copy.descriptor, at, count, os.POSIX_FADV_DONTNEED)
             at += count
-        now = os.fstat(file.fileno())
+    now = os.fstat(copy.descriptor)
     if (now.st_size, now.st_mtime_ns) != (copy.status.st_size, copy.status.st_mtime_ns):
         raise TuningError(f"{copy.source} changed while it was staged. Stage it when no process writes to it.")
 
@@ -220,7 +234,7 @@ def _nodes(fs: KernelFS, copy: Copy) -> dict[int, int]:
         maps = fs.read("/proc/self/numa_maps", LARGEST_NUMA_MAPS)
     except Absent:
         return {}
-    part = os.path.realpath(copy.part)
+    part = os.path.join(os.path.realpath(copy.folder.path), copy.part)
     weights = parse_numa_maps(maps, lambda path: path == part)["weights"]
     return {node: size // copy.page for node, size in weights.nodes.items()}
 

@@ -14,6 +14,7 @@ import json
 import os
 
 from ..._errors import BadRequest
+from ..._io.untrusted import open_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def refuse(path: str) -> None:
     size = os.stat(path).st_size
     if path.endswith(".json"):
         try:
-            with open(path, encoding="utf-8") as file:
+            with open(open_file(path), encoding="utf-8") as file:
                 found = any(_texts(json.load(file)))
         except (ValueError, RecursionError) as error:
             raise BadRequest(f"suffix_corpus: {path} is no JSON ({error}).") from None

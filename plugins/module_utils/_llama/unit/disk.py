@@ -13,6 +13,8 @@ import mmap
 import os
 import time
 
+from ..._io.untrusted import open_file
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -28,7 +30,7 @@ def speed(path: str, clock: Any = time) -> float | None:
     """
     begun, got = clock.monotonic(), 0
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+        descriptor = open_file(path, os.O_RDONLY | os.O_DIRECT)
     except OSError:
         return None
     try:

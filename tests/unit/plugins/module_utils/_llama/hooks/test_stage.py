@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import mmap
 import os
@@ -19,6 +20,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, NotApplied, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.untrusted import open_folder
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.hooks import stage as staging
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
@@ -81,7 +83,8 @@ def test_where_a_copy_may_lie(
     tmp_path: Path, kind: str | None, nodes: tuple[int, ...], found: dict[int, int], right: bool
 ) -> None:
     (tmp_path / "model.gguf").write_bytes(bytes(8 * 4096))
-    copy = staging.Copy(str(tmp_path / "model.gguf"), "/none", 4096)
+    with (tmp_path / "model.gguf").open("rb") as file, open_folder(str(tmp_path)) as folder:
+        copy = staging.Copy(file.name, file.fileno(), folder, 4096)
     if right:
         staging._check_nodes(copy, (kind, nodes), found)
         return
@@ -260,6 +263,38 @@ def test_a_model_that_changes_while_it_is_staged(folder: Path, model: Path, monk
     with pytest.raises(TuningError, match="became shorter while it was staged"):
         stage(model, folder)
     assert list(folder.iterdir()) == []
+
+
+def test_a_file_of_root_in_the_place_of_the_model_gives_nothing_away(
+    folder: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner of the models puts a link there while the pages are allocated; size and time can be made the same."""
+    secret = model.with_name("shadow")
+    secret.write_bytes(b"root:secret" + bytes(2 * PAGE + 12334))
+    secret.chmod(0o600)
+    os.utime(secret, ns=(1, model.stat().st_mtime_ns))
+    content = model.read_bytes()
+
+    def put_a_link(*dummy: object) -> contextlib.AbstractContextManager[None]:
+        model.unlink()
+        model.symlink_to(secret)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(staging.page_memory, "policy", put_a_link)
+    stage(model, folder)
+    assert (folder / "model.gguf").read_bytes() == content + bytes(PAGE - 12345)
+    # The one who puts it there before gets a copy that root alone can read.
+    monkeypatch.undo()
+    os.utime(secret)
+    stage(model, folder)
+    found = (folder / "model.gguf").stat()
+    assert (found.st_mode & 0o777, found.st_uid) == (0o600, os.geteuid())
+
+
+def test_what_is_no_file_is_not_waited_for(folder: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.gguf")
+    with pytest.raises(BadRequest, match=r"model\.gguf cannot be staged: It is no regular file\."):
+        stage(tmp_path / "model.gguf", folder)
 
 
 def test_all_files_of_a_model(folder: Path, tmp_path: Path) -> None:

@@ -17,5 +17,5 @@ class ActionModule(InBackground):
     def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Print how much of the new file is written."""
         path = PurePosixPath(str(arguments.get("path")))
-        part = shlex.quote(str(path.with_name(f".{path.name}.part")))
+        part = shlex.quote(str(path.with_name(f".{path.name}.part") / "new" / path.name))
         return arguments, f'test -f {part} && echo "$(du --apparent-size -h {part} | cut -f 1) of {path.name} written"'

@@ -76,6 +76,25 @@ def test_a_unit_that_does_not_come_up_leaves_the_one_before(service_host):
     assert service_host.fetch_status(8080, "/health") == 200
 
 
+def test_smaller_models_are_made_behind_walls(service_host):
+    """The program never runs as root. A file that only its owner may read is read as him, and the new one is his."""
+    folder = "/home/ann/my: models"
+    service_host.run(f"useradd --create-home ann; install -d -o ann '{folder}'")
+    service_host.run(f"install -o ann -m 600 {service_host.model} '{folder}/big.gguf'")
+    # It refuses to work where it may do more than it should.
+    program = service_host.binary.replace("server", "quantize")
+    wary = f'#!/bin/sh\n[ "$(id -u)" != 0 ] && ! touch /srv/more "$HOME/more" && exec {program} "$@"\n'
+    service_host.write_file("/opt/wary", wary.encode())
+    service_host.run("chmod +x /opt/wary")
+    pairs = (f"{folder}/big.gguf", f"{folder}/small.gguf"), (service_host.model, "/srv/small.gguf")
+    asked = [{"source": one, "path": other, "type": "Q2_K", "requantize": True} for one, other in pairs]
+    service_host.serve(CHAT, llama_quantized=asked, llama_quantize_binary="/opt/wary")
+    said = service_host.run(f"stat -c '%U %a %n' '{folder}'/* '{folder}'/.[!.]* /srv/*.gguf /srv/.[!.]*", check=False)
+    files = [f"ann 600 {folder}/big.gguf", f"ann 600 {folder}/small.gguf", "root 644 /srv/small.gguf"]
+    assert said.splitlines() == files
+    assert service_host.serve(CHAT, llama_quantized=asked, llama_quantize_binary="/opt/wary").changed == {}
+
+
 def test_none_is_left(service_host):
     service_host.serve()
     assert "llama-" not in service_host.run("ls /etc/systemd/system /etc/systemd/system/multi-user.target.wants")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,6 +72,18 @@ class Folder:
         """Make a file that only root can read, open it for reading and writing, and return its descriptor."""
         return os.open(name, _NEW, 0o600, dir_fd=self.descriptor)
 
+    @contextmanager
+    def make_folder(self, name: str, mode: int) -> Iterator[Folder]:
+        """Make a folder of this mode in it, and hold that one open."""
+        os.mkdir(name, 0o700, dir_fd=self.descriptor)
+        descriptor = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=self.descriptor)
+        try:
+            _require_own(os.fstat(descriptor))
+            os.fchmod(descriptor, mode)
+            yield Folder(os.path.join(self.path, name), descriptor)
+        finally:
+            os.close(descriptor)
+
     def rename(self, name: str, new: str, folder: Folder | None = None) -> None:
         """Give a file another name, in the other folder where one is given."""
         os.rename(name, new, src_dir_fd=self.descriptor, dst_dir_fd=(folder or self).descriptor)
@@ -119,14 +131,10 @@ def private_folder(parent: Folder, name: str) -> Iterator[Folder]:
     What a killed run left under the name is removed first. OSError where somebody else has put something there.
     """
     _remove_private_folder(parent, name)
-    os.mkdir(name, 0o700, dir_fd=parent.descriptor)
-    descriptor = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent.descriptor)
     try:
-        _require_own(os.fstat(descriptor))
-        os.fchmod(descriptor, 0o700)
-        yield Folder(os.path.join(parent.path, name), descriptor)
+        with parent.make_folder(name, 0o700) as folder:
+            yield folder
     finally:
-        os.close(descriptor)
         _remove_private_folder(parent, name)
 
 
@@ -183,10 +191,8 @@ def _open_inner(name: str, place: int, make: bool) -> int:
         except FileNotFoundError:
             if not make:
                 raise
-        try:
+        with suppress(FileExistsError):  # Another run made it at this moment.
             os.mkdir(name, 0o755, dir_fd=place)
-        except FileExistsError:
-            pass  # Another run made it at this moment.
 
 
 def _link_target(name: str, place: int) -> str | None:

@@ -6,19 +6,25 @@
 
 The new file gets its name when it is complete, so that one that is there is whole. It belongs to its source when it has
 the tensors of it, is of the type that is asked for, was made with the same matrix, and is not older.
+
+The folder of the models may belong to another user. So the program never runs as root, and writes into a folder that
+only root can enter, which it sees elsewhere; the file that comes out of it is opened once, and gets its owner and its
+mode on the descriptor.
 Source: tools/quantize/quantize.cpp and include/llama.h (enum llama_ftype) of llama.cpp.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import stat
+from contextlib import ExitStack
 
 from .._errors import BadRequest, TuningError
-from .._io import textfile
-from .._io.command import attempt
+from .._io import sandbox
 from .._io.download import check_space
 from .._io.kernelfs import hold
+from .._io.path_visibility import what_bars
+from .._io.untrusted import Folder, open_folder, private_folder
 from .._notation.sizes import bytes_of, whole
 from . import gguf
 from .model import Model
@@ -59,6 +65,10 @@ FILE_TYPE, MATRIX = "general.file_type", "quantize.imatrix.file"
 #: How much of its path the program writes into the file.
 LONGEST_MATRIX = 127
 BINARY = "llama-quantize"
+#: Where the program sees the folder that it writes into.
+OUTPUT = "/tmp/sovereign-epyc-quantize"
+#: How many bytes a file may have beside its weights.
+LARGEST_REST = gguf.LARGEST_HEADER + (64 << 20)
 
 
 def ensure(options: Mapping[str, Any], dummy: Store | None, check: bool = False) -> dict[str, Any]:
@@ -90,7 +100,7 @@ class Made:
         if self.type not in TYPES:
             raise BadRequest(f"type is '{options['type']}'; say one of {', '.join(TYPES)}.")
         self.path = str(options["path"])
-        self.part = os.path.join(os.path.dirname(self.path), f".{os.path.basename(self.path)}.part")
+        self.folder, self.name = os.path.split(self.path)
         self.binary = str(options["binary"])
         self.matrix = str(options.get("imatrix") or "")
         self.threads = whole(options.get("threads") or 0, "threads")
@@ -106,8 +116,8 @@ class Made:
             )
         if self.matrix and not os.path.isfile(self.matrix):
             raise BadRequest(f"imatrix: there is no file {self.matrix}. Make it with llama-imatrix, or leave it out.")
-        if not os.path.isdir(os.path.dirname(self.path)):
-            raise BadRequest(f"path: there is no folder {os.path.dirname(self.path)}. Make it first.")
+        if not os.path.isdir(self.folder):
+            raise BadRequest(f"path: there is no folder {self.folder}. Make it first.")
 
     @property
     def largest(self) -> int:
@@ -134,23 +144,52 @@ class Made:
             raise BadRequest(
                 f"binary: there is no program {self.binary}. llama_build makes it beside llama-server; or name yours."
             )
-        folder = os.path.dirname(self.path)
-        with hold(folder, folder, seconds=0.5):
-            with suppress(FileNotFoundError):
-                os.unlink(self.part)  # left by a run that was killed
-            try:
-                self._run()
-                self._finish()
-            finally:
-                with suppress(FileNotFoundError):
-                    os.unlink(self.part)
+        user = self._user()
+        try:
+            with ExitStack() as stack:
+                folder = stack.enter_context(open_folder(self.folder))
+                stack.enter_context(hold(f"/proc/self/fd/{folder.descriptor}", self.folder, seconds=0.5))
+                part = stack.enter_context(private_folder(folder, f".{self.name}.part"))
+                # The user of the program is not known before it runs, and nobody else can enter the folder around it.
+                new = stack.enter_context(part.make_folder("new", 0o777))
+                self._run(user, new.path)
+                self._finish(new, folder)
+        except OSError as error:
+            raise TuningError(f"{self.path} cannot be made: {error.strerror}. Nothing is left of it.") from None
         return read_model(self.path)
 
-    def _run(self) -> None:
+    def _files(self) -> list[str]:
+        """Return what the program reads."""
+        return [*(part.path for part in self.source.parts), *([self.matrix] if self.matrix else [])]
+
+    def _user(self) -> list[str]:
+        """Return the settings that say who the program is: the user that systemd makes, or the owner of the source."""
+        files = self._files()
+        owner = os.stat(self.source.path)
+        bars = next(filter(None, (what_bars(path, None) for path in files)), None)
+        if not bars:
+            return ["DynamicUser=yes"]
+        if not owner.st_uid or any(what_bars(path, (owner.st_uid, [owner.st_gid])) for path in files):
+            raise BadRequest(
+                f"{bars[0]} cannot be {bars[1]} by {BINARY}, which never runs as root: neither a user without rights "
+                f"nor the owner of {self.source.path} can. Change its mode, as with 'chmod o+rX'."
+            )
+        return [f"User={owner.st_uid}", f"Group={owner.st_gid}"]
+
+    def _run(self, user: list[str], folder: str) -> None:
+        made = os.path.join(OUTPUT, self.name)
         words = [self.binary, *(["--imatrix", self.matrix] if self.matrix else [])]
         words += ["--allow-requantize"] if self.again else []
-        words += [self.source.path, self.part, self.type, *([str(self.threads)] if self.threads else [])]
-        done = attempt(words)
+        words += [self.source.path, made, self.type, *([str(self.threads)] if self.threads else [])]
+        walls = [
+            *user,
+            *sandbox.HARDENING,
+            "PrivateNetwork=yes",
+            f"LimitFSIZE={max(self.largest, sum(part.size for part in self.source.parts)) + LARGEST_REST}",
+            *sandbox.show_folders([self.binary, *self._files()]),
+            *sandbox.show_writable_folder(folder, OUTPUT),
+        ]
+        done = sandbox.attempt(walls, words, None)
         if done.code != 0:
             lines = [line.strip() for line in (done.err + done.out).splitlines() if line.strip()]
             said = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "nothing")
@@ -159,16 +198,19 @@ class Made:
                 f"{said.rstrip('.')}. Nothing is left of it."
             )
 
-    def _finish(self) -> None:
-        found = gguf.read_part(self.part)
-        if found.values.get(FILE_TYPE) != TYPES[self.type][0]:
-            raise TuningError(f"{BINARY} made no {self.type} of {self.source.path}. Nothing is left of it.")
-        status = os.stat(self.source.path)
-        os.chown(self.part, status.st_uid, status.st_gid)
-        os.chmod(self.part, status.st_mode & 0o777)
-        textfile.flush(self.part)
-        os.rename(self.part, self.path)
-        textfile.flush_folder(os.path.dirname(self.path))
+    def _finish(self, new: Folder, folder: Folder) -> None:
+        """Look at what was made, give it the owner and the mode of the source, and its name."""
+        descriptor = new.open_file(self.name)
+        with open(descriptor, "rb") as file:
+            found = gguf.read_header(file, self.name, os.fstat(descriptor).st_size)
+            if found.values.get(FILE_TYPE) != TYPES[self.type][0]:
+                raise TuningError(f"{BINARY} made no {self.type} of {self.source.path}. Nothing is left of it.")
+            status = os.stat(self.source.path)
+            os.fchown(descriptor, status.st_uid, status.st_gid)
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & 0o777)
+            os.fsync(descriptor)
+        new.rename(self.name, self.name, folder)
+        folder.flush()
 
 
 def _shapes(model: Model) -> list[tuple[str, int]]:

@@ -19,9 +19,9 @@ import time
 from contextlib import suppress
 
 from ..._errors import Absent, BadRequest
+from ..._io import sandbox
 from ..._models import blank
 from . import arguments as server_arguments
-from . import sandbox
 from .capabilities import parse
 from .log import sentence
 
@@ -29,8 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..._io.sandbox import Running, Walls
     from .capabilities import Capabilities
-    from .sandbox import Running, Walls
 
 SECONDS = 60
 #: What the server looks up while it reads its arguments: a credential that only the unit has, and another process that

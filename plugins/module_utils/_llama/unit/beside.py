@@ -16,11 +16,11 @@ from contextlib import suppress
 from ..._errors import TuningError
 from ..._io import command, textfile
 from ..._io.paths import UNIT_FOLDER
+from ..._io.sandbox import FOLDER
 from ..._knobs.units import systemctl
 from ..._notation import cpulist
 from ..._notation.gguf_parts import parts_of
 from ..binary.probe import free_port
-from ..binary.sandbox import FOLDER
 from ..plan.options import LOOPBACK, Options
 from .planned import plan_beside
 

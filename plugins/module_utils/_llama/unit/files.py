@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 
+from ..._io import sandbox
 from ..._io.paths import COMMAND, INSTANCE_HEAD, SERVICE, UNIT_FOLDER
 from ..._notation import cpulist
 from ..._notation.gguf_parts import parts_of
@@ -23,7 +24,6 @@ from ..plan.pins import GOMP, STRICT
 from ..plan.service import staging_folder
 from . import timing, walls
 from .installed import SECTION, sealed
-from .walls import HARDENING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         *placement_lines(service.placement),
         *(["LimitMEMLOCK=infinity"] if service.wants["load"] == "mlock" else []),
         *walls.network(options.host, [address for address, dummy in worker_rules.endpoints(options.rpc_workers)]),
-        *HARDENING,
-        *walls.shown([*service.files, options.binary]),
+        *sandbox.HARDENING,
+        *sandbox.show_folders([*service.files, options.binary]),
         *settings.lines(options.unit_settings, of_unit=False),
     ]
     return _text(unit, run, ["WantedBy=multi-user.target"])
@@ -135,8 +135,8 @@ def _rpc(service: Service, rpc: Rpc) -> str:
         *LOG,
         *placement_lines(rpc.placement),
         *walls.network(LOOPBACK[0]),
-        *HARDENING,
-        *walls.shown([binary]),
+        *sandbox.HARDENING,
+        *sandbox.show_folders([binary]),
     ]
     return _text(unit, run, [])
 

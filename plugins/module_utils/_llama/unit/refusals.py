@@ -10,20 +10,19 @@ import os
 import pwd
 
 from ..._errors import BadRequest
-from ..._io import textfile
+from ..._io import sandbox, textfile
+from ..._io.path_visibility import what_bars
 from ..._io.paths import UNIT_FOLDER
-from ..binary import sandbox
 from ..hooks import keys
 from ..plan.names import unit_of
-from .reach import what_bars
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
+    from ..._io.sandbox import Walls
     from ..binary.capabilities import Capabilities
-    from ..binary.sandbox import Walls
     from ..plan.options import Options
 
     #: The name of an instance, what is expected of its placement, and the files that it maps.

@@ -16,11 +16,11 @@ import os
 import shutil
 
 from ..._errors import BadRequest
-from ..._io import textfile
+from ..._io import sandbox, textfile
 from ..._io.paths import INSTANCE_HEAD, SERVICE, UNIT_FOLDER
 from ..._knobs.knob import Knob
 from ..._notation.systemd import command
-from ..binary import probe, sandbox
+from ..binary import probe
 from ..plan import memory
 from ..plan.names import WORKER_UNIT
 from ..plan.rpc_worker import addresses_of, options_of, plan_worker
@@ -96,7 +96,12 @@ def knobs_of(host: Host, asked: Mapping[str, Any], root: str = "/") -> list[Knob
         raise BadRequest(f"{missing[0]} is missing, without which there is no worker. Set it.")
     options = options_of(asked)
     addresses_of(asked)
-    behind = [*walls.user(options), *walls.network("127.0.0.1"), *walls.HARDENING, *walls.shown([options.binary])]
+    behind = [
+        *walls.user(options),
+        *walls.network("127.0.0.1"),
+        *sandbox.HARDENING,
+        *sandbox.show_folders([options.binary]),
+    ]
     files, openmp = probe.program(options.binary, behind)
     _refuse_another_program(options.binary, behind)
     worker = plan_worker(host, asked, openmp, memory.read_free_memory(host, options, []))
@@ -139,8 +144,8 @@ def unit_text(worker: Worker, programs: Mapping[str, list[int]]) -> str:
         "OOMPolicy=stop",
         *placement_lines(worker.placement),
         *walls.members(worker.clients),
-        *walls.HARDENING,
-        *walls.shown([binary]),
+        *sandbox.HARDENING,
+        *sandbox.show_folders([binary]),
         "",
         "[Install]",
         f"WantedBy={TARGET}",

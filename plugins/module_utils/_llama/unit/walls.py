@@ -9,10 +9,10 @@ Source: systemd.exec(5), systemd.resource-control(5).
 
 from __future__ import annotations
 
+from ..._io.sandbox import HARDENING, show_folders
 from ..._notation.systemd import quote
 from ..plan.options import LOOPBACK
 from ..plan.settings import lines
-from .reach import folders_to_show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,41 +20,6 @@ if TYPE_CHECKING:
 
     from ..plan.options import Options
 
-#: What every one of our services is denied. It keeps the calls by which threads choose their CPUs, and no others of
-#: @resources; /proc/meminfo must be there, where glibc reads the size of huge pages.
-HARDENING = (
-    "NoNewPrivileges=yes",
-    "CapabilityBoundingSet=",
-    "AmbientCapabilities=",
-    "ProtectSystem=strict",
-    "ProtectHome=tmpfs",
-    "PrivateTmp=yes",
-    "PrivateDevices=yes",
-    "DevicePolicy=closed",
-    "PrivateUsers=yes",
-    "PrivateIPC=yes",
-    "ProtectClock=yes",
-    "ProtectControlGroups=yes",
-    "ProtectHostname=yes",
-    "ProtectKernelLogs=yes",
-    "ProtectKernelModules=yes",
-    "ProtectKernelTunables=yes",
-    "ProtectProc=invisible",
-    "RestrictAddressFamilies=AF_INET AF_INET6",
-    "RestrictNamespaces=yes",
-    "RestrictRealtime=yes",
-    "RestrictSUIDSGID=yes",
-    "RemoveIPC=yes",
-    "LockPersonality=yes",
-    "MemoryDenyWriteExecute=yes",
-    "KeyringMode=private",
-    "UMask=0077",
-    "SystemCallArchitectures=native",
-    "SystemCallFilter=@system-service",
-    "SystemCallFilter=~@privileged @resources",
-    "SystemCallFilter=sched_setaffinity",
-    "SystemCallErrorNumber=EPERM",
-)
 #: Settings of a user that open a door or close one, so that a trial without them would tell something else. All others,
 #: such as folders that are made and handed over, are only for the unit.
 DOORS = frozenset(
@@ -88,13 +53,8 @@ def environment(variables: dict[str, str]) -> list[str]:
     return [f"Environment={quote(f'{key}={value}', variables=False)}" for key, value in variables.items()]
 
 
-def shown(paths: Iterable[str]) -> list[str]:
-    """Show the folders of files that the sandbox hides, read-only."""
-    return [f"BindReadOnlyPaths={quote(folder, variables=False)}" for folder in folders_to_show(paths)]
-
-
 def of_trial(options: Options, paths: Iterable[str]) -> list[str]:
     """Return the walls for a trial of the program of an instance, which sees these files, and the loopback only."""
     own = [line for line in lines(options.unit_settings, of_unit=False) if line.partition("=")[0] in DOORS]
     settings = [*user(options), *network(LOOPBACK[0]), *environment(options.extra_environment), *HARDENING]
-    return [*settings, *shown([options.binary, *paths]), *own]
+    return [*settings, *show_folders([options.binary, *paths]), *own]

@@ -4,19 +4,24 @@
 
 """When a smaller file is made of a model, what is left where that fails, and what is refused.
 
-The program is a stand-in that writes a header; tests/service/test_llama_speculation.py has the real one.
+The program is a stand-in that writes a header, without walls; tests/service/test_llama_speculation.py has the real one
+and real walls.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import command
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import Done
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import quantize
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 
@@ -46,15 +51,39 @@ def model(path: Path, kind: int, file_type: int, matrix: str = "", rows: int = R
     return path
 
 
+class Sandbox:
+    """Runs a program without walls, and keeps what was to be its walls; ``meanwhile`` is called with its folder."""
+
+    def __init__(self) -> None:
+        self.walls: list[str] = []
+        self.meanwhile: Callable[[Path], object] = lambda folder: None
+
+    def attempt(self, walls: list[str], words: list[str], seconds: float | None) -> Done:
+        self.walls = walls
+        bound = next(line for line in walls if line.startswith("BindPaths="))
+        folder = bound[len("BindPaths=") : -len(f":{quantize.OUTPUT}")]
+        done = command.attempt([word.replace(quantize.OUTPUT, folder) for word in words], seconds)
+        self.meanwhile(Path(folder))
+        return done
+
+
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def sandbox(monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    one = Sandbox()
+    monkeypatch.setattr(quantize.sandbox, "attempt", one.attempt)
+    return one
+
+
+@pytest.fixture
+def source(tmp_path: Path, sandbox: Sandbox) -> Path:
     """A model in F16, and a program that can make Q8_0 of it and nothing else."""
+    tmp_path.chmod(0o755)
     model(tmp_path / "Q8_0", Q8_0, 7)
     program = tmp_path / "llama-quantize"
     program.write_text(PROGRAM.format(python=sys.executable, here=str(tmp_path)))
     program.chmod(0o755)
     path = model(tmp_path / "model-f16.gguf", F16, 1)
-    path.chmod(0o640)
+    path.chmod(0o644)
     return path
 
 
@@ -75,8 +104,8 @@ def test_it_is_made_once(source: Path) -> None:
     done = asked(source)
     assert done["changed"] and done["diff"] == would["diff"] and done["size"] == new.stat().st_size
     assert done["diff"]["after"] == {f"model_quantize:{new}": f"Q8_0 of {source}"}
-    assert new.stat().st_mode & 0o777 == 0o640
-    assert words(source) == f"{source} {source.with_name('.new.gguf.part')} Q8_0"
+    assert new.stat().st_mode & 0o777 == 0o644
+    assert words(source) == f"{source} {source.with_name('.new.gguf.part')}/new/new.gguf Q8_0"
     again = asked(source)
     assert (again["changed"], again["diff"]) == (False, {"before": {}, "after": {}})
 
@@ -142,3 +171,75 @@ def test_a_source_that_is_quantized_or_the_target_itself(source: Path) -> None:
     assert words(source).startswith("--allow-requantize ")
     with pytest.raises(BadRequest, match="the source itself, which would be lost"):
         asked(source, path=str(source))
+
+
+# The folder of somebody else
+
+
+def test_the_program_is_never_root(source: Path, sandbox: Sandbox) -> None:
+    """Red for a run without walls: a GGUF from elsewhere may make the program do anything."""
+    asked(source)
+    assert {"DynamicUser=yes", "NoNewPrivileges=yes", "PrivateNetwork=yes"} < set(sandbox.walls)
+    source.with_name("new.gguf").unlink()
+    source.chmod(0o640)
+    os.chown(source, 12, 34)
+    asked(source)
+    assert sandbox.walls[:2] == ["User=12", "Group=34"]
+    made = source.with_name("new.gguf").stat()
+    assert (made.st_uid, made.st_gid, stat.S_IMODE(made.st_mode)) == (12, 34, 0o640)
+    source.with_name("new.gguf").unlink()
+    os.chown(source, 0, 0)
+    with pytest.raises(BadRequest, match=r"model-f16\.gguf cannot be read by llama-quantize, which never runs as root"):
+        asked(source)
+
+
+@pytest.mark.parametrize("kind", ["link", "second name"])
+def test_a_link_that_the_program_made_is_not_followed(kind: str, source: Path, sandbox: Sandbox) -> None:
+    secret = source.with_name("shadow")
+    secret.write_bytes(source.with_name("Q8_0").read_bytes())
+    secret.chmod(0o600)
+
+    def put_it_there(folder: Path) -> None:
+        (folder / "new.gguf").unlink()
+        if kind == "link":
+            (folder / "new.gguf").symlink_to(secret)
+        else:
+            os.link(secret, folder / "new.gguf")
+
+    sandbox.meanwhile = put_it_there
+    with pytest.raises(TuningError, match=r"new\.gguf cannot be made: .* Nothing is left of it"):
+        asked(source)
+    os.chown(source, 65534, 65534)
+    assert (secret.stat().st_uid, stat.S_IMODE(secret.stat().st_mode)) == (0, 0o600)
+    assert not source.with_name("new.gguf").exists() and not source.with_name(".new.gguf.part").exists()
+
+
+def test_what_the_owner_of_the_folder_does_meanwhile_hands_nothing_over(source: Path, sandbox: Sandbox) -> None:
+    """He can rename the folder that the program writes into, and put one of his own in its place."""
+    secret, part = source.with_name("shadow"), source.with_name(".new.gguf.part")
+    secret.write_text("root:secret")
+    secret.chmod(0o600)
+    os.chown(source, 65534, 65534)
+
+    def swap(folder: Path) -> None:
+        assert stat.S_IMODE(part.stat().st_mode) == 0o700 and folder.parent == part
+        part.rename(part.with_name("away"))
+        (part / "new").mkdir(parents=True)
+        (part / "new/new.gguf").symlink_to(secret)
+        os.chown(part, 65534, 65534)
+
+    sandbox.meanwhile = swap
+    with pytest.raises(TuningError, match="somebody else has put a folder there"):
+        asked(source)
+    assert (secret.stat().st_uid, stat.S_IMODE(secret.stat().st_mode)) == (0, 0o600)
+    assert secret.read_text() == "root:secret"
+
+
+def test_what_a_killed_run_left_is_in_nobodys_way(source: Path) -> None:
+    left = source.with_name(".new.gguf.part")
+    (left / "new").mkdir(mode=0o700, parents=True)
+    (left / "new/new.gguf").write_text("half")
+    assert asked(source)["changed"] and not left.exists()
+    source.with_name("new.gguf").unlink()
+    left.write_text("half, of an earlier version")
+    assert asked(source)["changed"] and not left.exists()

@@ -14,8 +14,9 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import command as host_command
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import sandbox
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import Done
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import log, probe, sandbox
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import log, probe
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank, model
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import dry_run as recorded_run
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import recorded, server

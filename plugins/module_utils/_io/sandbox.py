@@ -17,20 +17,56 @@ import os
 import tempfile
 from contextlib import contextmanager, suppress
 
-from ..._errors import TuningError
-from ..._io import command, textfile
-from ..._io.command import Done
-from ..._notation import systemd
+from .._errors import TuningError
+from .._notation import systemd
+from . import command, textfile
+from .command import Done
+from .path_visibility import folders_to_show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Optional
 
     #: Lines of the section [Service]. None: without walls, for tools that measure builds of their own.
     Walls = Optional[Sequence[str]]
 
+#: What every one of our services is denied. It keeps the calls by which threads choose their CPUs, and no others of
+#: @resources; /proc/meminfo must be there, where glibc reads the size of huge pages.
+HARDENING = (
+    "NoNewPrivileges=yes",
+    "CapabilityBoundingSet=",
+    "AmbientCapabilities=",
+    "ProtectSystem=strict",
+    "ProtectHome=tmpfs",
+    "PrivateTmp=yes",
+    "PrivateDevices=yes",
+    "DevicePolicy=closed",
+    "PrivateUsers=yes",
+    "PrivateIPC=yes",
+    "ProtectClock=yes",
+    "ProtectControlGroups=yes",
+    "ProtectHostname=yes",
+    "ProtectKernelLogs=yes",
+    "ProtectKernelModules=yes",
+    "ProtectKernelTunables=yes",
+    "ProtectProc=invisible",
+    "RestrictAddressFamilies=AF_INET AF_INET6",
+    "RestrictNamespaces=yes",
+    "RestrictRealtime=yes",
+    "RestrictSUIDSGID=yes",
+    "RemoveIPC=yes",
+    "LockPersonality=yes",
+    "MemoryDenyWriteExecute=yes",
+    "KeyringMode=private",
+    "UMask=0077",
+    "SystemCallArchitectures=native",
+    "SystemCallFilter=@system-service",
+    "SystemCallFilter=~@privileged @resources",
+    "SystemCallFilter=sched_setaffinity",
+    "SystemCallErrorNumber=EPERM",
+)
 #: Where units are that are there for the moment only; it is not there where systemd has not booted the host.
 FOLDER = "/run/systemd/system"
 #: What systemd and we share beside: /tmp may be another one for it.
@@ -47,17 +83,18 @@ LIMITS = ("TimeoutStopSec=5", "LimitCORE=0", "LimitFSIZE=16M", "Environment=LC_A
 _numbers = itertools.count(1)
 
 
-def attempt(walls: Walls, words: Sequence[str], seconds: float) -> Done:
+def attempt(walls: Walls, words: Sequence[str], seconds: float | None) -> Done:
     """Run a program to its end behind the walls; a failure of it is an answer too.
 
-    TuningError when it had to be stopped after ``seconds``, or when systemd cannot raise the walls here.
+    TuningError when it had to be stopped after ``seconds``, or when systemd cannot raise the walls here. With None it
+    may take as long as it wants.
     """
     if walls is None:
         return command.attempt(words, seconds)
     with room(walls) as folder:
         out, err = (os.path.join(folder, name) for name in ("out", "err"))
         with _unit(walls, words, seconds, {"Input": "null", "Output": f"file:{out}", "Error": f"file:{err}"}) as name:
-            started = command.attempt(["systemctl", "start", name], seconds + MARGIN)
+            started = command.attempt(["systemctl", "start", name], None if seconds is None else seconds + MARGIN)
             code = 0 if started.code == 0 else _code(name, words, seconds, started.err)
         return Done(code, textfile.read(out) or "", textfile.read(err) or "")
 
@@ -114,9 +151,24 @@ def room(walls: Walls) -> Iterator[str]:
         yield folder
 
 
+def show_folders(paths: Iterable[str]) -> list[str]:
+    """Return the settings that show the folders of files that HARDENING hides, read-only."""
+    return [f"BindReadOnlyPaths={_path_word(folder)}" for folder in folders_to_show(paths)]
+
+
+def show_writable_folder(path: str, at: str) -> list[str]:
+    """Return the settings that show a folder at another path, where the program may write into it."""
+    return [f"BindPaths={_path_word(path)}:{_path_word(at)}"]
+
+
+def _path_word(path: str) -> str:
+    """Return a path as it stands in BindPaths= and its like, where a colon begins the next path."""
+    return systemd.quote(path, variables=False).replace(":", "\\:")
+
+
 @contextmanager
-def _unit(walls: Walls, words: Sequence[str], seconds: float, stdio: dict[str, str]) -> Iterator[str]:
-    """Have systemd know a unit that runs a program once; yield its name."""
+def _unit(walls: Walls, words: Sequence[str], seconds: float | None, stdio: dict[str, str]) -> Iterator[str]:
+    """Have systemd know a unit that runs a program once, and yield its name; the program ends with the block."""
     name = f"sovereign-epyc-try-{os.getpid()}-{next(_numbers)}.service"
     if walls is None:
         yield name
@@ -127,7 +179,7 @@ def _unit(walls: Walls, words: Sequence[str], seconds: float, stdio: dict[str, s
         "[Unit]\nDescription=Trial of a program of llama.cpp behind the walls of its unit\n\n[Service]\nType=oneshot",
         *(f"Standard{kind}={value}" for kind, value in stdio.items()),
         f"ExecStart={systemd.command(words[0], words[1:])}",
-        f"TimeoutStartSec={seconds:g}",
+        f"TimeoutStartSec={'infinity' if seconds is None else format(seconds, 'g')}",
         *LIMITS,
         *walls,
     ]
@@ -135,19 +187,23 @@ def _unit(walls: Walls, words: Sequence[str], seconds: float, stdio: dict[str, s
     textfile.replace(path, "\n".join([*lines, ""]))
     try:
         yield name
+    except BaseException:
+        with suppress(TuningError):
+            command.run(["systemctl", "stop", name])
+        raise
     finally:
         textfile.remove(path)
         with suppress(TuningError):  # Of one that did not fail there is nothing to forget.
             command.run(["systemctl", "reset-failed", name])
 
 
-def _code(name: str, words: Sequence[str], seconds: float, said: str) -> int:
+def _code(name: str, words: Sequence[str], seconds: float | None, said: str) -> int:
     """Return how a program of a unit that failed ended, negative for a signal; TuningError when it is not known."""
     rows = command.run(["systemctl", "show", f"--property={PROPERTIES}", name]).splitlines()
     found = dict(row.partition("=")[::2] for row in rows)
     status = int(found.get("ExecMainStatus") or 0)
     if found.get("Result") == "timeout":
-        raise TuningError(f"'{' '.join(words[:2])}' had not ended after {seconds:g} seconds, and was stopped.")
+        raise TuningError(f"'{' '.join(words[:2])}' had not ended after {seconds or 0:g} seconds, and was stopped.")
     if status and found.get("ExecMainCode") != EXITED:
         return -status
     if status == NOT_EXECUTED:

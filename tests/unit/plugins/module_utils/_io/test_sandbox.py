@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._io import command
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import probe, sandbox
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import command, sandbox
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import probe
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import server
 
 WALLS = ["DynamicUser=yes", 'BindReadOnlyPaths="/home/100%%"']

@@ -14,6 +14,8 @@ from __future__ import annotations
 import os
 import stat
 
+from .untrusted import MOST_LINKS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
 
 #: Folders that the sandbox hides or makes anew.
 HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
-#: Links after which the kernel gives up.
-MOST_LINKS = 40
 
 
 def is_hidden(path: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import reach
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import path_visibility
 
 ANYONE = None
 
@@ -18,7 +18,7 @@ ANYONE = None
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A host with models, of which the sandbox hides HOME; all is open to everyone."""
-    monkeypatch.setattr(reach, "HIDDEN", (str(tmp_path / "home"),))
+    monkeypatch.setattr(path_visibility, "HIDDEN", (str(tmp_path / "home"),))
     for folder in ("home/ann/models", "home/ann/hub/snapshots/1", "home/ann/hub/blobs", "srv/closed/models"):
         (tmp_path / folder).mkdir(parents=True)
     for path in (tmp_path, *tmp_path.rglob("*")):
@@ -33,11 +33,13 @@ def model(path: Path) -> Path:
 
 
 def shown(tree: Path, path: Path) -> list[str]:
-    return [str(Path(folder).relative_to(tree)) for folder in reach.folders_to_show([str(path)])]
+    return [str(Path(folder).relative_to(tree)) for folder in path_visibility.folders_to_show([str(path)])]
 
 
-def what_bars(tree: Path, path: Path, who: reach.Who = ANYONE, staged: bool = False) -> tuple[str, str] | None:
-    barred = reach.what_bars(str(path), who, staged)
+def what_bars(
+    tree: Path, path: Path, who: path_visibility.Who = ANYONE, staged: bool = False
+) -> tuple[str, str] | None:
+    barred = path_visibility.what_bars(str(path), who, staged)
     return barred and (str(Path(barred[0]).relative_to(tree)), barred[1])
 
 

@@ -14,6 +14,8 @@ description:
     A run that fails or is killed leaves nothing that has the name of a model.
   - A file that is there is left alone when it has the tensors of the source, is of this type, was made with the same
     O(imatrix), and is not older than the source. Any other file of that name is replaced.
+  - The program never runs as root. It is a user that systemd makes for it, or the owner of O(source) where nobody else
+    may read that, behind the walls of a unit of M(sovereign.epyc.llama_server), and can only write the new file.
   - A draft model in a small type is the usual purpose. How good it is cannot be seen in the file; acceptance says it,
     which C(verify.yml) and C(benchmark.yml) measure.
 author: The sovereign.epyc authors (@sovereign-epyc)

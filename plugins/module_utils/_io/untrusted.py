@@ -138,6 +138,21 @@ def private_folder(parent: Folder, name: str) -> Iterator[Folder]:
         _remove_private_folder(parent, name)
 
 
+def shared_folder(path: str) -> str | None:
+    """Return the folder on the way to a path in which others than root can replace a name; None where there is none."""
+    folder = os.path.realpath(path)
+    while True:
+        try:
+            status = os.stat(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            status = None
+        if status and not (_is_private(status) or _keeps_names(status)):
+            return folder
+        if folder == "/":
+            return None
+        folder = os.path.dirname(folder)
+
+
 def _remove_private_folder(parent: Folder, name: str) -> None:
     status = parent.status(name)
     if status is None:
@@ -204,15 +219,18 @@ def _link_target(name: str, place: int) -> str | None:
     if not stat.S_ISLNK(status.st_mode):
         return None
     folder = os.fstat(place)
-    # In a folder with the sticky bit, such as /tmp, nobody can move or replace a link of root's.
-    kept = folder.st_mode & stat.S_ISVTX and _is_of_root(folder) and _is_of_root(status)
-    if not (_is_private(folder) or kept):
+    if not (_is_private(folder) or (_keeps_names(folder) and _is_of_root(status))):
         raise OSError(errno.ELOOP, f"{name} is a link, in a folder that others may write. Give the path it leads to")
     return os.readlink(name, dir_fd=place)
 
 
 def _is_private(folder: os.stat_result) -> bool:
     return _is_of_root(folder) and not folder.st_mode & 0o022
+
+
+def _keeps_names(folder: os.stat_result) -> bool:
+    """Return whether nobody can move or replace what root has put into a folder: it has the sticky bit, as /tmp."""
+    return bool(folder.st_mode & stat.S_ISVTX) and _is_of_root(folder)
 
 
 def _is_of_root(status: os.stat_result) -> bool:

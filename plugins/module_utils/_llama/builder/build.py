@@ -23,6 +23,7 @@ from ..._io.command import attempt
 from ..._io.download import check_space
 from ..._io.kernelfs import KernelFS, hold
 from ..._io.paths import UNIT_FOLDER
+from ..._io.untrusted import shared_folder
 from ..._kernel import partitions
 from ..._notation import cpulist
 from ..._notation.sizes import bytes_of, whole
@@ -77,6 +78,7 @@ def ensure(
 ) -> dict[str, Any]:
     """Have the build that the options ask for, and return a module's result; with check, only say."""
     build = Build(options, fs or KernelFS(read_only=True))
+    build.refuse_shared_folder()
     address = f"{PREFIX}{build.folder}"
     before: dict[str, Any] = {}
     after: dict[str, Any] = {}
@@ -133,6 +135,15 @@ class Build:
     def whole(self) -> bool:
         """Return whether the build is there already."""
         return all(os.path.isfile(os.path.join(self.folder, name)) for name in (RECORD, f"bin/{SERVER}"))
+
+    def refuse_shared_folder(self) -> None:
+        """Raise BadRequest where somebody else than root could put another program in the place of a built one."""
+        shared = shared_folder(self.home)
+        if shared:
+            raise BadRequest(
+                f"folder: others than root may write into {shared}, and services would run what they put there. Choose "
+                f"another folder, such as /opt/llama, or 'chown root {shared}; chmod go-w {shared}'."
+            )
 
     def unused(self) -> list[str]:
         """Return the folders of other builds that no unit of the host names."""

@@ -54,6 +54,15 @@ def test_a_folder_that_cannot_be_made_is_named(builder: Builder, tmp_path: Path)
         builder(folder=str(tmp_path / "file/builds"))
 
 
+def test_a_folder_of_others_is_refused(builder: Builder, tmp_path: Path) -> None:
+    """Whoever may write there could put another program in the place of the one that services run."""
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    said = builder.refused(folder=str(tmp_path / "shared/builds"))
+    assert f"folder: others than root may write into {tmp_path}/shared, and services would run" in said
+    assert not (tmp_path / "shared/builds").exists()
+
+
 def test_missing_programs_are_named_with_their_packages(builder: Builder) -> None:
     (builder.programs / "c++").unlink()
     assert builder.refused(cmake_options={}) == (

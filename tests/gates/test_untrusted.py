@@ -1,0 +1,105 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Root opens, renames and hands over files of others through one door, _io/untrusted.py, and by no name past it.
+
+Whoever owns a folder can put another file in the place of any name in it at any moment.
+"""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOOR = "plugins/module_utils/_io/untrusted.py"
+#: Calls that take a path and open it, or change what has that name.
+CALLS = {
+    "open",
+    *(
+        f"os.{name}"
+        for name in ("open", "chown", "lchown", "chmod", "rename", "replace", "link", "symlink", "truncate")
+    ),
+    *(f"os.{name}" for name in ("utime", "mkfifo", "mknod", "setxattr")),
+    *(f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "copytree", "move", "chown")),
+}
+#: Files that call them, how often, and why nobody but root can have put anything in the place of what they name.
+KNOWN = {
+    "plugins/module_utils/_bench/progress.py": (1, "its lock in /run/sovereign-epyc"),
+    "plugins/module_utils/_io/kernelfs.py": (
+        6,
+        "kernel files, and folders that are locked only",
+    ),
+    "plugins/module_utils/_io/freeze.py": (1, "the folders of boot loaders"),
+    "plugins/module_utils/_io/sandbox.py": (2, "a folder in /run that only root can enter"),
+    "plugins/module_utils/_io/store.py": (2, "the store, which is refused unless it is root's alone"),
+    "plugins/module_utils/_io/textfile.py": (
+        1,
+        "what is flushed to the disk, and neither read nor changed",
+    ),
+    "plugins/module_utils/_knobs/files.py": (2, "unit files and configuration in /etc and /usr"),
+    "plugins/module_utils/_llama/binary/probe.py": (3, "a folder in /run that only root can enter"),
+    "plugins/module_utils/_llama/builder/build.py": (
+        2,
+        "the folder of builds, refused where others may write",
+    ),
+    "plugins/module_utils/_llama/hooks/cache.py": (2, "files of /proc"),
+    "plugins/module_utils/_llama/hooks/stage.py": (1, "the time of a file by its descriptor"),
+    "plugins/module_utils/_llama/unit/check.py": (1, "a folder of its own in /tmp that only root can enter"),
+}
+
+
+def _called(node: ast.Call) -> str:
+    if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+        return f"{node.func.value.id}.{node.func.attr}"
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def _opens_by_descriptor(node: ast.Call) -> bool:
+    """Return whether a call of open() only wraps a descriptor, which the door opened."""
+    first = node.args[0] if node.args else None
+    made = isinstance(first, ast.Call) and isinstance(first.func, ast.Name) and first.func.id == "open_file"
+    return _called(node) == "open" and (made or (isinstance(first, ast.Name) and first.id == "descriptor"))
+
+
+def calls_by_name(root: Path) -> Iterator[tuple[str, int]]:
+    """Yield the file and the line of each call past the door."""
+    for path in sorted((*root.glob("plugins/module_utils/**/*.py"), *root.glob("plugins/modules/*.py"))):
+        name = str(path.relative_to(root))
+        if name == DOOR:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and _called(node) in CALLS and not _opens_by_descriptor(node):
+                yield name, node.lineno
+
+
+def unknown_calls(root: Path) -> list[str]:
+    """Return each file with other calls than KNOWN says, with their lines."""
+    found: dict[str, list[int]] = {}
+    for name, line in calls_by_name(root):
+        found.setdefault(name, []).append(line)
+    names = {*found, *KNOWN}
+    return sorted(
+        f"{name}: lines {found.get(name, [])}" for name in names if len(found.get(name, [])) != KNOWN.get(name, (0,))[0]
+    )
+
+
+def test_files_of_others_are_touched_through_the_door_only() -> None:
+    assert unknown_calls(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    ["os.chmod(path, 0o644)", "os.chown(path, 0, 0)", "os.rename(path, path)", "open(path)", "os.open(path, 0)"],
+)
+def test_a_planted_call_is_found(planted: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "plugins", tmp_path / "plugins", ignore=shutil.ignore_patterns("__pycache__"))
+    file = tmp_path / "plugins/module_utils/_models/quantize.py"
+    file.write_text(f"{file.read_text()}\n\ndef planted(path: str) -> None:\n    {planted}\n")
+    (found,) = unknown_calls(tmp_path)
+    assert found.startswith("plugins/module_utils/_models/quantize.py: lines [")

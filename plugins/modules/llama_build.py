@@ -45,7 +45,7 @@ options:
     type: dict
     default: {}
   folder:
-    description: Where all builds of the host are. It is made when it is not there.
+    description: Where all builds of the host are. It is made when it is not there. Nobody but root may write there.
     type: path
     default: /opt/llama
   jobs:

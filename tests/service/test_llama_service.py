@@ -78,8 +78,8 @@ def test_a_unit_that_does_not_come_up_leaves_the_one_before(service_host):
 
 def test_smaller_models_are_made_behind_walls(service_host):
     """The program never runs as root. A file that only its owner may read is read as him, and the new one is his."""
-    folder = "/home/ann/my: models"
-    service_host.run(f"useradd --create-home ann; install -d -o ann '{folder}'")
+    folder = service_host.run("useradd --create-home ann; echo ~ann").strip() + "/my: models"
+    service_host.run(f"install -d -o ann '{folder}'")
     service_host.run(f"install -o ann -m 600 {service_host.model} '{folder}/big.gguf'")
     # It refuses to work where it may do more than it should.
     program = service_host.binary.replace("server", "quantize")

@@ -36,7 +36,6 @@ UNIT = (
     "instance",
     "instances",
     "planned",
-    "reach",
     "refusals",
     "rpc_worker",
     "timing",

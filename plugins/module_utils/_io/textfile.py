@@ -45,14 +45,16 @@ def replace(path: str, text: str, mode: int = 0o644, inherit: bool = True) -> No
     The folder may belong to somebody else, as that of a metrics collector does. What is written beside has a name that
     nobody can know before, is made anew and never through a link, and in such a folder nothing is inherited: else its
     owner could have root write, or give away, any file of the host.
+
+    What killed runs have left beside this file is removed.
     """
     folder, name = os.path.split(path)
-    beside = f".{name}.{os.urandom(8).hex()}"
     try:
         os.makedirs(folder, exist_ok=True)
         with _folder(folder) as place:
+            _remove_leftovers(place, name)
             before = _before(name, place) if inherit else None
-            descriptor = os.open(beside, _NEW, 0o600, dir_fd=place)
+            beside, descriptor = _make_beside(name, place)
             try:
                 with open(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
                     file.write(text)
@@ -61,7 +63,8 @@ def replace(path: str, text: str, mode: int = 0o644, inherit: bool = True) -> No
                     os.fchmod(descriptor, mode if before is None else before.st_mode & 0o7777)
                     file.flush()
                     os.fsync(descriptor)
-                os.rename(beside, name, src_dir_fd=place, dst_dir_fd=place)
+                    # Before it is closed, which ends its lock.
+                    os.rename(beside, name, src_dir_fd=place, dst_dir_fd=place)
             except BaseException:
                 with suppress(OSError):
                     os.unlink(beside, dir_fd=place)
@@ -69,6 +72,70 @@ def replace(path: str, text: str, mode: int = 0o644, inherit: bool = True) -> No
             os.fsync(place)
     except OSError as error:
         raise TuningError(f"{path} cannot be written: {os.strerror(error.errno or 0)}. It is as it was.") from None
+
+
+def probe_folder(folder: str) -> None:
+    """Make a file in a folder and remove it again. Raises OSError where that cannot be."""
+    with _folder(folder) as place:
+        name, descriptor = _make_beside("probe", place)
+        os.close(descriptor)
+        os.unlink(name, dir_fd=place)
+
+
+def remove_leftovers(folder: str) -> None:
+    """Remove all files that killed runs of ``replace`` have left in a folder; one that is being written stays."""
+    with suppress(OSError), _folder(folder) as place:
+        _remove_leftovers(place)
+
+
+def _make_beside(name: str, place: int) -> tuple[str, int]:
+    """Make the file that is to become another one; return its name, which nobody can know before, and its descriptor.
+
+    It is locked for as long as it is open, which tells it from what a killed run has left.
+    """
+    import fcntl
+
+    while True:
+        beside = f".{name}.{os.urandom(8).hex()}"
+        descriptor = os.open(beside, _NEW, 0o600, dir_fd=place)
+        with suppress(OSError):  # A file system without locks, where nothing is taken for a left-over either.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return beside, descriptor
+        # Somebody took it for a left-over before it was locked.
+        os.close(descriptor)
+
+
+def _remove_leftovers(place: int, name: str = "") -> None:
+    """Remove what killed runs have left beside a file of a folder, or beside any; a failure leaves it where it is."""
+    for other in os.listdir(place):
+        if _is_beside(other, name):
+            with suppress(OSError):
+                _remove_leftover(other, place)
+
+
+def _is_beside(other: str, name: str) -> bool:
+    """Return whether a name is one that ``_make_beside`` gives, for this file or, without a name, for any."""
+    start, dummy, digits = other.rpartition(".")
+    if len(digits) != 16 or digits.strip("0123456789abcdef"):
+        return False
+    return start == f".{name}" if name else len(start) > 1 and start.startswith(".")
+
+
+def _remove_leftover(name: str, place: int) -> None:
+    """Remove a file that nobody writes; OSError, or nothing done, for one that somebody writes or that is not ours."""
+    import fcntl
+
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, dir_fd=place)
+    try:
+        there = os.fstat(descriptor)
+        ours = _is_ours_alone(place) or (there.st_uid in (0, os.geteuid()) and there.st_nlink == 1)
+        if stat.S_ISREG(there.st_mode) and ours:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(name, dir_fd=place)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -125,7 +192,13 @@ def give(path: str, user: int, group: int, mode: int | None = None) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a file, on the disk when this returns; one that is not there is no error."""
+    """Remove a file, on the disk when this returns; one that is not there is no error.
+
+    What killed runs have left beside it goes, too.
+    """
+    folder, name = os.path.split(path)
+    with suppress(OSError), _folder(folder) as place:
+        _remove_leftovers(place, name)
     try:
         os.unlink(path)
         flush_folder(path)

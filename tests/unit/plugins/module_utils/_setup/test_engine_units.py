@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from importlib.util import resolve_name
@@ -303,7 +304,23 @@ def test_the_command_is_for_the_python_that_installs_it(
         usual.symlink_to(sys.executable)
     monkeypatch.setattr(engine, "PYTHON", str(usual))
     launcher = engine._sources()[engine.COMMAND]
-    assert launcher.splitlines()[0] == f"#!{usual if is_the_usual else sys.executable}"
+    assert launcher.splitlines()[0] == f"#!{usual if is_the_usual else sys.executable} -IS"
+
+
+@pytest.mark.parametrize("brought", ["sitecustomize", "usercustomize", "sovereign_epyc", "json"])
+def test_the_command_runs_no_code_that_its_caller_brings(brought: str, tmp_path: Path) -> None:
+    """As with `sudo -E`, which keeps variables."""
+    (tmp_path / f"{brought}.py").write_text("raise SystemExit('not ours')")
+    launcher = tmp_path / "sovereign-epyc"
+    launcher.write_text(engine._sources()[engine.COMMAND].replace(engine.ENGINE, str(tmp_path / "engine")))
+    launcher.chmod(0o755)
+    package = tmp_path / "engine/sovereign_epyc"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "_cli.py").write_text("import json\n\ndef main(words):\n    print(json.dumps(words))\n")
+    variables = {"PYTHONPATH": str(tmp_path), "PYTHONUSERBASE": str(tmp_path), "HOME": str(tmp_path)}
+    done = subprocess.run([launcher, "check"], env=variables, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ('["check"]\n', "", 0)
 
 
 def test_the_command_is_not_taken_away_from_units_that_call_it(systemd: Systemd) -> None:

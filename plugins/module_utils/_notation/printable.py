@@ -16,3 +16,8 @@ def escape_unprintable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def escape_lines(text: str) -> str:
+    """Return a text of several lines with escapes in each of them, and its newlines as they are."""
+    return "\n".join(map(escape_unprintable, text.split("\n")))

@@ -38,7 +38,8 @@ from .conftest import ROOT
 #: behind one port, each of which is asked by its name (llama_server, epyc_verify, llama_benchmark), and a changed
 #: instance that is started beside the one that runs (llama_server). How fast a model comes from its disk, and whether
 #: texts for suffixes can be read (llama_server). Whether the record is root's own and can be written is looked at
-#: before anything is changed, what killed runs have left is removed, and what is printed has escapes (all without room).
+#: before anything is changed, what killed runs have left is removed, and what is printed has escapes (all that had no
+#: room).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,

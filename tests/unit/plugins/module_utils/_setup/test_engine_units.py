@@ -23,6 +23,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import paths
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile as textfiles
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HOME, REQUESTS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import (
@@ -63,7 +64,12 @@ def test_it_is_installed_and_a_second_run_asks_once(systemd: Systemd) -> None:
     assert systemd.asked() == [asked, PROOF, f"enable {BOOT} {WATCH}", f"restart {WATCH}", asked]
     assert systemd.active == {WATCH: "active"}, "the boot service waits for the next boot"
     assert (systemd.state(BOOT), systemd.state(WATCH)) == ("enabled", "enabled")
-    assert f"ExecStart={engine.COMMAND} apply --retry\n" in systemd.file(BOOT).read_text()
+    boot = systemd.file(BOOT).read_text()
+    assert f"ExecStart={engine.COMMAND} apply --retry\n" in boot
+    assert [line for line in boot.splitlines() if line.startswith("Condition")] == [
+        f"ConditionPathExists=|{HOME}/{REQUESTS}",
+        f"ConditionPathIsSymbolicLink=|{HOME}",
+    ]
     assert not systemd.file(TIMER).exists()
     assert addresses(done) == [
         f"engine:{UNIT_FOLDER}/{WATCH}",

@@ -27,6 +27,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger impor
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
+# The threads of pytest's workers hold nothing that the child needs.
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
 BALANCING = "/proc/sys/kernel/numa_balancing"
 OPTIONS = {"numa_balancing": False}
 CHANGING = ("open", "write", "fsync", "fchmod", "fchown", "rename", "unlink", "mkdir", "rmdir")

@@ -91,7 +91,9 @@ set -e
 cp -a /recording/etc/default /recording/etc/modules-load.d /recording/etc/systemd /etc/
 cp -a /recording/usr/lib/os-release /recording/usr/lib/sovereign-epyc /usr/lib/
 cp -a /recording/usr/sbin/sovereign-epyc /usr/sbin/
-cp -a /recording/var/lib/sovereign-epyc /var/lib/
+# What others than root may change is refused there, and whoever unpacked the recording may be another one.
+cp -a --no-preserve=ownership /recording/var/lib/sovereign-epyc /var/lib/
+chmod 700 /var/lib/sovereign-epyc
 mkdir -p /boot/grub /dev/cpu
 cp -a /recording/boot/grub/. /boot/grub/
 systemd-run --quiet --unit=view --property=PrivateMounts=yes sh -c '

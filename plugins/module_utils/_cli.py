@@ -29,6 +29,7 @@ from ._knobs.desired import stored
 from ._knobs.irq import events
 from ._knobs.ledger import Ledger
 from ._knobs.undo import AGAIN, undo
+from ._notation.printable import escape_unprintable
 from ._verify import host_metrics
 
 TYPE_CHECKING = False
@@ -87,7 +88,7 @@ def main(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] == "bench":
         return bench(arguments[1:])
     if list(arguments) == ["--help"]:
-        _say(USAGE.rstrip())
+        _say(*USAGE.splitlines())
         return 0
     words = [word for word in arguments if word != "--json"]
     as_json = len(words) < len(arguments)
@@ -114,7 +115,7 @@ def main(arguments: Sequence[str]) -> int:
             return 1
         return commands[words[0]](as_json)
     except TuningError as error:
-        sys.stderr.write(f"{error}\n")
+        _complain(*str(error).split("\n"))
         return 1
 
 
@@ -139,7 +140,7 @@ def plan(as_json: bool) -> int:
     if as_json:
         _say_json({"topology": host.topology.to_dict(), "plan": host.plan.to_dict()})
     else:
-        _say(plan_text.render(host.plan, host.topology))
+        _say(*plan_text.render(host.plan, host.topology).split("\n"))
     return 0
 
 
@@ -194,9 +195,12 @@ def apply(as_json: bool, retry: bool = False) -> int:
             break
         time.sleep(PAUSE)
         work.run()
-    trial.forget_earlier(Store(), KernelFS())
+    try:
+        trial.forget_earlier(Store(), KernelFS())
+    except TuningError as error:
+        work.failures.append(str(error))
     for sentence in work.unsupported:
-        sys.stderr.write(f"{sentence}\n")
+        _complain(sentence)
     _report(work.changes, work.failures, as_json)
     return 1 if work.failures else 0
 
@@ -207,7 +211,7 @@ def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
     if as_json:
         _say_json({**outcome.to_dict(), "remarks": outcome.remarks})
     else:
-        _say("\n".join(outcome.lines()))
+        _say(*outcome.lines())
     return 0 if outcome.clean else 2
 
 
@@ -250,10 +254,10 @@ def restore(as_json: bool, without_originals: bool = False) -> int:
     fs, store = KernelFS(), Store()
     done = undo(Host(fs), Ledger(store, fs, without_originals))
     for remark in done.remarks:
-        sys.stderr.write(f"{remark}\n")
+        _complain(remark)
     _report(done.changes, done.left, as_json, "were not put back")
     if done.left:
-        sys.stderr.write(f"{AGAIN}\n")
+        _complain(AGAIN)
     return 1 if done.left else 0
 
 
@@ -283,8 +287,10 @@ def _draw(host: Host) -> None:
     try:
         page = map_text.render(map_data.of(host.plan, host.topology), colour=not plain)
     except TuningError as error:
-        page = f"There is no map of this host: {error}"
-    _say(f"{page}\n")
+        _say(f"There is no map of this host: {error}", "")
+    else:
+        # Its colours are for the terminal, and all else in it are numbers and words of ours.
+        sys.stdout.write(f"{page}\n\n")
 
 
 def _report(changes: Sequence[Change], failures: Sequence[str], as_json: bool, failed: str = "requests failed") -> None:
@@ -295,12 +301,18 @@ def _report(changes: Sequence[Change], failures: Sequence[str], as_json: bool, f
     for change in changes:
         _say(f"{change.address}: {_text(change.before)} -> {_text(change.after)}")
     for failure in failures:
-        sys.stderr.write(f"{ERROR}{failure}\n")
+        _complain(f"{ERROR}{failure}")
     _say(f"{len(changes)} settings changed, {len(failures)} {failed}")
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
+def _say(*lines: str) -> None:
+    """Print lines. What a person, a file or the kernel named may hold what a terminal would obey: it is escaped."""
+    sys.stdout.write("".join(f"{escape_unprintable(text)}\n" for text in lines))
+
+
+def _complain(*lines: str) -> None:
+    """Print lines as an error, escaped as well."""
+    sys.stderr.write("".join(f"{escape_unprintable(text)}\n" for text in lines))
 
 
 def _text(value: str | None) -> str:
@@ -310,4 +322,5 @@ def _text(value: str | None) -> str:
 def _say_json(data: object) -> None:
     import json
 
-    _say(json.dumps(data, indent=1, sort_keys=True))
+    # JSON escapes all but this one of what a terminal would obey.
+    _say(*json.dumps(data, indent=1, sort_keys=True).replace("\x7f", "\\u007f").split("\n"))

@@ -25,6 +25,7 @@ import time
 
 from ._errors import BadRequest, TuningError
 from ._notation.addresses import endpoint, joined
+from ._notation.printable import escape_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
             return lead([endpoint(word, "workers") for word in where.split(",")], program)
         return follow(endpoint(where, "follow"), program)
     except TuningError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{escape_lines(str(error))}\n")
         return 1
 
 
@@ -143,5 +144,5 @@ def _run(program: Sequence[str], connections: dict[socket.socket, str]) -> int:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{escape_lines(text)}\n")
     sys.stdout.flush()

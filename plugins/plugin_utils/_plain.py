@@ -2,23 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Texts of hosts as people may see them: what a terminal or a page would obey is shown as an escape instead.
-
-That is what Python counts as not printable: control characters as in colours and bells, marks that turn the direction
-of writing, characters without a width or without a meaning, and bytes that were no text at all.
-"""
+"""Texts of hosts as people may see them: what a terminal or a page would obey is shown as an escape instead."""
 
 from __future__ import annotations
 
 import shlex
 from typing import Any
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_unprintable
+
 
 def shown(text: str) -> str:
     """Return a text with escapes such as \\x1b, \\n and \\u202e for what is not printable."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return escape_unprintable(text)
 
 
 def document(data: Any) -> Any:

@@ -42,6 +42,10 @@ Ledger.lock = lock
 """
 
 
+#: By default anybody may write there, and such a folder is refused.
+TMPFS = "mount -t tmpfs -o mode=700"
+
+
 @pytest.fixture
 def host(unchanged_own_guest):
     return unchanged_own_guest
@@ -49,7 +53,7 @@ def host(unchanged_own_guest):
 
 def test_no_room_for_the_ledger(host):
     """What cannot be remembered is not changed."""
-    host.run(f"mkdir {STORE} && mount -t tmpfs -o size=4k none {STORE} && head -c 4096 /dev/zero >{STORE}/other")
+    host.run(f"mkdir {STORE} && {TMPFS},size=4k none {STORE} && head -c 4096 /dev/zero >{STORE}/other")
     try:
         result = host.module("sysfs_settings", thp="never")
         assert result["msg"] == f"{STORE}/ledger.json cannot be written: No space left on device. It is as it was."
@@ -63,7 +67,7 @@ def test_no_room_for_the_ledger(host):
 
 def test_no_room_for_the_request(host):
     """The ledger fills the disk. What was set before the request could not be stored is undone."""
-    host.run(f"mkdir {STORE} && mount -t tmpfs -o size=8k none {STORE}")
+    host.run(f"mkdir {STORE} && {TMPFS},size=8k none {STORE}")
     try:
         result = host.module("sysfs_settings", thp="never", persistent=True)
         assert result["failed"] and f"{STORE}/desired.json cannot be written: No space left" in result["msg"]

@@ -81,7 +81,7 @@ def test_killed(host, name, asked, call, turn):
             done = host.module(name, **asked)
             assert done["changed"], done
             assert not host.module(name, **asked)["changed"]
-            assert host.run(f"ls {STORE}").split() == ["ledger.copy.json", "ledger.json"]
+            assert host.run(f"ls -A {STORE}").split() == ["ledger.copy.json", "ledger.json"]
         back = host.module(name, state="original")
         assert not back.get("failed"), back
 

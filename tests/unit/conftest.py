@@ -25,6 +25,9 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.register_profile("few", settings.get_profile("untimed"), max_examples=10)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "untimed"))
 
+# What a test puts into the record of a host is not to be refused because of the umask of whoever runs the tests.
+os.umask(0o022)
+
 MEMORY = "/dev/shm"
 #: The host with the most CPUs has thousands of files, which take a page each.
 ROOM = 1 << 30

@@ -67,6 +67,9 @@ class Variant:
 class Held(Original):
     """Wants originals as an undo does, but the ledger keeps them: the stored values come back after this arm."""
 
+    def require_record(self) -> None:
+        """Require nothing: the ledger stays as it is, so that a host can be measured whose disk is full."""
+
     def settled(self) -> None:
         """Forget nothing."""
 

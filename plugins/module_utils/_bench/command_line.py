@@ -18,6 +18,7 @@ from .._host.host import Host
 from .._io.kernelfs import KernelFS
 from .._io.store import Store
 from .._knobs.desired import stored
+from .._notation.printable import escape_lines
 from . import archive, benchmark
 from .asked import LIMIT, ROUNDS, Asked
 from .benchmark_report import Benchmark, report
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
         host = Host(KernelFS(read_only=True), stored(store)[0], stored=True)
         path, document = benchmark.measure(host, Asked(given), _tell)
     except TuningError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{escape_lines(str(error))}\n")
         return 1
     except PermissionError as error:
         sys.stderr.write(f"{error.filename}: only root may do that. Run this as root, as with sudo.\n")
@@ -57,7 +58,9 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write(f"Interrupted. The rounds that were measured until now are in a file in {FOLDER}.\n")
         return 1
-    sys.stdout.write(json.dumps(document, indent=1, sort_keys=True) + "\n" if given["json"] else report(document))
+    sys.stdout.write(
+        json.dumps(document, indent=1, sort_keys=True) + "\n" if given["json"] else escape_lines(report(document))
+    )
     sys.stderr.write(f"The document of the run, with all samples, is {path}.\n")
     return 0 if Benchmark(document).counts else 2
 
@@ -71,7 +74,7 @@ def _refuse_other_engine() -> None:
 
 
 def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{escape_lines(line)}\n")
     sys.stderr.flush()
 
 

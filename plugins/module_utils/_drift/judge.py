@@ -73,7 +73,7 @@ def why_not_at_boot(host: Host) -> str:
     if not host.fs.find(ENABLED):
         return f"{SERVICE} is not enabled; the role sovereign.epyc.base installs it"
     line = (host.fs.find(COMMAND) or "").partition("\n")[0]
-    interpreter = line[2:].strip() if line.startswith("#!") else ""
+    interpreter = line[2:].strip().partition(" ")[0] if line.startswith("#!") else ""
     if interpreter and host.fs.status(interpreter) is None:
         return f"{COMMAND} needs {interpreter}, which is not on this host any more; run site.yml --tags base"
     return ""

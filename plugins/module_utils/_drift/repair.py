@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 
-from .._errors import BadRequest
+from .._errors import BadRequest, TuningError
 from .._io.store import REPAIRS, TRIAL
 from .._knobs.application import Application
 from .._knobs.catalogue import KNOBS
@@ -104,9 +104,15 @@ def repair(
         held = {one.request for one in outcome.given_up}
         outcome.left = [one for one in wrong if one.request in held and one not in outcome.given_up]
         outcome.repaired = [one for one in wrong if one.request not in held]
+        if outcome.repaired:
+            store.require_writable()
         if outcome.repaired and not check:
-            _apply(fs, store, roles, outcome)
+            # Before the kernel is written: what cannot be counted could be repaired again and again.
             _note(store, past, most, outcome.repaired, clock.time())
+            tried = len(outcome.repaired)
+            _apply(fs, store, roles, outcome)
+            if len(outcome.repaired) < tried:
+                _correct_note(store, past, most, outcome, clock.time())
     return outcome
 
 
@@ -136,16 +142,20 @@ def _apply(fs: KernelFS, store: Store, roles: Collection[str], outcome: Repair) 
     work = Application(fs, store, only={one.request for one in outcome.repaired})
     work.run()
     outcome.changes, outcome.remarks = work.changes, [*work.failures, *work.unsupported]
-    still = {address for one in _wrong(fs, store, roles) for address in one.addresses}
+    try:
+        still = {address for one in _wrong(fs, store, roles) for address in one.addresses}
+    except TuningError as error:
+        outcome.remarks.append(f"{len(work.changes)} settings were changed, and cannot be looked at again: {error}")
+        still = {address for one in outcome.repaired for address in one.addresses}
     outcome.left += [one for one in outcome.repaired if still & set(one.addresses)]
     outcome.repaired = [one for one in outcome.repaired if not still & set(one.addresses)]
 
 
 def _past(store: Store, now: float) -> dict[str, list[float]]:
-    """Return by address when it was repaired within the last day."""
+    """Return by address when it was repaired within the last day; also what is ahead, of a clock that went back."""
     kept: Mapping[str, Sequence[float]] = store.load_cache(REPAIRS, SHAPE).get("repairs", {})
     recent = {
-        address: [moment for moment in moments if isinstance(moment, (int, float)) and 0 <= now - moment < DAY]
+        address: [moment for moment in moments if isinstance(moment, (int, float)) and moment > now - DAY]
         for address, moments in kept.items()
     }
     return {address: moments for address, moments in recent.items() if moments}
@@ -155,11 +165,21 @@ def _often(finding: Finding, past: Mapping[str, Sequence[float]]) -> int:
     return max((len(past.get(address, ())) for address in finding.addresses), default=0)
 
 
-def _note(store: Store, past: dict[str, list[float]], most: int, repaired: Iterable[Finding], now: float) -> None:
+def _note(store: Store, past: Mapping[str, list[float]], most: int, repaired: Iterable[Finding], now: float) -> None:
+    """Write down that these findings are repaired now, beside the repairs of the last day."""
+    repairs = {address: list(moments) for address, moments in past.items()}
     for one in repaired:
         for address in one.addresses:
-            past.setdefault(address, []).append(round(now))
-    store.save(REPAIRS, {"most": most, "repairs": past})
+            repairs.setdefault(address, []).append(round(now))
+    store.save(REPAIRS, {"most": most, "repairs": repairs})
+
+
+def _correct_note(store: Store, past: Mapping[str, list[float]], most: int, outcome: Repair, now: float) -> None:
+    """Count only what was repaired in the end; where that cannot be written, what was tried counts, with a remark."""
+    try:
+        _note(store, past, most, outcome.repaired, now)
+    except TuningError as error:
+        outcome.remarks.append(f"{error} So what could not be repaired counts as repaired there.")
 
 
 def _named(finding: Finding) -> str:

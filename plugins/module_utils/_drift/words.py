@@ -12,6 +12,7 @@ from __future__ import annotations
 from .._knobs.catalogue import row_of
 from .._knobs.knob import L3_DOMAIN
 from .._notation import cpulist
+from .._notation.printable import escape_unprintable
 from .verdict import DRIFT, NOT_SUPPORTED, UNKNOWN, has_place
 
 TYPE_CHECKING = False
@@ -48,7 +49,11 @@ def describe(address: str) -> Words:
 
 
 def line(verdict: Verdict) -> str:
-    """Return what is wrong with a setting, or with all that is asked of a layer, in one line."""
+    """Return what is wrong with a setting, or with all that is asked of a layer, in one line that can be printed."""
+    return escape_unprintable(_line(verdict))
+
+
+def _line(verdict: Verdict) -> str:
     subject = verdict.address if has_place(verdict.address) else _title(verdict.address)
     if not verdict.supported:
         return f"{subject}: {NOT_SUPPORTED}: {verdict.reason}"

@@ -6,11 +6,14 @@
 
 Each file has the number of its format and is held against its shape when it is read, so that all who read one get what
 they expect, or the error that names the file. Hold the lock to change one.
+
+The boot service applies as root what is stored here, so a folder or a file that others may change is refused.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import ExitStack, contextmanager, suppress
 
 from .._errors import Absent, Damaged, TuningError
@@ -48,21 +51,25 @@ class Store:
         return os.path.join(self.folder, name)
 
     def has(self, name: str) -> bool:
-        """Return whether a file is there."""
+        """Return whether a file is there. Raises TuningError for a folder that cannot be the store."""
+        self._require_own_folder()
         return os.path.lexists(self.path(name))
 
     def load(self, name: str, shape: Any = dict) -> dict[str, Any]:
         """Return what a file holds; nothing where there is none. Raises Damaged for one that is not of the shape.
 
         A shape is a type, a tuple of types, a table of shapes by key, all of which may be missing, or one for ANY key.
+        Raises TuningError for a file or a folder that others than root may change.
         """
         import json
 
+        self._require_own_folder()
         path = self.path(name)
         try:
-            with open(path, encoding="utf-8") as file:
-                data: dict[str, Any] = json.load(file)
+            data: dict[str, Any] = json.loads(_read_own_file(path))
         except FileNotFoundError:
+            if os.path.islink(path):
+                raise Damaged(path, f"it is a link to {os.readlink(path)}, where nothing is") from None
             return {}
         except OSError as error:
             raise TuningError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from None
@@ -91,6 +98,7 @@ class Store:
         if self.read_only:
             raise TuningError(f"A check tried to write {path}. This is a fault of the collection: please report it.")
         self._make_folder()
+        self._require_own_folder()
         textfile.replace(path, json.dumps({"format": FORMAT, **data}, indent=1, sort_keys=True) + "\n", 0o600)
 
     def remove(self, name: str) -> None:
@@ -101,13 +109,35 @@ class Store:
 
     def rename(self, name: str, new: str) -> None:
         """Give a file another name."""
-        os.rename(self.path(name), self.path(new))
+        try:
+            os.rename(self.path(name), self.path(new))
+        except OSError as error:
+            reason = os.strerror(error.errno or 0)
+            raise TuningError(f"{self.path(name)} cannot be renamed to {new}: {reason}. It is as it was.") from None
+
+    def require_writable(self) -> None:
+        """Raise TuningError where no file can be made in the folder; hold the lock, and call this before any change.
+
+        A run makes a file and removes it, because some file systems refuse nothing else. A check makes nothing and
+        asks the kernel.
+        """
+        self._require_own_folder()
+        if self.read_only:
+            if os.path.exists(self.folder) and not os.access(self.folder, os.W_OK):
+                raise TuningError(f"{self.folder} cannot be written. Nothing was changed.")
+            return
+        try:
+            textfile.probe_folder(self.folder)
+        except OSError as error:
+            reason = os.strerror(error.errno or 0)
+            raise TuningError(f"{self.folder} cannot be written: {reason}. Nothing was changed.") from None
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the lock that every run of this collection takes to change this host; whoever has it may take it again.
 
-        A run that takes the last file away takes the folder, too: who waited meanwhile locks the next one.
+        A run that takes the last file away takes the folder, too: who waited meanwhile locks the next one. What killed
+        runs have left beside the files is removed.
         """
         if self._held:
             self._held += 1
@@ -120,6 +150,7 @@ class Store:
             made = self._hold_folder(stack)
             self._held = 1
             try:
+                textfile.remove_leftovers(self.folder)
                 yield
             finally:
                 self._held = 0
@@ -132,6 +163,7 @@ class Store:
         made = False
         while True:
             made |= self._make_folder()
+            self._require_own_folder()
             with suppress(Absent):
                 descriptor = stack.enter_context(hold(self.folder, self.folder))
                 if _is_at(descriptor, self.folder):
@@ -147,6 +179,67 @@ class Store:
         except OSError as error:
             raise TuningError(f"{self.folder} cannot be made: {os.strerror(error.errno or 0)}.") from None
         return True
+
+    def _require_own_folder(self) -> None:
+        """Raise TuningError where there is something else than a folder that root alone may change, or nothing."""
+        folder = self.folder
+        try:
+            there = os.stat(folder)
+        except FileNotFoundError:
+            if os.path.islink(folder):
+                raise TuningError(
+                    f"{folder} is a link to {os.readlink(folder)}, where nothing is. Nothing was changed. Mount the "
+                    "file system that holds that folder, or remove the link, and run this again."
+                ) from None
+            return
+        except OSError as error:
+            raise TuningError(
+                f"{folder} cannot be looked at: {os.strerror(error.errno or 0)}. Nothing was changed."
+            ) from None
+        if not stat.S_ISDIR(there.st_mode):
+            raise TuningError(
+                f"{folder} is no folder, and the record of this host belongs into one. Nothing was changed. Move it "
+                "away, and run this again."
+            )
+        _require_own(folder, there, "700")
+
+
+def _read_own_file(path: str) -> str:
+    """Return the text of a file that root alone may change; never wait for the other end of a pipe."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        there = os.fstat(descriptor)
+        if not stat.S_ISREG(there.st_mode):
+            raise Damaged(path, "it is no ordinary file")
+        _require_own(path, there, "600")
+        with open(descriptor, encoding="utf-8", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
+
+
+def _require_own(path: str, there: os.stat_result, mode: str) -> None:
+    """Raise TuningError for a file or a folder that others than root, or who runs this, may change.
+
+    ``mode`` is the one that it should have.
+    """
+    if there.st_uid in (0, os.geteuid()) and not there.st_mode & 0o022:
+        return
+    raise TuningError(
+        f"{path} is of {_name_user(there.st_uid)} and has the mode {stat.S_IMODE(there.st_mode):04o}, so others than "
+        "root can change what this host is tuned to at its next boot. Nothing was changed. Look whether what it holds "
+        f"is still yours, then run 'chown root: {path} && chmod {mode} {path}', and this again."
+    )
+
+
+def _name_user(user: int) -> str:
+    """Return the name of a user, or the number of one that this host does not know."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"the user {user}"
 
 
 def _is_at(descriptor: int, path: str) -> bool:

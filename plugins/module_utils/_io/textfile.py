@@ -40,13 +40,15 @@ def replace(path: str, text: str, mode: int = 0o644, inherit: bool = True) -> No
     The folder may belong to somebody else, as that of a metrics collector does. What is written beside has a name that
     nobody can know before, is made anew and never through a link, and in such a folder nothing is inherited: else its
     owner could have root write, or give away, any file of the host.
+
+    What killed runs have left beside this file is removed.
     """
     parent, name = os.path.split(path)
-    beside = f".{name}.{os.urandom(8).hex()}"
     try:
         with open_folder(parent, make=True) as folder:
+            _remove_leftovers(folder, name)
             before = _trusted_status(name, folder) if inherit else None
-            descriptor = folder.create_file(beside)
+            beside, descriptor = _make_beside(name, folder)
             try:
                 with open(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
                     file.write(text)
@@ -55,7 +57,8 @@ def replace(path: str, text: str, mode: int = 0o644, inherit: bool = True) -> No
                     os.fchmod(descriptor, mode if before is None else before.st_mode & 0o7777)
                     file.flush()
                     os.fsync(descriptor)
-                folder.rename(beside, name)
+                    # Before it is closed, which ends its lock.
+                    folder.rename(beside, name)
             except BaseException:
                 with suppress(OSError):
                     folder.remove(beside)
@@ -63,6 +66,67 @@ def replace(path: str, text: str, mode: int = 0o644, inherit: bool = True) -> No
             folder.flush()
     except OSError as error:
         raise TuningError(f"{path} cannot be written: {error.strerror}. It is as it was.") from None
+
+
+def probe_folder(folder: str) -> None:
+    """Make a file in a folder and remove it again. Raises OSError where that cannot be."""
+    with open_folder(folder) as opened:
+        name, descriptor = _make_beside("probe", opened)
+        os.close(descriptor)
+        opened.remove(name)
+
+
+def remove_leftovers(folder: str) -> None:
+    """Remove all files that killed runs of ``replace`` have left in a folder; one that is being written stays."""
+    with suppress(OSError), open_folder(folder) as opened:
+        _remove_leftovers(opened)
+
+
+def _make_beside(name: str, folder: Folder) -> tuple[str, int]:
+    """Make the file that is to become another one; return its name, which nobody can know before, and its descriptor.
+
+    It is locked for as long as it is open, which tells it from what a killed run has left.
+    """
+    import fcntl
+
+    while True:
+        beside = f".{name}.{os.urandom(8).hex()}"
+        descriptor = folder.create_file(beside)
+        with suppress(OSError):  # A file system without locks, where nothing is taken for a left-over either.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return beside, descriptor
+        # Somebody took it for a left-over before it was locked.
+        os.close(descriptor)
+
+
+def _remove_leftovers(folder: Folder, name: str = "") -> None:
+    """Remove what killed runs have left beside a file of a folder, or beside any; a failure leaves it where it is."""
+    for other in os.listdir(folder.descriptor):
+        if _is_beside(other, name):
+            with suppress(OSError):
+                _remove_leftover(other, folder)
+
+
+def _is_beside(other: str, name: str) -> bool:
+    """Return whether a name is one that ``_make_beside`` gives, for this file or, without a name, for any."""
+    start, dummy, digits = other.rpartition(".")
+    if len(digits) != 16 or digits.strip("0123456789abcdef"):
+        return False
+    return start == f".{name}" if name else len(start) > 1 and start.startswith(".")
+
+
+def _remove_leftover(name: str, folder: Folder) -> None:
+    """Remove a file that nobody writes; OSError, or nothing done, for one that somebody writes or that is not ours."""
+    import fcntl
+
+    descriptor = folder.open_file(name, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        if folder.is_private() or os.fstat(descriptor).st_uid in (0, os.geteuid()):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            folder.remove(name)
+    finally:
+        os.close(descriptor)
 
 
 def _trusted_status(name: str, folder: Folder) -> os.stat_result | None:
@@ -94,10 +158,14 @@ def give(path: str, user: int, group: int, mode: int | None = None) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a file, on the disk when this returns; one that is not there is no error."""
+    """Remove a file, on the disk when this returns; one that is not there is no error.
+
+    What killed runs have left beside it goes, too.
+    """
     parent, name = os.path.split(path)
     try:
         with open_folder(parent) as folder:
+            _remove_leftovers(folder, name)
             folder.remove(name)
             folder.flush()
     except FileNotFoundError:

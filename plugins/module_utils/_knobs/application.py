@@ -81,12 +81,19 @@ class Application:
 
 
 def settle(store: Store, fs: KernelFS) -> Application:
-    """End the trial that is under way, and put the stored settings back; nothing is done where none is."""
+    """End the trial that is under way, and put the stored settings back; nothing is done where none is.
+
+    TuningError where it cannot be ended, with what was put back until then.
+    """
     work = Application(fs, store)
 
     def apply() -> bool:
         work.run()
         return not work.failures
 
-    trial.end(store, fs, apply)
+    try:
+        trial.end(store, fs, apply)
+    except TuningError as error:
+        done = f"{len(work.changes)} stored settings were put back before that."
+        raise TuningError(" ".join([str(error), done, *work.failures])) from None
     return work

@@ -37,6 +37,21 @@ class Outcome:
         }
 
 
+class Unrecorded(TuningError):
+    """A run has made all its changes, and then could not write into the ledger what was put back by them."""
+
+    def __init__(self, reasons: Sequence[str], outcome: Outcome) -> None:
+        made = f"The {len(outcome.changes)} changes of this run stay" if outcome.changes else "Nothing was changed"
+        super().__init__(
+            f"{' '.join(reasons)} {made}, and what was put back stays in the record until a later run writes it down: "
+            "mend that and run this again.",
+            changed=bool(outcome.changes),
+            diff=outcome.diff(),
+            remarks=outcome.remarks,
+        )
+        self.outcome = outcome
+
+
 def differences(knob: Knob, wanted: Settings, found: Settings) -> list[Change]:
     """Return what must change for found to become wanted; addresses that are not wanted stay out of it."""
     return [
@@ -49,9 +64,10 @@ def differences(knob: Knob, wanted: Settings, found: Settings) -> list[Change]:
 def converge(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -> Outcome:
     """Bring every knob to what it wants, all or nothing; with check, only say what would change.
 
-    The original of each address is in the ledger, on disk, before the first write to it. Each write is proven by
-    reading back. When a knob fails, what this run changed is put back, latest first, and the error is raised again
-    with a sentence on how the host was left.
+    The original of each address is in the ledger, on disk, before the first write to it, and nothing is written where
+    what a knob records afterwards could not be. Each write is proven by reading back. When a knob fails, what this run
+    changed is put back, latest first, and the error is raised again with a sentence on how the host was left.
+    Unrecorded is raised where all was done and the ledger could not be told.
     """
     changes: list[Change] = []
     remarks: list[str] = []
@@ -59,6 +75,8 @@ def converge(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -> Outc
     with nullcontext() if check else ledger.lock():
         if any(knob.recorded for knob in knobs) and ledger.flaw() and not check:
             ledger.begin()
+        for knob in knobs:
+            knob.require_record()
         try:
             for knob in knobs:
                 with nullcontext() if check else knob.lock():
@@ -78,10 +96,22 @@ def converge(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -> Outc
             # A bug or a signal leaves a host half changed, just as a refusal of the kernel does.
             _put_back(done, error)
             raise
+        outcome = Outcome(changes, remarks)
         if not check:
-            for knob in knobs:
-                knob.settled()
-    return Outcome(changes, remarks)
+            _settle(knobs, outcome)
+    return outcome
+
+
+def _settle(knobs: Sequence[Knob], outcome: Outcome) -> None:
+    """Tell every knob that all are proven. What was made stays where one cannot record that, and the error says so."""
+    reasons = []
+    for knob in knobs:
+        try:
+            knob.settled()
+        except TuningError as error:
+            reasons.append(str(error))
+    if reasons:
+        raise Unrecorded(list(dict.fromkeys(reasons)), outcome)
 
 
 def _prove(knob: Knob, wanted: Settings) -> None:

@@ -24,17 +24,19 @@ if TYPE_CHECKING:
 
 SHAPE = {"intent": dict, "requests": {ANY: dict}}
 INTENT = "desired:intent"
+#: What to do about a damaged file where this host is to stay tuned.
+STORE_ANEW = "Move it away, and run site.yml, which stores it anew."
 
 
-def stored(store: Store) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return the stored intent, and the stored options by "KNOB/LABEL"."""
+def stored(store: Store, way_out: str = STORE_ANEW) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return the stored intent, and the stored options by "KNOB/LABEL".
+
+    Raises TuningError where they cannot be read; ``way_out`` is what it says to do about a damaged file.
+    """
     try:
         data = store.load(REQUESTS, SHAPE)
     except Damaged as error:
-        raise TuningError(
-            f"{error} It holds what the boot service applies. Nothing was changed. Move it away, and run site.yml, "
-            "which stores it anew."
-        ) from None
+        raise TuningError(f"{error} It holds what the boot service applies. Nothing was changed. {way_out}") from None
     return data.get("intent", {}), data.get("requests", {})
 
 
@@ -59,6 +61,11 @@ class Desired(Knob):
         found = {f"desired:{name}": _text(options) for name, options in requests.items()}
         found[INTENT] = _text(intent or None)
         return {address: found.get(address) for address in addresses}
+
+    def require_record(self) -> None:
+        """Raise TuningError where the requests can be read or written no more, before the kernel has what they ask."""
+        if self.read(self._wanted) != self._wanted:
+            self.store.require_writable()
 
     def write(self, changes: Sequence[Change]) -> None:
         """Store all changes at once."""

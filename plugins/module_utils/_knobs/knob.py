@@ -137,5 +137,11 @@ class Knob:
         """Return what else a module should return, such as whether a reboot is required."""
         return {}
 
+    def require_record(self) -> None:
+        """Raise TuningError where what this knob records beside its originals could not be written.
+
+        Called before the first change of a run, with the ledger locked, and in a check.
+        """
+
     def settled(self) -> None:
         """Called when every knob of the run is proven, with the ledger still locked."""

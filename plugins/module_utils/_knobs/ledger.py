@@ -112,6 +112,17 @@ class Ledger:
             for name in FILES:
                 self.store.remove(name)
 
+    def require_writable(self) -> None:
+        """Raise TuningError where both files cannot be written as they will be when originals were put back.
+
+        They are written anew with what they hold, which also shows a full disk. In a check nothing is written.
+        """
+        if self.store.read_only:
+            self.store.require_writable()
+        else:
+            self.begin()
+            self._save(self._current())
+
     def flaw(self) -> str:
         """Return what is wrong with one of the files though the other has all, an empty text where nothing is.
 
@@ -220,6 +231,12 @@ class Original(Knob):
         reached = {address: originals[address] for address in self._done if address not in void}
         wanted = self.inner.given_back(reached)
         return {address: value for address, value in wanted.items() if self._is_mine(address)}
+
+    def require_record(self) -> None:
+        """Raise TuningError where the ledger could not forget what is put back; nothing where nothing is to be."""
+        known = self.inner.marked() if self.lost else self.ledger.originals()
+        if any(map(self._is_mine, known)):
+            self.ledger.require_writable()
 
     def write(self, changes: Sequence[Change]) -> None:
         """Put back, and keep what the knob has to say of it."""

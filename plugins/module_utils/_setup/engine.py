@@ -59,7 +59,8 @@ NOT_INSTALLED = (
 )
 #: What most hosts have, and what stays there when a minor version of Python is replaced.
 PYTHON = "/usr/bin/python3"
-LAUNCHER = f"""#!{{python}}
+#: Isolated (-I) and without site (-S): variables and folders of its caller must not bring code that root runs.
+LAUNCHER = f"""#!{{python}} -IS
 # Installed by sovereign.epyc: do not change it here.
 
 import sys

@@ -43,7 +43,9 @@ After=local-fs.target systemd-modules-load.service sys-fs-resctrl.mount
 Before=graphical.target containerd.service crio.service docker.service podman.service podman-restart.service
 Before=k3s.service k3s-agent.service kubelet.service rke2-agent.service rke2-server.service
 Before=libvirtd.service nomad.service pbs.service slurmd.service virtqemud.service
-ConditionPathExists=/var/lib/sovereign-epyc/desired.json
+# One of these is enough. A link whose file system is not mounted has to fail with a word, and not to be passed over.
+ConditionPathExists=|/var/lib/sovereign-epyc/desired.json
+ConditionPathIsSymbolicLink=|/var/lib/sovereign-epyc
 
 [Service]
 Type=oneshot

@@ -15,6 +15,7 @@ import sys
 from ..._errors import BadRequest, TuningError
 from ..._io.kernelfs import KernelFS
 from ..._kernel.hugepages import nodes_of
+from ..._notation.printable import escape_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(USAGE)
         return 1
     try:
-        sys.stdout.write(f"{command[3](given)}\n")
+        sys.stdout.write(f"{escape_lines(command[3](given))}\n")
     except TuningError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{escape_lines(str(error))}\n")
         return 1
     return 0
 
@@ -149,7 +150,7 @@ def _rows(given: Options) -> str:
 
 def _tell(text: str) -> None:
     """Print a line at once, so that the journal has it while the work goes on."""
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{escape_lines(text)}\n")
     sys.stdout.flush()
 
 

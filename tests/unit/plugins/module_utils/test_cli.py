@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import St
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, in_order
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
-from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
 
 BALANCING = "/proc/sys/kernel/numa_balancing"
 DEFAULT = "/proc/irq/default_smp_affinity"
@@ -117,6 +118,48 @@ def test_a_check_writes_metrics_also_of_one_that_could_not_be_made(machine: Mach
     code, _page, errors = machine.run("check", "--textfile", str(file))
     assert (code, file.read_text().splitlines()[-1]) == (1, "sovereign_epyc_check_success 0")
     assert "Move it away, and run site.yml" in errors
+
+
+HOSTILE = "\x1b]0;x\x07\u202e\r\x7f\n<0>"
+
+
+@pytest.mark.parametrize("command", ["check", "show", "plan", "apply", "repair", "restore"])
+def test_nothing_that_a_terminal_would_obey_is_printed(machine: Machine, command: str) -> None:
+    """Whatever a person, a file or the kernel has named; JSON stays JSON."""
+    machine.ask({f"colour/{HOSTILE}": {}, "irq/irq": {"cpus": HOSTILE}, **REQUESTS})
+    machine.tree.put(BALANCING, f"1{HOSTILE}")
+    for words in ([command, "--json"], [command]):
+        dummy, out, errors = machine.run(*words)
+        text = out + errors
+        assert not set(text) & set(HOSTILE) - set("]0;x<>\n") and "\n<0>" not in text, text
+        if words[1:] and out:
+            assert json.loads(out)
+
+
+def test_what_is_named_so_is_shown_by_its_escapes(machine: Machine) -> None:
+    machine.ask({f"colour/{HOSTILE}": {}})
+    assert f"colour/{HOSTILE}" in json.loads(machine.run("show", "--json")[1])["requests"]
+    assert r"request colour/\x1b]0;x\x07\u202e\r\x7f\n<0>: {}" in machine.run("show")[1].splitlines()
+
+
+def test_apply_tells_what_it_did_though_the_journal_of_a_trial_stays(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.store.save("trial.json", {"boot_id": "earlier"})
+    disks.refuse_changes(monkeypatch, machine.store.folder, errno.EPERM, "trial.json")
+    code, page, errors = machine.run("apply")
+    assert (code, page) == (1, "sysfs:numa_balancing: 1 -> 0\n1 settings changed, 1 requests failed\n")
+    assert "trial.json cannot be removed: Operation not permitted" in errors
+
+
+@pytest.mark.parametrize("words", ["plan", "check", "apply", "repair", "show", "settle", "restore"])
+def test_a_store_that_is_a_link_to_nothing_is_told_at_once(machine: Machine, words: str, tmp_path: Path) -> None:
+    folder = Path(machine.store.folder)
+    folder.rename(tmp_path / "away")
+    folder.symlink_to("/data/epyc")
+    code, page, errors = machine.run(words)
+    assert (code, page) == (1, "")
+    assert errors.startswith(f"{folder} is a link to /data/epyc, where nothing is. Nothing was changed. Mount")
 
 
 def test_apply_show_and_restore(machine: Machine) -> None:

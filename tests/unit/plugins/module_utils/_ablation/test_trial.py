@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -21,7 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import TRIAL, Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import application, trial
-from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
 
 UNIT = "llama-chat.service"
 
@@ -104,6 +105,18 @@ def test_it_is_put_back_by_the_process_itself(machine: Machine) -> None:
         f"systemctl reset-failed {UNIT}",
         f"systemctl restart {UNIT}",
     ]
+
+
+def test_a_journal_that_cannot_be_removed_is_told_with_what_was_put_back(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.begin()
+    disks.refuse_changes(monkeypatch, machine.store.folder, errno.EROFS)
+    with pytest.raises(
+        TuningError, match=r"trial\.json cannot be removed: Read-only file system\. 0 stored settings were put back"
+    ):
+        application.settle(machine.store, machine.fs)
+    assert machine.store.has(TRIAL)
 
 
 def test_a_service_without_a_drop_in_goes_on(machine: Machine) -> None:

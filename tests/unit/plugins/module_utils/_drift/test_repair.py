@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,12 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair import DAY, GIVEN_UP, ROLES, families, repair
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import ENABLED
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import REPAIRS, TRIAL, Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
-from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
 
 BALANCING = "/proc/sys/kernel/numa_balancing"
 INTENT = {"housekeeping": {"cores": 1, "per": "node"}}
@@ -52,6 +54,10 @@ class Machine:
 
     def fight(self) -> None:
         self.tree.put(BALANCING, 1)
+
+    @staticmethod
+    def fail() -> None:
+        raise TuningError("No topology.")
 
     def balancing(self) -> str:
         return self.fs.read(BALANCING)
@@ -93,6 +99,79 @@ def test_a_third_time_within_a_day_is_a_fight(machine: Machine) -> None:
     assert (labels["layer"], labels["what"], labels["role"], number) == ("sysfs", "NUMA balancing", "numa", 1)
     machine.clock.now += DAY - 3600
     assert machine.repair()[0] == "1 0 0", "only one of the last day is left"
+
+
+@pytest.mark.parametrize("back", [60, 2 * DAY, 20 * 365 * DAY])
+def test_a_clock_that_goes_back_does_not_begin_the_fight_anew(machine: Machine, back: float) -> None:
+    """As that of a host whose clock begins in the past at each boot."""
+    for dummy in range(2):
+        machine.fight()
+        assert machine.repair()[0] == "1 0 0"
+    machine.clock.now -= back
+    machine.fight()
+    assert machine.repair()[0] == "0 1 0" and machine.metrics()[GIVEN_UP]
+    machine.clock.now += back + DAY
+    assert machine.repair()[0] == "1 0 0"
+
+
+def test_times_that_cannot_be_are_passed_over(machine: Machine) -> None:
+    machine.store.save(REPAIRS, {"most": 2, "repairs": {"sysfs:numa_balancing": ["x", None, float("nan"), -(10**400)]}})
+    machine.fight()
+    assert machine.repair()[0] == "1 0 0"
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_what_cannot_be_counted_is_not_repaired(machine: Machine, check: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.fight()
+    disks.refuse_changes(monkeypatch, machine.store.folder, errno.EROFS)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    store = Store(str(machine.tree.root), read_only=check)
+    with pytest.raises(TuningError, match=r"sovereign-epyc cannot be written.* Nothing was changed\."):
+        repair(machine.fs, store, ROLES, check=check, clock=machine.clock)
+    assert machine.balancing() == "1"
+
+
+def test_the_disk_is_full_before_a_repair_or_after_it(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.fight()
+    with monkeypatch.context() as patch:
+        disks.refuse_changes(patch, machine.store.folder, errno.ENOSPC, REPAIRS)
+        with pytest.raises(TuningError, match=r"repairs\.json cannot be written: No space left"):
+            machine.repair()
+    assert machine.balancing() == "1"
+    real = Store.save
+
+    def save(store: Store, name: str, data: dict[str, Any]) -> None:
+        if name == REPAIRS and store.has(REPAIRS):
+            raise TuningError("repairs.json cannot be written.")
+        real(store, name, data)
+
+    monkeypatch.setattr(Store, "save", save)
+    monkeypatch.setattr(machine.fs, "write", lambda path, text: None)
+    lines = machine.repair()
+    assert lines[0] == "0 0 1" and lines[-1].startswith("repairs.json cannot be written. So what could not")
+
+
+def test_what_was_not_repaired_does_not_count(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.fs, "write", lambda path, text: None)
+        for dummy in range(3):
+            machine.fight()
+            assert machine.repair()[0] == "0 0 1"
+    assert machine.repair()[0] == "1 0 0"
+
+
+def test_a_second_look_that_fails_is_told_with_what_was_done(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.fight()
+    real = KernelFS.write
+
+    def write(fs: KernelFS, path: str, text: str) -> None:
+        real(fs, path, text)
+        monkeypatch.setattr(surveys, "of_host", lambda *dummy, **more: machine.fail())
+
+    monkeypatch.setattr(KernelFS, "write", write)
+    done = repair(machine.fs, machine.store, ROLES, clock=machine.clock)
+    assert len(done.changes) == len(done.left) == 1
+    assert done.remarks == ["1 settings were changed, and cannot be looked at again: No topology."]
 
 
 def test_only_the_layers_of_these_roles(machine: Machine) -> None:

@@ -159,9 +159,10 @@ def test_a_damaged_ledger_shows_before_it_is_needed(tree: hosts.Host, which: lis
     assert "ledger.json is damaged" in one.reason
 
 
-def test_a_command_without_its_python_will_not_run_at_boot(tree: hosts.Host) -> None:
-    tree.put(COMMAND, f"#!{tree.root}/bin/sh\n")
+@pytest.mark.parametrize("options", ["", " -IS"])
+def test_a_command_without_its_python_will_not_run_at_boot(tree: hosts.Host, options: str) -> None:
+    tree.put(COMMAND, f"#!{tree.root}/bin/sh{options}\n")
     assert survey(tree).boot.startswith(f"{COMMAND} needs {tree.root}/bin/sh, which is not on this host any more")
-    tree.put(COMMAND, "#!/bin/sh\n")
+    tree.put(COMMAND, f"#!/bin/sh{options}\n")
     tree.put("/bin/sh", "")
     assert survey(tree).clean

@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,6 +92,80 @@ def test_a_write_that_fails_leaves_nothing(folder: Path, monkeypatch: pytest.Mon
     with pytest.raises(TuningError, match="No space left on device"):
         textfile.replace(str(folder / "x.prom"), "ours")
     assert list(folder.iterdir()) == []
+
+
+def left_over(folder: Path, name: str = "x.prom", digit: str = "a") -> Path:
+    """A file that a killed run has left beside another one."""
+    path = folder / f".{name}.{16 * digit}"
+    path.touch()
+    return path
+
+
+@pytest.mark.parametrize(
+    "step", [lambda path: textfile.replace(path, "ours"), textfile.remove], ids=["replace", "remove"]
+)
+@pytest.mark.parametrize("rights", [OWN, SHARED])
+def test_what_a_killed_run_has_left_beside_a_file_goes(folder: Path, rights: int, step: Callable[[str], None]) -> None:
+    folder.chmod(rights)
+    other, dummy = left_over(folder, "other.prom"), left_over(folder)
+    step(str(folder / "x.prom"))
+    assert {path.name for path in folder.iterdir()} - {"x.prom"} == {other.name}
+
+
+def test_what_another_run_is_writing_stays(folder: Path) -> None:
+    """Both write the same file, and the later one wins."""
+    written, real = [], os.fsync
+
+    def second(descriptor: int) -> None:
+        if not written:
+            written.append(True)
+            textfile.replace(str(folder / "x.prom"), "second")
+        real(descriptor)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", second)
+        textfile.replace(str(folder / "x.prom"), "first")
+    assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("x.prom", "first")]
+
+
+def test_a_file_that_was_taken_for_a_left_over_before_it_was_locked_is_made_anew(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, real = [], os.open
+
+    def opened(name: str, flags: int, *rest: Any, **more: Any) -> int:
+        descriptor = real(name, flags, *rest, **more)
+        if flags & os.O_CREAT:
+            made.append(name)
+            if len(made) == 1:
+                textfile.remove_leftovers(str(folder))
+        return descriptor
+
+    monkeypatch.setattr(os, "open", opened)
+    textfile.replace(str(folder / "x.prom"), "ours")
+    assert len(made) == 2 and [path.name for path in folder.iterdir()] == ["x.prom"]
+
+
+def test_what_is_not_ours_stays_in_a_folder_of_others(folder: Path, tmp_path: Path) -> None:
+    """Only a file with one name of root, or of who runs this, can be what we have left."""
+    (tmp_path / "shadow").touch()
+    names = [f".x.prom.{16 * digit}" for digit in "0123"]
+    (folder / names[0]).symlink_to(tmp_path / "shadow")
+    os.link(tmp_path / "shadow", folder / names[1])
+    os.mkfifo(folder / names[2])
+    (folder / names[3]).mkdir()
+    textfile.replace(str(folder / "x.prom"), "ours")
+    assert sorted(path.name for path in folder.iterdir()) == [*names, "x.prom"]
+
+
+def test_a_file_system_without_locks_is_written_all_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    left = left_over(folder)
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    textfile.replace(str(folder / "x.prom"), "ours")
+    assert (folder / "x.prom").read_text() == "ours" and left.exists()
 
 
 @pytest.mark.parametrize("trick", [os.symlink, os.link], ids=["link", "second name"])

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,9 +22,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import (
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Unrecorded, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import Desired
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change, Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
+from ansible_collections.sovereign.epyc.tests.unit.fakes import disks
 
 
 class Dial(Knob):
@@ -199,6 +202,54 @@ def test_nothing_is_written_when_the_original_cannot_be_kept(ledger: Ledger, mon
     with pytest.raises(TuningError, match=r"ledger.json cannot be written"):
         converge([dial], ledger)
     assert dial.writes == 0
+
+
+def test_originals_stay_where_the_ledger_could_not_forget_them(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    dial = Dial({"dial:a": "1"}, {"dial:a": "2"})
+    converge([dial], ledger)
+    disks.refuse_changes(monkeypatch, ledger.store.folder, errno.ENOSPC, "ledger")
+    with pytest.raises(TuningError, match=r"ledger.json cannot be written: No space left on device. It is as it was.$"):
+        converge([Original(dial, ledger)], ledger)
+    assert (dial.kernel, dial.writes) == ({"dial:a": "2"}, 1)
+
+
+def test_what_was_put_back_stays_and_is_told_where_the_ledger_cannot_be_written_any_more(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel: dict[str, str | None] = {"dial:a": "1"}
+    dial = Dial(kernel, {"dial:a": "2"})
+    converge([dial], ledger)
+
+    class Breaks(Dial):
+        def write(self, changes: Sequence[Change]) -> None:
+            super().write(changes)
+            disks.refuse_changes(monkeypatch, ledger.store.folder, errno.EROFS)
+
+    with pytest.raises(Unrecorded, match=r"Read-only file system.* The 1 changes of this run stay, and") as caught:
+        converge([Original(Breaks(kernel, {}), ledger)], ledger)
+    assert caught.value.details["diff"] == {"before": {"dial:a": "2"}, "after": {"dial:a": "1"}}
+    assert kernel == {"dial:a": "1"} and ledger.originals() == {"dial:a": "1"}
+    monkeypatch.undo()
+    assert converge([Original(dial, ledger)], ledger).changes == []
+    assert ledger.originals() == {}
+
+
+@pytest.mark.parametrize("broken", ["damaged", "read-only"])
+def test_nothing_is_written_where_the_request_cannot_be_stored(
+    ledger: Ledger, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where all originals are in the ledger already, which then need not be written."""
+    kernel: dict[str, str | None] = {"dial:a": "1"}
+    converge([Dial(kernel, {"dial:a": "2"}), Desired(ledger.store, {"dial/x": {}})], ledger)
+    if broken == "damaged":
+        Path(ledger.store.path("desired.json")).write_text("{")
+    else:
+        disks.refuse_changes(monkeypatch, ledger.store.folder, errno.EROFS)
+    dial = Dial(kernel, {"dial:a": "3"})
+    with pytest.raises(TuningError, match=r"desired\.json is damaged|Read-only file system") as caught:
+        converge([dial, Desired(ledger.store, {"dial/x": {"a": "3"}})], ledger)
+    assert dial.writes == 0 and "Nothing was changed." in str(caught.value)
+    assert "put back" not in str(caught.value)
 
 
 def test_originals_come_back_and_are_forgotten(ledger: Ledger) -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Refu
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import trial
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import Desired, stored
@@ -22,7 +24,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import FILES, Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl import way_back
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import AGAIN, LAST_RUN, Undone, undo
-from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
 
 BALANCING = "/proc/sys/kernel/numa_balancing"
 DEFAULT = "/proc/irq/default_smp_affinity"
@@ -54,6 +56,10 @@ class Machine:
     def restore(self, **how: bool) -> Undone:
         ledger = Ledger(self.store, self.tree.fs, how.pop("without_originals", False))
         return undo(Host(self.tree.fs), ledger, **how)
+
+    @staticmethod
+    def fail(error: str | Exception) -> None:
+        raise error if isinstance(error, Exception) else TuningError(error)
 
     def values(self) -> tuple[str, str]:
         return self.tree.fs.read(BALANCING), self.tree.fs.read(DEFAULT)
@@ -143,6 +149,91 @@ def test_without_a_ledger_it_says_what_it_cannot_know(machine: Machine) -> None:
     assert machine.restore().left == []
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_damaged_requests_are_told_before_anything_is_put_back(machine: Machine, check: bool) -> None:
+    """And nobody is advised to have this host tuned anew."""
+    before = machine.values()
+    machine.tune()
+    desired = Path(machine.store.path("desired.json"))
+    desired.write_text("{")
+    with pytest.raises(
+        TuningError, match=r"desired\.json is damaged: .* Nothing was changed\. Move it away and res"
+    ) as caught:
+        machine.restore(check=check)
+    assert "site.yml" not in str(caught.value)
+    assert machine.values() == ("0", "0001") and len(machine.ledger.originals()) == 2
+    # As it says.
+    desired.unlink()
+    assert (machine.restore().left, machine.values()) == ([], before)
+    assert not Path(machine.store.folder).exists()
+
+
+def test_nothing_is_put_back_where_the_store_cannot_be_written(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = machine.values()
+    machine.tune()
+    with monkeypatch.context() as patch:
+        disks.refuse_changes(patch, machine.store.folder, errno.EROFS)
+        with pytest.raises(TuningError, match=r"cannot be written: Read-only file system\. Nothing was changed\.$"):
+            machine.restore()
+    assert machine.values() == ("0", "0001")
+    assert (machine.restore().left, machine.values()) == ([], before)
+
+
+def test_a_layer_that_the_ledger_could_not_forget_is_left(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.tune()
+    machine.store.save(LAST_RUN, {})
+    with monkeypatch.context() as patch:
+        disks.refuse_changes(patch, machine.store.folder, errno.ENOSPC, "ledger")
+        done = machine.restore()
+    assert machine.values() == ("0", "0001")
+    assert [one.partition(":")[0] for one in done.left[:2]] == ["kernel settings", "interrupts"]
+    assert all("ledger.json cannot be written: No space left on device" in one for one in done.left[:2])
+    assert stored(machine.store)[1] == {} and not machine.store.has(LAST_RUN)
+    assert machine.restore().left == []
+
+
+def test_what_the_ledger_did_not_forget_in_the_end_was_put_back_all_the_same(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = machine.values()
+    machine.tune()
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "forget", lambda ledger, addresses: machine.fail("ledger.json cannot be written."))
+        done = machine.restore()
+    assert machine.values() == before
+    assert {change.address for change in done.changes} > {"sysfs:numa_balancing", "irq:default"}
+    assert "ledger.json cannot be written. The 1 changes of this run stay" in done.left[0]
+    assert (machine.restore().changes, machine.ledger.originals()) == ([], {})
+
+
+def test_requests_that_cannot_be_removed_are_told_with_what_was_done(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = machine.values()
+    machine.tune()
+    with monkeypatch.context() as patch:
+        disks.refuse_changes(patch, machine.store.folder, errno.EPERM, "desired.json")
+        done = machine.restore()
+    assert machine.values() == before and len(done.changes) == 2
+    (left,) = done.left
+    assert left.startswith("the stored requests, which the next boot applies: ") and "Operation not permitted" in left
+
+
+@pytest.mark.parametrize("error", [TuningError("It does not end."), KeyError("x")])
+def test_a_trial_that_does_not_end_holds_up_nothing(
+    machine: Machine, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = machine.values()
+    machine.tune()
+    monkeypatch.setattr(trial, "end", lambda *dummy: machine.fail(error))
+    done = machine.restore()
+    (left,) = done.left
+    assert machine.values() == before and left.startswith("the trial that was under way: ")
+    assert ("please report it" in left) == isinstance(error, KeyError)
+
+
 class Marked(Knob):
     """A knob with two addresses, of which one shows that we made it, and a note that its change waits for a reboot."""
 
@@ -182,6 +273,18 @@ def test_a_note_says_which_parameters_wait_for_a_reboot(machine: Machine, marked
     assert not note.exists()
     machine.restore()
     assert (marked.values, note.read_text()) == ({"cmdline:ours": None, "cmdline:theirs": "0"}, "ours\n")
+
+
+def test_a_note_that_cannot_be_written_is_told_and_holds_up_nothing(
+    machine: Machine, marked: Marked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.store.save(LAST_RUN, {})
+    run = machine.tree.root / "run/sovereign-epyc"
+    run.mkdir(parents=True)
+    disks.refuse_changes(monkeypatch, run, errno.ENOSPC)
+    (left,) = machine.restore().left
+    assert left.startswith("the note for reboot.yml that ours waits for a reboot, which this host needs all the same: ")
+    assert marked.values["cmdline:theirs"] == "0" and not Path(machine.store.folder).exists()
 
 
 def test_what_bears_our_mark_goes_also_without_originals(machine: Machine, marked: Marked) -> None:

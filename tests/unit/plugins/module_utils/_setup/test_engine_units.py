@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from importlib.util import resolve_name
@@ -22,6 +23,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import paths
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile as textfiles
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HOME, REQUESTS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import (
@@ -62,7 +64,12 @@ def test_it_is_installed_and_a_second_run_asks_once(systemd: Systemd) -> None:
     assert systemd.asked() == [asked, PROOF, f"enable {BOOT} {WATCH}", f"restart {WATCH}", asked]
     assert systemd.active == {WATCH: "active"}, "the boot service waits for the next boot"
     assert (systemd.state(BOOT), systemd.state(WATCH)) == ("enabled", "enabled")
-    assert f"ExecStart={engine.COMMAND} apply --retry\n" in systemd.file(BOOT).read_text()
+    boot = systemd.file(BOOT).read_text()
+    assert f"ExecStart={engine.COMMAND} apply --retry\n" in boot
+    assert [line for line in boot.splitlines() if line.startswith("Condition")] == [
+        f"ConditionPathExists=|{HOME}/{REQUESTS}",
+        f"ConditionPathIsSymbolicLink=|{HOME}",
+    ]
     assert not systemd.file(TIMER).exists()
     assert addresses(done) == [
         f"engine:{UNIT_FOLDER}/{WATCH}",
@@ -303,7 +310,23 @@ def test_the_command_is_for_the_python_that_installs_it(
         usual.symlink_to(sys.executable)
     monkeypatch.setattr(engine, "PYTHON", str(usual))
     launcher = engine._sources()[engine.COMMAND]
-    assert launcher.splitlines()[0] == f"#!{usual if is_the_usual else sys.executable}"
+    assert launcher.splitlines()[0] == f"#!{usual if is_the_usual else sys.executable} -IS"
+
+
+@pytest.mark.parametrize("brought", ["sitecustomize", "usercustomize", "sovereign_epyc", "json"])
+def test_the_command_runs_no_code_that_its_caller_brings(brought: str, tmp_path: Path) -> None:
+    """As with `sudo -E`, which keeps variables."""
+    (tmp_path / f"{brought}.py").write_text("raise SystemExit('not ours')")
+    launcher = tmp_path / "sovereign-epyc"
+    launcher.write_text(engine._sources()[engine.COMMAND].replace(engine.ENGINE, str(tmp_path / "engine")))
+    launcher.chmod(0o755)
+    package = tmp_path / "engine/sovereign_epyc"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "_cli.py").write_text("import json\n\ndef main(words):\n    print(json.dumps(words))\n")
+    variables = {"PYTHONPATH": str(tmp_path), "PYTHONUSERBASE": str(tmp_path), "HOME": str(tmp_path)}
+    done = subprocess.run([launcher, "check"], env=variables, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ('["check"]\n', "", 0)
 
 
 def test_the_command_is_not_taken_away_from_units_that_call_it(systemd: Systemd) -> None:

@@ -49,6 +49,7 @@ def test_what_it_does_not_know_is_answered_by_its_usage(
         (("place", "x", "--policy", "preferred", "--nodes", "0"), "--policy: 'preferred' is unknown; use bind, inter"),
         (("place", "x", "--policy", "bind", "--nodes", "9"), "--nodes: there is no node 9 with memory on this host"),
         (("place", "/none", "--policy", "bind", "--nodes", "0"), "/none cannot be read: No such file or directory."),
+        (("place", "/no\x1b\u202e", "--policy", "bind", "--nodes", "0"), r"/no\x1b\u202e cannot be read: No such file"),
         (("stage", "x", "/dev", "--policy", "local"), "--policy: a copy cannot be staged with 'local'; use bind or"),
         (("stage", "x", "/proc", "--nodes", "0-9"), "--nodes: there is no node 4 with memory on this host, only 0-3."),
         (

@@ -1,0 +1,127 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Runs that end before any of their calls that change a file: the next run and a restore go on, and no file stays.
+
+On a kernel runs are killed in tests/lab/test_killed.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import REQUESTS, Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import Desired
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import FILES, Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo
+from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+
+# The threads of pytest's workers hold nothing that the child needs.
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+BALANCING = "/proc/sys/kernel/numa_balancing"
+OPTIONS = {"numa_balancing": False}
+CHANGING = ("open", "write", "fsync", "fchmod", "fchown", "rename", "unlink", "mkdir", "rmdir")
+WRITING = os.O_CREAT | os.O_WRONLY | os.O_RDWR
+KILLED = 137
+
+
+class Machine:
+    """A small machine with one setting that a run changes and stores."""
+
+    def __init__(self, root: Path) -> None:
+        self.tree = hosts.small(root)
+        self.tree.put(BALANCING, 1)
+        self.tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
+        self.tree.put("/proc/cmdline", "ro")
+        self.store = Store(str(root))
+        self.fs = KernelFS(str(root))
+
+    def tune(self) -> None:
+        knobs = [*KNOBS["sysfs"].build(Host(self.fs), OPTIONS), Desired(self.store, {"sysfs/numa": OPTIONS})]
+        converge(knobs, Ledger(self.store, self.fs))
+
+    def restore(self) -> None:
+        assert undo(Host(self.fs), Ledger(self.store, self.fs)).left == []
+
+    def files(self) -> set[str]:
+        folder = Path(self.store.folder)
+        return {path.name for path in folder.iterdir()} if folder.exists() else set()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def kill_at(turn: int, run: Callable[[], None]) -> int:
+    """Do a run in a process that dies before its change number ``turn``; return its exit code."""
+    child = os.fork()
+    if not child:
+        calls = count(1)
+
+        def fatal(real: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, **more: Any) -> Any:
+                if not (real is opened and not args[1] & WRITING) and next(calls) == turn:
+                    os._exit(KILLED)
+                return real(*args, **more)
+
+            return call
+
+        opened = os.open
+        try:
+            for name in CHANGING:
+                setattr(os, name, fatal(getattr(os, name)))
+            run()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def killed_runs(machine: Machine, before: Callable[[], None], run: Callable[[], None]) -> Iterator[int]:
+    """Kill a run before each of its changes in turn; yield the number of each that was killed."""
+    for turn in count(1):
+        before()
+        code = kill_at(turn, run)
+        assert code in (0, KILLED)
+        if not code:
+            return
+        yield turn
+
+
+def test_a_run_after_one_that_was_killed_leaves_no_file_of_it(machine: Machine) -> None:
+    left = set()
+    for turn in killed_runs(machine, machine.restore, machine.tune):
+        left |= {name for name in machine.files() if name.startswith(".")}
+        machine.tune()
+        assert machine.fs.read(BALANCING) == "0", turn
+        assert machine.files() == {*FILES, REQUESTS}, turn
+    assert len(left) > 2, "some of these runs are killed with a file beside"
+
+
+def test_a_restore_after_a_run_that_was_killed_leaves_no_file(machine: Machine) -> None:
+    def check() -> None:
+        machine.restore()
+        assert machine.fs.read(BALANCING) == "1"
+        assert not Path(machine.store.folder).exists()
+
+    assert len(list(killed_runs(machine, check, machine.tune))) > 20
+
+
+def test_a_restore_after_one_that_was_killed_leaves_no_file(machine: Machine) -> None:
+    for turn in killed_runs(machine, machine.tune, machine.restore):
+        machine.restore()
+        assert machine.fs.read(BALANCING) == "1", turn
+        assert not Path(machine.store.folder).exists(), turn

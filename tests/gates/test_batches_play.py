@@ -53,8 +53,8 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_play(controller: Path, playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = ("ansible-playbook", "-i", str(controller / "hosts.yml"), f"sovereign.epyc.{playbook}", *arguments)
-    more = {"ANSIBLE_COLLECTIONS_PATH": str(controller), "ANSIBLE_CALLBACKS_ENABLED": "sovereign.epyc.drift"}
-    return play.run(*command, cwd=controller, **more)
+    collections, callbacks = str(controller), "sovereign.epyc.drift"
+    return play.run(*command, cwd=controller, ANSIBLE_COLLECTIONS_PATH=collections, ANSIBLE_CALLBACKS_ENABLED=callbacks)
 
 
 @pytest.mark.parametrize(

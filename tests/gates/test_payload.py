@@ -37,8 +37,8 @@ from .conftest import ROOT
 #: carry every knob). What kills a server that hangs (epyc_engine, llama_server). Several models
 #: behind one port, each of which is asked by its name (llama_server, epyc_verify, llama_benchmark), and a changed
 #: instance that is started beside the one that runs (llama_server). How fast a model comes from its disk, and whether
-#: texts for suffixes can be read (llama_server). What is wrong with the unit of the agent, and labels of metrics without
-#: characters that are not printable (epyc_engine).
+#: texts for suffixes can be read (llama_server). What is wrong with the unit of the agent, and labels of metrics that
+#: can be seen whole (epyc_engine).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,

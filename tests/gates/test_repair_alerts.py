@@ -27,7 +27,6 @@ from vepyc import play
 
 from .conftest import ROOT
 
-HOSTS = ["epyc-01", "epyc-02", "epyc-03"]
 INVENTORY = {
     "all": {
         "vars": {"ansible_host": "127.0.0.1", "ansible_port": 1},

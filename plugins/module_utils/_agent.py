@@ -43,6 +43,8 @@ BEGIN, END, DRAFT_END = {"": "llama-", "vllm": "vllm-"}, ".service", "-rpc.servi
 OURS = INSTANCE_HEAD.partition(" by ")[2].strip()
 #: Seconds: for which it waits for the next question, and for the words of one; and the size of a question.
 LINGER, PATIENCE, LONGEST = 60.0, 1.0, 128
+#: Seconds by which a check may be dated ahead of the clock, because the clock was set meanwhile.
+AHEAD = 60.0
 #: How many findings an answer names.
 NAMED = 3
 DRIFT = "sovereign_epyc_drift{"
@@ -91,25 +93,65 @@ def serve() -> None:
             connection, peer = listening.accept()
         except socket.timeout:
             return
-        # One that hangs up early, or says nothing, gets no answer.
+        # A gateway that hangs up early, or says nothing, gets no answer.
         try:
             with connection:
-                connection.settimeout(PATIENCE)
-                name, wants = connection.recv(LONGEST).decode("ascii", "replace").strip(), asked()
-                said = answer(name, wants) if _unit(name) and _may_ask(peer[0], wants["allow"]) else ""
-                connection.sendall(f"{said}\n".encode("ascii", "replace") if said else b"")
+                answer_connection(connection, peer[0])
         except OSError:
             continue
         except TuningError as error:
             sys.stderr.write(f"{error}\n")
 
 
+def answer_connection(connection: socket.socket, peer: str) -> None:
+    """Read the question of a gateway and answer it.
+
+    Nothing is read from another peer: each that connects and stays silent would have the gateways wait for it.
+    """
+    wants = asked()
+    if not _may_ask(peer, wants["allow"]):
+        return
+    connection.settimeout(PATIENCE)
+    name = connection.recv(LONGEST).decode("ascii", "replace").strip()
+    line = answer(name, wants) if _unit(name) else ""
+    connection.sendall(f"{line}\n".encode("ascii", "replace") if line else b"")
+
+
 def asked() -> dict[str, Any]:
-    """Return what the agent was asked to do, from the unit of its service."""
+    """Return what the agent was asked to do, from the unit of its service. TuningError where that is damaged."""
     import json
 
-    text = textfile.read(f"{UNIT_FOLDER}/{SERVICE}") or ""
-    return {**DEFAULTS, **json.loads(text.partition(SECTION)[2].partition("\n")[0] or "{}")}
+    path = f"{UNIT_FOLDER}/{SERVICE}"
+    text = textfile.read(path) or ""
+    try:
+        stored = json.loads(text.partition(SECTION)[2].partition("\n")[0] or "{}")
+        wants = {**DEFAULTS, **stored}
+        _require_valid(wants)
+    except (ValueError, TypeError, RecursionError):
+        raise TuningError(
+            f"{path} is damaged: its line Agent= does not say what gateways are to be told, so they get no answer. "
+            "Run site.yml --tags base for this host."
+        ) from None
+    return wants
+
+
+def _require_valid(wants: Mapping[str, Any]) -> None:
+    """ValueError or TypeError where an option of the agent has a value that site.yml does not write."""
+    import ipaddress
+
+    is_valid = (
+        isinstance(wants["textfile"], str)
+        and all(_is_share(wants[name]) for name in ("untuned", "unknown"))
+        and 0 <= wants["oldest"] < float("inf")
+        and all(isinstance(network, str) and ipaddress.ip_network(network) for network in wants["allow"])
+    )
+    if not is_valid:
+        raise ValueError
+
+
+def _is_share(text: object) -> bool:
+    """Return whether a value is a share of requests: a number with or without a percent sign, or out."""
+    return isinstance(text, str) and (text == OUT or (text.isascii() and text.rstrip("%").isdecimal()))
 
 
 def answer(name: str, wants: Mapping[str, Any]) -> str:
@@ -144,7 +186,10 @@ def judged(wants: Mapping[str, Any]) -> tuple[str, str]:
         return wants["unknown"], "it has not checked itself yet"
     if age > wants["oldest"]:
         return wants["unknown"], f"its last check is {age / 60:.0f} minutes old, so its timer does not run"
-    lines = text.splitlines()
+    if age < -AHEAD:
+        return wants["unknown"], f"its last check is dated {-age / 60:.0f} minutes ahead, so its age is not known"
+    # Only "\n" ends a metric: splitlines() would also end one at characters that a label may have.
+    lines = text.split("\n")
     if "sovereign_epyc_check_success 1" not in lines:
         return wants["unknown"], "its last check could not be made"
     # What waits for a reboot was asked for and is on its way; what only the next boot would lose is still in force.

@@ -6,23 +6,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 import secrets
 import subprocess
 import time
-import urllib.error
 import urllib.request
-from pathlib import Path
 
 import pytest
 
-from tests.fixtures.virtual_epyc import ROOT
-from vepyc import packages, venvs
+from tests.fixtures.rulebooks import post, run_rulebook, wait_until
+from vepyc import packages
 
 pytestmark = pytest.mark.slow
 
-RULEBOOK = ROOT / "extensions/eda/rulebooks/repair.yml"
 #: Another share of the cache than the draft has, and the only one of its domain that is changed here.
 OTHER = "echo 'L3:0=ffff' >/sys/fs/resctrl/draft/schemata"
 ALERTMANAGER = """
@@ -83,64 +78,28 @@ def test_a_third_time_within_a_day_is_given_up(host):
     host.run("rm /var/lib/sovereign-epyc/repairs.json")
 
 
-def post(url, body, token=None):
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
-    try:
-        return urllib.request.urlopen(request, timeout=10).status
-    except urllib.error.HTTPError as error:
-        return error.code
-
-
 @pytest.fixture(scope="module")
 def loop(host, tmp_path_factory):
     """Alertmanager and the rulebook: a function that calls an alert as Prometheus would, and the log of the latter."""
     folder = tmp_path_factory.mktemp("loop")
     token = secrets.token_hex(16)
     (folder / "token").write_text(token)
-    (folder / "vars.yml").write_text(f"repair_token: {token}\n")
     (folder / "alertmanager.yml").write_text(ALERTMANAGER.replace("TOKEN", str(folder / "token")))
     package = packages.extracted("bookworm", "prometheus-alertmanager") / "usr"
-    java = packages.extracted("bookworm", "openjdk-17-jre-headless") / "usr/lib/jvm/java-17-openjdk-amd64"
-    programs = venvs.venv("ansible-rulebook==1.3.2", venvs.OLDEST_CORE)
-    environment = {
-        **os.environ,
-        "JAVA_HOME": str(java),
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
-        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-    }
     # It reads its templates where the package would have put them.
     shared = f"mount -t tmpfs none /usr/share && ln -s {package}/share/prometheus /usr/share/ && exec"
     web = "--web.listen-address=127.0.0.1:9093 --cluster.listen-address="
     files = f"--config.file={folder}/alertmanager.yml --storage.path={folder}/alerts"
     alertmanager = ["unshare", "--mount", "sh", "-c", f"{shared} {package}/bin/prometheus-alertmanager {web} {files}"]
-    rulebook = ["ansible-rulebook", "--rulebook", RULEBOOK, "-i", host.folder, "--vars", folder / "vars.yml"]
-    with (folder / "rulebook.log").open("w") as log, (folder / "alertmanager.log").open("w") as other:
-        started = [
-            subprocess.Popen(alertmanager, stdout=other, stderr=other),
-            subprocess.Popen(rulebook, cwd=ROOT, env=environment, stdout=log, stderr=log),
-        ]
+    with run_rulebook(folder, host.folder, token) as log, (folder / "alertmanager.log").open("w") as other:
+        started = subprocess.Popen(alertmanager, stdout=other, stderr=other)
         try:
-            until(lambda: post("http://127.0.0.1:5001/alerts", {}) == 401, folder / "rulebook.log")
-            until(lambda: post("http://127.0.0.1:9093/api/v2/alerts", []) == 200, folder / "alertmanager.log")
-            yield lambda **labels: call(host, **labels), folder / "rulebook.log"
+            answers = "http://127.0.0.1:9093/api/v2/alerts"
+            wait_until(lambda: post(answers, []) == 200, folder / "alertmanager.log")
+            yield lambda **labels: call(host, **labels), log
         finally:
-            for process in started:
-                process.terminate()
-                process.wait()
-
-
-def until(holds, log):
-    end = time.monotonic() + 300
-    while True:
-        try:
-            if holds():
-                return
-        except OSError:
-            pass
-        assert time.monotonic() < end, Path(log).read_text()
-        time.sleep(0.2)
+            started.terminate()
+            started.wait()
 
 
 def notified():
@@ -164,14 +123,14 @@ def test_an_alert_is_repaired_and_what_it_must_not_touch_is_not(host, loop):
     call(what="waits", pending_reboot="true")
     begun = time.monotonic()
     call(what="L3 share of group draft")
-    until(lambda: mask(host) == before, log)
+    wait_until(lambda: mask(host) == before, log)
     print(f"repaired {time.monotonic() - begun:.0f} s after the alert")
-    until(lambda: "PLAY RECAP" in log.read_text(), log)
+    wait_until(lambda: "PLAY RECAP" in log.read_text(), log)
     # The same again within five minutes.
     host.run(OTHER)
     sent = notified()
     call(what="L3 share of group draft", again="yes")
-    until(lambda: notified() > sent, log)
+    wait_until(lambda: notified() > sent, log)
     time.sleep(5)
     assert mask(host) == "ffff"
     assert log.read_text().count("PLAY [Repair what has drifted]") == 1, log.read_text()

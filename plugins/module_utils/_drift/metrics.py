@@ -9,6 +9,8 @@ Source: the page "Exposition formats" of the Prometheus documentation.
 
 from __future__ import annotations
 
+from .._notation.printable import escape_lines
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,8 +83,13 @@ def of_failure() -> str:
 def _labels(labels: Mapping[str, str]) -> str:
     if not labels:
         return ""
-    return "{" + ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items()) + "}"
+    return "{" + ",".join(f'{name}="{_escape_label(text)}"' for name, text in labels.items()) + "}"
 
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _escape_label(text: str) -> str:
+    """Return the value of a label as the format writes it.
+
+    The format has escapes for a backslash, a quote and a newline only. Other characters that are not printable are
+    written as the text of their escape, so that no reader takes one for the end of a line.
+    """
+    return escape_lines(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

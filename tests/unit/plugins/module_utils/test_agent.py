@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ import yaml
 from ansible_collections.sovereign.epyc.plugins.module_utils import _agent, _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import metrics
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import Finding
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import Done
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD
 
@@ -89,7 +91,7 @@ def test_a_host_as_configured_gets_all_and_says_so_each_time(host: Host) -> None
 def test_drift_costs_what_the_operator_says(host: Host) -> None:
     host.checked(finding("NUMA balancing"), finding("prefetcher \u4e2d\n\x1b"), finding("a"), finding("b"))
     said = _agent.answer("chat", host.wants())
-    assert said == "up 50% # not as configured: NUMA balancing, prefetcher ?\\n?, a and more"
+    assert said == "up 50% # not as configured: NUMA balancing, prefetcher ?\\n\\\\x1b, a and more"
     assert _agent.answer("chat", host.wants(untuned="out")).startswith("stopped # not as configured: NUMA")
     assert _agent.answer("chat", host.wants(untuned="0%")).startswith("up 0% # ")
 
@@ -189,3 +191,102 @@ def test_no_answer_has_a_word_that_holds(host: Host) -> None:
             words = _agent.answer("chat", host.wants(untuned=share)).partition("#")[0].split()
             assert not STICKY & {*words} and words[0] in ("up", "stopped")
             assert len(words) == (2 if words[0] == "up" else 1)
+
+
+class SilentPeer:
+    """A connection whose other end says nothing: to read from it would take as long as the agent waits."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    def settimeout(self, seconds: float) -> None:
+        """Take any patience."""
+
+    def recv(self, size: int) -> bytes:
+        raise AssertionError("a stranger was waited for")
+
+    def sendall(self, data: bytes) -> None:
+        self.sent.append(data)
+
+
+class Gateway(SilentPeer):
+    """A connection on which a gateway asks for an instance."""
+
+    def recv(self, size: int) -> bytes:
+        return b"chat\n"
+
+
+def write_service(host: Host, asked: str) -> None:
+    (host.root / _agent.SERVICE).write_text(f"[Service]\n\n{_agent.SECTION}{asked}\n")
+
+
+def test_who_may_not_ask_is_not_waited_for(host: Host) -> None:
+    """Each silent stranger would take a second, while the question of a gateway waits behind it."""
+    write_service(host, json.dumps({"allow": ["10.0.0.0/24"]}))
+    stranger, gateway = SilentPeer(), Gateway()
+    _agent.answer_connection(stranger, "10.0.1.9")  # type: ignore[arg-type]
+    _agent.answer_connection(gateway, "10.0.0.2")  # type: ignore[arg-type]
+    assert (stranger.sent, gateway.sent[0].split()[:2]) == ([], [b"up", b"100%"])
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "{",
+        "[1]",
+        "5",
+        '"x"',
+        "null",
+        pytest.param("[" * 100000, id="deep"),
+        pytest.param("9" * 5000, id="long"),
+        '{"allow": ["10.0.0.0/24", "gateway"]}',
+        '{"allow": [5]}',
+        '{"allow": 5}',
+        '{"oldest": "long"}',
+        '{"oldest": NaN}',
+        '{"textfile": 3}',
+        '{"untuned": ["out"]}',
+        '{"unknown": "ready"}',
+        '{"unknown": "\u0663%"}',
+    ],
+)
+def test_a_damaged_unit_is_told_in_one_sentence(host: Host, capsys: pytest.CaptureFixture[str], asked: str) -> None:
+    write_service(host, asked)
+    assert _cli.main(["agent", "chat"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"{host.root / _agent.SERVICE} is damaged: ") and said.count("\n") == 1
+    assert "Run site.yml --tags base for this host." in said
+    with pytest.raises(TuningError, match="is damaged"):
+        _agent.answer_connection(Gateway(), "10.0.0.2")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("char", ["\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\0"])
+def test_drift_is_seen_whatever_its_name_holds(host: Host, char: str) -> None:
+    host.checked(finding(f"a{char}b"))
+    assert _agent.answer("chat", host.wants()).startswith("up 50% # not as configured: a")
+    # As a version before this one wrote it.
+    line = f'sovereign_epyc_drift{{layer="x",what="a{char}b",where="",live="drift",pending_reboot="false"}} 1\n'
+    (host.root / "epyc.prom").write_text(f"sovereign_epyc_check_success 1\n{line}", newline="")
+    assert _agent.answer("chat", host.wants()).startswith("up 50% # not as configured: a")
+
+
+def test_a_check_of_the_future_is_not_fresh_for_ever(host: Host) -> None:
+    host.checked(age=-30)
+    assert _agent.answer("chat", host.wants()) == "up 100%", "the clock was set a little"
+    host.checked(age=-3 * 365 * 24 * 3600)
+    said = _agent.answer("chat", host.wants(unknown="20%"))
+    assert said.startswith("up 20% # its last check is dated 1576800 minutes ahead")
+
+
+def test_a_fifo_in_the_place_of_the_metrics_is_not_waited_for(host: Host) -> None:
+    """The folder of the metrics may belong to somebody else, who could stop all answers for ever."""
+    path = host.root / "epyc.prom"
+    os.mkfifo(path)
+    answers: list[str] = []
+    reader = threading.Thread(target=lambda: answers.append(_agent.answer("chat", host.wants())), daemon=True)
+    reader.start()
+    reader.join(2)
+    if reader.is_alive():
+        path.open("w").close()  # Lets the reader go, so that no thread outlives the test.
+        pytest.fail("the agent waits for somebody to write into the FIFO")
+    assert answers[0].startswith("up 100% # its last check cannot be read")

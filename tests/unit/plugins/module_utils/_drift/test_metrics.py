@@ -80,3 +80,21 @@ def test_other_uses_are_refused(words: list[str], capsys: pytest.CaptureFixture[
 def test_labels_are_escaped() -> None:
     text = metrics.render({metrics.DRIFT: [({"what": 'a "b"\\\n'}, 1)]})
     assert text.splitlines()[-1] == 'sovereign_epyc_drift{what="a \\"b\\"\\\\\\n"} 1'
+
+
+@pytest.mark.parametrize(
+    ("char", "shown"),
+    [
+        ("\r", "\\\\r"),
+        ("\0", "\\\\x00"),
+        ("\x1b", "\\\\x1b"),
+        ("\x85", "\\\\x85"),
+        ("\u2028", "\\\\u2028"),
+        ("\u202e", "\\\\u202e"),
+        ("\udcff", "\\\\udcff"),
+    ],
+)
+def test_a_label_holds_nothing_that_ends_a_line_or_that_a_terminal_obeys(char: str, shown: str) -> None:
+    """The format has no escape for these, so that their escapes are text to it."""
+    text = metrics.render({metrics.DRIFT: [({"what": f"\u4e2da{char}b"}, 1)]})
+    assert text.splitlines()[2:] == [f'sovereign_epyc_drift{{what="\u4e2da{shown}b"}} 1']

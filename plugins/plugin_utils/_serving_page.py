@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import json
 import re
-from html import escape
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _html_page
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_html_assets import STYLE
 
 if TYPE_CHECKING:
@@ -189,13 +189,17 @@ def render(prometheus: str) -> str:
     return _html_page.page("What the fleet serves", STYLE + MORE_STYLE, SCRIPT, _body(base), connect=base)
 
 
-def _body(base: str) -> Iterator[str]:
-    asks = escape(json.dumps({"base": base, "queries": QUERIES}))
-    yield '<h1>What the fleet serves</h1><p class="headline" role="status">Prometheus is asked.</p>'
-    yield f'<p class="faint">{escape(base)}, <time></time>. It is asked again every 15 seconds.</p>'
-    yield f'<main data-asks="{asks}"><div class="tiles">'
-    yield from (f'<div><strong id="{name}"></strong>{text}</div>' for name, text in TILES.items())
-    yield '</div><form><label>Host, instance or model <input name="host" type="search" autocomplete="off"></label>'
-    yield "<output></output></form><table><thead><tr>"
-    yield from (f'<th scope="col">{name}</th>' for name in COLUMNS)
-    yield "</tr></thead><tbody></tbody></table></main>"
+def _body(base: str) -> Iterator[Html]:
+    yield element("h1", "What the fleet serves")
+    yield element("p", "Prometheus is asked.", class_="headline", role="status")
+    yield element("p", f"{base}, ", element("time"), ". It is asked again every 15 seconds.", class_="faint")
+    tiles = [element("div", element("strong", id=name), text) for name, text in TILES.items()]
+    search = element("input", name="host", type="search", autocomplete="off")
+    head = element("tr", *(element("th", name, scope="col") for name in COLUMNS))
+    yield element(
+        "main",
+        element("div", *tiles, class_="tiles"),
+        element("form", element("label", "Host, instance or model ", search), element("output")),
+        element("table", element("thead", head), element("tbody")),
+        data_asks=json.dumps({"base": base, "queries": QUERIES}),
+    )

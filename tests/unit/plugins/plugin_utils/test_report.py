@@ -195,6 +195,9 @@ FINDING, COVERAGE = answer("mask")[0][0], answer("mask")[1]
         ([], {"msr": {"ok": "1"}}, "coverage.msr has 'ok': '1'"),
         ([], {"msr": {"fine": 1}}, "coverage.msr has 'fine'"),
         ([], {"msr": {"ok": -1}}, "coverage.msr has 'ok': -1"),
+        ([], {"msr": {"ok": 10**4299}}, "coverage.msr has 'ok': 1000"),
+        ([], {"msr": {"ok": 10**5000}}, "coverage.msr has 'ok': a number of thousands of digits"),
+        ([{**FINDING, "live": "x" * 5000}], COVERAGE, f"findings[0].live is '{'x' * 79}..."),
     ],
 )
 def test_an_answer_of_another_shape_is_refused_and_leaves_nothing(findings: Any, coverage: Any, where: str) -> None:

@@ -85,13 +85,14 @@ def report(document: Mapping[str, Any]) -> None:
     fields(document, {"generated": str}, "the report")
     numbers = set()
     for number, finding in enumerate(items(document.get("findings"), "findings")):
-        fields(table(finding, f"findings[{number}]"), KNOWN, f"findings[{number}]")
-        numbers.add(finding.get("id"))
+        fields(table(finding, f"findings[{number}]"), {**KNOWN, "id": int}, f"findings[{number}]")
+        numbers.add(finding["id"])
     for number, row in enumerate(items(document.get("hosts"), "hosts")):
         place = f"hosts[{number}]"
         fields(table(row, place), {"name": str, "since": TEXTS}, place)
         mine = items(row.get("findings"), f"{place}.findings")
-        if len(mine) != len(row["since"]) or not numbers.issuperset(mine):
+        all_there = all(isinstance(one, int) and one in numbers for one in mine)
+        if len(mine) != len(row["since"]) or not all_there:
             raise Malformed(f"{place}.findings is not about findings of the report, each with its date")
         for other, known in enumerate(items(row.get("last_known", []), f"{place}.last_known")):
             where = f"{place}.last_known[{other}]"

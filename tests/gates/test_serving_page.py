@@ -123,7 +123,7 @@ def test_what_is_no_result_is_called_that(browser: Page, tmp_path: Path, prometh
 def test_what_is_no_number_is_not_drawn(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
     """Prometheus itself answers NaN where nothing was served; labels may lack, too."""
     prometheus.samples = {name: [(labels, float("nan")) for labels, dummy in of] for name, of in fleet(1).items()}
-    prometheus.samples["up"] = [(labels, 1) for labels, dummy in fleet(1)["up"]] + [({}, 1)]
+    prometheus.samples["up"] = [*fleet(1)["up"], ({}, 1)]
     prometheus.hour = ["NaN", "x", "2", "+Inf", "4"]
     page = shown(browser, tmp_path, prometheus.url)
     assert page.run(HEADLINE) == "2 instances on 2 hosts: all is well."

@@ -232,6 +232,8 @@ def test_equal_maps_are_kept_once_and_only_of_hosts_with_findings() -> None:
         ({"findings": None}, "findings is None"),
         ({"findings": []}, "hosts[0].findings is not about"),
         ({"findings": [{"id": 1}]}, "findings[0].layer is None"),
+        ({"findings": [{**FINDING, "id": []}]}, "findings[0].id is []"),
+        ({"hosts": [{"name": "a", "findings": [[]], "since": ["x"]}]}, "hosts[0].findings is not about"),
         ({"hosts": [5]}, "hosts[0] is 5"),
         ({"hosts": [{"name": "a", "findings": [1], "since": []}]}, "hosts[0].findings is not about"),
         ({"hosts": [{"name": "a", "findings": [], "since": [], "last_known": [{}]}]}, "hosts[0].last_known[0].layer"),

@@ -100,6 +100,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
     _report_markdown,
     _report_metrics,
     _report_text,
+    _set_aside,
     _shape,
 )
 
@@ -191,14 +192,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             return
         self._forgive(stats)
         try:
-            document = self.gathering.document(
-                generated=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                previous=self._previous(),
-                inventory=_inventory(),
-            )
+            document, page, files = self._reports()
             if self.get_option("terminal"):
-                self._display.display(_report_text.render(document, colour=bool(color.ANSIBLE_COLOR)))
-            self._write(document)
+                self._display.display(page)
+            for path, text in files.items():
+                textfile.replace(os.path.abspath(path), text)
             code = _report.exit_code(document)
         except TuningError as error:
             self._display.error(str(error), wrap_text=False)
@@ -250,11 +248,18 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             ) from None
         return document
 
-    def _write(self, document: _report.Document) -> None:
-        for name, render in FORMATS.items():
-            path = self.get_option(name)
-            if path:
-                textfile.replace(os.path.abspath(path), render(document))
+    def _reports(self) -> tuple[_report.Document, str, dict[str, str]]:
+        """Return the report, its page for the terminal, and the texts of files by their paths."""
+        generated = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        previous, inventory = self._previous(), _inventory()
+        paths = {self.get_option(name): render for name, render in FORMATS.items() if self.get_option(name)}
+
+        def make(gathering: _report.Gathering) -> tuple[_report.Document, str, dict[str, str]]:
+            document = gathering.document(generated=generated, previous=previous, inventory=inventory)
+            page = _report_text.render(document, colour=bool(color.ANSIBLE_COLOR))
+            return document, page, {path: render(document) for path, render in paths.items()}
+
+        return _set_aside.make_report(make, self.gathering)
 
 
 def _inventory() -> list[str]:

@@ -41,7 +41,7 @@ from typing import Any
 from ansible.plugins.callback import CallbackBase
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plan_html, _plan_report
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plan_html, _plan_report, _set_aside
 
 COLLECTION = "sovereign.epyc."
 MODULE = "sovereign.epyc.epyc_plan"
@@ -91,11 +91,17 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         if not path or not self.plans or self.acts:
             return
         try:
-            document = self.gathering.document(datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
+            summary, page = _set_aside.make_report(_draw_plans, self.gathering)
             os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-            textfile.replace(os.path.abspath(path), _plan_html.render(document))
+            textfile.replace(os.path.abspath(path), page)
         except Exception as error:
             # Ansible would name the plugin and no file. The plans themselves are in the output of the run.
             self._display.error(f"The page of plans could not be written to {path}: {error}", wrap_text=False)
             return
-        self._display.display(f"{_plan_html.summary(document)} They are drawn in {path}.")
+        self._display.display(f"{summary} They are drawn in {path}.")
+
+
+def _draw_plans(gathering: _plan_report.Gathering) -> tuple[str, str]:
+    """Return the line on the fleet and the page."""
+    document = gathering.document(datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return _plan_html.summary(document), _plan_html.render(document)

@@ -18,9 +18,9 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
     _bench_page_tables,
     _html_page,
 )
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page_draw as draw
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_assets import STYLE
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import Run, given
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_html_assets import STYLE as PAGE_STYLE
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_words import number
 
@@ -51,19 +51,20 @@ def render(data: object) -> str:
     return _html_page.page(f"Benchmark: {run.headline()}", PAGE_STYLE + STYLE, "", _body(run))
 
 
-def _body(run: Run) -> Iterator[str]:
+def _body(run: Run) -> Iterator[Html]:
     data, known = run.data, run.data["fingerprint"]
-    yield f'<h1>Benchmark</h1><p class="headline">{draw.words(run.headline())}</p>'
+    yield element("h1", "Benchmark")
+    yield element("p", run.headline(), class_="headline")
     of = f"Run {data['id']} of the instance {data['instance']}"
     host = f"{known['sku'] or 'Unknown processor'}, Linux {known['kernel'] or 'unknown'}"
     counts = (
         f"{number(len(run.rounds), 'round')}, {len(run.void)} of them void; {number(len(data['samples']), 'sample')}"
     )
-    yield f'<p class="faint">{draw.words(of)}, <time>{draw.words(data["started"])}</time>, '
-    yield f"seed {data['seed']}. {draw.words(host)}. {counts}.</p>"
+    rest = f", seed {data['seed']}. {host}. {counts}."
+    yield element("p", of, ", ", element("time", data["started"]), rest, class_="faint")
     for sentence in run.faults:
-        yield f'<article class="drift"><p>{draw.words(sentence)}</p></article>'
+        yield element("article", element("p", sentence), class_="drift")
     for sentence in data["remarks"]:
-        yield f"<p>{draw.words(sentence)}</p>"
+        yield element("p", sentence)
     for part in PARTS:
         yield from part(run)

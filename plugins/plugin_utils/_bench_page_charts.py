@@ -16,6 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench import round
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.figures import percentile
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page_draw as draw
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import rate
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,22 +40,20 @@ def ceilings(run: Run) -> list[tuple[Document, Ceiling]]:
     return sorted(found, key=lambda pair: (pair[0]["context"], pair[0]["kind"]))
 
 
-def memory(run: Run) -> Iterator[str]:
+def memory(run: Run) -> Iterator[Html]:
     """Yield the bars of measured over ceiling, and what has to be said of them."""
     shown = [(step, one, one.ratio) for step, one in ceilings(run) if one.ratio is not None]
     if not shown:
         return
-    yield "<section><h2>Measured over ceiling</h2>"
-    yield '<p class="faint">The part of a step that reading its bytes takes at least; the line is the ceiling.</p>'
     axis = draw.Axis(0.0, max(1.0, *(ratio for dummy, dummy2, ratio in shown)), BARS, BEHIND)
     bottom = len(shown) * draw.ROW + 6
     parts = []
     for at, (step, one, ratio) in enumerate(shown):
         y = at * draw.ROW + 4
-        name = f"{draw.words(step['kind'], 20)}, {step['context']} tokens of context"
+        name = f"{draw.shorten(step['kind'], 20)}, {step['context']} tokens of context"
         length = draw.place(axis.at(ratio) - BARS)
         parts.append(draw.text(0, y + 13, name))
-        parts.append(f'<rect class="bar" x="{BARS}" y="{y}" width="{length}" height="{draw.ROW - 6}"/>')
+        parts.append(element("rect", class_="bar", x=BARS, y=y, width=length, height=draw.ROW - 6))
         rest = one.step_ms - (one.memory_ms or 0.0)
         parts.append(
             draw.text(
@@ -65,10 +64,18 @@ def memory(run: Run) -> Iterator[str]:
             )
         )
     parts.append(draw.line(axis.at(1.0), 0, axis.at(1.0), bottom, "one"))
-    yield f'<div class="tuned">{draw.svg(bottom, "Measured over ceiling by kind and context", parts)}</div>'
     sentences = dict.fromkeys(said for dummy, one, dummy2 in shown for said in (one.problem, *one.remarks) if said)
-    yield "".join(f"<p>{draw.words(sentence)}</p>" for sentence in sentences)
-    yield "</section>"
+    yield element(
+        "section",
+        element("h2", "Measured over ceiling"),
+        element(
+            "p",
+            "The part of a step that reading its bytes takes at least; the line is the ceiling.",
+            class_="faint",
+        ),
+        element("div", draw.svg(bottom, "Measured over ceiling by kind and context", parts), class_="tuned"),
+        *(element("p", sentence) for sentence in sentences),
+    )
 
 
 def points(run: Run) -> dict[str, list[Point]]:
@@ -84,7 +91,7 @@ def points(run: Run) -> dict[str, list[Point]]:
     return found
 
 
-def latency(run: Run) -> Iterator[str]:
+def latency(run: Run) -> Iterator[Html]:
     """Yield throughput against latency; one point alone would say nothing."""
     shown = points(run)
     every = [one for those in shown.values() for one in those]
@@ -92,11 +99,7 @@ def latency(run: Run) -> Iterator[str]:
         return
     across = draw.Axis(0.0, max(gap for dummy, gap, dummy2 in every), LEFT, RIGHT - 60)
     up = draw.Axis(0.0, max(speed for dummy, dummy2, speed in every), BOTTOM, TOP)
-    yield "<section><h2>Throughput against latency</h2>"
-    yield '<p class="faint">Tokens per second of all streams together (up), against the gap between two pieces of '
-    yield "text that 95 % of the gaps do not exceed, in milliseconds (right). A number is that of the streams.</p>"
     alone = run.alone
-    yield draw.key(shown, alone)
     parts = []
     for value, label in across.ticks():
         parts.append(draw.line(across.at(value), TOP, across.at(value), BOTTOM, "axis"))
@@ -108,16 +111,26 @@ def latency(run: Run) -> Iterator[str]:
         kind, shape = draw.look(arm, alone)
         spots = [(across.at(gap), up.at(speed)) for dummy, gap, speed in those]
         path = "L".join(f"{draw.place(x)} {draw.place(y)}" for x, y in spots)
-        marks = [f'<path class="range" d="M{path}"/>']
+        marks = [element("path", class_="range", d=f"M{path}")]
         for (streams, gap, speed), (x, y) in zip(those, spots):
             title = f"{arm}, {streams}: {draw.number(speed)} tokens per second, {draw.number(gap)} ms"
-            marks += [draw.mark(shape, x, y, draw.words(title)), draw.text(x + 9, y - 6, str(streams))]
-        parts.append(f'<g class="{kind}">{"".join(marks)}</g>')
-    yield draw.svg(BOTTOM + 24, "Throughput against latency by the number of streams", parts)
-    yield "</section>"
+            marks += [draw.mark(shape, x, y, title), draw.text(x + 9, y - 6, str(streams))]
+        parts.append(element("g", *marks, class_=kind))
+    yield element(
+        "section",
+        element("h2", "Throughput against latency"),
+        element(
+            "p",
+            "Tokens per second of all streams together (up), against the gap between two pieces of text that 95 % of "
+            "the gaps do not exceed, in milliseconds (right). A number is that of the streams.",
+            class_="faint",
+        ),
+        draw.key(shown, alone),
+        draw.svg(BOTTOM + 24, "Throughput against latency by the number of streams", parts),
+    )
 
 
-def predicted(run: Run) -> Iterator[str]:
+def predicted(run: Run) -> Iterator[Html]:
     """Yield predicted against measured, where a prediction has the name of an arm that was measured.
 
     A prediction is tokens per second of whole requests with one stream, the geometric mean over all kinds.
@@ -133,9 +146,6 @@ def predicted(run: Run) -> Iterator[str]:
     every = [value for dummy, before, measured in shown for value in (before, measured)]
     axis = draw.Axis(min(0.0, *every), max(every), BARS, BEHIND)
     bottom = len(shown) * draw.ROW + 24
-    yield "<section><h2>Predicted against measured</h2>"
-    yield '<p class="faint">Tokens per second of whole requests with one stream. The hollow mark was predicted before '
-    yield "that arm was measured, the other one was measured.</p>"
     parts = []
     for value, label in axis.ticks():
         parts.append(draw.line(axis.at(value), 0, axis.at(value), bottom - 20, "axis"))
@@ -144,10 +154,20 @@ def predicted(run: Run) -> Iterator[str]:
         y = at * draw.ROW + draw.ROW / 2
         numbers = f"predicted {draw.number(before)}, measured {draw.number(measured)}"
         parts += [
-            draw.text(0, y + 4, draw.words(arm)),
+            draw.text(0, y + 4, arm),
             draw.line(axis.at(before), y, axis.at(measured), y, "range"),
             draw.mark("circle", axis.at(before), y, "predicted", hollow=True),
             draw.mark("circle", axis.at(measured), y, "measured"),
             draw.text(BEHIND + 20, y + 4, numbers),
         ]
-    yield f'<div class="tuned">{draw.svg(bottom, "Predicted against measured by arm", parts)}</div></section>'
+    yield element(
+        "section",
+        element("h2", "Predicted against measured"),
+        element(
+            "p",
+            "Tokens per second of whole requests with one stream. The hollow mark was predicted before that arm was "
+            "measured, the other one was measured.",
+            class_="faint",
+        ),
+        element("div", draw.svg(bottom, "Predicted against measured by arm", parts), class_="tuned"),
+    )

@@ -10,11 +10,11 @@ Logarithms may differ in their last digit from one machine to another, so every 
 from __future__ import annotations
 
 import math
-from html import escape
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plain
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,10 +38,10 @@ SHAPES = {
 }
 
 
-def words(value: object, most: int = 0) -> str:
-    """Return a text of a document for HTML: nothing in it is markup, and one longer than ``most`` is cut."""
-    text = _plain.shown(str(value))
-    return escape(text if not most or len(text) <= most else f"{text[: most - 3]}...")
+def shorten(text: object, most: int) -> str:
+    """Return a text of a document as a page shows it, cut to so many letters."""
+    shown = _plain.shown(str(text))
+    return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 
 
 def number(value: float, digits: int = 1) -> str:
@@ -55,31 +55,38 @@ def place(value: float) -> str:
     return number(value).removesuffix(".0")
 
 
-def svg(height: float, label: str, parts: Iterable[str]) -> str:
+def svg(height: float, label: str, parts: Iterable[Html]) -> Html:
     """Return a chart of the whole width; ``label`` says in words what it is, to those who do not see it."""
-    return (
-        f'<svg class="plot" viewBox="0 0 {WIDTH} {place(height)}" width="{WIDTH}" height="{place(height)}" role="img" '
-        f'aria-label="{words(label)}">{"".join(parts)}</svg>'
+    return element(
+        "svg",
+        *parts,
+        class_="plot",
+        viewBox=f"0 0 {WIDTH} {place(height)}",
+        width=WIDTH,
+        height=place(height),
+        role="img",
+        aria_label=label,
     )
 
 
-def text(x: float, y: float, content: str, kind: str = "") -> str:
-    """Return words at a place; ``content`` is HTML, ``kind`` end, middle or small."""
-    style = f' class="{kind}"' if kind else ""
-    return f'<text{style} x="{place(x)}" y="{place(y)}">{content}</text>'
+def text(x: float, y: float, content: str, kind: str = "") -> Html:
+    """Return words at a place; ``kind`` is end, middle or small."""
+    return element("text", content, class_=kind or None, x=place(x), y=place(y))
 
 
-def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Html:
     """Return a straight line."""
-    return f'<path class="{kind}" d="M{place(x1)} {place(y1)}L{place(x2)} {place(y2)}"/>'
+    return element("path", class_=kind, d=f"M{place(x1)} {place(y1)}L{place(x2)} {place(y2)}")
 
 
-def mark(shape: str, x: float, y: float, title: str, hollow: bool = False) -> str:
-    """Return a mark with a title, which is HTML."""
-    kind = "mark hollow" if hollow else "mark"
-    return (
-        f'<path class="{kind}" transform="translate({place(x)} {place(y)})" d="{SHAPES[shape]}">'
-        f"<title>{title}</title></path>"
+def mark(shape: str, x: float, y: float, title: str, hollow: bool = False) -> Html:
+    """Return a mark with a title."""
+    return element(
+        "path",
+        element("title", title),
+        class_="mark hollow" if hollow else "mark",
+        transform=f"translate({place(x)} {place(y)})",
+        d=SHAPES[shape],
     )
 
 
@@ -121,15 +128,16 @@ def look(arm: str, alone: bool = False) -> tuple[str, str]:
     return LOOKS[schedule.TUNED] if alone else LOOKS.get(arm, OTHER_LOOK)
 
 
-def key(arms: Iterable[str], alone: bool = False) -> str:
+def key(arms: Iterable[str], alone: bool = False) -> Html:
     """Return what the marks of some arms mean; arms that look the same have one entry."""
     entries: dict[tuple[str, str], str] = {}
     for arm in arms:
         shown = look(arm, alone)
         entries.setdefault(shown, "other arms" if shown == OTHER_LOOK else arm)
-    parts = (
-        f'<span><svg class="plot inline {kind}" viewBox="-7 -7 14 14" width="14" height="14" aria-hidden="true">'
-        f'<path class="mark" d="{SHAPES[shape]}"/></svg> {words(name)}</span>'
-        for (kind, shape), name in entries.items()
-    )
-    return f'<p class="legend">{"".join(parts)}</p>'
+    return element("p", *(_draw_key_entry(*shown, name) for shown, name in entries.items()), class_="legend")
+
+
+def _draw_key_entry(kind: str, shape: str, name: str) -> Html:
+    drawn = element("path", class_="mark", d=SHAPES[shape])
+    size = {"viewBox": "-7 -7 14 14", "width": 14, "height": 14}
+    return element("span", element("svg", drawn, class_=f"plot inline {kind}", **size, aria_hidden="true"), f" {name}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page_draw as draw
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_assets import SIGNS
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_words import number
 
 if TYPE_CHECKING:
@@ -46,28 +47,35 @@ def rows(judgement: Judgement, dearest: str) -> list[Row]:
     return found + [(f"tuned over itself, {unit}", "", twin, names[unit]) for unit, twin in judgement.twins.items()]
 
 
-def plot(run: Run) -> Iterator[str]:
+def plot(run: Run) -> Iterator[Html]:
     """Yield the part of the page; nothing where nothing is compared."""
     classes = {arm["name"]: arm["class"] for arm in run.data["plan"]["arms"]}
     shown = rows(run.judgement, classes[schedule.STOCK]) if run.judgement else []
     if not any(row[2] and row[2].found for row in shown):
         return
     share = run.data["plan"]["zone"]
-    yield "<section><h2>What each setting does</h2>"
-    yield '<p class="faint">Tokens per second with the setting over without it, from rounds that count. A line is the '
-    yield "interval, and its mark the estimate; one that goes on beyond the plot ends in an arrow. The band is a "
-    yield f"change of less than {draw.number(100 * share)} %.</p>"
-    yield _drawn(shown, math.log1p(share))
-    yield "</section>"
+    yield element(
+        "section",
+        element("h2", "What each setting does"),
+        element(
+            "p",
+            "Tokens per second with the setting over without it, from rounds that count. A line is the interval, and "
+            "its mark the estimate; one that goes on beyond the plot ends in an arrow. The band is a change of less "
+            f"than {draw.number(100 * share)} %.",
+            class_="faint",
+        ),
+        _drawn(shown, math.log1p(share)),
+    )
 
 
-def _drawn(shown: Sequence[Row], zone: float) -> str:
+def _drawn(shown: Sequence[Row], zone: float) -> Html:
     axis = _axis([row[2].found for row in shown if row[2] and row[2].found], zone)
     bottom = HEAD + len(shown) * draw.ROW
     begin, end = axis.at(-zone), axis.at(zone)
     parts = [
-        f'<rect class="zone" x="{draw.place(begin)}" y="{HEAD}" width="{draw.place(end - begin)}" '
-        f'height="{bottom - HEAD}"/>',
+        element(
+            "rect", class_="zone", x=draw.place(begin), y=HEAD, width=draw.place(end - begin), height=bottom - HEAD
+        ),
         draw.line(axis.at(0.0), HEAD, axis.at(0.0), bottom, "one"),
     ]
     for value, label in draw.ticks(math.exp(axis.low), math.exp(axis.high), 6):
@@ -87,13 +95,13 @@ def _axis(found: Sequence[Interval], zone: float) -> draw.Axis:
     return draw.Axis(max(low, -reach), min(high, reach), LEFT, RIGHT)
 
 
-def _row(row: Row, axis: draw.Axis, y: float) -> str:
+def _row(row: Row, axis: draw.Axis, y: float) -> Html:
     name, word, one, unit = row
     kind, sign = SIGNS[word]
     ratio, title = "no interval", ""
-    parts = [draw.text(0, y + 4, draw.words(name, LETTERS)), draw.text(VERDICT, y + 4, f"{sign} {word}".strip())]
+    parts = [draw.text(0, y + 4, draw.shorten(name, LETTERS)), draw.text(VERDICT, y + 4, f"{sign} {word}".strip())]
     if one:
-        ratio, title = f"{one.text()}, {number(one.count, unit)}", f"{draw.words(name)}: {word} {one.text()}"
+        ratio, title = f"{one.text()}, {number(one.count, unit)}", f"{name}: {word} {one.text()}"
     if one and one.found:
         low, high, middle = (axis.at(value) for value in (one.found.low, one.found.high, one.found.mean))
         parts.append(draw.line(low, y, high, y, "range"))
@@ -101,12 +109,13 @@ def _row(row: Row, axis: draw.Axis, y: float) -> str:
         parts.append(_end(high, y, -1, one.found.high > axis.high))
         parts.append(draw.mark("diamond" if not word else "circle", middle, y, title))
     parts.append(draw.text(RATIO, y + 4, ratio))
-    return f'<g class="{kind}">{"".join(parts)}</g>'
+    return element("g", *parts, class_=kind)
 
 
-def _end(x: float, y: float, inward: int, cut: bool) -> str:
+def _end(x: float, y: float, inward: int, cut: bool) -> Html:
     """Return the end of an interval: a stop, or an arrow where the interval goes on beyond the axis."""
     if cut:
         tip, back = draw.place(x), draw.place(x + inward * 8)
-        return f'<path class="range" d="M{back} {draw.place(y - 5)}L{tip} {draw.place(y)}L{back} {draw.place(y + 5)}"/>'
+        way = f"M{back} {draw.place(y - 5)}L{tip} {draw.place(y)}L{back} {draw.place(y + 5)}"
+        return element("path", class_="range", d=way)
     return draw.line(x, y - 5, x, y + 5, "range")

@@ -16,6 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.tuning_repor
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page_draw as draw
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_assets import SIGNS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import told
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -56,30 +57,30 @@ KNOWN = {
 }
 
 
-def verdicts(run: Run) -> Iterator[str]:
+def verdicts(run: Run) -> Iterator[Html]:
     """Yield the verdict on each setting with its reason, in the order of the plan."""
     if run.judgement is None or not run.judgement.verdicts:
         return
     rows = (
-        [draw.words(one.knob), _word(one.word), _ratio(one.primary), _count(one.primary), draw.words(one.reason)]
+        [one.knob, _word(one.word), _ratio(one.primary), _count(one.primary), one.reason]
         for one in run.judgement.verdicts
     )
-    yield from _part("Verdicts", _table(["Setting", "Verdict", "With over without", "Rounds", "Reason"], rows, (3,)))
+    yield _part("Verdicts", _table(["Setting", "Verdict", "With over without", "Rounds", "Reason"], rows, (3,)))
 
 
-def guards(run: Run) -> Iterator[str]:
+def guards(run: Run) -> Iterator[Html]:
     """Yield what each setting does to each metric that it must not cost."""
     rows = [
-        [draw.words(one.knob), draw.words(key_text(guard)), _claim(run, guard), _ratio(guard), _count(guard)]
+        [one.knob, key_text(guard), _claim(run, guard), _ratio(guard), _count(guard)]
         for one in (run.judgement.verdicts if run.judgement else ())
         for guard in one.guards
         if guard.found
     ]
     if rows:
-        yield from _part("By metric", _table(["Setting", "Metric", "What it does", "Ratio", "Rounds"], rows, (4,)))
+        yield _part("By metric", _table(["Setting", "Metric", "What it does", "Ratio", "Rounds"], rows, (4,)))
 
 
-def confirmation(run: Run) -> Iterator[str]:
+def confirmation(run: Run) -> Iterator[Html]:
     """Yield the race on fresh rounds; nothing before its first."""
     race = run.judgement.confirmation if run.judgement else None
     if race is None or race.together is None:
@@ -87,54 +88,50 @@ def confirmation(run: Run) -> Iterator[str]:
     pairs = {f"{race.winner} over stock": race.together, **race.others}
     rows = [[name, "", _claim(run, one), _ratio(one), _count(one)] for name, one in pairs.items()]
     rows += [
-        [f"{race.winner} over stock", draw.words(key_text(one)), _claim(run, one), _ratio(one), _count(one)]
+        [f"{race.winner} over stock", key_text(one), _claim(run, one), _ratio(one), _count(one)]
         for one in race.parts
         if one.found
     ]
     table = _table(["What", "Metric", "What it does", "Ratio", "Rounds"], rows, (4,))
-    yield from _part("Confirmation on fresh rounds", table)
+    yield _part("Confirmation on fresh rounds", table)
 
 
-def candidates(run: Run) -> Iterator[str]:
+def candidates(run: Run) -> Iterator[Html]:
     """Yield the candidates of a tuning, the best first, with what was predicted and what came of it."""
     if not run.tuning:
         return
     rows = (
         [
             one.arm["name"],
-            draw.words(options_text(one.arm)),
+            options_text(one.arm),
             *map(_times, (one.predicted, one.measured)),
             str(one.count),
-            draw.words(one.rejected),
+            one.rejected,
         ]
         for one in run.tuning.standings()
     )
     titles = ["Arm", "Options", "Predicted over the default", "Measured", "Rounds", "Rejected"]
-    yield from _part("Candidates", _table(titles, rows, (2, 3, 4)))
+    yield _part("Candidates", _table(titles, rows, (2, 3, 4)))
 
 
-def gain(run: Run) -> Iterator[str]:
+def gain(run: Run) -> Iterator[Html]:
     """Yield the best candidate of a tuning against the default on fresh rounds, and the default against itself."""
     found = run.tuning
     if not found or not found.best or not found.gain:
         return
     over = "over the default"
     rows = [[over, "", _claim(run, found.gain), _ratio(found.gain), _count(found.gain)]]
-    rows += [
-        [over, draw.words(key_text(one)), _claim(run, one), _ratio(one), _count(one)]
-        for one in found.guards
-        if one.found
-    ]
+    rows += [[over, key_text(one), _claim(run, one), _ratio(one), _count(one)] for one in found.guards if one.found]
     rows += [["the default over itself", "", "", _ratio(one), _count(one)] for one in found.twins.values()]
-    titles = [draw.words(options_text(found.best)), "Metric", "What it does", "Ratio", "Rounds"]
-    yield from _part("Confirmation on fresh rounds", _table(titles, rows, (4,)))
+    titles = [options_text(found.best), "Metric", "What it does", "Ratio", "Rounds"]
+    yield _part("Confirmation on fresh rounds", _table(titles, rows, (4,)))
 
 
 def _times(ratio: float | None) -> str:
     return "" if ratio is None else draw.number(ratio, 3)
 
 
-def figures(run: Run) -> Iterator[str]:
+def figures(run: Run) -> Iterator[Html]:
     """Yield the figures by kind and number of streams, of the arms that are shown side by side."""
     arms, those = run.shown()
     found = []
@@ -143,23 +140,23 @@ def figures(run: Run) -> Iterator[str]:
             for arm in arms:
                 values = told(run.samples(arm, those, streams, kind), streams)
                 if values:
-                    found.append(([draw.words(kind), str(streams), draw.words(arm)], values))
+                    found.append(([kind, str(streams), arm], values))
     used = [name for name in FIGURES if any(values.get(name) is not None for dummy, values in found)]
     if not found:
         return
     rows = [[*names, *(_value(values.get(name), FIGURES[name][1]) for name in used)] for names, values in found]
     titles = ["Kind", "Streams", "Arm", *(FIGURES[name][0] for name in used)]
-    yield from _part("Figures", _table(titles, rows, range(3, len(titles))))
+    yield _part("Figures", _table(titles, rows, range(3, len(titles))))
 
 
-def void(run: Run) -> Iterator[str]:
+def void(run: Run) -> Iterator[Html]:
     """Yield the void rounds, which are dropped whole."""
     if run.void:
-        rows = ([str(number), draw.words(why)] for number, why in run.void.items())
-        yield from _part("Void rounds, dropped whole", _table(["Round", "Reason"], rows))
+        rows = ([str(number), why] for number, why in run.void.items())
+        yield _part("Void rounds, dropped whole", _table(["Round", "Reason"], rows))
 
 
-def fingerprint(run: Run) -> Iterator[str]:
+def fingerprint(run: Run) -> Iterator[Html]:
     """Yield what the run was made on, as far as it is known."""
     known = run.data["fingerprint"]
     rows = {}
@@ -170,25 +167,27 @@ def fingerprint(run: Run) -> Iterator[str]:
     settings = sorted((str(address), value) for address, value in known["settings"].items())
     if not rows and not settings:
         return
-    yield "<section><h2>What it was measured on</h2><dl>"
-    yield "".join(f"<dt>{title}</dt><dd>{draw.words(value)}</dd>" for title, value in rows.items())
-    yield "</dl>"
-    if settings:
-        cells = ([f"<code>{draw.words(address)}</code>", _setting(value)] for address, value in settings)
-        yield f"<details><summary>{len(settings)} settings</summary>{_table(['Setting', 'Value'], cells)}</details>"
-    yield "</section>"
+    pairs = [part for title, value in rows.items() for part in (element("dt", title), element("dd", value))]
+    cells = [[element("code", address), _setting(value)] for address, value in settings]
+    summary = element("summary", f"{len(settings)} settings")
+    yield element(
+        "section",
+        element("h2", "What it was measured on"),
+        element("dl", *pairs),
+        *([element("details", summary, _table(["Setting", "Value"], cells))] if settings else []),
+    )
 
 
-def _setting(value: object) -> str:
-    return "not there" if value is None else f"<code>{draw.words(value)}</code>"
+def _setting(value: object) -> object:
+    return "not there" if value is None else element("code", value)
 
 
-def _word(word: str) -> str:
+def _word(word: str) -> Html:
     kind, sign = SIGNS[word]
-    return f'<span class="{kind}">{sign} {word}</span>'
+    return element("span", f"{sign} {word}", class_=kind)
 
 
-def _claim(run: Run, one: Comparison) -> str:
+def _claim(run: Run, one: Comparison) -> Html | str:
     """Return the word for a comparison; a run that is void makes no claim, whatever its intervals say."""
     return "" if run.faults else _word(one.word)
 
@@ -205,19 +204,18 @@ def _value(value: float | None, digits: int) -> str:
     return "" if value is None else draw.number(value, digits)
 
 
-def _part(title: str, table: str) -> Iterator[str]:
-    yield f"<section><h2>{title}</h2>"
-    yield table
-    yield "</section>"
+def _part(title: str, table: Html) -> Html:
+    return element("section", element("h2", title), table)
 
 
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()) -> str:
-    """Return a table of cells that are HTML; the columns in ``numbers`` are numbers."""
+def _table(titles: Sequence[str], rows: Iterable[Sequence[object]], numbers: Iterable[int] = ()) -> Html:
+    """Return a table; the columns in ``numbers`` are numbers."""
     right = set(numbers)
-    styles = [' class="number"' if at in right else "" for at in range(len(titles))]
-    head = "".join(f"<th{style}>{title}</th>" for style, title in zip(styles, titles))
+    styles = ["number" if at in right else None for at in range(len(titles))]
+    head = element("tr", *(element("th", title, class_=style) for style, title in zip(styles, titles)))
     body = []
     for row in rows:
-        cells = "".join(f"<td{style}>{cell}</td>" for style, cell in zip(styles[1:], row[1:]))
-        body.append(f"<tr><th>{row[0]}</th>{cells}</tr>")
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+        cells = [element("td", cell, class_=style) for style, cell in zip(styles[1:], row[1:])]
+        body.append(element("tr", element("th", row[0]), *cells))
+    table = element("table", element("thead", head), element("tbody", *body))
+    return element("div", table, class_="wide")

@@ -13,6 +13,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+DIGITS = "0123456789"
+#: A number of more digits stays a part of its name: no fleet counts so far, and Python limits the digits of a number.
+MOST_DIGITS = 18
+
 
 def fold(names: Iterable[str]) -> str:
     """Return names with the numbers that end them folded into ranges; a name without one stands alone."""
@@ -41,14 +45,14 @@ def _join_padded(families: dict[tuple[str, int, str], list[int]]) -> dict[tuple[
 def _last_number(name: str) -> tuple[str, str, str]:
     """Return a name in three pieces, the last run of digits in its first label being the second."""
     label, dot, domain = name.partition(".")
-    if all(part.isdecimal() for part in name.split(".")):
+    if all(part and not part.strip(DIGITS) for part in name.split(".")):
         label, dot, domain = name, "", ""  # An address, of which the last number counts.
     end = len(label)
-    while end and not label[end - 1].isdecimal():
+    while end and label[end - 1] not in DIGITS:
         end -= 1
-    start = end
-    while start and label[start - 1].isdecimal():
-        start -= 1
+    start = len(label[:end].rstrip(DIGITS))
+    if end - start > MOST_DIGITS:
+        return name, "", ""
     return label[:start], label[start:end], label[end:] + dot + domain
 
 

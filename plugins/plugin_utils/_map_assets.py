@@ -6,9 +6,8 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.map_data import LETTERS
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
 
 #: What a map needs beside the style of the page. Letters have a contrast of at least 4.5 on each of the grounds.
 STYLE = """
@@ -71,10 +70,10 @@ document.addEventListener('toggle', event => event.target.dataset.map && draw(ev
 """
 
 
-def legend(ways: bool, wrong: bool = False) -> str:
+def legend(ways: bool, wrong: bool = False) -> Html:
     """Return the letters and colours in words; ``ways`` and ``wrong`` say whether such are on the map."""
     entries = [(letter, letter, role) for role, letter in LETTERS.items()]
     entries += [("rest", ".", "default group, in the bar of L3 ways")] if ways else []
-    spans = [f'<span><b class="{kind}">{letter}</b>{escape(name)}</span>' for kind, letter, name in entries]
-    spans += ['<span class="drift">\u25b2 thick edge: something is wrong here</span>'] if wrong else []
-    return f'<p class="roles">{"".join(spans)}</p>'
+    spans = [element("span", element("b", letter, class_=kind), name) for kind, letter, name in entries]
+    spans += [element("span", "\u25b2 thick edge: something is wrong here", class_="drift")] if wrong else []
+    return element("p", *spans, class_="roles")

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.map_data import LETTERS
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import LARGEST_CPU
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._shape import TEXTS, Malformed, fields, items, table
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._shape import (
+    TEXTS,
+    Malformed,
+    fields,
+    items,
+    show_value,
+    table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +37,7 @@ def host_map(data: object) -> None:
     roles = table(whole["roles"], "map.roles")
     for role, cpus in roles.items():
         if role not in LETTERS or not isinstance(cpus, str):
-            raise Malformed(f"map.roles has {role!r}: {cpus!r}, which are no CPUs of a role")
+            raise Malformed(f"map.roles has {show_value(role)}: {show_value(cpus)}, which are no CPUs of a role")
     for number, instance in enumerate(items(whole["instances"], "map.instances")):
         place = f"map.instances[{number}]"
         fields(_exactly(instance, place, tuple(INSTANCE)), INSTANCE, place)
@@ -47,7 +54,7 @@ def _node(node: object, place: str) -> None:
     _number(row["id"], f"{place}.id", LARGEST_CPU)
     for pool, count in table(row["hugepages"], f"{place}.hugepages").items():
         if not isinstance(pool, str) or not POOL.fullmatch(pool):
-            raise Malformed(f"{place}.hugepages has {pool!r}, which is no size of a page")
+            raise Malformed(f"{place}.hugepages has {show_value(pool)}, which is no size of a page")
         _number(count, f"{place}.hugepages.{pool}", LARGEST_CACHE)
 
 
@@ -69,10 +76,10 @@ def _domain(domain: object, place: str, seen: set[int]) -> None:
                 raise Malformed(f"{place}.cores has CPU {cpu}, which is in another place too")
             seen.add(cpu)
         if not cpus or not isinstance(letters, str) or len(letters) != len(cpus) or _strange(letters):
-            raise Malformed(f"{place}.roles has {letters!r}, which is not the role of each CPU of a core")
+            raise Malformed(f"{place}.roles has {show_value(letters)}, which is not the role of each CPU of a core")
     ways = row["ways"]
     if not isinstance(ways, str) or len(ways) > MOST_WAYS or _strange(ways.replace(".", "")):
-        raise Malformed(f"{place}.ways is {ways!r}")
+        raise Malformed(f"{place}.ways is {show_value(ways)}")
 
 
 def _exactly(data: object, place: str, names: tuple[str, ...]) -> Mapping[str, Any]:
@@ -84,7 +91,7 @@ def _exactly(data: object, place: str, names: tuple[str, ...]) -> Mapping[str, A
 
 def _number(value: object, place: str, largest: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
-        raise Malformed(f"{place} is {value!r} and no number from 0 to {largest}")
+        raise Malformed(f"{place} is {show_value(value)} and no number from 0 to {largest}")
 
 
 def _strange(letters: str) -> bool:

@@ -10,13 +10,13 @@ Each role has its letter beside its colour. What a page may mark has its place i
 
 from __future__ import annotations
 
-from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.map_data import LETTERS
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import UNITS, size_text
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,13 +39,13 @@ class Box:
 
     __slots__ = ("height", "parts", "width")
 
-    def __init__(self, width: float, height: float, parts: Sequence[str]) -> None:
+    def __init__(self, width: float, height: float, parts: Sequence[Html]) -> None:
         self.width = width
         self.height = height
         self.parts = parts
 
 
-def render(data: Map) -> str:
+def render(data: Map) -> Html:
     """Return the SVG of a map that _shape.host_map has accepted."""
     memory = {node["id"]: node for node in data["nodes"]}
     sockets = []
@@ -61,10 +61,16 @@ def render(data: Map) -> str:
             nodes.append(_box(label, "node", f"node:{node}", ccds, inside - 2 * PAD))
         sockets.append(_box(_name("socket", socket), "socket", "", nodes, inside))
     whole = _flow(sockets, WIDTH)
-    label = escape(f"Map of {data['model']}, {data['parts']}")
-    return (
-        f'<svg class="map" viewBox="0 0 {whole.width:g} {whole.height:g}" width="{whole.width:g}" '
-        f'height="{whole.height:g}" role="img" aria-label="{label}">{"".join(whole.parts)}</svg>'
+    width, height = f"{whole.width:g}", f"{whole.height:g}"
+    return element(
+        "svg",
+        *whole.parts,
+        class_="map",
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        height=height,
+        role="img",
+        aria_label=f"Map of {data['model']}, {data['parts']}",
     )
 
 
@@ -81,18 +87,12 @@ def _box(label: str, kind: str, place: str, children: Sequence[Box], limit: floa
     flow = _flow(children, limit)
     width = max(flow.width, len(label) * LETTER) + 2 * PAD
     height = flow.height + HEAD + PAD
-    at = f' data-at="{place}"' if place else ""
-    return Box(
-        width,
-        height,
-        [
-            f'<g class="{kind}"{at}><rect width="{width:g}" height="{height:g}" rx="4"/>',
-            f'<text x="{PAD}" y="13">{escape(label)}</text>',
-            f'<g transform="translate({PAD} {HEAD})">',
-            *flow.parts,
-            "</g></g>",
-        ],
-    )
+    parts = [
+        element("rect", width=f"{width:g}", height=f"{height:g}", rx=4),
+        element("text", label, x=PAD, y=13),
+        element("g", *flow.parts, transform=f"translate({PAD} {HEAD})"),
+    ]
+    return Box(width, height, [element("g", *parts, class_=kind, data_at=place or None)])
 
 
 def _flow(boxes: Sequence[Box], limit: float) -> Box:
@@ -100,14 +100,14 @@ def _flow(boxes: Sequence[Box], limit: float) -> Box:
 
     A box may be wider than the limit; then it has a row of its own.
     """
-    parts: list[str] = []
+    parts: list[Html] = []
     x = y = width = height = 0.0
     fits = max(int((limit + PAD) // (max((box.width for box in boxes), default=1) + PAD)), 1)
     rows = -(-len(boxes) // fits)
     for number, box in enumerate(boxes):
         if number and number % -(-len(boxes) // rows) == 0:
             x, y, height = 0, y + height + PAD, 0
-        parts += [f'<g transform="translate({x:g} {y:g})">', *box.parts, "</g>"]
+        parts.append(element("g", *box.parts, transform=f"translate({x:g} {y:g})"))
         height = max(height, box.height)
         width = max(width, x + box.width)
         x += box.width + PAD
@@ -120,7 +120,7 @@ def _domain(domain: Map) -> Box:
     columns = min(len(cores), CORES) or 1
     width = max(columns * (CELL + GAP) - GAP + 2 * PAD, NARROWEST)
     step = (width - 2 * PAD + GAP) / columns
-    parts = []
+    parts: list[Html] = []
     y = float(HEAD)
     for at in range(0, len(cores), CORES):
         threads = max(len(core) for core in cores[at : at + CORES])
@@ -136,16 +136,17 @@ def _domain(domain: Map) -> Box:
     cpus = _cpus(domain)
     cpus = cpus if len(cpus) <= room else f"{cpus[: max(room - 1, 0)]}\u2026"
     height = y + PAD - GAP
-    place = "" if domain["l3"] is None else f' data-at="l3:{domain["l3"]}"'
     head = [
-        f'<g class="l3"{place}><title>{escape(title)}</title>',
-        f'<rect width="{width:g}" height="{height:g}" rx="3"/><text x="{PAD}" y="13">{_l3(domain)}</text>',
-        f'<text class="cpus" x="{width - PAD:g}" y="13">{cpus}</text>',
+        element("title", title),
+        element("rect", width=f"{width:g}", height=f"{height:g}", rx=3),
+        element("text", _l3(domain), x=PAD, y=13),
+        element("text", cpus, class_="cpus", x=f"{width - PAD:g}", y=13),
     ]
-    return Box(width, height, [*head, *parts, "</g>"])
+    place = None if domain["l3"] is None else f"l3:{domain['l3']}"
+    return Box(width, height, [element("g", *head, *parts, class_="l3", data_at=place)])
 
 
-def _cells(domain: Map, numbers: range, thread: int, y: float, step: float) -> list[str]:
+def _cells(domain: Map, numbers: range, thread: int, y: float, step: float) -> list[Html]:
     """One thread of each core of a row."""
     parts, places, letters = [], [], ""
     for column, number in enumerate(numbers):
@@ -156,17 +157,25 @@ def _cells(domain: Map, numbers: range, thread: int, y: float, step: float) -> l
         siblings = f" with {cpulist.render(set(core) - {core[thread]})}" if len(core) > 1 else ""
         title = f"CPU {core[thread]}{siblings}: {NAMES[roles[thread]]}, {_l3(domain)}, {_name('node', domain['node'])}"
         parts.append(
-            f'<rect class="{roles[thread]}" data-at="cpu:{core[thread]}" x="{x:g}" y="{y:g}" width="{step - GAP:g}" '
-            f'height="{CELL}"><title>{escape(title)}</title></rect>'
+            element(
+                "rect",
+                element("title", title),
+                class_=roles[thread],
+                data_at=f"cpu:{core[thread]}",
+                x=f"{x:g}",
+                y=f"{y:g}",
+                width=f"{step - GAP:g}",
+                height=CELL,
+            )
         )
         places.append(f"{x + (step - GAP) / 2:g}")
         letters += roles[thread]
     if letters:
-        parts.append(f'<text class="letters" x="{" ".join(places)}" y="{y + CELL - 6:g}">{letters}</text>')
+        parts.append(element("text", letters, class_="letters", x=" ".join(places), y=f"{y + CELL - 6:g}"))
     return parts
 
 
-def _ways(domain: Map, y: float, width: float) -> list[str]:
+def _ways(domain: Map, y: float, width: float) -> list[Html]:
     """The ways of a domain as a bar, from the highest down; those of one owner together."""
     way = domain["bytes"] // len(domain["ways"])
     step = width / len(domain["ways"])
@@ -178,12 +187,20 @@ def _ways(domain: Map, y: float, width: float) -> list[str]:
         title = f"{count} of {len(domain['ways'])} ways for {NAMES[letter]}, {size}"
         kind = "rest" if letter == "." else letter
         parts.append(
-            f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{count * step:g}" height="{WAY}">'
-            f"<title>{escape(title)}</title></rect>"
+            element(
+                "rect",
+                element("title", title),
+                class_=kind,
+                x=f"{x:g}",
+                y=f"{y:g}",
+                width=f"{count * step:g}",
+                height=WAY,
+            )
         )
         words = next((text for text in (f"{letter} {size}", letter) if len(text) * LETTER < count * step), "")
         if words:
-            parts.append(f'<text class="way" x="{x + count * step / 2:g}" y="{y + WAY - 4:g}">{words}</text>')
+            middle = x + count * step / 2
+            parts.append(element("text", words, class_="way", x=f"{middle:g}", y=f"{y + WAY - 4:g}"))
         x += count * step
     return parts
 

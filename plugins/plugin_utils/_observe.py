@@ -27,6 +27,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings imp
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import DRIFT, OK, UNKNOWN, Verdict
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._shape import describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,8 +69,8 @@ def unreadable(task: str, role: str, action: str, error: Exception) -> Seen:
     """Return that a result could not be read: what its task is about is unknown, and never fine."""
     module = action.rpartition(".")[2]
     reason = (
-        f"the report cannot read what this task returned ({type(error).__name__}: {error}), so it is not known whether "
-        "the host is as configured. Look there, and report this as a fault of the collection"
+        f"the report cannot read what this task returned ({describe_error(error)}), so it is not known whether the "
+        "host is as configured. Look there, and report this as a fault of the collection"
     )
     findings, coverage = _one(task, role, MODULES.get(module, OTHER), UNKNOWN, reason)
     findings[0]["repair"] = LOOK

@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.map_data import LETTERS
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _html_page, _map_assets, _map_svg, _plain
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _html_page, _map_assets, _map_svg
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report_words as words
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._hostnames import fold
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element, join_html
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_html import SHAPES
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_html_assets import STYLE
 
@@ -57,10 +57,8 @@ COLUMNS = {"name": "Instance", "cpus": "CPUs", "draft_cpus": "CPUs of its draft"
 
 def render(document: Document) -> str:
     """Return the page."""
-    document = _plain.document(document)
-    return _html_page.page(
-        f"Plans: {summary(document)}", STYLE + _map_assets.STYLE + PLAN_STYLE, SCRIPT, _body(document)
-    )
+    style = STYLE + _map_assets.STYLE + PLAN_STYLE
+    return _html_page.page(f"Plans: {summary(document)}", style, SCRIPT, _body(document))
 
 
 def summary(document: Document) -> str:
@@ -70,64 +68,81 @@ def summary(document: Document) -> str:
     return f"{words.number(document['hosts'], 'host')}: {plans}{f', {without} without a plan' if without else ''}."
 
 
-def _body(document: Document) -> Iterator[str]:
-    yield f'<h1>Plans</h1><p class="headline">{escape(summary(document))}</p>'
-    yield f'<p class="faint"><time>{escape(document["generated"])}</time>. Hosts with the same map are drawn once.</p>'
+def _body(document: Document) -> Iterator[Html]:
+    yield element("h1", "Plans")
+    yield element("p", summary(document), class_="headline")
+    generated = element("time", document["generated"])
+    yield element("p", generated, ". Hosts with the same map are drawn once.", class_="faint")
     if not document["hosts"]:
-        yield "<p>No host was asked, so nothing is known.</p>"
+        yield element("p", "No host was asked, so nothing is known.")
     yield _map_assets.legend(any(domain["ways"] for plan in document["plans"] for domain in plan["map"]["domains"]))
-    yield f'<form hidden data-all="{document["hosts"]}">'
-    yield '<label>Host <input name="host" type="search" autocomplete="off"></label><output></output></form>'
+    host = element("label", "Host ", element("input", name="host", type="search", autocomplete="off"))
+    yield element("form", host, element("output"), hidden=True, data_all=document["hosts"])
     for error in document["errors"]:
-        yield f'<article class="{error["state"]}" data-hosts="{_html_page.hosts(error)}">'
-        yield f"<h3>{SHAPES['drift']} {error['state']}: {escape(words.named(error))}</h3>"
-        yield f"<p>{escape(error['task'])}: {escape(error['message'])}</p></article>"
+        yield element(
+            "article",
+            element("h3", f"{SHAPES['drift']} {error['state']}: {words.named(error)}"),
+            element("p", f"{error['task']}: {error['message']}"),
+            class_=error["state"],
+            data_hosts=_html_page.join_host_names(error),
+        )
     for svg, plans in _drawings(document["plans"]):
-        yield from _drawing(svg, plans)
+        yield _drawing(svg, plans)
 
 
-def _drawings(plans: Sequence[Document]) -> list[tuple[str, list[Document]]]:
+def _drawings(plans: Sequence[Document]) -> list[tuple[Html, list[Document]]]:
     """Return each drawing with the plans that have it: instances and notes that differ need no map of their own."""
-    drawings: dict[tuple[str, str], list[Document]] = {}
+    drawings: dict[tuple[Html, str], list[Document]] = {}
     for plan in plans:
         drawings.setdefault((_map_svg.render(plan["map"]), plan["map"]["kernel"]), []).append(plan)
     return [(svg, members) for (svg, dummy), members in drawings.items()]
 
 
-def _drawing(svg: str, plans: Sequence[Document]) -> Iterator[str]:
+def _drawing(svg: Html, plans: Sequence[Document]) -> Html:
     data = plans[0]["map"]
     names = sorted((name for plan in plans for name in plan["hosts"]), key=natural)
     group = {"hosts": names, "label": fold(names)}
-    yield f'<section data-hosts="{_html_page.hosts(group)}"><h2>{escape(words.named(group))}</h2>'
-    yield f"<p>{escape(data['model'])}, Linux {escape(data['kernel'])}<br>"
-    yield f'<span class="faint">{escape(data["parts"])}</span></p>'
-    yield _roles(data)
-    yield svg
-    for plan in plans:
-        yield f'<div data-hosts="{_html_page.hosts(plan)}">'
-        if len(plans) > 1:
-            yield f"<h3>{escape(words.named(plan))}</h3>"
-        yield from _instances(plan["map"])
-        if plan["map"]["notes"]:
-            yield f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in plan['map']['notes'])}</ul>"
-        text = "\n".join(plan["lines"])
-        yield f"<details><summary>The plan as text</summary><pre>{escape(text)}</pre></details></div>"
-    yield "</section>"
+    parts = element("span", data["parts"], class_="faint")
+    return element(
+        "section",
+        element("h2", words.named(group)),
+        element("p", f"{data['model']}, Linux {data['kernel']}", element("br"), parts),
+        _roles(data),
+        svg,
+        *(_draw_plan(plan, words.named(plan) if len(plans) > 1 else "") for plan in plans),
+        data_hosts=_html_page.join_host_names(group),
+    )
 
 
-def _roles(data: Map) -> str:
-    rows = (
-        f'<dt class="roles"><b class="{letter}">{letter}</b>{role}</dt><dd>CPUs {escape(data["roles"][role])}</dd>'
+def _draw_plan(plan: Document, title: str) -> Html:
+    """Return the instances, notes and text of a plan, below the names of its hosts where others share the map."""
+    notes = [element("li", note) for note in plan["map"]["notes"]]
+    text = join_html(plan["lines"])
+    parts = [
+        *([element("h3", title)] if title else []),
+        *_instances(plan["map"]),
+        *([element("ul", *notes)] if notes else []),
+        element("details", element("summary", "The plan as text"), element("pre", text)),
+    ]
+    return element("div", *parts, data_hosts=_html_page.join_host_names(plan))
+
+
+def _roles(data: Map) -> Html:
+    rows = [
+        part
         for role, letter in LETTERS.items()
         if role in data["roles"]
-    )
-    return f"<dl>{''.join(rows)}</dl>"
+        for part in (
+            element("dt", element("b", letter, class_=letter), role, class_="roles"),
+            element("dd", f"CPUs {data['roles'][role]}"),
+        )
+    ]
+    return element("dl", *rows)
 
 
-def _instances(data: Map) -> Iterator[str]:
+def _instances(data: Map) -> Iterator[Html]:
     if data["instances"]:
         used = {key: title for key, title in COLUMNS.items() if any(row[key] for row in data["instances"])}
-        yield f"<table><thead><tr>{''.join(f'<th>{title}</th>' for title in used.values())}</tr></thead><tbody>"
-        for row in data["instances"]:
-            yield f"<tr>{''.join(f'<td>{escape(row[key])}</td>' for key in used)}</tr>"
-        yield "</tbody></table>"
+        head = element("tr", *(element("th", title) for title in used.values()))
+        rows = [element("tr", *(element("td", row[key]) for key in used)) for row in data["instances"]]
+        yield element("table", element("thead", head), element("tbody", *rows))

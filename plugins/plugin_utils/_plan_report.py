@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _map_shape
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._hostnames import fold
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._shape import Malformed
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._shape import Malformed, describe_error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 UNREACHABLE, FAILED = "unreachable", "failed"
 UNREADABLE = "the page cannot read what this host returned"
@@ -41,7 +41,7 @@ class Gathering:
                 raise Malformed("text is missing")
             text = json.dumps({"map": result["map"], "lines": result["text"].split("\n")}, sort_keys=True)
         except (Malformed, TypeError, ValueError, RecursionError) as error:
-            self.fail(name, FAILED, UNREADABLE, str(error)[:500])
+            self.fail(name, FAILED, UNREADABLE, describe_error(error))
             return
         self._note(self._plans, text, name)
 
@@ -49,6 +49,29 @@ class Gathering:
         """Note that a host has no plan."""
         error = {"state": state, "task": task, "message": " ".join(message.split())}
         self._note(self._errors, json.dumps(error, sort_keys=True), name)
+
+    @property
+    def names(self) -> Collection[str]:
+        """Return the names of the hosts."""
+        return self._hosts
+
+    def only(self, name: str) -> Gathering:
+        """Return what is known of one host alone."""
+        alone = Gathering()
+        for mine, rows in ((alone._plans, self._plans), (alone._errors, self._errors)):
+            mine.update({text: [name] for text, names in rows.items() if name in names})
+        alone._hosts = {name}
+        return alone
+
+    def set_aside(self, name: str, error: Exception) -> None:
+        """Replace what a host answered by the error that it could not be read."""
+        for rows in (self._plans, self._errors):
+            for text in [text for text, names in rows.items() if name in names]:
+                rows[text].remove(name)
+                if not rows[text]:
+                    del rows[text]
+        self._hosts.remove(name)
+        self.fail(name, FAILED, UNREADABLE, describe_error(error))
 
     def _note(self, rows: dict[str, list[str]], text: str, name: str) -> None:
         if name not in self._hosts:

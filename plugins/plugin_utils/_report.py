@@ -20,11 +20,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings imp
     STATUSES,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _map_shape, _plain, _shape
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _map_shape, _observe, _plain, _shape
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._hostnames import fold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 VERSION = 2
 #: Those that the next report can be compared with: the first one had no maps.
@@ -106,6 +106,25 @@ class Gathering:
         row = self.host(name)
         row.error = row.error or (state, task, _one_line(message))
 
+    @property
+    def names(self) -> Collection[str]:
+        """Return the names of the hosts."""
+        return self.hosts.keys()
+
+    def only(self, name: str) -> Gathering:
+        """Return what is known of one host alone."""
+        alone = Gathering()
+        alone.hosts = {name: self.hosts[name]}
+        alone._texts = self._texts
+        return alone
+
+    def set_aside(self, name: str, error: Exception) -> None:
+        """Replace what a host answered by the finding that it could not be read. Why it failed stays."""
+        failed = self.hosts[name].error
+        self.hosts[name] = HostRow()
+        self.add(name, *_observe.unreadable("all results of this host", "", _observe.DRIFT_MODULE, error))
+        self.hosts[name].error = failed
+
     def document(self, *, generated: str, previous: Document | None = None, inventory: Sequence[str] = ()) -> Document:
         """Return the report. ``inventory`` holds what the inventories are called on a command line."""
         past = Past(previous, generated)
@@ -144,9 +163,9 @@ class Gathering:
         for name in names:
             for number in self.hosts[name].findings:
                 hosts[number] += 1
-        data = [json.loads(text) for text in self._texts]
+        data = {number: json.loads(self._texts[number]) for number, count in enumerate(hosts) if count}
         ranks = sorted(
-            range(len(data)),
+            data,
             key=lambda n: (ORDER.index(data[n]["layer"]), -hosts[n], natural(f"{data[n]['what']} {data[n]['where']}"),
                            self._texts[n]),
         )  # fmt: skip

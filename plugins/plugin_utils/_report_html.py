@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from html import escape
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
@@ -15,9 +15,9 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
     _map_assets,
     _map_marks,
     _map_svg,
-    _plain,
 )
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report_words as words
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import (
     CLEAN,
     FAILED,
@@ -40,113 +40,130 @@ LEGEND = {**words.STATUS_WORDS, **words.OTHER_WORDS}
 
 def render(document: Document) -> str:
     """Return the page."""
-    document = _plain.document(document)
     title = f"Drift: {words.summary(document)}"
     return _html_page.page(title, STYLE + _map_assets.STYLE, SCRIPT + _map_assets.SCRIPT, _body(document))
 
 
-def _body(document: Document) -> Iterator[str]:
-    yield f'<h1>Drift report</h1><p class="headline">{escape(words.summary(document))}</p>'
-    generated = f"<time>{escape(document['generated'])}</time>"
-    yield f'<p class="faint">{generated}. {escape(words.covered(document))} {escape(words.comparison(document))}</p>'
+def _body(document: Document) -> Iterator[Html]:
+    yield element("h1", "Drift report")
+    yield element("p", words.summary(document), class_="headline")
+    generated = element("time", document["generated"])
+    yield element("p", generated, f". {words.covered(document)} {words.comparison(document)}", class_="faint")
     yield from _errors(document)
     yield from _findings(document)
     yield from _gone(document)
     yield from _matrix(document)
     for number, data in enumerate(document["maps"]):
         legend = _map_assets.legend(any(domain["ways"] for domain in data["domains"]), wrong=True)
-        yield f'<template id="map{number}">{legend}{_map_svg.render(data)}</template>'
+        yield element("template", legend, _map_svg.render(data), id=f"map{number}")
 
 
-def _errors(document: Document) -> Iterator[str]:
+def _errors(document: Document) -> Iterator[Html]:
     groups = [group for group in document["groups"] if group["state"] in (UNREACHABLE, FAILED)]
     if groups:
-        yield "<h2>Could not be looked at</h2>"
+        yield element("h2", "Could not be looked at")
     for group in groups:
-        error = group["error"]
-        yield f'<article class="{group["state"]}" data-layer="" data-hosts="{_html_page.hosts(group)}"><h3>'
-        yield f"{SHAPES['drift']} {group['state']}: {escape(words.named(group))}</h3>"
-        yield f"<p>{escape(error['task'])}: {escape(error['message'])}</p></article>"
+        state, error = group["state"], group["error"]
+        yield element(
+            "article",
+            element("h3", f"{SHAPES['drift']} {state}: {words.named(group)}"),
+            element("p", f"{error['task']}: {error['message']}"),
+            class_=state,
+            data_layer="",
+            data_hosts=_html_page.join_host_names(group),
+        )
 
 
-def _findings(document: Document) -> Iterator[str]:
+def _findings(document: Document) -> Iterator[Html]:
     titles = {layer["name"]: layer["title"] for layer in document["layers"]}
     if document["findings"]:
-        yield "<h2>What is not as configured</h2>"
+        yield element("h2", "What is not as configured")
     for finding in document["findings"]:
-        status = finding["status"]
-        yield (
-            f'<article class="{status}" id="f{finding["id"]}" data-layer="{finding["layer"]}" '
-            f'data-hosts="{_html_page.hosts(finding)}"><h3><span class="{status}">{SHAPES[status]}</span> '
-            f"{escape(titles[finding['layer']])}: {escape(words.title(finding))}</h3><dl>"
-        )
+        status, command = finding["status"], words.repair(finding)
         rows = {
-            "Hosts": escape(words.named(finding)),
-            "Found": escape(words.values(finding)),
-            "Verdicts": escape(words.verdicts(finding)),
-            "Why": escape(finding["reason"]) if status == "drift" else "",
-            "Asked by": escape(words.asked_by(finding)),
-            "Known": escape(words.age(finding)),
-            "Repair": f"<code>{escape(words.repair(finding))}</code>" if finding["command"] else words.repair(finding),
+            "Hosts": words.named(finding),
+            "Found": words.values(finding),
+            "Verdicts": words.verdicts(finding),
+            "Why": finding["reason"] if status == "drift" else "",
+            "Asked by": words.asked_by(finding),
+            "Known": words.age(finding),
+            "Repair": element("code", command) if finding["command"] else command,
         }
-        yield "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in rows.items() if text)
-        yield "</dl></article>"
+        shape = element("span", SHAPES[status], class_=status)
+        pairs = [part for name, text in rows.items() if text for part in (element("dt", name), element("dd", text))]
+        yield element(
+            "article",
+            element("h3", shape, f" {titles[finding['layer']]}: {words.title(finding)}"),
+            element("dl", *pairs),
+            class_=status,
+            id=f"f{finding['id']}",
+            data_layer=finding["layer"],
+            data_hosts=_html_page.join_host_names(finding),
+        )
 
 
-def _gone(document: Document) -> Iterator[str]:
+def _gone(document: Document) -> Iterator[Html]:
     if document["gone"]:
-        yield "<h2>Gone since the last report</h2><ul>"
-        for one in document["gone"]:
-            yield f"<li>{escape(one['label'])}: {escape(words.title(one))}, was there since {escape(one['since'])}</li>"
-        yield "</ul>"
+        lines = [f"{one['label']}: {words.title(one)}, was there since {one['since']}" for one in document["gone"]]
+        yield element("h2", "Gone since the last report")
+        yield element("ul", *(element("li", line) for line in lines))
 
 
-def _matrix(document: Document) -> Iterator[str]:
+def _matrix(document: Document) -> Iterator[Html]:
     # A column of nothing would take room from the others.
     layers = words.asked(document)
-    yield "<h2>The fleet</h2>"
-    yield '<form hidden><label>Host <input name="host" type="search" autocomplete="off"></label>'
-    yield '<label>Wrong in <select name="layer"><option value="">any layer</option>'
-    for layer in layers:
-        yield f'<option value="{layer["name"]}">{escape(layer["title"])}</option>'
-    yield '</select></label><label><input name="wrong" type="checkbox"> only what is not clean</label>'
-    yield '<output class="faint"></output></form><p class="legend">'
-    for status, word in LEGEND.items():
-        yield f'<span><b class="{status or "unasked"}">{SHAPES[status]}</b> {escape(word)}</span>'
-    yield "</p><table><thead><tr><th>Host</th>"
-    yield "".join(f"<th>{escape(layer['title'])}</th>" for layer in layers)
-    yield "</tr></thead><tbody>"
+    yield element("h2", "The fleet")
+    options = [element("option", layer["title"], value=layer["name"]) for layer in layers]
+    yield element(
+        "form",
+        element("label", "Host ", element("input", name="host", type="search", autocomplete="off")),
+        element(
+            "label", "Wrong in ", element("select", element("option", "any layer", value=""), *options, name="layer")
+        ),
+        element("label", element("input", name="wrong", type="checkbox"), " only what is not clean"),
+        element("output", class_="faint"),
+        hidden=True,
+    )
+    shapes = [(element("b", SHAPES[status], class_=status or "unasked"), word) for status, word in LEGEND.items()]
+    yield element("p", *(element("span", shape, f" {word}") for shape, word in shapes), class_="legend")
     findings = {finding["id"]: finding for finding in document["findings"]}
     # Hosts with the same drift have the same list and marks, which are made once.
-    lists: dict[tuple[int, ...], tuple[str, str]] = {}
+    lists: dict[tuple[int, ...], tuple[list[Html], str]] = {}
+    rows = []
     # Trouble comes first here too; the sort keeps the order of names.
     for row in sorted(document["hosts"], key=lambda row: STATES.index(row["state"])):
         numbers = tuple(row["findings"])
         if numbers not in lists:
             found = [findings[number] for number in numbers]
             marks = json.dumps(_map_marks.of(found), separators=(",", ":"))
-            lists[numbers] = ("".join(map(_line, found)), escape(marks))
-        yield _row(row, *lists[numbers], [layer["name"] for layer in layers])
-    yield f'</tbody></table><p class="faint">{escape(words.unasked(document))}</p>'
+            lists[numbers] = ([_line(one) for one in found], marks)
+        rows.append(_row(row, *lists[numbers], [layer["name"] for layer in layers]))
+    head = element("tr", element("th", "Host"), *(element("th", layer["title"]) for layer in layers))
+    yield element("table", element("thead", head), element("tbody", *rows))
+    yield element("p", words.unasked(document), class_="faint")
 
 
-def _row(row: Document, lines: str, places: str, layers: list[str]) -> str:
+def _row(row: Document, lines: list[Html], places: str, layers: list[str]) -> Html:
     cells = {layer: cell(row, layer) for layer in layers}
     wrong = " ".join(layer for layer, status in cells.items() if status not in ("", UNSEEN, "ok"))
-    marks = "".join(
-        f'<td class="{status or "unasked"}" title="{LEGEND[status]}">{SHAPES[status]}</td>' for status in cells.values()
-    )
-    name, state = escape(row["name"]), row["state"]
+    name, state = row["name"], row["state"]
     if "error" in row:
-        lines = f"<li>{escape(row['error']['task'])}: {escape(row['error']['message'])}</li>{lines}"
-        known = "".join(f"<li>last known: {escape(words.title(one))}</li>" for one in row.get("last_known", []))
-        lines += known
-    label = name if state == CLEAN else f'{name} <span class="{state}">{words.STATE_WORDS[state]}</span>'
-    drawn = f' data-map="map{row["map"]}" data-marks="{places}"' if "map" in row else ""
-    what = f"<details{drawn}><summary>{label}</summary><ul>{lines}</ul></details>" if lines else label
-    return f'<tr data-host="{name.lower()}" data-state="{state}" data-wrong="{wrong}"><th>{what}</th>{marks}</tr>'
+        known = [element("li", f"last known: {words.title(one)}") for one in row.get("last_known", [])]
+        lines = [element("li", f"{row['error']['task']}: {row['error']['message']}"), *lines, *known]
+    label = [name] if state == CLEAN else [f"{name} ", element("span", words.STATE_WORDS[state], class_=state)]
+    if lines:
+        drawn = {"data_map": f"map{row['map']}", "data_marks": places} if "map" in row else {}
+        label = [element("details", element("summary", *label), element("ul", *lines), **drawn)]
+    head = element("th", *label)
+    marks = map(_draw_status, cells.values())
+    return element("tr", head, *marks, data_host=name.lower(), data_state=state, data_wrong=wrong)
 
 
-def _line(finding: Document) -> str:
-    where = f'<a href="#f{finding["id"]}">{escape(words.title(finding))}</a>'
-    return f"<li>{where}: {escape(words.values(finding))}; {escape(words.verdicts(finding))}</li>"
+@cache
+def _draw_status(status: str) -> Html:
+    return element("td", SHAPES[status], class_=status or "unasked", title=LEGEND[status])
+
+
+def _line(finding: Document) -> Html:
+    where = element("a", words.title(finding), href=f"#f{finding['id']}")
+    return element("li", where, f": {words.values(finding)}; {words.verdicts(finding)}")

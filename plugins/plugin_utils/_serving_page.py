@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import json
 import re
-from html import escape
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _html_page
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_html_assets import STYLE
 
 if TYPE_CHECKING:
@@ -54,26 +54,45 @@ const form = document.querySelector('form'), body = document.querySelector('tbod
 const say = (selector, text) => { document.querySelector(selector).textContent = text; };
 const count = (number, what) => `${number} ${what}${number === 1 ? '' : 's'}`;
 const percent = value => value === undefined ? '' : `${tidy(100 * value, 0)} %`;
-const tidy = (value, digits) => value === undefined || Number.isNaN(value) ? '' : value.toFixed(digits);
+const tidy = (value, digits) => value === undefined ? '' : value.toFixed(digits);
 
-async function ask(path, words) {
+// An answer was there, and its message is what to say of Prometheus.
+class WrongAnswer extends Error {}
+
+function parse(text) {
+  try { return JSON.parse(text); } catch { return null; }
+}
+
+function isSeries(one, field) {
+  const labels = one?.metric, samples = field === 'value' ? [one?.value] : one?.values;
+  return labels instanceof Object && Object.values(labels).every(label => typeof label === 'string')
+    && Array.isArray(samples) && samples.every(Array.isArray);
+}
+
+async function ask(path, words, field) {
   const signal = AbortSignal.timeout(10000);
   const answer = await fetch(`${base}/api/v1/${path}?${new URLSearchParams(words)}`, { signal });
-  if (!answer.ok) throw new Error(`it answers ${answer.status}`);
-  return (await answer.json()).data.result;
+  if (!answer.ok) throw new WrongAnswer(`answered ${answer.status}`);
+  const result = parse(await answer.text())?.data?.result;
+  if (!Array.isArray(result) || !result.every(one => isSeries(one, field)))
+    throw new WrongAnswer('answered something that is no result of a query');
+  return result;
 }
 
 function gathered(answers) {
   const rows = new Map();
   for (const one of answers.up) {
-    const { host, service, model } = one.metric;
+    const { host = '', service = '', model = '' } = one.metric;
     rows.set(`${host}/${service}`, { host, service, model, up: one.value[1] === '1' });
   }
   for (const name of Object.keys(queries)) {
     for (const one of name === 'up' ? [] : answers[name]) {
-      const { host, service } = one.metric;
+      const { host = '', service } = one.metric;
+      const value = Number(one.value[1]);
+      // Prometheus has NaN for a share of nothing.
+      if (!Number.isFinite(value)) continue;
       const mine = service ? [rows.get(`${host}/${service}`)] : [...rows.values()].filter(row => row.host === host);
-      for (const row of mine) if (row) row[name] = Number(one.value[1]);
+      for (const row of mine) if (row) row[name] = value;
     }
   }
   return [...rows.values()].sort((a, b) => a.up - b.up || (b.drift || 0) - (a.drift || 0)
@@ -81,14 +100,17 @@ function gathered(answers) {
 }
 
 function line(values) {
+  const finite = values.filter(Number.isFinite);
+  if (!finite.length) return '';
   const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
   const drawn = document.createElementNS('http://www.w3.org/2000/svg', 'polyline');
-  const most = Math.max(...values, 1e-9), step = 100 / Math.max(values.length - 1, 1);
+  const most = Math.max(...finite, 1e-9), step = 100 / Math.max(values.length - 1, 1);
   svg.setAttribute('viewBox', '0 0 100 20');
   svg.setAttribute('preserveAspectRatio', 'none');
   svg.setAttribute('role', 'img');
   svg.setAttribute('aria-label', `up to ${most.toFixed(1)}`);
-  const points = values.map((value, at) => [at * step, 19 - 18 * value / most].map(one => one.toFixed(1)).join());
+  const places = values.map((value, at) => [at * step, 19 - 18 * value / most]).filter(([, y]) => Number.isFinite(y));
+  const points = places.map(place => place.map(one => one.toFixed(1)).join());
   drawn.setAttribute('points', points.join(' '));
   svg.append(drawn);
   return svg;
@@ -126,7 +148,7 @@ function filter() {
 
 function sum(rows, answers) {
   const of = name => rows.reduce((total, row) => total + (row[name] || 0), 0);
-  const queue = answers.queue.length ? Number(answers.queue[0].value[1]) : 0;
+  const queue = Number(answers.queue[0]?.value[1]) || 0;
   const down = rows.filter(row => !row.up).length;
   const untuned = new Set(rows.filter(row => row.drift).map(row => row.host)).size;
   const hosts = new Set(rows.map(row => row.host)).size;
@@ -147,11 +169,12 @@ let last = '';
 async function look() {
   try {
     const names = Object.keys(queries), now = Date.now() / 1000;
-    const found = await Promise.all(names.map(name => ask('query', { query: queries[name] })));
+    const found = await Promise.all(names.map(name => ask('query', { query: queries[name] }, 'value')));
     const answers = Object.fromEntries(names.map((name, at) => [name, found[at]]));
-    const range = await ask('query_range', { query: queries.tokens, start: now - 3600, end: now, step: 60 });
+    const words = { query: queries.tokens, start: now - 3600, end: now, step: 60 };
+    const range = await ask('query_range', words, 'values');
     const drawn = one => line(one.values.map(value => Number(value[1])));
-    const hours = new Map(range.map(one => [`${one.metric.host}/${one.metric.service}`, drawn(one)]));
+    const hours = new Map(range.map(one => [`${one.metric.host ?? ''}/${one.metric.service ?? ''}`, drawn(one)]));
     const rows = gathered(answers);
     sum(rows, answers);
     draw(rows, hours);
@@ -160,7 +183,8 @@ async function look() {
     document.querySelector('main').classList.remove('stale');
   } catch (error) {
     const since = last ? ` What is shown is of ${last}.` : '';
-    say('.headline', `Prometheus at ${base} does not answer: ${error.message}.${since}`);
+    const what = error instanceof WrongAnswer ? error.message : `does not answer: ${error.message}`;
+    say('.headline', `Prometheus at ${base} ${what}.${since}`);
     document.querySelector('.headline').className = 'headline drift';
     document.querySelector('main').classList.add('stale');
   }
@@ -189,13 +213,17 @@ def render(prometheus: str) -> str:
     return _html_page.page("What the fleet serves", STYLE + MORE_STYLE, SCRIPT, _body(base), connect=base)
 
 
-def _body(base: str) -> Iterator[str]:
-    asks = escape(json.dumps({"base": base, "queries": QUERIES}))
-    yield '<h1>What the fleet serves</h1><p class="headline" role="status">Prometheus is asked.</p>'
-    yield f'<p class="faint">{escape(base)}, <time></time>. It is asked again every 15 seconds.</p>'
-    yield f'<main data-asks="{asks}"><div class="tiles">'
-    yield from (f'<div><strong id="{name}"></strong>{text}</div>' for name, text in TILES.items())
-    yield '</div><form><label>Host, instance or model <input name="host" type="search" autocomplete="off"></label>'
-    yield "<output></output></form><table><thead><tr>"
-    yield from (f'<th scope="col">{name}</th>' for name in COLUMNS)
-    yield "</tr></thead><tbody></tbody></table></main>"
+def _body(base: str) -> Iterator[Html]:
+    yield element("h1", "What the fleet serves")
+    yield element("p", "Prometheus is asked.", class_="headline", role="status")
+    yield element("p", f"{base}, ", element("time"), ". It is asked again every 15 seconds.", class_="faint")
+    tiles = [element("div", element("strong", id=name), text) for name, text in TILES.items()]
+    search = element("input", name="host", type="search", autocomplete="off")
+    head = element("tr", *(element("th", name, scope="col") for name in COLUMNS))
+    yield element(
+        "main",
+        element("div", *tiles, class_="tiles"),
+        element("form", element("label", "Host, instance or model ", search), element("output")),
+        element("table", element("thead", head), element("tbody")),
+        data_asks=json.dumps({"base": base, "queries": QUERIES}),
+    )

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 TEXTS = "a list of texts"
+#: No host has more settings, and a sum of such counts over any fleet can be written.
+LARGEST_COUNT = 10**9
+#: How many characters of a wrong value, and of an error, a sentence shows.
+SHOWN, SHOWN_OF_ERROR = 80, 500
 #: Field of a finding -> what it holds.
 FINDING: dict[str, object] = {
     **dict.fromkeys(Finding.__slots__, str),
@@ -43,6 +47,20 @@ class Malformed(ValueError):
     """Data of another shape, with a sentence that says where."""
 
 
+def show_value(value: object) -> str:
+    """Return a wrong value for a sentence, cut where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of thousands of digits"  # Python writes none of those.
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def describe_error(error: Exception) -> str:
+    """Return an error for a sentence, cut where it is long: it may repeat all that a host sent."""
+    return f"{type(error).__name__}: {str(error)[:SHOWN_OF_ERROR]}"
+
+
 def answer(findings: object, coverage: object) -> None:
     """Check what a host answered. Raises Malformed."""
     for number, finding in enumerate(items(findings, "findings")):
@@ -53,10 +71,13 @@ def answer(findings: object, coverage: object) -> None:
         fields(finding, FINDING, place)
     for layer, counts in table(coverage, "coverage").items():
         if layer not in LAYERS:
-            raise Malformed(f"coverage has {layer!r}, which is no layer")
+            raise Malformed(f"coverage has {show_value(layer)}, which is no layer")
         for status, count in table(counts, f"coverage.{layer}").items():
-            if status not in STATUSES or isinstance(count, bool) or not isinstance(count, int) or count < 0:
-                raise Malformed(f"coverage.{layer} has {status!r}: {count!r}, which is no count of a status")
+            good = isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= LARGEST_COUNT
+            if status not in STATUSES or not good:
+                raise Malformed(
+                    f"coverage.{layer} has {show_value(status)}: {show_value(count)}, which is no count of a status"
+                )
 
 
 def report(document: Mapping[str, Any]) -> None:
@@ -64,13 +85,14 @@ def report(document: Mapping[str, Any]) -> None:
     fields(document, {"generated": str}, "the report")
     numbers = set()
     for number, finding in enumerate(items(document.get("findings"), "findings")):
-        fields(table(finding, f"findings[{number}]"), KNOWN, f"findings[{number}]")
-        numbers.add(finding.get("id"))
+        fields(table(finding, f"findings[{number}]"), {**KNOWN, "id": int}, f"findings[{number}]")
+        numbers.add(finding["id"])
     for number, row in enumerate(items(document.get("hosts"), "hosts")):
         place = f"hosts[{number}]"
         fields(table(row, place), {"name": str, "since": TEXTS}, place)
         mine = items(row.get("findings"), f"{place}.findings")
-        if len(mine) != len(row["since"]) or not numbers.issuperset(mine):
+        all_there = all(isinstance(one, int) and one in numbers for one in mine)
+        if len(mine) != len(row["since"]) or not all_there:
             raise Malformed(f"{place}.findings is not about findings of the report, each with its date")
         for other, known in enumerate(items(row.get("last_known", []), f"{place}.last_known")):
             where = f"{place}.last_known[{other}]"
@@ -88,7 +110,7 @@ def fields(row: Mapping[str, Any], kinds: Mapping[str, object], place: str) -> N
         else:
             fits = isinstance(value, str) and value in _words(kind)
         if not fits:
-            raise Malformed(f"{place}.{name} is {value!r}")
+            raise Malformed(f"{place}.{name} is {show_value(value)}")
 
 
 def _words(kind: object) -> Collection[str]:
@@ -98,12 +120,12 @@ def _words(kind: object) -> Collection[str]:
 def items(data: object, place: str) -> list[Any]:
     """Return data that is a list. Raises Malformed."""
     if not isinstance(data, list):
-        raise Malformed(f"{place} is {data!r} and no list")
+        raise Malformed(f"{place} is {show_value(data)} and no list")
     return data
 
 
 def table(data: object, place: str) -> Mapping[str, Any]:
     """Return data that is a table. Raises Malformed."""
     if not isinstance(data, dict):
-        raise Malformed(f"{place} is {data!r} and no table")
+        raise Malformed(f"{place} is {show_value(data)} and no table")
     return data

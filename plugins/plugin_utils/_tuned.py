@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ansible.module_utils.common.yaml import yaml_dump
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.recommend.asked import TEMPLATE
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.templates import holds_template
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,7 +119,7 @@ def _shared(entries: Sequence[Entry]) -> Entry:
 
 def _safe(name: str, data: Any) -> Any:
     """Return plain data of a host; BadRequest where the controller would run a part of it as a template."""
-    if TEMPLATE.search(str(_plain(data))):
+    if holds_template(str(_plain(data))):
         raise BadRequest(f"{name}: the result of the host has braces that Ansible would take for a template.")
     return _plain(data)
 

@@ -24,6 +24,10 @@ class Prometheus(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answer)
         self.samples: dict[str, list[tuple[dict[str, str], float]]] = {}
+        #: Tokens per second of each minute of the last hour.
+        self.hour = [str(round(10 + 3 * sin(at / 9) + at / 60, 2)) for at in range(60)]
+        #: What is answered to each query instead of its result, where it is not empty.
+        self.body = b""
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -40,11 +44,11 @@ class Answer(BaseHTTPRequestHandler):
         (name,) = [name for name, text in _serving_page.QUERIES.items() if text == query]
         found = self.server.samples.get(name, [])
         if path.endswith("/query_range"):
-            hour = [[at, str(round(10 + 3 * sin(at / 9) + at / 60, 2))] for at in range(60)]
+            hour = [[at, text] for at, text in enumerate(self.server.hour)]
             result: list[dict[str, Any]] = [{"metric": one, "values": hour} for one, dummy in found]
         else:
             result = [{"metric": one, "value": [0, str(number)]} for one, number in found]
-        body = json.dumps({"status": "success", "data": {"result": result}}).encode()
+        body = self.server.body or json.dumps({"status": "success", "data": {"result": result}}).encode()
         self.send_response(200)
         self.send_header("Access-Control-Allow-Origin", "*")  # as Prometheus does by default
         self.send_header("Content-Length", str(len(body)))

@@ -101,6 +101,40 @@ def test_a_dead_prometheus(browser: Page, tmp_path: Path, prometheus: Prometheus
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        '{"data": null}',
+        "null",
+        "<html>",
+        '{"data": {"result": {}}}',
+        '{"data": {"result": [null]}}',
+        '{"data": {"result": [{"value": [0, "1"], "values": []}]}}',
+        '{"data": {"result": [{"metric": {}, "value": 5, "values": [5]}]}}',
+        '{"data": {"result": [{"metric": {"host": 5}, "value": [0, "1"], "values": []}]}}',
+    ],
+)
+def test_what_is_no_result_is_called_that(browser: Page, tmp_path: Path, prometheus: Prometheus, body: str) -> None:
+    prometheus.body = body.encode()
+    page = shown(browser, tmp_path, prometheus.url)
+    assert page.run(HEADLINE) == f"Prometheus at {prometheus.url} answered something that is no result of a query."
+    assert page.run(ROWS) == [] and page.errors == []
+
+
+def test_what_is_no_number_is_not_drawn(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
+    """Prometheus itself answers NaN where nothing was served; labels may lack, too."""
+    prometheus.samples = {name: [(labels, float("nan")) for labels, dummy in of] for name, of in fleet(1).items()}
+    prometheus.samples["up"] = [*fleet(1)["up"], ({}, 1)]
+    prometheus.hour = ["NaN", "x", "2", "+Inf", "4"]
+    page = shown(browser, tmp_path, prometheus.url)
+    assert page.run(HEADLINE) == "2 instances on 2 hosts: all is well."
+    assert page.run(ROWS)[1] == ["epyc-001 chat", "<b>m</b>", "", "", "", "", "", "", "", "", ""]
+    assert page.run("document.querySelector('polyline').getAttribute('points')") == "50.0,10.0 100.0,1.0"
+    prometheus.hour = ["NaN", "x"]
+    page.run("look()")
+    assert page.run("document.querySelectorAll('polyline').length") == 0 and page.errors == []
+
+
+@pytest.mark.parametrize(
     "url", ["", "prometheus:9090", "ftp://one", 'http://one/"onload=', "http://one two", "http://o;x"]
 )
 def test_what_is_no_url_is_refused(url: str) -> None:

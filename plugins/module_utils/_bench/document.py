@@ -233,6 +233,13 @@ def _contradiction(document: Mapping[str, Any]) -> str:
     for arm in plan["arms"]:
         if (arm["class"] is None) != (arm["name"] in (*schedule.ANCHORS, schedule.AGAIN)):
             return f"plan.arms gives {arm['name']} the class {arm['class']}"
+        # Verdicts ask the class of what an arm leaves out, and the anchor has none.
+        if arm["without"] != _left_out(arm["name"]):
+            return f"plan.arms says that the arm {arm['name']} leaves out {arm['without']}"
+    for usual in (arm["options"] for arm in plan["arms"] if arm["name"] == schedule.DEFAULT):
+        strange = [(arm["name"], option) for arm in plan["arms"] for option in arm["options"] if option not in usual]
+        if strange:
+            return f"plan.arms gives {strange[0][0]} the option {strange[0][1]}, which the default has not"
     for at, one in enumerate(plan["order"]):
         if one["round"] != at + 1:
             return f"plan.order[{at}].round is {one['round']} and should be {at + 1}"
@@ -245,6 +252,11 @@ def _contradiction(document: Mapping[str, Any]) -> str:
         if sample["accepted"] > sample["drafted"] or sample["accepted"] >= sample["predicted_n"]:
             return f"samples[{at}].accepted is {sample['accepted']}, more than were drafted or than leaves one step"
     return ""
+
+
+def _left_out(name: str) -> str | None:
+    """Return the setting that an arm of this name leaves out; None where the arm leaves out nothing."""
+    return name[len(schedule.WITHOUT) :] if name.startswith(schedule.WITHOUT) else None
 
 
 def load(path: str) -> dict[str, Any]:

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .._knobs.catalogue import row_of
 from .._knobs.knob import L3_DOMAIN
 from .._notation import cpulist
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
     Place = Union[int, str]
 
+#: A number of ASCII digits, or one other character.
+NUMBERS = re.compile(r"([0-9]+)|([^0-9])", re.DOTALL)
 #: Addresses of all that there is of a kind.
 ALL = {"desired:": "stored requests"}
 UNITS = {
@@ -106,17 +110,15 @@ def where(unit: str, places: Iterable[Place], ccds: Mapping[int, int] | None = N
 
 
 def natural(text: str) -> tuple[tuple[tuple[int, str], ...], str]:
-    """Return a key that sorts numbers in texts by their value; different texts have different keys."""
+    """Return a key that sorts numbers in texts by their value; different texts have different keys.
+
+    A number of more digits is larger, and numbers of equally many compare as texts. Python would make no number of
+    thousands of digits, and a host can send any text.
+    """
     key: list[tuple[int, str]] = []
-    digits = ""
-    for char in [*text, ""]:
-        if char.isdecimal():
-            digits += char
-            continue
-        if digits:
-            key.append((int(digits), ""))
-            digits = ""
-        key.append((-1, char))
+    for number, char in NUMBERS.findall(text):
+        digits = number.lstrip("0")
+        key.append((-1, char) if char else (len(digits), digits))
     return tuple(key), text
 
 

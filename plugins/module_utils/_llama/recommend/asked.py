@@ -6,17 +6,14 @@
 
 from __future__ import annotations
 
-import re
-
 from ..._errors import BadRequest
+from ..._notation.templates import holds_template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 KEYS = ("model", "draft", "checksum", "draft_checksum", "context", "slots")
-#: What Ansible would take for a template, wherever it stands in a value.
-TEMPLATE = re.compile(r"\{[{%#]")
 
 
 class Asked:
@@ -74,7 +71,7 @@ def _one(row: object) -> Asked:
 def _text(key: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         raise BadRequest(f"models: {key} is {value!r}; say the path of a GGUF file on the host, or its URL.")
-    if TEMPLATE.search(value) or any(ord(char) < 32 or ord(char) == 127 for char in value):
+    if holds_template(value) or any(ord(char) < 32 or ord(char) == 127 for char in value):
         raise BadRequest(
             f"models: {key} is {value!r}, with signs that Ansible takes for a template or that no unit file can hold. "
             "Rename the file."

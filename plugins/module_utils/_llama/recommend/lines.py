@@ -12,6 +12,9 @@ from __future__ import annotations
 import re
 import textwrap
 
+from ..._errors import BadRequest
+from ..._notation.templates import holds_template
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,7 +54,10 @@ def counted(count: int, word: str) -> str:
 
 
 def page(head: Sequence[str], lines: Sequence[Line]) -> str:
-    """Return the whole file; each text of ``head`` is a comment of its own at the top."""
+    """Return the whole file; each text of ``head`` is a comment of its own at the top.
+
+    BadRequest for a value that Ansible would run as a template when it reads the file. Of comments it reads nothing.
+    """
     text = ["---", *[comment for one in head for comment in _comment(one, 0)]]
     for line in lines:
         text += ["", *_comment(line.why, 0)]
@@ -84,6 +90,11 @@ def _flow(value: object) -> str:
 
 
 def _text(text: str) -> str:
+    if holds_template(text):
+        raise BadRequest(
+            f"The file of variables would hold {text!r}, in which Ansible would run the braces as a template. Nothing "
+            "was written. Rename that file or folder, or name another."
+        )
     if PLAIN.match(text) and text.lower() not in OTHER:
         return text
     return f'"{"".join(map(_escaped, text))}"'

@@ -17,6 +17,7 @@ from ansible import context
 
 from ansible_collections.sovereign.epyc.plugins.callback import drift
 from ansible_collections.sovereign.epyc.tests.unit.fakes import plays
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import fleets
 
 NOTHING = "- {name: Nothing, ansible.builtin.debug: {msg: nothing}}"
 FILE = "- {name: Write, ansible.builtin.copy: {content: x, dest: '{{ playbook_dir }}/new', mode: '0600'}}"
@@ -146,6 +147,53 @@ def test_one_answer_that_cannot_be_read_is_told_of_its_host_and_ends_no_report(r
     assert "the report cannot read what this task returned (Malformed: findings[0].addresses is None)" in output
     assert "[1] ansible bad -i " in output and " -a 'sovereign-epyc check'" in output
     assert "prefetchers      hosts: 1 ok, 1 unknown" in output, "it is not one that nobody asked"
+
+
+def test_no_text_and_no_number_of_a_host_ends_the_report(run: Run, tmp_path: Path) -> None:
+    (finding,), coverage = fleets.answer("mask")
+    bad = {"what": {**finding, "what": "9" * 5000}, "where": {**finding, "where": "x" * 10**5 + "8" * 5000}}
+    answers = {name: {"changed": False, "findings": [one], "coverage": coverage} for name, one in bad.items()}
+    answers["count"] = {"changed": False, "findings": [], "coverage": {"msr": {"ok": 10**4299}}}
+    answers["good"] = {"changed": False, "findings": [], "coverage": {"msr": {"ok": 1}}}
+    tasks = stand_in(tmp_path, "epyc_drift")
+    (tmp_path / "answers.json").write_text(json.dumps({"answers": answers}))
+    pages = {f"SOVEREIGN_EPYC_DRIFT_{name}": str(tmp_path / name) for name in ("HTML", "MARKDOWN", "JUNIT", "METRICS")}
+    code, output, report = run(tasks, "-e", f"@{tmp_path}/answers.json", hosts=tuple(answers), **pages)
+    states = {row["name"]: row["state"] for row in report["hosts"]}
+    assert (code, states) == (2, {"count": "unknown", "good": "clean", "what": "drift", "where": "drift"}), output
+    assert "coverage.msr has 'ok': 1000" in output and "which is no count of a status" in output
+
+
+def test_whatever_fails_on_one_host_is_its_own_finding(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No such fault is known, so a page is made to fail on what one host answers."""
+
+    def render(document: Any) -> str:
+        if any(finding["what"] == "bad" for finding in document["findings"]):
+            raise ZeroDivisionError("x" * 9999)
+        return json.dumps(document)
+
+    (finding,), coverage = fleets.answer("mask")
+    said: list[str] = []
+    written: dict[str, str] = {}
+    monkeypatch.setattr(context, "CLIARGS", {"check": True})
+    monkeypatch.setitem(drift.FORMATS, "html", render)
+    monkeypatch.setattr(drift.textfile, "replace", lambda path, text: written.update({Path(path).name: text}))
+    options = {"terminal": True, "exit_code": True, "html": "page"}
+    monkeypatch.setattr(drift.CallbackModule, "get_option", lambda self, name: options.get(name))
+    display = SimpleNamespace(error=lambda text, wrap_text: said.append(text), display=said.append, verbosity=0)
+    plugin = drift.CallbackModule(display=display)
+    plugin.gathering.add("one", [{**finding, "what": "bad"}], coverage)
+    plugin.gathering.fail("one", "failed", "Look", "so be it")
+    plugin.gathering.add("two", [finding], coverage)
+    plugin.gathering.add("three", [], coverage)
+    with pytest.raises(SystemExit) as end:
+        plugin.v2_playbook_on_stats(SimpleNamespace(processed={}))
+    assert end.value.code == 1
+    report = json.loads(written["page"])
+    assert {row["name"]: row["state"] for row in report["hosts"]} == {"one": "failed", "two": "drift", "three": "clean"}
+    reason = next(one["reason"] for one in report["findings"] if one["hosts"] == ["one"])
+    assert reason.startswith("the report cannot read what this task returned (ZeroDivisionError: xxx")
+    assert len(reason) < 800 and "FAILED one" in said[0]
 
 
 def test_a_check_that_cannot_be_read_is_told_of_its_host(run: Run, tmp_path: Path) -> None:

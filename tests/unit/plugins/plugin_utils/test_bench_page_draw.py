@@ -57,6 +57,6 @@ def test_an_axis_keeps_all_values_on_itself() -> None:
     assert draw.Axis(0.0, 1.0, 300, 20).at(1.0) == 20, "upwards"
 
 
-def test_a_long_name_is_cut_before_it_is_escaped() -> None:
-    assert draw.words("<" * 10, 8) == "&lt;" * 5 + "..."
-    assert draw.words("a\u202eb") == "a\\u202eb"
+def test_a_long_name_is_cut_as_it_is_shown() -> None:
+    assert draw.shorten("<" * 10, 8) == "<<<<<..." and draw.shorten("<" * 8, 8) == "<" * 8
+    assert draw.shorten("a\u202eb", 8) == "a\\u202eb" and draw.shorten("a\u202ebc", 8) == "a\\u20..."

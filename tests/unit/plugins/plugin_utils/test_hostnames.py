@@ -24,6 +24,9 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._hostnames import f
         (["10.0.0.7", "10.0.0.8"], "10.0.0.[7-8]"),
         (["n1b", "n2b"], "n[1-2]b"),
         ([], ""),
+        (["a\u0663", "a\u0664"], "a\u0663, a\u0664"),
+        ([f"a{'9' * 5000}", "a1", "a2"], f"a[1-2], a{'9' * 5000}"),
+        ([f"a0{10**18}", f"a0{10**18 + 1}"], f"a0{10**18}, a0{10**18 + 1}"),
     ],
 )
 def test_fold(names: list[str], text: str) -> None:

@@ -21,7 +21,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def parsed(data: dict[str, Any]) -> ElementTree.Element:
     _map_shape.host_map(data)
-    return ElementTree.fromstring(_map_svg.render(data).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1))
+    return ElementTree.fromstring(
+        str(_map_svg.render(data)).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    )
 
 
 def title(element: ElementTree.Element) -> str:

@@ -7,8 +7,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
+
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plan_html
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_report import FAILED, UNREADABLE, Gathering
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_report import FAILED, UNREADABLE, Document, Gathering
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._set_aside import make_report
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import plans
 
 FLEET: dict[str, Any] = {
@@ -56,6 +59,29 @@ def test_a_strange_answer_is_an_error_of_its_host_and_no_end_of_the_page() -> No
     assert sum(len(one["hosts"]) for one in document["errors"]) == len(strange)
     assert [plan["hosts"] for plan in document["plans"]] == [["good"]]
     assert "<h2>good</h2>" in _plan_html.render(document)
+
+
+def test_whatever_fails_on_one_host_is_its_own_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No such fault is known, so the page is made to fail on what one host answers."""
+    draw = _plan_html.render
+
+    def render(document: Document) -> str:
+        if any(plan["map"]["model"] == "bad" for plan in document["plans"]):
+            raise ZeroDivisionError("bad")
+        return draw(document)
+
+    monkeypatch.setattr(_plan_html, "render", render)
+    gathering = Gathering()
+    good, bad = plans.result("9354"), plans.result("9354")
+    bad["map"]["model"] = "bad"
+    for name, answer in {"a": good, "b": bad, "c": bad, "d": good}.items():
+        gathering.add(name, answer)
+    gathering.fail("e", "unreachable", "Plan", "No route")
+    document, page = make_report(lambda answers: (made := answers.document(plans.NOW), render(made)), gathering)
+    assert [plan["hosts"] for plan in document["plans"]] == [["a", "d"]]
+    assert [(one["task"], one["hosts"]) for one in document["errors"]] == [(UNREADABLE, ["b", "c"]), ("Plan", ["e"])]
+    assert document["errors"][0]["message"] == "ZeroDivisionError: bad"
+    assert "<h2>a, d (2 hosts)</h2>" in page
 
 
 def test_what_a_page_would_obey_is_shown_as_an_escape() -> None:

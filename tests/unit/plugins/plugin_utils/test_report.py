@@ -195,6 +195,9 @@ FINDING, COVERAGE = answer("mask")[0][0], answer("mask")[1]
         ([], {"msr": {"ok": "1"}}, "coverage.msr has 'ok': '1'"),
         ([], {"msr": {"fine": 1}}, "coverage.msr has 'fine'"),
         ([], {"msr": {"ok": -1}}, "coverage.msr has 'ok': -1"),
+        ([], {"msr": {"ok": 10**4299}}, "coverage.msr has 'ok': 1000"),
+        ([], {"msr": {"ok": 10**5000}}, "coverage.msr has 'ok': a number of thousands of digits"),
+        ([{**FINDING, "live": "x" * 5000}], COVERAGE, f"findings[0].live is '{'x' * 79}..."),
     ],
 )
 def test_an_answer_of_another_shape_is_refused_and_leaves_nothing(findings: Any, coverage: Any, where: str) -> None:
@@ -229,6 +232,8 @@ def test_equal_maps_are_kept_once_and_only_of_hosts_with_findings() -> None:
         ({"findings": None}, "findings is None"),
         ({"findings": []}, "hosts[0].findings is not about"),
         ({"findings": [{"id": 1}]}, "findings[0].layer is None"),
+        ({"findings": [{**FINDING, "id": []}]}, "findings[0].id is []"),
+        ({"hosts": [{"name": "a", "findings": [[]], "since": ["x"]}]}, "hosts[0].findings is not about"),
         ({"hosts": [5]}, "hosts[0] is 5"),
         ({"hosts": [{"name": "a", "findings": [1], "since": []}]}, "hosts[0].findings is not about"),
         ({"hosts": [{"name": "a", "findings": [], "since": [], "last_known": [{}]}]}, "hosts[0].last_known[0].layer"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import document
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import document, schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import Bench
 
@@ -84,6 +84,8 @@ BROKEN = [
     (lambda data: data["plan"]["arms"].append(data["plan"]["arms"][3]), "has the arm without boost twice"),
     (put("plan", "arms", 0, "without", "boost"), "has the setting boost twice"),
     (put("plan", "arms", 3, "class", None), "gives without boost the class None"),
+    (put("plan", "arms", 3, "without", None), "says that the arm without boost leaves out None"),
+    (put("plan", "arms", 1, "without", "smt"), "says that the arm tuned leaves out smt"),
     (
         put("plan", "arms", 2, "name", "running"),
         "has running, which is the only arm of a benchmark, and others",
@@ -97,6 +99,21 @@ def test_what_no_run_wrote_is_refused_with_its_place(change: Callable[[Data], No
     document.check(data)
     change(data)
     with pytest.raises(BadRequest, match=f"{sentence}.*; (take the file as the run wrote it|use the version)"):
+        document.check(data)
+
+
+def test_a_candidate_has_only_options_of_the_default() -> None:
+    data = run()
+    renamed = {"stock": "default", "tuned": "candidate 1", "again": "again", "without boost": "candidate 2"}
+    for one in data["plan"]["order"]:
+        one["arms"] = [renamed[name] for name in one["arms"]]
+    for sample in data["samples"]:
+        sample["arm"] = renamed[sample["arm"]]
+    tried = [schedule.candidate(1, {"threads": 96}), schedule.candidate(2, {"threads": 64})]
+    data["plan"]["arms"] = [*schedule.tuning({"threads": 124}), *tried]
+    document.check(data)
+    tried[1]["options"]["ubatch"] = 128
+    with pytest.raises(BadRequest, match="gives candidate 2 the option ubatch, which the default has not"):
         document.check(data)
 
 

@@ -127,3 +127,10 @@ def test_natural_order() -> None:
         "host10",
     ]
     assert sorted(["host1", "host01"], key=drift_words.natural) == ["host01", "host1"]
+    assert sorted(["0b", "00a", "1", "a"], key=drift_words.natural) == ["a", "00a", "0b", "1"]
+
+
+def test_natural_order_takes_any_text() -> None:
+    """Python makes no number of more than 4300 digits, and digits of other scripts are letters here."""
+    long, longer = f"a{'9' * 5000}", f"a1{'0' * 5000}"
+    assert sorted([longer, long, "a\u0663", "a4"], key=drift_words.natural) == ["a\u0663", "a4", long, longer]

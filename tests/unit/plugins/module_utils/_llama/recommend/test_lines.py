@@ -11,7 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.recommend.lines import WIDTH, Line, page
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.templates import holds_template
 
 
 def read_back(value: object) -> object:
@@ -44,9 +46,27 @@ def test_values(value: object, written: str) -> None:
     assert read_back(value) == value
 
 
-@given(st.text(st.characters(blacklist_categories=["Cs"])))
+@given(st.text(st.characters(blacklist_categories=["Cs"])).filter(lambda text: not holds_template(text)))
 def test_any_text(text: str) -> None:
     assert read_back(text) == text
+
+
+@pytest.mark.parametrize("bad", ["/{{ x }}", "/{%if%}", "a{#b", "{{{"])
+def test_what_ansible_would_run_is_in_no_file(bad: str) -> None:
+    """The file is read back as variables, and a name on the host may hold anything."""
+    rows = [[Line("name", bad, "First.")]]
+    for line in (
+        Line("key", bad, ""),
+        Line("key", ["a", bad], ""),
+        Line("key", {"a": bad}, ""),
+        Line("k", 1, "", rows),
+    ):
+        with pytest.raises(BadRequest) as caught:
+            page([], [line])
+        assert str(caught.value) == (
+            f"The file of variables would hold {bad!r}, in which Ansible would run the braces as a template. Nothing "
+            "was written. Rename that file or folder, or name another."
+        )
 
 
 @given(st.text())

@@ -57,6 +57,13 @@ def test_a_folder_that_is_no_path(tmp_path: Path) -> None:
     assert "folder is 'models'" in refused(sized("9754"), "/x", tmp_path, folder="models")
 
 
+def test_a_program_whose_path_ansible_would_run(tmp_path: Path, models: dict[str, str]) -> None:
+    program = tmp_path / "{{ lookup('pipe', 'id') }}"
+    program.write_text("")
+    said = refused(sized("9754"), models["dense 8B"], tmp_path, binary=str(program))
+    assert f"would hold {str(program)!r}, in which Ansible would run the braces" in said
+
+
 def test_a_header_that_is_cut(tmp_path: Path) -> None:
     path = tmp_path / "cut.gguf"
     path.write_bytes(ggufs.WHOLE[:500])

@@ -21,6 +21,7 @@ import time
 from ._errors import TuningError
 from ._io import command, textfile
 from ._io.paths import ENGINE, INSTANCE_HEAD, UNIT_FOLDER
+from ._notation.printable import escape_unprintable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,9 +73,10 @@ def main(words: Sequence[str]) -> int:
             return 1
         names = [one] if _unit(one) else _instances()
         for name in names:
-            sys.stdout.write(f"{name}: {answer(name, asked()) or 'no answer: systemd does not say how it is'}\n")
+            line = f"{name}: {answer(name, asked()) or 'no answer: systemd does not say how it is'}"
+            sys.stdout.write(f"{escape_unprintable(line)}\n")
     except TuningError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{escape_unprintable(str(error))}\n")
         return 1
     if not names:
         sys.stderr.write("This host has no instance of which a gateway could be told.\n")
@@ -100,7 +102,7 @@ def serve() -> None:
         except OSError:
             continue
         except TuningError as error:
-            sys.stderr.write(f"{error}\n")
+            sys.stderr.write(f"{escape_unprintable(str(error))}\n")
 
 
 def answer_connection(connection: socket.socket, peer: str) -> None:

@@ -21,7 +21,7 @@ from ansible.module_utils.common.yaml import yaml_load
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.checksum import ALGORITHM, digest_in
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import parts_of
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import whole
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import require_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -212,7 +212,7 @@ def _checked(what: str, entry: Any) -> dict[str, Any]:
             raise BadRequest(f"{what}: a part has sha256 and size, and nothing else.")
         _checksums(what, f"{ALGORITHM}{part.get('sha256')}")
         if part.get("size") is not None:
-            part["size"] = whole(part["size"], f"{what}: size")
+            part["size"] = require_whole(part["size"], f"{what}: size")
     return {**entry, "parts": parts}
 
 

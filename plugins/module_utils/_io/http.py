@@ -18,6 +18,7 @@ import urllib.request
 from urllib.parse import urlsplit
 
 from .._errors import BadRequest, TuningError
+from .._notation.numbers import parse_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def words_of(error: Exception) -> str:
 
 def number_in(text: str | None) -> int | None:
     """Return the whole number of a header; None where there is none."""
-    return int(text) if text and text.isdecimal() else None
+    return parse_whole(text)
 
 
 def content_range(text: str) -> tuple[int | None, int | None]:

@@ -19,7 +19,8 @@ from .._io import textfile
 from .._io.command import attempt
 from .._io.download import check_space
 from .._io.kernelfs import hold
-from .._notation.sizes import bytes_of, whole
+from .._notation.numbers import require_whole
+from .._notation.sizes import bytes_of
 from . import gguf
 from .model import Model
 from .model import read as read_model
@@ -93,7 +94,7 @@ class Made:
         self.part = os.path.join(os.path.dirname(self.path), f".{os.path.basename(self.path)}.part")
         self.binary = str(options["binary"])
         self.matrix = str(options.get("imatrix") or "")
-        self.threads = whole(options.get("threads") or 0, "threads")
+        self.threads = require_whole(options.get("threads") or 0, "threads")
         self.again = bool(options.get("requantize"))
         self.source = read_model(str(options["source"]))
         if os.path.realpath(self.path) in [os.path.realpath(part.path) for part in self.source.parts]:

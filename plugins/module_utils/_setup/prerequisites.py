@@ -46,7 +46,7 @@ DPKG = ("dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\\n"
 RPM = ("rpm", "--query", "--queryformat", "%{NAME} installed\\n")
 #: A name that modprobe and modules-load.d accept.
 NAME = re.compile(r"\w[\w-]*", re.ASCII)
-VERSION = re.compile(r"\d+(?:\.\d+)*", re.ASCII)
+VERSION = re.compile(r"\d{1,18}(?:\.\d{1,18})*", re.ASCII)
 
 
 class System:

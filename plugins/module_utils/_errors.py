@@ -35,8 +35,11 @@ class TuningError(Exception):
     """
 
     def __init__(self, sentence: str, **details: object) -> None:
-        super().__init__(shorten(sentence))
+        super().__init__(sentence)
         self.details = details
+
+    def __str__(self) -> str:
+        return shorten(super().__str__())
 
 
 class Damaged(TuningError):

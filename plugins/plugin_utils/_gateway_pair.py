@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 EVERYWHERE = {4: ("", "*", "0.0.0.0"), 6: ("::", "[::]")}
 
 
-def peers(gateway: str, bind: str, hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def peers(gateway: str, bind: object, hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Return the ``name`` and the ``bind`` of each gateway, in the order of ``hosts``, which are their variables.
 
     ``bind`` is what ``gateway`` itself has; the others have theirs in the inventory.
     """
     binds = {str(host["inventory_hostname"]): str(host.get("gateway_peers_bind") or "") for host in hosts}
-    binds[gateway] = bind
+    binds[gateway] = str(bind)
     if len(binds) > 1:
         owners: dict[str, str] = {}
         for name, one in binds.items():

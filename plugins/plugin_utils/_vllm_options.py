@@ -159,7 +159,7 @@ def _require_kind(where: str, default: Any, value: Any) -> None:
         for word in require_list(value, where, "words"):
             require_text(word, where)
     elif isinstance(default, dict):
-        for name, text in require_table(value or {}, where).items():
+        for name, text in require_table({} if value is None else value, where).items():
             require_text(text, f"{where}: {name}")
     elif value is not None and not isinstance(default, bool):
         require_text(value, where)

@@ -43,8 +43,13 @@ class Remote:
 
 
 def check_url(url: str, option: str = "url") -> None:
-    """Refuse other protocols than HTTP."""
-    if not url.startswith(("http://", "https://")) or len(url.split()) != 1:
+    """Refuse other protocols than HTTP, and what is no URL."""
+    try:
+        # Reading the port raises ValueError where it is none, and reading the rest where a bracket is not closed.
+        right = urlsplit(url).scheme in ("http", "https") and urlsplit(url).port != 0 and len(url.split()) == 1
+    except ValueError:
+        right = False
+    if not right:
         raise BadRequest(f"{option}: '{url}' cannot be fetched; say one that begins with https:// or http://.")
 
 

@@ -38,6 +38,7 @@ from .conftest import ROOT
 #: behind one port, each of which is asked by its name (llama_server, epyc_verify, llama_benchmark), and a changed
 #: instance that is started beside the one that runs (llama_server). How fast a model comes from its disk, and whether
 #: texts for suffixes can be read (llama_server).
+#: One parser of numbers, what no option can be, and sentences that are cut (all).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,
@@ -46,15 +47,15 @@ BEFORE = {
     "epyc_bios_info": 220.0,
     "epyc_bios_settings": 235.3,
     "epyc_bmc_reset": 207.3,
-    "epyc_drift": 340.0,
-    "epyc_engine": 443.0,
-    "epyc_last_run": 363.0,
+    "epyc_drift": 350.0,
+    "epyc_engine": 455.0,
+    "epyc_last_run": 370.0,
     "epyc_plan": 213.5,
     "epyc_prerequisites": 217.9,
     "epyc_recommend": 387.2,
-    "epyc_repair": 336.0,
-    "epyc_restore": 313.0,
-    "epyc_verify": 411.5,
+    "epyc_repair": 342.0,
+    "epyc_restore": 325.0,
+    "epyc_verify": 418.0,
     "gateway_member": 242.3,
     "gguf_info": 221.1,
     "hugepages": 217.0,
@@ -63,11 +64,11 @@ BEFORE = {
     "llama_ablation": 559.0,
     "llama_ablation_boot": 570.8,
     "llama_ask": 287.1,
-    "llama_benchmark": 489.0,
+    "llama_benchmark": 497.0,
     "llama_build": 252.4,
     "llama_fingerprint": 427.3,
     "llama_rpc_worker": 354.5,
-    "llama_server": 443.0,
+    "llama_server": 460.0,
     "llama_tune": 661.6,
     "model_file": 231.4,
     "model_quantize": 257.1,

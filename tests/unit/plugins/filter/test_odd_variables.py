@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,5 +138,5 @@ def test_every_odd_option_of_an_instance_is_planned_or_refused(tmp_path: Path) -
     for key in FIELDS:
         for value in odd_values.sample(COUNT, f"planned {key}"):
             raw = {"name": "chat", "binary": "/usr/bin/llama-server", "model": small, "port": 8080, key: value}
-            judge.try_call(key, value, lambda raw=raw: Options.parse(raw))
+            judge.try_call(key, value, partial(Options.parse, raw))
     assert not judge.faults, "\n".join(judge.faults)

@@ -30,7 +30,10 @@ from ansible.module_utils.common.arg_spec import ModuleArgumentSpecValidator
 from ansible_collections.sovereign.epyc.plugins import modules
 from ansible_collections.sovereign.epyc.plugins.module_utils import _ansible, _bmc
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl import HOME as RESCTRL
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq.policy import HOME as POLICIES
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq.policy import PSTATE_STATUS
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine
 from ansible_collections.sovereign.epyc.tests.unit.fakes import (
     bmcs,
@@ -109,7 +112,7 @@ class Door:
         validator = ModuleArgumentSpecValidator(copy.deepcopy(argument_spec), **rules)
         try:
             result = validator.validate(Door.options)
-        except (TypeError, ValueError, OverflowError) as error:
+        except Exception as error:
             # Its own errors, for a number in place of a dictionary and for endless ones, which no module can prevent.
             raise RefusedBySpec(str(error)) from None
         if result.error_messages:
@@ -132,12 +135,12 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> RuledFS:
     kernel = Kernel(tmp_path_factory.mktemp("odd"))
     for part in (kernel_settings.Settings, idle_states.IdleStates, page_pools.PagePools, resctrl_groups.ResctrlGroups):
         part(kernel)
-    kernel.fs.mount("resctrl", resctrl_groups.HOME)
+    kernel.fs.mount("resctrl", RESCTRL)
     registers.give_registers(kernel.host, range(16))
     for core in range(16):
         for name, text in {**cpufreq_drivers.ACTIVE, "affected_cpus": core, "related_cpus": core}.items():
-            kernel.put(f"{cpufreq_drivers.HOME}/policy{core}/{name}", text)
-    kernel.put(cpufreq_drivers.PSTATE_STATUS, "active")
+            kernel.put(f"{POLICIES}/policy{core}/{name}", text)
+    kernel.put(PSTATE_STATUS, "active")
     kernel.put("/proc/meminfo", "MemTotal:        4194304 kB\nMemFree: 1 kB")
     kernel.put("/proc/uptime", "1000.00 1.00")
     kernel.put("/etc/default/grub", 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"')
@@ -196,5 +199,5 @@ def test_every_odd_value_ends_in_a_sentence(name: str, tree: RuledFS) -> None:
     for path in list(odd_values.places(Door.spec)):
         for value in odd_values.sample(COUNT, f"{name} {path}"):
             options = odd_values.put(start, path, value)
-            judge.try_call(".".join(map(str, (name, *path))), value, lambda options=options: run(name, options))
+            judge.try_call(".".join(map(str, (name, *path))), value, functools.partial(run, name, options))
     assert not judge.faults, "\n".join(judge.faults)

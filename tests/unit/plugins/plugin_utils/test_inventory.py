@@ -121,8 +121,13 @@ def test_an_instance_has_a_model() -> None:
 
 
 def test_what_is_left_out_is_no_instance() -> None:
-    for nothing in (None, [], ""):
-        host = {"inventory_hostname": "h", "llama_instances": nothing, "vllm_instances": nothing, "llama_tuned": None}
+    for nothing in (None, list[Any](), ""):
+        host: dict[str, Any] = {
+            "inventory_hostname": "h",
+            "llama_instances": nothing,
+            "vllm_instances": nothing,
+            "llama_tuned": None,
+        }
         assert _inventory.served_instances_of(host) == []
 
 

@@ -221,6 +221,8 @@ class Options:
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Options:
         """Read a dictionary of an inventory. Raises BadRequest, naming the key, for an invalid one."""
+        if not isinstance(raw, dict):
+            raise BadRequest(f"An instance is '{raw}'; it is a dictionary of {', '.join(_required())} and more.")
         unknown = sorted(str(key) for key in set(raw) - set(FIELDS))
         if unknown:
             raise BadRequest(f"An instance has no option '{unknown[0]}'; it takes {', '.join(FIELDS)}.")

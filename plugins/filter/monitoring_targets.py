@@ -14,6 +14,8 @@ description:
     of the gateways, and the node_exporter of each of these hosts, in the form of C(file_sd_configs) of Prometheus. All
     have the label C(host), the name in the inventory.
   - What can be reached from its own host only is left out, with a remark.
+  - Refuses, in one sentence with the host, the variable and the instance, what no Prometheus could scrape. An instance
+    without a name, a model or a port, or with one that is none, and what is no list of instances.
 positional: _input, monitor, gateways, node_port
 options:
   _input:

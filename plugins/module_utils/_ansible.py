@@ -11,6 +11,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ._errors import TuningError
 from ._io.kernelfs import KernelFS
 from ._io.store import Store
+from ._notation.parameters import refuse_impossible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def run_writer(
     """
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True, **rules)
     try:
+        refuse_impossible(module.params, "")
         result = write(module.params, Store(read_only=module.check_mode), module.check_mode)
     except TuningError as error:
         module.fail_json(msg=str(error), **error.details)
@@ -39,6 +41,7 @@ def run_reader(spec: dict[str, Any], read: Callable[[dict[str, Any], KernelFS], 
     """Run a module that only reads, and exit with what ``read`` returns; its remarks also become warnings."""
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     try:
+        refuse_impossible(module.params, "")
         result = read(module.params, KernelFS(read_only=True))
     except TuningError as error:
         module.fail_json(msg=str(error), **error.details)

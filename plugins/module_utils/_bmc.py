@@ -13,6 +13,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import Request
 
 from ._errors import TuningError
+from ._notation.parameters import refuse_impossible
 from ._redfish.answers import BmcError
 from ._redfish.client import Access, Client
 
@@ -49,6 +50,7 @@ def run_bmc(
     if not params["validate_certs"] and not params["fingerprint"]:
         module.warn("The certificate of the BMC is not verified. Whoever answers in its place gets the password.")
     try:
+        refuse_impossible({name: value for name, value in params.items() if name != "password"}, "")
         access = Access(
             params["bmc"],
             params["username"],

@@ -9,9 +9,27 @@ The module that runs on Ansible turns any of them into a failed task with the se
 
 from __future__ import annotations
 
+#: What a sentence repeats of a request can be a whole pasted file. More characters than these nobody reads.
+LONGEST_WORD, LONGEST_SENTENCE = 200, 4000
+ELLIPSIS = "..."
+
+
+def shorten(sentence: str) -> str:
+    """Return a sentence whose long words, and which itself, are cut in the middle: both ends say what it is about."""
+    if len(sentence) > LONGEST_WORD:
+        sentence = " ".join(_cut_middle(word, LONGEST_WORD) for word in sentence.split(" "))
+    return _cut_middle(sentence, LONGEST_SENTENCE)
+
+
+def _cut_middle(text: str, longest: int) -> str:
+    if len(text) <= longest:
+        return text
+    kept = (longest - len(ELLIPSIS)) // 2
+    return f"{text[:kept]}{ELLIPSIS}{text[-kept:]}"
+
 
 class TuningError(Exception):
-    """Anything that stops a run.
+    """Anything that stops a run. What its sentence repeats is shortened.
 
     ``details`` holds the same facts as the sentence, for programs: address, wanted, found, errno, file.
     """
@@ -19,6 +37,9 @@ class TuningError(Exception):
     def __init__(self, sentence: str, **details: object) -> None:
         super().__init__(sentence)
         self.details = details
+
+    def __str__(self) -> str:
+        return shorten(super().__str__())
 
 
 class Damaged(TuningError):

@@ -21,7 +21,8 @@ from ansible.module_utils.common.yaml import yaml_load
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.checksum import ALGORITHM, digest_in
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import parts_of
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import whole
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import require_whole
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_list, require_table, require_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,15 +40,15 @@ REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*\
 COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 
 
-def catalogue(own: Mapping[str, Entry]) -> dict[str, dict[str, Any]]:
+def catalogue(own: Any) -> dict[str, dict[str, Any]]:
     """Return all entries by name. ``own`` are the user's, which win; BadRequest for one that says no file."""
     entries = dict(yaml_load(FILE.read_text(encoding="utf-8")))
-    for name, entry in own.items():
-        entries[str(name)] = _checked(f"llama_catalogue: {name}", entry)
+    for name, entry in require_table(own or {}, "llama_catalogue").items():
+        entries[name] = _checked(f"llama_catalogue: {name}", entry)
     return entries
 
 
-def model_files(asked: Iterable[Entry], own: Mapping[str, Entry], endpoint: str, folder: str) -> list[dict[str, Any]]:
+def model_files(asked: Any, own: Any, endpoint: str, folder: str) -> list[dict[str, Any]]:
     """Return what llama_models asks for, each with what the module model_file takes and what instances need of it.
 
     ``endpoint`` is the address of the hub and ``folder`` where files are that say no path. BadRequest for what is not
@@ -55,7 +56,7 @@ def model_files(asked: Iterable[Entry], own: Mapping[str, Entry], endpoint: str,
     """
     entries = catalogue(own)
     made: list[dict[str, Any]] = []
-    for raw in asked:
+    for raw in require_tables(asked, "llama_models", "models"):
         one = _asked(raw, entries, endpoint.rstrip("/"), folder.rstrip("/"))
         for other in made:
             if one["name"] and one["name"] == other["name"]:
@@ -66,13 +67,13 @@ def model_files(asked: Iterable[Entry], own: Mapping[str, Entry], endpoint: str,
     return made
 
 
-def with_models(instances: Iterable[Entry], files: Sequence[Entry], own: Mapping[str, Entry]) -> list[dict[str, Any]]:
+def with_models(instances: Any, files: Sequence[Entry], own: Any) -> list[dict[str, Any]]:
     """Return the instances with paths in place of names. ``files`` are those of model_files.
 
     BadRequest for a name that is not among them, and for a draft that guesses in another vocabulary.
     """
     named = {one["name"]: one for one in files if one["name"]}
-    return [_placed(instance, named, own) for instance in instances]
+    return [_placed(one, named, own) for one in require_tables(instances, "llama_instances", "instances")]
 
 
 def _placed(instance: Entry, named: Mapping[str, Entry], own: Mapping[str, Entry]) -> dict[str, Any]:
@@ -88,7 +89,7 @@ def _placed(instance: Entry, named: Mapping[str, Entry], own: Mapping[str, Entry
     if len(found) == 2:
         _check_draft(who, found["model"], found["draft_model"])
     template = found.get("model", {}).get("template", OWN)
-    arguments = list(instance.get("extra_arguments") or ())
+    arguments = list(require_list(instance.get("extra_arguments"), f"{who}: extra_arguments", "words"))
     if template != OWN and not any(str(one).startswith("--chat-template") for one in arguments):
         made["extra_arguments"] = [*arguments, "--chat-template", template]
     return made
@@ -97,7 +98,7 @@ def _placed(instance: Entry, named: Mapping[str, Entry], own: Mapping[str, Entry
 def _of_router(who: str, models: Any, named: Mapping[str, Entry], own: Mapping[str, Entry]) -> dict[str, str]:
     """Return the files of several models behind one instance, which have the templates that they carry."""
     placed = {}
-    for alias, model in dict(models).items():
+    for alias, model in require_table(models, f"{who}: models").items():
         entry = None if str(model).startswith("/") else _of_instance(f"{who}: models", str(model), named, own)
         if entry and entry["template"] != OWN:
             raise BadRequest(
@@ -146,7 +147,7 @@ def _asked(raw: Entry, entries: Mapping[str, Entry], endpoint: str, folder: str)
         raise BadRequest(f"llama_models: {_unknown(name, entries)} Give url or repository for a model of your own.")
     else:
         raise BadRequest(f"{what}: give a name of the catalogue, a repository with its file, a url, or a path.")
-    path = str(raw.get("path") or f"{folder}/{_file_name(made['url'])}")
+    path = str(raw.get("path") or f"{folder}/{Path(_path_of(made['url'], what)).name}")
     if made["url"] and len(made["checksum"]) not in (0, 1, len(parts_of(path))):
         raise BadRequest(f"{what}: {path} is not the first of {len(made['checksum'])} files; keep their names.")
     return {"size": None, "template": OWN, **made, "name": name, "path": path}
@@ -197,14 +198,14 @@ def _checked(what: str, entry: Any) -> dict[str, Any]:
     """Return an entry of the user, as those of the file are."""
     if not isinstance(entry, Mapping):
         raise BadRequest(f"{what} is no dictionary; docs/models.md shows one.")
-    unknown = sorted(set(entry) - KEYS)
+    unknown = sorted(set(require_table(entry, what)) - KEYS)
     if unknown:
         raise BadRequest(f"{what} has {unknown[0]}, which no entry has: {', '.join(sorted(KEYS))}.")
     if bool(entry.get("url")) == bool(entry.get("repository")):
         raise BadRequest(f"{what} needs either repository and file, or url.")
     file = str(entry.get("url") or entry.get("file") or "")
-    parts = [dict(part) for part in entry.get("parts") or ()]
-    expected = len(parts_of(urlsplit(file).path if entry.get("url") else file))
+    parts = [dict(part) for part in require_tables(entry.get("parts"), f"{what}: parts", "parts")]
+    expected = len(parts_of(_path_of(file, what) if entry.get("url") else file))
     if len(parts) != expected:
         raise BadRequest(f"{what} has {len(parts)} parts, but {expected} files: give sha256 and size of each in parts.")
     for part in parts:
@@ -212,7 +213,7 @@ def _checked(what: str, entry: Any) -> dict[str, Any]:
             raise BadRequest(f"{what}: a part has sha256 and size, and nothing else.")
         _checksums(what, f"{ALGORITHM}{part.get('sha256')}")
         if part.get("size") is not None:
-            part["size"] = whole(part["size"], f"{what}: size")
+            part["size"] = require_whole(part["size"], f"{what}: size")
     return {**entry, "parts": parts}
 
 
@@ -226,8 +227,12 @@ def _checksums(what: str, given: Any) -> list[str]:
     return checksums
 
 
-def _file_name(url: str) -> str:
-    return Path(unquote(urlsplit(url).path)).name
+def _path_of(url: str, what: str) -> str:
+    """Return the path in a URL."""
+    try:
+        return unquote(urlsplit(url).path)
+    except ValueError:
+        raise BadRequest(f"{what}: '{url}' is no URL. Say one that begins with https://.") from None
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import FIELDS, HOST, LOOPBACK
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import parse_port
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import bytes_of
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair, _tuned, _vllm_options
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair, _inventory, _vllm_options
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_list, require_tables, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -63,7 +66,8 @@ def plan(
     size = bytes_of(settings["max_body"], "gateway_max_body")
     if not 1 << 10 <= size <= 1 << 28:
         raise BadRequest(f"gateway_max_body is {settings['max_body']}: say an amount from 1KiB to 256MiB.")
-    models = _models(hosts, gateway, set(settings["drained"]))
+    drained = require_list(settings["drained"], "gateway_drained", "hosts")
+    models = _models(hosts, gateway, {require_text(one, "gateway_drained: a host") for one in drained})
     return {
         "models": models,
         "listing": _listing(models),
@@ -85,7 +89,7 @@ def _refuse_what_is_not_safe(settings: Mapping[str, Any]) -> None:
     owners: dict[str, str] = {}
     for key in ("bind", "metrics_bind", "peers_bind"):
         port = str(settings[key]).rpartition(":")[2]
-        if not port.isdecimal():
+        if parse_port(port) is None:
             raise BadRequest(f"gateway_{key} is '{settings[key]}': say an address and a port, as 127.0.0.1:8405.")
         if other := owners.get(port):
             raise BadRequest(f"gateway_{other} and gateway_{key} have the same port {port}: give each its own.")
@@ -97,7 +101,7 @@ def _models(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str])
     found: dict[str, list[Instance]] = {}
     taken: dict[str, str] = {}
     for host in hosts:
-        for raw in instances_of(host):
+        for raw in _inventory.served_instances_of(host):
             served = _instances(host, raw, gateway)
             if other := taken.get(served[0].address):
                 raise BadRequest(
@@ -141,18 +145,6 @@ def _models(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str])
     ]
 
 
-def instances_of(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the instances of a host, those of vLLM with the options that go without saying there."""
-    served: list[Mapping[str, Any]] = [
-        *_tuned.with_tuned(host.get("llama_instances") or [], host.get("llama_tuned") or {})
-    ]
-    for raw in host.get("vllm_instances") or ():
-        alias = raw.get("alias") or PurePosixPath(str(raw.get("model", ""))).name
-        said = {key: value for key, value in raw.items() if key != "extra_arguments" and value is not None}
-        served.append({"slots": _vllm_options.DEFAULTS["slots"], **said, "alias": alias, "vllm": True})
-    return served
-
-
 def _listing(models: Sequence[Mapping[str, Any]]) -> str:
     """Return the answer to /v1/models. No alias has a quote in it, so that the text can stand between some."""
     data = [{"id": one["alias"], "object": "model", "created": 0, "owned_by": "sovereign.epyc"} for one in models]
@@ -164,9 +156,6 @@ def _instances(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) ->
     models = raw.get("models")
     if not models:
         return [_instance(host, raw, gateway)]
-    if not isinstance(models, dict) or raw.get("alias"):
-        where = f"{host['inventory_hostname']}/{raw.get('name', '?')}"
-        raise BadRequest(f"{where} has models, which is a dictionary of names and files, and has no alias beside it.")
     return [_instance(host, {**raw, "alias": alias, "model": model}, gateway) for alias, model in models.items()]
 
 
@@ -178,11 +167,11 @@ def _instance(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> 
         raise BadRequest(f"{where} has no alias, by which clients of the gateway ask for its model: set alias.")
     if not _vllm_options.ALIAS.match(alias):
         raise BadRequest(f"{where} has the alias '{alias}': take letters, digits and ._:/@+- only.")
-    slots = _counted(where, "slots", raw.get("slots", FIELDS["slots"].default))
+    slots = _counted(where, "slots", raw.get("slots") or FIELDS["slots"].default)
     for word in raw.get("extra_arguments") or ():
         if str(word).partition("=")[0] in OWN_SLOTS:
             raise BadRequest(f"{where} has {word} in extra_arguments: say slots instead, which the gateway counts by.")
-    port = _counted(where, "port", raw.get("port"))
+    port = parse_port(raw["port"])
     model = PurePosixPath(str(raw.get("model", ""))).name
     unit = f"vllm-{raw.get('name', '')}" if raw.get("vllm") else raw.get("name", "")
     server = re.sub(r"[^A-Za-z0-9_.:-]", "_", f"{name}:{unit}")
@@ -220,7 +209,7 @@ def _agent(host: Mapping[str, Any], instance: str, reached: str, gateway: str) -
     name = str(host["inventory_hostname"])
     address, dummy, port = bind.rpartition(":")
     place = address.strip("[]")
-    if not port.isdecimal() or (place != "*" and not HOST.match(place)):
+    if parse_port(port) is None or (place != "*" and not HOST.match(place)):
         raise BadRequest(f"{name} has base_agent_bind '{bind}': say an address and a port, as 10.0.0.11:8407.")
     if place in LOOPBACK and name != gateway:
         raise BadRequest(
@@ -238,10 +227,10 @@ def own_address(host: Mapping[str, Any]) -> Any:
 
 
 def _counted(where: str, key: str, value: Any) -> int:
-    text = str(value).strip()
-    if isinstance(value, bool) or not text.isdecimal() or int(text) < 1:
+    number = parse_whole(value)
+    if not number:
         raise BadRequest(f"{where} has no {key} that the gateway could use: set {key} to a whole number from 1 up.")
-    return int(text)
+    return number
 
 
 def _backends(aliases: Sequence[str]) -> dict[str, str]:
@@ -255,17 +244,18 @@ def _backends(aliases: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _tenants(asked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _tenants(asked: Any) -> list[dict[str, Any]]:
     """Return the tenants. No sentence repeats what stands for a hash, because it may be the key itself."""
     made: list[dict[str, Any]] = []
     owners: dict[str, str] = {}
-    for raw in asked:
+    for raw in require_tables(asked, "gateway_tenants", "tenants"):
         name = str(raw.get("name", ""))
         if not TENANT.match(name):
             raise BadRequest(f"gateway_tenants: '{name}' is no name of a tenant: take letters, digits and ._- only.")
         if any(one["name"] == name for one in made):
             raise BadRequest(f"gateway_tenants names {name} twice: put its hashes into one entry.")
-        hashes = [str(one).lower() for one in raw.get("sha256") or ()]
+        given = require_list(raw.get("sha256"), f"gateway_tenants: {name}: sha256", "hashes")
+        hashes = [str(one).lower() for one in given]
         if not hashes or not all(SHA256.match(one) for one in hashes):
             raise BadRequest(
                 f"gateway_tenants: {name} needs sha256, a list of hashes of 64 hexadecimal digits: make one with"

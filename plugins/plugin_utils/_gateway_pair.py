@@ -15,6 +15,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import parse_port
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,13 +27,13 @@ if TYPE_CHECKING:
 EVERYWHERE = {4: ("", "*", "0.0.0.0"), 6: ("::", "[::]")}
 
 
-def peers(gateway: str, bind: str, hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def peers(gateway: str, bind: object, hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Return the ``name`` and the ``bind`` of each gateway, in the order of ``hosts``, which are their variables.
 
     ``bind`` is what ``gateway`` itself has; the others have theirs in the inventory.
     """
     binds = {str(host["inventory_hostname"]): str(host.get("gateway_peers_bind") or "") for host in hosts}
-    binds[gateway] = bind
+    binds[gateway] = str(bind)
     if len(binds) > 1:
         owners: dict[str, str] = {}
         for name, one in binds.items():
@@ -63,9 +65,9 @@ def vrrp(
     own = _address(gateway, binds.pop(named(gateway)))
     others = [_address(name, one) for name, one in binds.items()]
     shared = _shared(settings, own, [own, *others])
-    number = str(settings["virtual_router_id"])
-    if not number.isdecimal() or not 1 <= int(number) <= 255:
-        raise BadRequest(f"gateway_virtual_router_id is '{number}': say a number from 1 to 255.")
+    number = parse_whole(settings["virtual_router_id"])
+    if number is None or not 1 <= number <= 255:
+        raise BadRequest(f"gateway_virtual_router_id is '{settings['virtual_router_id']}': say a number from 1 to 255.")
     between = _interface(interfaces, own, exactly=True)
     if between is None:
         raise BadRequest(
@@ -77,7 +79,12 @@ def vrrp(
             f"gateway_virtual_address is {shared}, and no interface of {gateway} has a subnet with it: take a free"
             " address of a network that all gateways are in."
         )
-    check, dummy, port = str(settings["metrics_bind"]).rpartition(":")
+    check, dummy, word = str(settings["metrics_bind"]).rpartition(":")
+    port = parse_port(word)
+    if port is None:
+        raise BadRequest(
+            f"gateway_metrics_bind is '{settings['metrics_bind']}': say an address and a port, as 127.0.0.1:8405."
+        )
     return {
         "address": f"{shared}/{shared.max_prefixlen}",
         "device": device,
@@ -85,8 +92,8 @@ def vrrp(
         "source": str(own),
         "peers": [str(one) for one in others],
         "priority": max(250 - 10 * place, 1),
-        "id": int(number),
-        "check": {"address": check.strip("[]") if check not in EVERYWHERE[4] else "127.0.0.1", "port": int(port)},
+        "id": number,
+        "check": {"address": check.strip("[]") if check not in EVERYWHERE[4] else "127.0.0.1", "port": port},
     }
 
 
@@ -97,7 +104,7 @@ def _address(name: str, bind: str) -> Address:
         address = ip_address(host.strip("[]"))
     except ValueError:
         address = None
-    if address is None or address.is_loopback or address.is_unspecified or not port.isdecimal():
+    if address is None or address.is_loopback or address.is_unspecified or parse_port(port) is None:
         raise BadRequest(
             f"gateway_peers_bind of {name} is '{bind}', where no other gateway reaches it: set it in the inventory to"
             f" a private address of {name} and a port, as 10.0.0.11:8406, or set gateway_peers to [] for gateways that"

@@ -16,7 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.names import unit_of
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import endpoint, private
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned, _vllm, _vllm_options
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _inventory, _vllm, _vllm_options
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -123,9 +123,10 @@ def _groups(known: Hosts) -> list[Group]:
     groups: list[Group] = []
     heads: dict[str, str] = {}
     for name, host in known.items():
-        instances = _tuned.with_tuned(host.get("llama_instances") or [], host.get("llama_tuned") or {})
-        large = [(LLAMA, one) for one in instances if one.get("rpc_workers")]
-        large += [(VLLM, one) for one in host.get("vllm_instances") or [] if one.get("workers")]
+        large: list[tuple[str, Mapping[str, Any]]] = [
+            *((LLAMA, one) for one in _inventory.llama_instances_of(host) if one.get("rpc_workers")),
+            *((VLLM, one) for one in _inventory.vllm_instances_of(host) if one.get("workers")),
+        ]
         if len(large) > 1:
             raise BadRequest(
                 f"{name} has two instances with rpc_workers or workers, and can be in one group: leave one of them."

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import kinds
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import FIELDS, LOOPBACK
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import FIELDS, HOST, LOOPBACK
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import parse_port
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway, _inventory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,30 +33,32 @@ def targets(
     are the names of the gateways, and ``node_port`` is the port of node_exporter. What is reached from its own host
     only is left out, with a remark. BadRequest for what cannot be a target.
     """
-    port = str(node_port)
-    if not port.isdecimal() or not 0 < int(port) < 65536:
+    port = parse_port(node_port)
+    if port is None:
         raise BadRequest(f"monitoring_node_port is '{node_port}': say the port of node_exporter, which is 9100.")
     found: dict[str, Any] = {"llama": [], "gateway": [], "host": [], "remarks": []}
     for host in hosts:
         name = str(host["inventory_hostname"])
         address = "127.0.0.1" if name == monitor else str(_gateway.own_address(host) or name)
-        served = [raw for raw in _gateway.instances_of(host) if not raw.get("vllm")]
+        served = [raw for raw in _inventory.served_instances_of(host) if not raw.get("vllm")]
         for raw in served:
-            where = f"{name}/{raw.get('name', '?')}"
+            where = f"{name}/{raw['name']}"
             if name != monitor and str(raw.get("host") or FIELDS["host"].default) in LOOPBACK:
                 found["remarks"].append(f"{where} is not scraped: it listens on the loopback. Set host to an address.")
                 continue
-            place = f"{_gateway.reached(where, host, raw, monitor)}:{raw.get('port', '')}"
+            place = f"{_gateway.reached(where, host, raw, monitor)}:{parse_port(raw['port'])}"
             if raw.get("models"):
                 if str(raw.get("models_loaded") or len(raw["models"])) != str(len(raw["models"])):
                     found["remarks"].append(f"{where} is not scraped: its models come and go, as models_loaded says.")
                 else:
-                    found["llama"] += _of_router(place, name, raw)
+                    found["llama"] += _of_router(place, name, where, raw)
                 continue
-            found["llama"].append(_target(place, name, **_labels(raw)))
+            found["llama"].append(_target(place, name, **_labels(where, raw)))
         if name in gateways:
             place = str(host.get("gateway_metrics_bind") or "127.0.0.1:8405")
             bound, dummy, gate_port = place.rpartition(":")
+            if parse_port(gate_port) is None:
+                raise BadRequest(f"{name}: gateway_metrics_bind is '{place}': say an address and a port, as *:8405.")
             if name != monitor and bound.strip("[]") in LOOPBACK:
                 found["remarks"].append(
                     f"The gateway {name} is not scraped: gateway_metrics_bind is on the loopback. Set it to an address."
@@ -64,29 +67,33 @@ def targets(
                 bound = _bracketed(address) if bound.strip("[]") in ("*", "", *_gateway.EVERYWHERE) else bound
                 found["gateway"].append(_target(f"{bound}:{gate_port}", name))
         if served or name in gateways:
+            if not HOST.match(address):
+                raise BadRequest(
+                    f"{name} has no address for Prometheus, because '{address}' is none: set ansible_host."
+                )
             found["host"].append(_target(f"{_bracketed(address)}:{port}", name))
     return found
 
 
-def _of_router(place: str, host: str, raw: Mapping[str, Any]) -> list[Target]:
+def _of_router(place: str, host: str, where: str, raw: Mapping[str, Any]) -> list[Target]:
     """Return a target for each model of a router, which tells of one of them at a time, and not of itself."""
     made = []
     for model in raw["models"]:
         # Prometheus makes the question of the first two, and would call them all by the same address.
         asked = {"__param_model": model, "__param_autoload": "false", "instance": f"{place}/{model}"}
-        made.append(_target(place, host, **_labels({**raw, "alias": model}), **asked))
+        made.append(_target(place, host, **_labels(where, {**raw, "alias": model}), **asked))
     return made
 
 
-def _labels(raw: Mapping[str, Any]) -> dict[str, str]:
+def _labels(where: str, raw: Mapping[str, Any]) -> dict[str, str]:
     """Return what an instance is called; Prometheus calls what it scrapes an instance."""
     model = str(raw.get("alias") or PurePosixPath(str(raw.get("model", ""))).stem)
     try:
         speculation = ",".join(kinds.read(raw.get("speculation") or FIELDS["speculation"].default)) or "none"
     except BadRequest as error:
-        raise BadRequest(f"{raw.get('name', '?')}: {error}") from None
+        raise BadRequest(f"{where}: {error}") from None
     guesses = speculation if raw.get("task", "completion") == "completion" and not raw.get("projector") else "none"
-    return {"service": str(raw.get("name", "")), "model": model, "speculation": guesses}
+    return {"service": str(raw["name"]), "model": model, "speculation": guesses}
 
 
 def _target(place: str, host: str, **labels: str) -> Target:

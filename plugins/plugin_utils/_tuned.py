@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from ansible.module_utils.common.yaml import yaml_dump
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_decimal
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.templates import holds_template
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_table, require_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,13 +31,16 @@ HEAD = """\
 """
 
 
-def with_tuned(instances: Sequence[Mapping[str, Any]], tuned: Mapping[str, Any]) -> list[dict[str, Any]]:
+def with_tuned(instances: Any, tuned: Any, place: str = "") -> list[dict[str, Any]]:
     """Return the instances, each with its tuned options over its own. An entry of no instance here says nothing.
 
-    BadRequest for an entry without options.
+    ``place`` begins the sentences: the name of the host, where several are looked at. BadRequest for an entry without
+    options, and for what is no list of instances.
     """
-    options = {name: _options(name, entry) for name, entry in tuned.items()}
-    return [{**one, **options.get(one.get("name", ""), {})} for one in instances]
+    entries = require_table(tuned or {}, f"{place}llama_tuned")
+    options = {name: _options(f"{place}llama_tuned: {name}", entry) for name, entry in entries.items()}
+    rows = require_tables(instances, f"{place}llama_instances", "instances")
+    return [{**one, **options.get(str(one.get("name", "")), {})} for one in rows]
 
 
 def tuned_file(hosts: Mapping[str, Mapping[str, Any]], kept: Mapping[str, Any], together: bool) -> dict[str, Any]:
@@ -53,16 +58,16 @@ def tuned_file(hosts: Mapping[str, Mapping[str, Any]], kept: Mapping[str, Any], 
         entries, differences = _agreed(found)
     else:
         (entries,) = found.values()
-    old = _plain(kept)
+    old = _plain(require_table(kept or {}, "llama_tuned of the file"))
     new = {**old, **{name: entry for name, entry in entries.items() if entry}}
     text = "" if differences or new == old else HEAD + yaml_dump({"llama_tuned": new}, width=100)
     return {"text": text, "differences": differences}
 
 
-def _options(name: str, entry: Any) -> Mapping[str, Any]:
+def _options(where: str, entry: Any) -> Mapping[str, Any]:
     options = entry.get("options") if isinstance(entry, Mapping) else None
     if not isinstance(options, Mapping):
-        raise BadRequest(f"llama_tuned: {name} has no options. Have it as tune.yml wrote it, or delete it.")
+        raise BadRequest(f"{where} has no options. Have it as tune.yml wrote it, or delete it.")
     return options
 
 
@@ -72,7 +77,9 @@ def _entries(host: Mapping[str, Any]) -> dict[str, Entry]:
     A check decides on nothing, and neither does a run that is void. What was tuned before is the default of a run, so
     what the run found out comes on top of it; and where it stays, it holds for the host as it is now.
     """
-    before: Mapping[str, Any] = _plain(host["tuned"])
+    before = _plain(require_table(host["tuned"] or {}, "llama_tuned"))
+    for name, entry in before.items():
+        _options(f"llama_tuned: {name}", entry)
     now = {one["item"]: _safe(one["item"], one["found"]) for one in host["now"]}
     entries: dict[str, Entry] = {}
     for run in host["results"]:
@@ -80,7 +87,7 @@ def _entries(host: Mapping[str, Any]) -> dict[str, Entry]:
             name = str(run["item"]["name"])
             old, new = before.get(name, {}), _safe(name, run["tuned"])
             if new:
-                entries[name] = {**new, "options": {**old.get("options", {}), **_options(name, new)}}
+                entries[name] = {**new, "options": {**old.get("options", {}), **_options(f"llama_tuned: {name}", new)}}
             else:
                 entries[name] = {**old, **({"measured_on": now[name]} if name in now else {})}
     return entries
@@ -111,8 +118,8 @@ def _shared(entries: Sequence[Entry]) -> Entry:
     """Return one entry for hosts with the same options: that of the least gain, with what all were measured on."""
     if not all(entries):
         return {}
-    least = min(entries, key=lambda one: float(one.get("ratio") or 0))
-    known = [one.get("measured_on") or {} for one in entries]
+    least = min(entries, key=lambda one: parse_decimal(one.get("ratio")) or 0)
+    known = [require_table(one.get("measured_on") or {}, "llama_tuned: measured_on") for one in entries]
     same = {key: value if all(one.get(key) == value for one in known) else None for key, value in known[0].items()}
     return {**least, "measured_on": same}
 

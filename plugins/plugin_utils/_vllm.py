@@ -22,12 +22,14 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.files import ANYWHERE
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import joined
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import about
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.systemd import command, quote
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_tables
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._vllm_options import options_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 FLAG = re.compile(r"--[a-z][a-z0-9-]+")
 #: What a server needs, whatever its version.
@@ -61,7 +63,7 @@ class Host(NamedTuple):
 
 
 def plan(
-    instances: Iterable[Mapping[str, Any]],
+    instances: Any,
     epyc: Mapping[str, Any],
     drawn: Mapping[str, Any],
     probe: Mapping[str, Any],
@@ -84,7 +86,7 @@ def plan(
     taken: dict[int, str] = {}
     ports: dict[int, str] = {}
     demand: dict[int, int] = {}
-    for raw in instances:
+    for raw in require_tables(instances, "vllm_instances", "instances"):
         options = options_of(raw)
         if options["name"] in ports.values():
             raise BadRequest(f"vllm_instances names {options['name']} twice: give each a name of its own.")
@@ -175,9 +177,12 @@ def _refuse_heads(options: Mapping[str, Any], config: Mapping[str, Any] | None, 
             f"{where}: {options['model']} has no config.json: bring the folder of a model as a hub has it, with "
             "config.json, its tokenizer and *.safetensors. A GGUF file is for llama_instances."
         )
-    heads = config.get("num_attention_heads") or (config.get("text_config") or {}).get("num_attention_heads")
+    part = config.get("text_config")
+    heads = parse_whole(config.get("num_attention_heads"))
+    if heads is None and isinstance(part, dict):
+        heads = parse_whole(part.get("num_attention_heads"))
     ranks = nodes * hosts
-    if heads and int(heads) % ranks:
+    if heads and heads % ranks:
         where += f": its CPUs are on {nodes} nodes" + (f" of each of {hosts} hosts" if hosts > 1 else "")
         raise BadRequest(
             f"{where}, so that {ranks} processes would divide {heads} attention heads of {options['alias']}, which "
@@ -281,7 +286,7 @@ def _planned(
         "environment": [quote(f"{key}={value}", variables=False) for key, value in sorted(environment.items())],
         "api_key_file": key_file,
         "drain_timeout": options["drain_timeout"],
-        "context": options["context"] or int(config.get("max_position_embeddings") or 2048),
+        "context": options["context"] or parse_whole(config.get("max_position_embeddings")) or 2048,
         "threads": len(busy),
         "remarks": remarks,
         # What the unit carries for those who measure it on the host.

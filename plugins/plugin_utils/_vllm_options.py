@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import HOST, LOOPBACK
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import endpoint
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import endpoint, parse_port
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import bytes_of
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_list, require_table, require_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,9 +88,11 @@ REFUSED = {
 def options_of(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of an instance, each in its type. BadRequest for what can be none."""
     where = f"vllm_instances: {raw.get('name', '?')}"
+    for key, value in require_table(raw, where).items():
+        _require_kind(f"{where}: {key}", DEFAULTS.get(key), value)
     if unknown := sorted(set(raw) - set(DEFAULTS)):
         raise BadRequest(f"{where} has no option {unknown[0]}; it has {', '.join(sorted(DEFAULTS))}.")
-    options = {**DEFAULTS, **raw}
+    options = {**DEFAULTS, **{key: value for key, value in raw.items() if value is not None}}
     if not NAME.match(str(options["name"] or "")):
         raise BadRequest(f"{where}: '{options['name']}' is no name of an instance: take a-z, 0-9, _ and - only.")
     if not str(options["model"] or "").startswith("/"):
@@ -101,9 +105,14 @@ def options_of(raw: Mapping[str, Any]) -> dict[str, Any]:
         raise BadRequest(f"{where}: alias is '{options['alias']}': take letters, digits and ._:/@+- only.")
     if not HOST.match(str(options["host"])):
         raise BadRequest(f"{where}: host is '{options['host']}', which is no address: name one of the host.")
-    for key in ("port", "slots", "drain_timeout", "context", "group_port"):
-        if options[key] is not None or key == "port":
+    for key in ("slots", "drain_timeout", "context"):
+        if options[key] is not None:
             options[key] = _counted(where, key, options[key])
+    for key in ("port", "group_port"):
+        number = parse_port(options[key])
+        if number is None:
+            raise BadRequest(f"{where}: {key} is '{options[key]}': say a number from 1 to 65535.")
+        options[key] = number
     options["kv_cache"] = bytes_of(str(options["kv_cache"]), f"{where}: kv_cache")
     options["compile"] = str(options["compile"]).lower() in ("true", "yes", "1")
     _refuse_group(where, options)
@@ -138,7 +147,19 @@ def _refuse_group(where: str, options: Mapping[str, Any]) -> None:
 
 
 def _counted(where: str, key: str, value: Any) -> int:
-    text = str(value).strip()
-    if isinstance(value, bool) or not text.isdecimal() or int(text) < 1:
+    number = parse_whole(value)
+    if not number:
         raise BadRequest(f"{where}: {key} is '{value}': say a whole number from 1 up.")
-    return int(text)
+    return number
+
+
+def _require_kind(where: str, default: Any, value: Any) -> None:
+    """Refuse another kind of value than that of the default; a number is a text too, and nothing is the default."""
+    if isinstance(default, list):
+        for word in require_list(value, where, "words"):
+            require_text(word, where)
+    elif isinstance(default, dict):
+        for name, text in require_table({} if value is None else value, where).items():
+            require_text(text, f"{where}: {name}")
+    elif value is not None and not isinstance(default, bool):
+        require_text(value, where)

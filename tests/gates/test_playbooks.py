@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +66,25 @@ def test_the_instances_of_the_example_can_be_asked_for() -> None:
     instances = [one for file in files for one in file.get("llama_instances", ())]
     kinds = {Options.parse({"binary": "/usr/bin/llama-server", **one}).guesses_by for one in instances}
     assert kinds >= {"ngram", "ngram,draft"}
+
+
+#: What somebody writes who means to leave a layer out, each for a host of its own, and what the refusal names.
+ODD_STEPS = {
+    "switched": ({"base": False}, "is a dictionary"),
+    "text": ("base", "is a text"),
+    "false": (False, "is false"),
+    "nested": ([{"base": False}], "has {'base': False}"),
+    "unknown": (["base", "numma"], "has numma"),
+}
+
+
+def test_layers_that_are_no_list_of_names_run_nothing(run: Callable[..., str], tmp_path: Path) -> None:
+    here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
+    hosts = {name: {**here, "epyc_steps": steps} for name, (steps, dummy) in ODD_STEPS.items()}
+    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": hosts}}))
+    with pytest.raises(pytest.fail.Exception) as caught:
+        run("ansible-playbook", "-i", str(tmp_path / "hosts.json"), "playbooks/site.yml", "--check")
+    said = " ".join(str(caught.value).split())
+    for name, (dummy, words) in ODD_STEPS.items():
+        assert f"epyc_steps of {name} {words}" in said, said
+    assert "Ask whether the last run still holds" not in said

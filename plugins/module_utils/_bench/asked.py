@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from .._errors import BadRequest
+from .._notation.numbers import parse_whole
 from . import prompts as all_prompts
 
 TYPE_CHECKING = False
@@ -68,10 +69,7 @@ def _number(raw: Mapping[str, Any], name: str, usual: int, low: int, high: int) 
     value = raw.get(name)
     if value is None:
         return usual
-    try:
-        number = int(value)
-    except (TypeError, ValueError):
-        number = low - 1
-    if not low <= number <= high:
+    number = parse_whole(value)
+    if number is None or not low <= number <= high:
         raise BadRequest(f"{name} is {value}; say a whole number from {low} to {high}.")
     return number

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from .._errors import TuningError
+from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .._io.store import TRIAL, Store
 from .._knobs.desired import INTENT, stored
@@ -65,6 +65,11 @@ def of_host(
 
     ``more`` are verdicts on what is not stored for the boot service.
     """
+    for request, options in (requests or {}).items():
+        if not isinstance(request, str) or not isinstance(options, dict):
+            raise BadRequest(
+                f"requests: {request} is no request: say a dictionary of options by the name of a knob, as sysfs/numa."
+            )
     store = store or Store(read_only=True)
     stored_intent, stored_requests = stored(store)
     host = Host(fs, stored_intent if intent is None else intent, stored=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .._notation.masks import Amount
+from .._notation.numbers import parse_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,9 +78,10 @@ def _table(raw: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[st
 
 
 def _whole(value: object, name: str) -> int:
-    if isinstance(value, bool) or not str(value).isdecimal():
+    number = parse_whole(value)
+    if number is None:
         raise BadRequest(f"{name} must be a whole number from 0 up, not '{value}'.")
-    return int(str(value))
+    return number
 
 
 def _amount(table: Mapping[str, Any], name: str) -> Amount | None:

@@ -18,6 +18,7 @@ import urllib.request
 from urllib.parse import urlsplit
 
 from .._errors import BadRequest, TuningError
+from .._notation.numbers import parse_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,8 +43,13 @@ class Remote:
 
 
 def check_url(url: str, option: str = "url") -> None:
-    """Refuse other protocols than HTTP."""
-    if not url.startswith(("http://", "https://")) or len(url.split()) != 1:
+    """Refuse other protocols than HTTP, and what is no URL."""
+    try:
+        # Reading the port raises ValueError where it is none, and reading the rest where a bracket is not closed.
+        right = urlsplit(url).scheme in ("http", "https") and urlsplit(url).port != 0 and len(url.split()) == 1
+    except ValueError:
+        right = False
+    if not right:
         raise BadRequest(f"{option}: '{url}' cannot be fetched; say one that begins with https:// or http://.")
 
 
@@ -162,7 +168,7 @@ def words_of(error: Exception) -> str:
 
 def number_in(text: str | None) -> int | None:
     """Return the whole number of a header; None where there is none."""
-    return int(text) if text and text.isdecimal() else None
+    return parse_whole(text)
 
 
 def content_range(text: str) -> tuple[int | None, int | None]:

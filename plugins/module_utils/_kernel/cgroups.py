@@ -10,6 +10,7 @@ Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel (cgroup.thre
 from __future__ import annotations
 
 from .._errors import Absent, BadRequest
+from .._notation.numbers import parse_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ MICROSECONDS = 1_000_000
 
 def threads_of(fs: KernelFS, who: str) -> set[int]:
     """Return the thread ids of a systemd unit or, for a number, of a process; BadRequest where it does not run."""
-    if who.isdecimal():
+    if parse_whole(who) is not None:
         names = fs.names(f"/proc/{who}/task")
         if not names:
             raise BadRequest(f"There is no process {who}: it has ended, or the number is wrong.")
@@ -31,9 +32,10 @@ def threads_of(fs: KernelFS, who: str) -> set[int]:
 
 def processes_of(fs: KernelFS, who: str) -> list[int]:
     """Return the processes of a systemd unit, or just the one that a number names, as threads_of does."""
-    if who.isdecimal():
+    process = parse_whole(who)
+    if process is not None:
         threads_of(fs, who)
-        return [int(who)]
+        return [process]
     return sorted(_ids_below(fs, _folder_of(fs, who), "cgroup.procs"))
 
 

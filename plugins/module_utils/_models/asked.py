@@ -18,7 +18,7 @@ from .._io import textfile
 from .._io.checksum import digest_in
 from .._io.http import SECRET, check_url, is_private
 from .._notation.gguf_parts import parts_of
-from .._notation.sizes import whole
+from .._notation.numbers import require_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def files_of(options: Mapping[str, Any]) -> list[Asked]:
     """Return the files that are asked for; BadRequest for what cannot be asked."""
     path, url = os.path.abspath(options["path"]), options.get("url")
     checksums = [str(one) for one in _listed(options.get("checksum")) if one]
-    sizes = [whole(one, "size") for one in _listed(options.get("size"))]
+    sizes = [require_whole(one, "size") for one in _listed(options.get("size"))]
     paths = parts_of(path) if len(checksums) > 1 or SERVER in checksums else [path]
     if url:
         check_url(url)

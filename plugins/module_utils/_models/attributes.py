@@ -10,6 +10,7 @@ import stat
 
 from .._errors import BadRequest
 from .._io import textfile
+from .._notation.numbers import parse_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: The mode of a new file, so that a service with a user of its own can read it.
 MODE = 0o644
+#: The kernel has no larger number of a user or a group.
+LARGEST_ID = (1 << 32) - 2
 
 
 class Attributes:
@@ -56,11 +59,14 @@ class Attributes:
 
     def _number(self, option: str, table: str, function: str, field: str) -> int | None:
         name = self.options.get(option)
-        if not name or str(name).isdecimal():
-            return int(name) if name else None
+        if not name:
+            return None
+        number = parse_whole(name)
+        if number is not None and number <= LARGEST_ID:
+            return number
         try:
             return int(getattr(getattr(__import__(table), function)(name), field))
-        except KeyError:
+        except (KeyError, ValueError):  # The latter for a NUL, and for what is no text at all.
             if self.check:
                 self.remarks.append(f"{option}: there is no '{name}' on this host yet.")
                 return None

@@ -13,7 +13,8 @@ from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.checksum import ALGORITHM
 from .._io.store import ANY
-from .._notation.sizes import bytes_of, whole
+from .._notation.numbers import require_whole
+from .._notation.sizes import bytes_of
 from .asked import headers_of
 from .attributes import Attributes
 
@@ -44,7 +45,7 @@ class Run:
         self.silent = bool(check and options.get("token_file"))
         self.headers = headers_of(options, check)
         self.reserve = bytes_of(options.get("reserve") or "1GiB", "reserve")
-        self.timeout = whole(options.get("timeout") or 60, "timeout")
+        self.timeout = require_whole(options.get("timeout") or 60, "timeout")
         self.attributes = Attributes(options, check, self.remarks)
         self.progress = None if check else options.get("progress")
         #: Bytes of files that were fetched before the present one, and of all that are fetched where that is known.

@@ -25,7 +25,8 @@ from .._io.download import check_space
 from .._io.kernelfs import hold
 from .._io.path_visibility import what_bars
 from .._io.untrusted import Folder, open_folder, private_folder
-from .._notation.sizes import bytes_of, whole
+from .._notation.numbers import require_whole
+from .._notation.sizes import bytes_of
 from . import gguf
 from .model import Model
 from .model import read as read_model
@@ -103,7 +104,7 @@ class Made:
         self.folder, self.name = os.path.split(self.path)
         self.binary = str(options["binary"])
         self.matrix = str(options.get("imatrix") or "")
-        self.threads = whole(options.get("threads") or 0, "threads")
+        self.threads = require_whole(options.get("threads") or 0, "threads")
         self.again = bool(options.get("requantize"))
         self.source = read_model(str(options["source"]))
         if os.path.realpath(self.path) in [os.path.realpath(part.path) for part in self.source.parts]:

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from .._errors import BadRequest
 from .._io.checksum import ALGORITHM, digest_in
+from .._io.http import check_url
 from .._io.remote_file import RemoteFile
 from .._notation.gguf_parts import parts_of
 from . import model as gguf_model
@@ -61,6 +62,7 @@ def read(text: str, checksums: Sequence[str], folder: str, timeout: float = 60) 
     another TuningError says what is wrong with it.
     """
     if is_url(text):
+        check_url(text, "model")
         return _of_server(text, checksums, folder, timeout)
     if not text.startswith("/"):
         raise BadRequest(f"models: '{text}' is neither a URL nor a whole path, which begins with /.")

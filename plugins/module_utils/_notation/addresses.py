@@ -10,7 +10,9 @@ Source: RFC 1918, RFC 6598 (which overlay networks use), RFC 4193.
 from __future__ import annotations
 
 from .._errors import BadRequest
+from .numbers import parse_whole
 
+LAST_PORT = 65535
 PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
 
 
@@ -39,13 +41,20 @@ def private(text: object, what: str) -> str:
     return str(address)
 
 
+def parse_port(value: object, lowest: int = 1) -> int | None:
+    """Return the port that a number or a text is; None where it is none, or below the lowest one."""
+    number = parse_whole(value)
+    return number if number is not None and lowest <= number <= LAST_PORT else None
+
+
 def endpoint(text: object, what: str) -> tuple[str, int]:
     """Return the private address and the port of ADDRESS:PORT, or of [ADDRESS]:PORT for IPv6."""
     host, dummy, port = str(text).strip().rpartition(":")
-    if not port.isdecimal() or not 1024 <= int(port) <= 65535:
+    number = parse_port(port, lowest=1024)
+    if number is None:
         raise BadRequest(f"{what}: '{text}' has no port from 1024 to 65535. Write ADDRESS:PORT, as 10.20.0.2:50052.")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    return private(bare, what), int(port)
+    return private(bare, what), number
 
 
 def joined(address: str, port: int) -> str:

@@ -10,6 +10,8 @@ lib/bitmap-str.c (bitmap_parse, bitmap_parselist) and lib/vsprintf.c (bitmap_str
 
 from __future__ import annotations
 
+from .numbers import parse_whole
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,9 +31,9 @@ def parse(text: str) -> tuple[int, ...]:
         if not item:
             continue
         first, dash, last = item.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        low, high = parse_whole(first), parse_whole(last if dash else first)
+        if low is None or high is None:
             raise ValueError(f"'{item}' is no CPU number and no range such as 0-7")
-        low, high = int(first), int(last or first)
         if high < low:
             raise ValueError(f"the range '{item}' runs backwards")
         if high > LARGEST_CPU:
@@ -52,12 +54,12 @@ def parse_bitmap(text: str, last: int) -> tuple[int, ...]:
         span = f"0-{last}" if span.lower() == "all" else span
         members = parse(span)
         if colon:
-            used, slash, size = pattern.partition("/")
-            if not (used.isdecimal() and slash and size.isdecimal() and "-" in span):
+            used, size = map(parse_whole, pattern.partition("/")[::2])
+            if used is None or size is None or "-" not in span:
                 raise ValueError(f"'{item}' is no range with a pattern such as 0-15:1/2")
-            if int(used) > int(size) or int(size) == 0:
+            if used > size or size == 0:
                 raise ValueError(f"'{item}' must use at most all {size} CPUs of each group, and a group has some")
-            members = tuple(cpu for place, cpu in enumerate(members) if place % int(size) < int(used))
+            members = tuple(cpu for place, cpu in enumerate(members) if place % size < used)
         cpus.update(members)
     return tuple(sorted(cpus))
 

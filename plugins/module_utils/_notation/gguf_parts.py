@@ -6,13 +6,21 @@
 
 from __future__ import annotations
 
+from .numbers import parse_whole
+
 
 def parts_of(path: str) -> list[str]:
     """Return all files of a model: a GGUF file may be one of several, called NAME-00001-of-00003.gguf and so on."""
     stem, dot, last = path.rpartition(".")
     tail = stem[-len("-00001-of-00003") :]
     digits = tail[1:6] + tail[-5:]
-    if dot and last == "gguf" and tail[:1] + tail[6:10] == "--of-" and digits.isdecimal() and len(digits) == 10:
+    if (
+        dot
+        and last == "gguf"
+        and tail[:1] + tail[6:10] == "--of-"
+        and parse_whole(digits) is not None
+        and len(digits) == 10
+    ):
         count = int(tail[-5:])
         return [f"{stem[: -len(tail)]}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]
     return [path]

@@ -11,6 +11,7 @@ ways, bytes or a share; the kernel wants a mask. This file converts between the 
 from __future__ import annotations
 
 from .._errors import BadRequest
+from .numbers import parse_decimal, parse_hexadecimal
 from .sizes import UNITS, size_text
 
 TYPE_CHECKING = False
@@ -27,10 +28,10 @@ def ways_in(mask: int) -> int:
 
 def parse_mask(text: str) -> int:
     """Return the number that a hexadecimal mask stands for, with or without 0x."""
-    digits = text[2:] if text[:2] in ("0x", "0X") else text
-    if not digits or not set(digits) <= set("0123456789abcdefABCDEF"):
+    mask = parse_hexadecimal(text)
+    if mask is None:
         raise ValueError(f"'{text}' is no hexadecimal mask")
-    return int(digits, 16)
+    return mask
 
 
 class Amount:
@@ -55,9 +56,9 @@ class Amount:
         number = text.rstrip("%waysKMGiB ")
         unit = text[len(number) :].strip()
         if unit in ("way", "ways", "%") or unit in UNITS:
-            if not number.replace(".", "", 1).isdecimal():
+            count = parse_decimal(number.strip())
+            if count is None:
                 raise BadRequest(f"'{value}' is no amount of L3; say {GRAMMAR}.")
-            count = float(number)
             if count <= 0:
                 raise BadRequest(f"'{value}' leaves no way to allocate in; ask for at least 1 way.")
             if unit == "%":

@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Amounts of memory and whole numbers, as people write and read them."""
+"""Amounts of memory, as people write and read them."""
 
 from __future__ import annotations
 
 from .._errors import BadRequest
+from .numbers import parse_decimal
 
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
@@ -23,18 +24,10 @@ def bytes_of(text: object, what: str) -> int:
     """Return the bytes of an amount such as 40GiB."""
     words = str(text).strip()
     unit = words[-3:]
-    number = words[:-3].strip()
-    if unit not in UNITS or not number.replace(".", "", 1).isdecimal():
+    number = parse_decimal(words[:-3].strip())
+    if unit not in UNITS or number is None or number < 0:
         raise BadRequest(f"{what}: '{text}' is no amount of memory; say it as 40GiB or 512MiB.")
-    return int(float(number) * UNITS[unit])
-
-
-def whole(value: object, what: str) -> int:
-    """Return a number that counts something."""
-    text = str(value).strip()
-    if not text.isdecimal():
-        raise BadRequest(f"{what}: '{value}' is no whole number from 0 up.")
-    return int(text)
+    return int(number * UNITS[unit])
 
 
 def about(count: int) -> str:

@@ -14,6 +14,7 @@ import socket
 import ssl
 
 from .._errors import TuningError
+from .._notation.numbers import parse_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,8 +124,7 @@ class Answer:
 
     def seconds_to_wait(self) -> float | None:
         """Return what the header Retry-After says in seconds; None for a date or nothing."""
-        text = self.headers.get("retry-after", "").strip()
-        return float(text) if text.isdigit() else None
+        return parse_whole(self.headers.get("retry-after", "").strip())
 
 
 def messages_of(told: Iterable[Any]) -> Iterator[Message]:

@@ -72,13 +72,19 @@ class Access:
 def base_of(address: str) -> str:
     """Return the address of a BMC as the beginning of a URL; only HTTPS, because the password goes there."""
     text = address if "://" in address else f"https://{address}"
-    parts = urlsplit(text)
-    if parts.scheme != "https" or not parts.hostname or parts.path.strip("/") or parts.query or "@" in parts.netloc:
-        raise BmcError(
-            f"bmc: '{parts.hostname or address}' is no BMC; say a name such as bmc7.example.com, or a URL that "
-            "begins with https://."
-        )
-    return f"https://{parts.netloc}"
+    named = address
+    try:
+        parts = urlsplit(text)
+        named = parts.hostname or address
+        right = parts.scheme == "https" and parts.hostname and not parts.path.strip("/") and not parts.query
+        # Reading the port raises ValueError where it is none.
+        if right and "@" not in parts.netloc and parts.port != 0:
+            return f"https://{parts.netloc}"
+    except ValueError:
+        pass
+    raise BmcError(
+        f"bmc: '{named}' is no BMC; say a name such as bmc7.example.com, or a URL that begins with https://."
+    )
 
 
 class Client:

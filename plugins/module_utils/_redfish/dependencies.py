@@ -106,6 +106,6 @@ def _term(registry: Registry, term: Mapping[str, Any], values: Mapping[str, Valu
         return bool(found != wanted)
     try:
         left, right = float(found), float(wanted)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return False
     return {"GTR": left > right, "GEQ": left >= right, "LSS": left < right, "LEQ": left <= right}.get(condition, False)

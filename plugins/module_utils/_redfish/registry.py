@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 
 from .._errors import BadRequest
+from .._notation.numbers import parse_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,10 +96,11 @@ class Attribute:
         return found[0]
 
     def _number(self, wanted: Value) -> int:
-        try:
-            number = int(str(wanted))
-        except ValueError:
-            raise self._refused(wanted) from None
+        text = str(wanted)
+        number = parse_whole(text[text.startswith("-") :])
+        if number is None:
+            raise self._refused(wanted)
+        number = -number if text.startswith("-") else number
         low = self.lower if isinstance(self.lower, int) else number
         high = self.upper if isinstance(self.upper, int) else number
         if not low <= number <= high:

@@ -84,7 +84,7 @@ def resolve(
         for target in found:
             _add(targets, target)
     for name, value in attributes.items():
-        _add(targets, _by_name(registry, name, value))
+        _add(targets, _by_name(registry, str(name), value))
     return targets, absent
 
 

@@ -158,6 +158,8 @@ def _files(asked: Mapping[str, Any], textfile: str, interval: float, cpus: str) 
     """Return the units by their paths."""
     address, port = _place(str(asked["bind"]))
     everywhere = address == "*"
+    if not isinstance(asked["allow"], (list, tuple)):
+        raise BadRequest(f"agent_allow is '{asked['allow']}': say a list of addresses or networks of gateways.")
     allow = [_network(str(one)) for one in asked["allow"]]
     if not allow:
         if everywhere or not ipaddress.ip_address(address).is_loopback:

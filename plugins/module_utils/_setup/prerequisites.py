@@ -46,7 +46,7 @@ DPKG = ("dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\\n"
 RPM = ("rpm", "--query", "--queryformat", "%{NAME} installed\\n")
 #: A name that modprobe and modules-load.d accept.
 NAME = re.compile(r"\w[\w-]*", re.ASCII)
-VERSION = re.compile(r"\d+(?:\.\d+)*", re.ASCII)
+VERSION = re.compile(r"\d{1,18}(?:\.\d{1,18})*", re.ASCII)
 
 
 class System:
@@ -89,7 +89,9 @@ def refuse_unsupported(found: System, distributions: Mapping[str, Any], kernel: 
     right = not least or (found.distribution in least and _numbers(found.version) >= least[found.distribution])
     if right and (not kernel or _numbers(found.kernel) >= _asked("kernel", kernel)):
         return
-    names = " or ".join(f"{name} {distributions[name]}" for name in sorted(distributions, key=str.lower))
+    names = " or ".join(
+        f"{name} {distributions[name]}" for name in sorted(distributions, key=lambda name: str(name).lower())
+    )
     made_for = ", with ".join(f"{text} or later" for text in (names, f"kernel {kernel}" if kernel else "") if text)
     raise BadRequest(
         f"{found} is not what the collection is made for: {made_for}. Set prerequisites_allow_unsupported to go on. "

@@ -47,6 +47,9 @@ class Wanted:
     def __init__(self, raw: Mapping[str, Any]) -> None:
         """Read options by name. BadRequest for one that cannot be."""
         self.instance: dict[str, Any] = dict(raw["instance"])
+        name = self.instance.get("name")
+        if name is not None and not isinstance(name, str):
+            raise BadRequest(f"instance: name is '{name}': say the name of an instance, which is one text.")
         self.intent: dict[str, Any] | None = raw.get("intent")
         self.only: list[str] | None = raw.get("options")
         self.minutes, self.seed = time_and_seed(raw)

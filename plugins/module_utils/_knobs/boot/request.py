@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._notation import cmdline, cpulist
+from ..._notation.numbers import parse_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,17 +148,18 @@ class Request:
         """Return what a hugepages= takes: a count, or counts by node such as 0:4,1:4, each within its node."""
         total = 0
         for item in value.split(","):
-            node, colon, count = item.rpartition(":")
-            if not count.isdecimal() or (colon and not node.isdecimal()) or (not colon and "," in value):
+            node, colon, text = item.rpartition(":")
+            count = parse_whole(text)
+            if count is None or (colon and parse_whole(node) is None) or (not colon and "," in value):
                 raise BadRequest(f"hugepages={value}: say a count, or counts by node such as 0:4,1:4.")
-            total += int(count) * size
+            total += count * size
             if colon:
-                text = self.host.fs.find(f"/sys/devices/system/node/node{node}/meminfo")
-                if text is None:
+                found = self.host.fs.find(f"/sys/devices/system/node/node{node}/meminfo")
+                if found is None:
                     raise BadRequest(f"hugepages={value}: this host has no node {node}.")
-                if int(count) * size > _memory(text):
+                if count * size > _memory(found):
                     raise BadRequest(
-                        f"hugepages={value}: node {node} has {_memory(text) >> 20} MiB, and {int(count) * size >> 20} "
+                        f"hugepages={value}: node {node} has {_memory(found) >> 20} MiB, and {count * size >> 20} "
                         "MiB of it were asked for."
                     )
         return total
@@ -182,8 +184,8 @@ def _check_spelling(word: str, name: str, value: str | None) -> None:
 
 def _size(value: str | None) -> int:
     """Return a size such as 1G in bytes, 0 for anything else."""
-    number, unit = (value or "")[:-1], (value or "")[-1:].upper()
-    return int(number) * UNITS[unit] if number.isdecimal() and unit in UNITS else 0
+    number, unit = parse_whole((value or "")[:-1]), (value or "")[-1:].upper()
+    return (number or 0) * UNITS.get(unit, 0)
 
 
 def _memory(text: str) -> int:

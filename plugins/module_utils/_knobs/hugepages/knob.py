@@ -17,7 +17,7 @@ from ..._errors import BadRequest, NotApplied, Refused
 from ..._io.paths import NODES
 from ..._kernel import hugepages
 from ..._kernel.hugepages import GIGANTIC, pool, pool_file
-from ..._notation import sizes
+from ..._notation.numbers import require_whole
 from ..._notation.sizes import UNITS, about, pages_text, size_text
 from ..knob import Knob
 from . import request
@@ -121,7 +121,7 @@ class HugePages(Knob):
     # Refusals
 
     def _refuse_more_than_memory(self, table: Table) -> None:
-        reserve = sizes.whole(self.options.get("reserve", RESERVE), "reserve")
+        reserve = require_whole(self.options.get("reserve", RESERVE), "reserve")
         for node in sorted({node for node, dummy in table}):
             total = hugepages.memory(self.fs, node)[0]
             limit = total * max(100 - reserve, 0) // 100

@@ -13,7 +13,8 @@ from ..._errors import BadRequest
 from ..._kernel.hugepages import GIGANTIC, SIZES, nodes_of, offered
 from ..._notation import cpulist
 from ..._notation.gguf_parts import parts_of
-from ..._notation.sizes import UNITS, about, bytes_of, pages_text, size_text, whole
+from ..._notation.numbers import require_whole
+from ..._notation.sizes import UNITS, about, bytes_of, pages_text, size_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def expand(fs: KernelFS, options: Mapping[str, Any]) -> tuple[Table, list[str]]:
     if path:
         kb = _size(fs, options.get("size") or "2MiB", "size")
         nodes = nodes_of(fs, options.get("nodes") or "all", "nodes")
-        headroom = whole(options.get("headroom") or 0, "headroom")
+        headroom = require_whole(options.get("headroom") or 0, "headroom")
         size = _file_bytes(fs, path)
         need = size * (100 + headroom)
         pages = -(-need // (100 * kb * UNITS["KiB"]))
@@ -88,7 +89,7 @@ def _pages(row: Mapping[str, Any], kb: int, what: str, remarks: list[str]) -> in
     if (pages is None) == (amount is None):
         raise BadRequest(f"{what}: say either pages or memory, one of the two.")
     if pages is not None:
-        return whole(pages, f"{what}.pages")
+        return require_whole(pages, f"{what}.pages")
     size = bytes_of(amount, f"{what}.memory")
     count = -(-size // (kb * UNITS["KiB"]))
     if count * kb * UNITS["KiB"] != size:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 
 from ..._errors import Absent
+from ..._notation.numbers import parse_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,8 +105,9 @@ def _numbers(fs: KernelFS, irqs: Sequence[Irq], word: str) -> set[int]:
     there = {irq.number for irq in irqs}
     if word == "all":
         return there
-    if word.isdecimal():
-        return {int(word)} & there
+    number = parse_whole(word)
+    if number is not None:
+        return {number} & there
     if word.startswith("driver:"):
         addresses = [name for name in fs.names(f"{PCI}/drivers/{word[len('driver:') :]}") if ":" in name]
         return set().union(*(_of_device(fs, address) for address in addresses)) & there

@@ -12,6 +12,7 @@ the Linux kernel for what the kernel itself writes.
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._notation.numbers import parse_based, parse_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,11 +134,8 @@ def parse(setting: Mapping[str, Any]) -> Iterator[Item]:
 
 
 def _number(raw: object, what: str, largest: int) -> int:
-    try:
-        number = int(str(raw), 0)
-    except ValueError:
-        number = -1
-    if not 0 <= number <= largest:
+    number = parse_based(str(raw).strip())
+    if number is None or number > largest:
         raise BadRequest(f"{what}: '{raw}' is no number from 0 to {largest:#x}; write it as 25 or 0x19.")
     return number
 
@@ -145,10 +143,9 @@ def _number(raw: object, what: str, largest: int) -> int:
 def _bits(text: str) -> tuple[int, int]:
     """Return the highest and the lowest bit of "13" or "15:13"."""
     high, colon, low = text.strip().partition(":")
-    if high.isdecimal() and (not colon or low.isdecimal()):
-        first, last = int(high), int(low or high)
-        if 63 >= first >= last:
-            return first, last
+    first, last = parse_whole(high), parse_whole(low if colon else high)
+    if first is not None and last is not None and 63 >= first >= last:
+        return first, last
     raise BadRequest(
         f"bits: '{text}' is no bit from 0 to 63 and no range such as '15:13', the higher bit first. Quote a range: "
         "YAML reads 15:13 as the number 913."

@@ -13,6 +13,7 @@ from ..._errors import BadRequest
 from ..._kernel.resctrl import FIXED, STEPS_PER_GBPS
 from ..._notation import cpulist
 from ..._notation.masks import Amount
+from ..._notation.numbers import parse_decimal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -179,10 +180,7 @@ def _steps(value: object) -> int | None:
     """Return a limit in the kernel's steps of an eighth of a GB/s, rounded up; -1 for "no limit"."""
     if value == "max":
         return -1
-    try:
-        rate = float(str(value))
-    except ValueError:
-        rate = 0
-    if not 0 < rate < 1e6:
+    rate = parse_decimal(value)
+    if rate is None or not 0 < rate < 1e6:
         raise BadRequest(f"'{value}' is no bandwidth; say a number of GB/s for each L3 domain, or 'max'.")
     return -int(-rate * STEPS_PER_GBPS // 1)

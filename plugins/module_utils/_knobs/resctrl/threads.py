@@ -12,6 +12,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._kernel.cgroups import threads_of
 from ..._kernel.resctrl import address, split
+from ..._notation.numbers import parse_whole
 from .groups import Groups
 
 TYPE_CHECKING = False
@@ -33,7 +34,7 @@ def why_not(host: Host, unit: str) -> str | None:
 
     At boot a unit always comes later than its group. A process is there or it is not.
     """
-    if host.stored and not unit.isdecimal():
+    if host.stored and parse_whole(unit) is None:
         return None
     try:
         threads_of(host.fs, unit)

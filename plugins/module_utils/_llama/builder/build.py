@@ -26,7 +26,8 @@ from ..._io.paths import UNIT_FOLDER
 from ..._io.untrusted import shared_folder
 from ..._kernel import partitions
 from ..._notation import cpulist
-from ..._notation.sizes import bytes_of, whole
+from ..._notation.numbers import require_whole
+from ..._notation.sizes import bytes_of
 from ..binary.log import sentence
 from .cmake import Cmake, is_on, rendered
 from .compilers import too_old
@@ -112,7 +113,7 @@ class Build:
         self.options = {**DEFAULTS, **rendered(asked.get("cmake_options") or {})}
         self.reserve = bytes_of(asked.get("reserve") or "1GiB", "reserve")
         jobs = asked.get("jobs")
-        self.jobs = _free_cpus(fs) if jobs is None else whole(jobs, "jobs")
+        self.jobs = _free_cpus(fs) if jobs is None else require_whole(jobs, "jobs")
         if not self.jobs:
             raise BadRequest("jobs: '0' is too few; say how many compilers may run at once, from 1 up.")
         self.cmake = Cmake(self.options)

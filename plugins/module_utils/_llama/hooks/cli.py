@@ -15,6 +15,7 @@ import sys
 from ..._errors import BadRequest, TuningError
 from ..._io.kernelfs import KernelFS
 from ..._kernel.hugepages import nodes_of
+from ..._notation.numbers import parse_decimal, parse_whole
 from ..._notation.printable import escape_lines
 
 TYPE_CHECKING = False
@@ -140,12 +141,12 @@ def _rows(given: Options) -> str:
     from . import rows
 
     fs = KernelFS(read_only=True)
-    nodes, threads = nodes_of(fs, given[NODES], NODES), given[THREADS]
-    if not threads.isdecimal() or not int(threads):
-        raise BadRequest(f"{THREADS}: '{threads}' is not a number of threads.")
+    nodes, threads = nodes_of(fs, given[NODES], NODES), parse_whole(given[THREADS])
+    if not threads:
+        raise BadRequest(f"{THREADS}: '{given[THREADS]}' is not a number of threads.")
     if list(nodes) != list(range(len(nodes))):
         raise BadRequest(f"{NODES}: '{given[NODES]}' does not begin at 0 or has holes, as llama-server counts them.")
-    return rows.spread(fs, given["file"], int(threads), len(nodes), _tell)
+    return rows.spread(fs, given["file"], threads, len(nodes), _tell)
 
 
 def _tell(text: str) -> None:
@@ -158,10 +159,10 @@ def _home(given: Options) -> str:
     from ..._notation import cpulist
     from . import http_threads
 
-    process, cpus = given["process"], cpulist.parse(given[CPUS])
-    if not process.isdecimal():
-        raise BadRequest(f"'{process}' is not a process ID.")
-    count = http_threads.move(KernelFS(read_only=True), int(process), cpus)
+    process, cpus = parse_whole(given["process"]), cpulist.parse(given[CPUS])
+    if process is None:
+        raise BadRequest(f"'{given['process']}' is not a process ID.")
+    count = http_threads.move(KernelFS(read_only=True), process, cpus)
     return f"{count} threads of process {process} now run only on CPUs {cpulist.render(cpus)}."
 
 
@@ -181,10 +182,10 @@ def _reach(given: Options) -> str:
 
 
 def _seconds(given: Options) -> float:
-    text = given[TIMEOUT]
-    if not text.replace(".", "", 1).isdecimal():
-        raise BadRequest(f"{TIMEOUT}: '{text}' is not a number of seconds.")
-    return float(text)
+    seconds = parse_decimal(given[TIMEOUT])
+    if seconds is None or seconds < 0:
+        raise BadRequest(f"{TIMEOUT}: '{given[TIMEOUT]}' is not a number of seconds.")
+    return seconds
 
 
 TIMEOUT, KEY_FILE, NODES, POLICY, REPLACE = "--timeout", "--key-file", "--nodes", "--policy", "--replace"

@@ -172,11 +172,11 @@ def ask(url: str, path: str, timeout: float, key: str | None = None) -> Answer:
 
 def connect(url: str, timeout: float) -> tuple[http.client.HTTPConnection, str]:
     """Return a connection that is not open yet, and the prefix of all paths."""
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
-        host = None
+        parts, host, port = urlsplit(""), None, None
     if parts.scheme != "http" or not host or parts.query or parts.fragment:
         raise BadRequest(f"'{url}' is not the URL of a server; write it like http://127.0.0.1:8080.")
     return http.client.HTTPConnection(host, port or 80, timeout=max(timeout, 0.1)), parts.path.rstrip("/")

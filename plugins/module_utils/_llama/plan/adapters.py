@@ -10,6 +10,7 @@ Source: common/arg.cpp of llama.cpp (--lora-scaled), and general.type and adapte
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._notation.numbers import parse_decimal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,11 +44,8 @@ def _path(path: object) -> str:
 
 
 def _scale(path: object, scale: object) -> float:
-    try:
-        number = float(str(scale))
-    except ValueError:
-        number = LARGEST_SCALE + 1
-    if isinstance(scale, bool) or not -LARGEST_SCALE <= number <= LARGEST_SCALE:
+    number = parse_decimal(scale)
+    if number is None or abs(number) > LARGEST_SCALE:
         raise BadRequest(f"{KEY}: the scale of {path} is '{scale}'; say a number, of which 1 is the usual one.")
     return number
 

@@ -13,6 +13,7 @@ import re
 
 from ..._errors import BadRequest
 from ..._models import head
+from ..._notation.numbers import parse_decimal, parse_whole
 from ..._notation.sizes import UNITS, bytes_of
 from . import adapters, kinds, router, sampling, settings, worker_rules
 
@@ -220,6 +221,8 @@ class Options:
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Options:
         """Read a dictionary of an inventory. Raises BadRequest, naming the key, for an invalid one."""
+        if not isinstance(raw, dict):
+            raise BadRequest(f"An instance is '{raw}'; it is a dictionary of {', '.join(_required())} and more.")
         unknown = sorted(str(key) for key in set(raw) - set(FIELDS))
         if unknown:
             raise BadRequest(f"An instance has no option '{unknown[0]}'; it takes {', '.join(FIELDS)}.")
@@ -295,20 +298,11 @@ def _read(key: str, field: Field, value: object) -> Any:
 
 
 def _number(key: str, field: Field, value: object) -> float:
-    kind = int if field.type == "int" else float
-    try:
-        number = kind(str(value))
-    except ValueError:
-        number = None
+    number = (parse_whole if field.type == "int" else parse_decimal)(value)
     low, high = field.low, field.high
-    if (
-        isinstance(value, bool)
-        or number is None
-        or (low is not None and not number >= low)
-        or (high is not None and not number <= high)
-    ):
+    if number is None or (low is not None and number < low) or (high is not None and number > high):
         limits = f"from {low} to {high}" if high is not None else f"from {low} up"
-        raise BadRequest(f"{key} is '{value}'; say a {'whole ' if kind is int else ''}number {limits}.")
+        raise BadRequest(f"{key} is '{value}'; say a {'whole ' if field.type == 'int' else ''}number {limits}.")
     return number
 
 

@@ -10,6 +10,7 @@ Source: tools/server/README.md of llama.cpp, under "Sampling params".
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._notation.numbers import parse_decimal, parse_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,11 +41,8 @@ def read(value: object) -> Sampling:
 
 def _number(name: str, value: object) -> float:
     whole, low, high = RANGES[name]
-    try:
-        number: float = (int if whole else float)(str(value))
-    except ValueError:
-        number = low - 1
-    if isinstance(value, bool) or not low <= number <= high:
+    number = (parse_whole if whole else parse_decimal)(value)
+    if number is None or not low <= number <= high:
         kind = "whole number" if whole else "number"
         raise BadRequest(f"sampling: {name} is '{value}'; say a {kind} from {low} to {high}.")
     return number

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._notation.numbers import parse_whole
 from ..._notation.templates import holds_template
 
 TYPE_CHECKING = False
@@ -89,6 +90,7 @@ def _texts(key: str, value: object) -> tuple[str, ...]:
 def _number(key: str, value: object) -> int | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not str(value).isdecimal() or int(str(value)) < 1:
+    number = parse_whole(value)
+    if not number:
         raise BadRequest(f"models: {key} is {value!r}; say a whole number from 1 up.")
-    return int(str(value))
+    return number

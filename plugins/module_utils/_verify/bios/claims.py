@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._notation.columns import columns
+from ..._notation.numbers import parse_whole
 from ..items import ABSENT, CLAIMED, OK, PENDING, UNKNOWN, WRONG, Item
 
 TYPE_CHECKING = False
@@ -40,7 +41,7 @@ class Claim:
         if value is None:
             return None
         if self.name == "nps":
-            return f"NPS{value}" if str(value).isdigit() else str(value)
+            return f"NPS{value}" if parse_whole(str(value)) is not None else str(value)
         return WORDS.get(self.name, {}).get(str(value), str(value))
 
 

@@ -15,7 +15,8 @@ from ..._errors import BadRequest
 from ..._kernel.hugepages import nodes_of
 from ..._kernel.numa_maps import EVEN, HUGE
 from ..._notation import cpulist
-from ..._notation.sizes import about, bytes_of, whole
+from ..._notation.numbers import require_whole
+from ..._notation.sizes import about, bytes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,12 +47,12 @@ class Asked:
         self.model = bool(options.get("model"))
         self.cpus = host.cpus(options["cpus"]) if options.get("cpus") else None
         self.busy_cpus = host.cpus(options["busy_cpus"]) if options.get("busy_cpus") else None
-        self.busy_threads = whole(options.get("busy_threads") or 0, "busy_threads")
+        self.busy_threads = require_whole(options.get("busy_threads") or 0, "busy_threads")
         self.group: str | None = options.get("group")
         self.nodes = nodes_of(host.fs, options["nodes"], "nodes") if options.get("nodes") else None
         self.rows: dict[str, int] = {}
         for path, threads in (options.get("rows") or {}).items():
-            self.rows[str(path)] = whole(threads, f"rows.{path}")
+            self.rows[str(path)] = require_whole(threads, f"rows.{path}")
             if self.rows[str(path)] < 1:
                 raise BadRequest(f"rows: {path} cannot be read by {threads} threads; say how many the server has.")
         if self.rows and (not self.nodes or list(self.nodes) != list(range(len(self.nodes)))):
@@ -59,7 +60,7 @@ class Asked:
         self.interleaved = bool(options.get("interleaved"))
         if self.interleaved and not self.nodes:
             raise BadRequest("interleaved needs nodes: say over which nodes the pages are spread.")
-        self.percent = whole(options.get("percent", 99), "percent")
+        self.percent = require_whole(options.get("percent", 99), "percent")
         if not 1 <= self.percent <= 100:
             raise BadRequest(f"percent: {self.percent} is no share; say 1 to 100.")
         self.huge: dict[str, int] = {}

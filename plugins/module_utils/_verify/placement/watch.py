@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from ..._kernel.threads import Thread
 
 
+#: Seconds. Who watches a service for longer has mistyped a number.
+LONGEST_WINDOW = 24 * 3600
+
+
 class Watch:
     """Observes a service from now on, until the proof is requested."""
 
@@ -104,8 +108,10 @@ class Watch:
 def prove(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str, object]:
     """Return the proof about the service that the options name, as plain data."""
     window = options.get("window") or 0
-    if window < 0:
-        raise BadRequest(f"window: {window} is no length of time; say 0 for none, or a number of seconds.")
+    if not 0 <= window <= LONGEST_WINDOW:
+        raise BadRequest(
+            f"window: {window} is no length of time; say 0 for none, or a number of seconds up to {LONGEST_WINDOW}."
+        )
     watch = Watch(host, options, clock)
     if not window:
         return watch.now()

@@ -88,7 +88,9 @@ def test_each_of_several_models_is_served_by_its_name() -> None:
         "q": [("h1:desk", "10.0.0.1:8083", 2), ("h2:a", "10.0.0.2:8081", 4)],
     }
     assert "h1/x and h1/desk are both at 10.0.0.1:8083" in refused(host("h1", desk, {**desk, "name": "x"}))
-    assert "h1/desk has models, which" in refused(host("h1", {**desk, "alias": "m"}))
+    assert "h1: llama_instances: desk: an instance with models has no alias" in refused(
+        host("h1", {**desk, "alias": "m"})
+    )
     assert "The alias q is q.gguf on h1/desk and r.gguf" in refused(
         host("h1", desk), host("h2", {**twin, "model": "/m/r.gguf"})
     )
@@ -174,9 +176,12 @@ def test_each_backend_has_a_name_of_its_own() -> None:
             [host("h1", instance(host="0.0.0.0"), ansible_host="a b")],
             "h1 has no address for the gateway, because 'a b'",
         ),
-        ([host("h1", instance(slots=0))], "h1/a has no slots that the gateway could use"),
-        ([host("h1", instance(slots="many"))], "h1/a has no slots that the gateway could use"),
-        ([host("h1", instance(port=None))], "h1/a has no port that the gateway could use"),
+        ([host("h1", instance(slots=0))], "h1: llama_instances: a: slots is '0': set it to a whole number from 1 up."),
+        ([host("h1", instance(slots="many"))], "h1: llama_instances: a: slots is 'many'"),
+        (
+            [host("h1", instance(port=None))],
+            "h1: llama_instances: a: port is missing: set it to a number",
+        ),
         ([host("h1", instance(extra_arguments=["--parallel=8"]))], "h1/a has --parallel=8 in extra_arguments"),
         ([host("h1", instance(), base_agent_bind="8407")], "h1 has base_agent_bind '8407'"),
         ([host("h1", instance(), base_agent_bind="127.0.0.1:84")], "The agent of h1 listens on 127.0.0.1, where no"),

@@ -1,0 +1,89 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Variables of an inventory as filters read them, each of the kind that it has to be.
+
+A filter gets the variables of all hosts at once, so only the sentence says which host and which variable is wrong.
+``where`` names both, as in "epyc-07: llama_instances".
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import FIELDS, HOST, NAME
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import parse_port
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned, _vllm_options
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import (
+    require_list,
+    require_table,
+    require_tables,
+    require_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: The variables of a host with its instances.
+LLAMA, VLLM, TUNED = "llama_instances", "vllm_instances", "llama_tuned"
+#: Options of an instance that are one text, where they are said.
+TEXTS = ("name", "alias", "model", "host", "task", "projector", "draft_model")
+
+
+def llama_instances_of(host: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the instances of llama-server of a host, with its tuned options over their own."""
+    return _tuned.with_tuned(host.get(LLAMA), host.get(TUNED), f"{host['inventory_hostname']}: ")
+
+
+def vllm_instances_of(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the instances of vLLM of a host."""
+    return require_tables(host.get(VLLM), f"{host['inventory_hostname']}: {VLLM}", "instances")
+
+
+def served_instances_of(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return all instances of a host, those of vLLM marked and with the options that go without saying there.
+
+    BadRequest for one that others could not reach, or would know by no name.
+    """
+    served: list[Mapping[str, Any]] = [*llama_instances_of(host)]
+    for raw in vllm_instances_of(host):
+        said = {key: value for key, value in raw.items() if key != "extra_arguments" and value is not None}
+        alias = raw.get("alias") or PurePosixPath(str(raw.get("model", ""))).name
+        served.append({"slots": _vllm_options.DEFAULTS["slots"], **said, "alias": alias, "vllm": True})
+    for raw in served:
+        _refuse_unreachable(host, raw)
+    return served
+
+
+def _refuse_unreachable(host: Mapping[str, Any], raw: Mapping[str, Any]) -> None:
+    variable = VLLM if raw.get("vllm") else LLAMA
+    where = f"{host['inventory_hostname']}: {variable}: {raw.get('name') or '?'}"
+    for key in TEXTS:
+        if raw.get(key) is not None:
+            require_text(raw[key], f"{where}: {key}")
+    if not NAME.match(str(raw.get("name") or "")):
+        raise BadRequest(
+            f"{where}: name is '{raw.get('name') or ''}': say a name of small letters, digits, - and _, of 40 "
+            "characters at most."
+        )
+    if raw.get("models"):
+        for alias, model in require_table(raw["models"], f"{where}: models").items():
+            require_text(model, f"{where}: models: {alias}")
+        if raw.get("alias"):
+            raise BadRequest(f"{where}: an instance with models has no alias beside them: leave one of them out.")
+    elif not (raw.get("alias") or raw.get("model")):
+        raise BadRequest(f"{where}: it has neither a model nor models: name one.")
+    if parse_port(raw.get("port")) is None:
+        found = "missing" if raw.get("port") is None else f"'{raw['port']}'"
+        raise BadRequest(f"{where}: port is {found}: set it to a number from 1 to 65535.")
+    if not HOST.match(str(raw.get("host") or FIELDS["host"].default)):
+        raise BadRequest(f"{where}: host is '{raw['host']}': say an address, or the name of a host.")
+    for key in ("slots", "models_loaded"):
+        if raw.get(key) is not None and not parse_whole(raw[key]):
+            raise BadRequest(f"{where}: {key} is '{raw[key]}': set it to a whole number from 1 up.")
+    for key in ("extra_arguments", "workers", "clients"):
+        require_list(raw.get(key), f"{where}: {key}", "words")

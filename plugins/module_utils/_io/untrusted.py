@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 #: Links after which the kernel gives up.
 MOST_LINKS = 40
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+#: A folder on the way may be entered by those who may not read it.
+_ON_THE_WAY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 #: A FIFO would otherwise block until another process opens its other end.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -174,7 +176,7 @@ def _require_own(status: os.stat_result) -> None:
 
 def _walk(path: str, make: bool) -> int:
     """Return the descriptor of a folder, reached name by name."""
-    place, links = os.open("/", _FOLDER), 0
+    place, links = os.open("/", _ON_THE_WAY), 0
     names = path.split("/")[::-1]
     try:
         while names:
@@ -182,32 +184,27 @@ def _walk(path: str, make: bool) -> int:
             if name in ("", "."):
                 continue
             target = _link_target(name, place)
-            if target is not None:
+            if target is None:
+                inner = _enter(name, place, make)
+            else:
                 links += 1
                 if links > MOST_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
                 names += target.split("/")[::-1]
-                inner = os.open("/", _FOLDER) if target.startswith("/") else place
-            else:
-                inner = _open_inner(name, place, make)
-            if inner != place:
-                os.close(place)
-                place = inner
-    except BaseException:
+                inner = os.open("/" if target.startswith("/") else ".", _ON_THE_WAY, dir_fd=place)
+            os.close(place)
+            place = inner
+        return os.open(".", _FOLDER, dir_fd=place)
+    finally:
         os.close(place)
-        raise
-    return place
 
 
-def _open_inner(name: str, place: int, make: bool) -> int:
-    while True:
-        try:
-            return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=place)
-        except FileNotFoundError:
-            if not make:
-                raise
-        with suppress(FileExistsError):  # Another run made it at this moment.
+def _enter(name: str, place: int, make: bool) -> int:
+    """Return the descriptor of a folder in another one, with ``make`` after making it where it is missing."""
+    if make:
+        with suppress(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=place)
+    return os.open(name, _ON_THE_WAY | os.O_NOFOLLOW, dir_fd=place)
 
 
 def _link_target(name: str, place: int) -> str | None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import tempfile
 from io import BytesIO
@@ -200,6 +201,10 @@ def test_a_file_that_is_not_there(path: Path) -> None:
         gguf_model.read(str(path))
     with pytest.raises(BadRequest, match="Is a directory"):
         gguf_model.read(str(path.parent))
+    # Red for a plain open(), which waits until somebody writes into it.
+    os.mkfifo(path)
+    with pytest.raises(BadRequest, match=r"model\.gguf cannot be read: It is no regular file\."):
+        gguf_model.read(str(path))
 
 
 # Several files

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs a program that may be hostile or broken behind the walls of the unit that will run it, never as root.
+"""Runs a program that may be hostile or broken behind the walls of a unit, never as root.
 
-A unit that is there for the moment only has the very settings of the real one: its user, its view of the files, its
-system calls. So what it cannot read or run, the real one cannot either, and that is known before a running server is
-stopped. It is made of a file in /run, and not by systemd-run(1), which needs D-Bus to bring an answer back.
+The unit is there for the moment only. For the trial of a server it has the very settings of the real one: its user, its
+view of the files, its system calls. So what it cannot read or run, the real one cannot either, and that is known before
+a running server is stopped. It is made of a file in /run, and not by systemd-run(1), which needs D-Bus to bring an answer back.
 Source: systemd.service(5); systemd.exec(5), "Process exit codes".
 """
 
@@ -176,7 +176,7 @@ def _unit(walls: Walls, words: Sequence[str], seconds: float | None, stdio: dict
     if not os.path.isdir(FOLDER):
         raise TuningError(f"There is no {FOLDER}: this host was not booted with systemd, and instances need it.")
     lines = [
-        "[Unit]\nDescription=Trial of a program of llama.cpp behind the walls of its unit\n\n[Service]\nType=oneshot",
+        "[Unit]\nDescription=A program of llama.cpp, run once behind walls\n\n[Service]\nType=oneshot",
         *(f"Standard{kind}={value}" for kind, value in stdio.items()),
         f"ExecStart={systemd.command(words[0], words[1:])}",
         f"TimeoutStartSec={'infinity' if seconds is None else format(seconds, 'g')}",

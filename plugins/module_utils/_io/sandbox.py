@@ -6,7 +6,8 @@
 
 The unit is there for the moment only. For the trial of a server it has the very settings of the real one: its user, its
 view of the files, its system calls. So what it cannot read or run, the real one cannot either, and that is known before
-a running server is stopped. It is made of a file in /run, and not by systemd-run(1), which needs D-Bus to bring an answer back.
+a running server is stopped. It is made of a file in /run, and not by systemd-run(1), which needs D-Bus to bring an
+answer back.
 Source: systemd.service(5); systemd.exec(5), "Process exit codes".
 """
 

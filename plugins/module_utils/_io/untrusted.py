@@ -27,7 +27,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _ON_THE_WAY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 #: A FIFO would otherwise block until another process opens its other end.
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_FILE = os.O_NONBLOCK | os.O_CLOEXEC
 _NULL = os.makedev(1, 3)
 
 
@@ -52,15 +52,14 @@ class Folder:
         except FileNotFoundError:
             return None
 
-    def open_file(self, name: str, flags: int = _READ, mode: int = 0o600) -> int:
+    def open_file(self, name: str, flags: int = os.O_RDONLY) -> int:
         """Open a regular file that has no second name, and never through a link; return its descriptor.
 
         In a folder that only root may write, a link is followed and second names are fine.
         """
         private = self.is_private()
-        descriptor = os.open(
-            name, flags | os.O_NONBLOCK | os.O_CLOEXEC | (0 if private else os.O_NOFOLLOW), mode, dir_fd=self.descriptor
-        )
+        flags |= _FILE if private else _FILE | os.O_NOFOLLOW
+        descriptor = os.open(name, flags, 0o600, dir_fd=self.descriptor)
         try:
             status = _require_regular(descriptor)
             if status.st_nlink > 1 and not private:
@@ -99,12 +98,12 @@ class Folder:
         os.fsync(self.descriptor)
 
 
-def open_file(path: str, flags: int = _READ) -> int:
+def open_file(path: str, flags: int = os.O_RDONLY) -> int:
     """Open a regular file to be read, and return its descriptor; the null device counts as an empty file.
 
     Links are followed, as those of a cache of models. OSError for what is no regular file.
     """
-    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(path, flags | _FILE)
     try:
         _require_regular(descriptor)
     except BaseException:

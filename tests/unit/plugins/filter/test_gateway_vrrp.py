@@ -51,8 +51,11 @@ INTERFACES = [
 
 
 def made(
-    interfaces: list[dict[str, Any]] = INTERFACES, gateways: list[dict[str, Any]] = GATEWAYS, **settings: Any
+    interfaces: list[dict[str, Any]] | None = None, gateways: list[dict[str, Any]] | None = None, **settings: Any
 ) -> dict[str, Any]:
+    """Return what the filter makes of these interfaces and gateways, or of the usual ones."""
+    interfaces = INTERFACES if interfaces is None else interfaces
+    gateways = GATEWAYS if gateways is None else gateways
     return dict(VRRP(interfaces, "two", {**SETTINGS, **settings}, gateways))
 
 

@@ -37,14 +37,14 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     return fake
 
 
-def run(systemd: Systemd, asked: dict[str, Any] | None = ASKED, check: bool = False, cpus: str = "0-3") -> Outcome:
+def run(systemd: Systemd, asked: dict[str, Any] | None, check: bool = False, cpus: str = "0-3") -> Outcome:
     root = str(systemd.root)
     ledger = Ledger(Store(root, read_only=check), KernelFS(root, read_only=check))
     return converge([Agent(asked, "/x.prom", 900.0, cpus, root)], ledger, check)
 
 
 def test_it_listens_and_a_second_run_asks_once(systemd: Systemd) -> None:
-    run(systemd)
+    run(systemd, ASKED)
     assert systemd.asked() == [f"show {SOCKET}", f"enable {SOCKET}", f"restart {SOCKET}", f"show {SOCKET}"]
     lines = systemd.file(SOCKET).read_text().splitlines()
     assert {"ListenStream=10.0.0.11:8407", "IPAddressDeny=any", "IPAddressAllow=10.0.0.2/32 10.0.1.0/24"} <= {*lines}
@@ -59,18 +59,18 @@ def test_it_listens_and_a_second_run_asks_once(systemd: Systemd) -> None:
         "untuned": "50%",
     }
     assert wants.keys() == _agent.DEFAULTS.keys()
-    assert run(systemd).changes == []
+    assert run(systemd, ASKED).changes == []
     assert systemd.asked() == [f"show {SOCKET}"]
 
 
 def test_a_shutdown_stops_instances_first(systemd: Systemd) -> None:
     """With the dependencies that systemd adds to most units, it would end the agent at the beginning of a shutdown."""
-    run(systemd)
+    run(systemd, ASKED)
     assert all("DefaultDependencies=no\n" in systemd.file(name).read_text() for name in (SOCKET, SERVICE))
 
 
 def test_what_is_changed_restarts_the_unit_that_has_it(systemd: Systemd) -> None:
-    run(systemd)
+    run(systemd, ASKED)
     systemd.active[SERVICE] = "active"
     for asked, again in (({**ASKED, "untuned": "out"}, SERVICE), ({**ASKED, "bind": "10.0.0.12:8407"}, SOCKET)):
         systemd.asked()
@@ -81,7 +81,7 @@ def test_what_is_changed_restarts_the_unit_that_has_it(systemd: Systemd) -> None
 def test_nothing_is_left_of_it(systemd: Systemd) -> None:
     before = files(systemd)
     assert run(systemd, None).changes == []
-    run(systemd)
+    run(systemd, ASKED)
     systemd.active[SERVICE] = "active"
     there = files(systemd)
     systemd.asked()
@@ -95,9 +95,9 @@ def test_nothing_is_left_of_it(systemd: Systemd) -> None:
 
 
 def test_a_socket_that_was_stopped_is_found_and_started(systemd: Systemd) -> None:
-    run(systemd)
+    run(systemd, ASKED)
     systemd.run(["systemctl", "stop", SOCKET])
-    assert run(systemd).diff()["before"] == {f"engine:{SOCKET}/active": "inactive"}
+    assert run(systemd, ASKED).diff()["before"] == {f"engine:{SOCKET}/active": "inactive"}
     assert systemd.active[SOCKET] == "active"
 
 

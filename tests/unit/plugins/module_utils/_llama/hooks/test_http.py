@@ -145,10 +145,10 @@ def test_a_router_serves_when_its_models_do(server: Server) -> None:
     paths = [path for dummy, path, dummy2 in server.requests]
     assert paths == ["/health", "/models"] * 3
     states = iter(["unloaded"] * 1000)
-    with pytest.raises(TuningError, match=r"does not serve after 0\.2 s: b/c is unloaded\."):
-        http.await_health(server.url, 0.2, models=["a", "b/c"])
-    with pytest.raises(TuningError, match=r"does not serve after 0\.2 s: d is not there\."):
-        http.await_health(server.url, 0.2, models=["a", "d"])
+    with pytest.raises(TuningError, match=r"does not serve after 1 s: b/c is unloaded\."):
+        http.await_health(server.url, 1, models=["a", "b/c"])
+    with pytest.raises(TuningError, match=r"does not serve after 1 s: d is not there\."):
+        http.await_health(server.url, 1, models=["a", "d"])
 
 
 def test_a_model_that_failed_is_not_waited_for(server: Server) -> None:

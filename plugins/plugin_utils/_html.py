@@ -34,19 +34,19 @@ class Html(Markup):
         return s if isinstance(s, cls) else cls(escape(_plain.shown(str(s))))
 
 
-def element(name: str, /, *content: object, **attributes: object) -> Html:
+def element(tag: str, /, *content: object, **attributes: object) -> Html:
     """Return an element. In its content, all that is no markup is a text.
 
     ``class_`` is the attribute class, and ``data_hosts`` is data-hosts. An attribute of True has no value, and one of
     None or False is left out. The names of elements and attributes are ours, never of a document.
     """
-    words = [name]
+    words = [tag]
     for key, value in attributes.items():
         if value is not None and value is not False:
             attribute = key.rstrip("_").replace("_", "-")
             words.append(attribute if value is True else f'{attribute}="{Html.escape(value)}"')
     start = f"<{' '.join(words)}>"
-    return Html(start if name in VOID else f"{start}{''.join(map(Html.escape, content))}</{name}>")
+    return Html(start if tag in VOID else f"{start}{''.join(map(Html.escape, content))}</{tag}>")
 
 
 def join_html(parts: Iterable[object]) -> Html:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import metrics
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plain
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_unprintable
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import Run, given, told
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ HELP = {
 def render(data: object, host: str = "") -> str:
     """Return the file of a document or of the text that holds it, with a label for its host where one is named."""
     run = Run(given(data))
-    common = {**({"host": _plain.shown(host)} if host else {}), "service": str(run.data["instance"])}
+    common = {**({"host": escape_unprintable(host)} if host else {}), "service": str(run.data["instance"])}
     good = len(run.rounds) - len(run.void)
     try:
         started = calendar.timegm(time.strptime(run.data["started"], "%Y-%m-%dT%H:%M:%SZ"))

@@ -13,7 +13,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plain
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_unprintable
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ SHAPES = {
 
 def shorten(text: object, most: int) -> str:
     """Return a text of a document as a page shows it, cut to so many letters."""
-    shown = _plain.shown(str(text))
+    shown = escape_unprintable(str(text))
     return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plain
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_unprintable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +31,7 @@ class Html(Markup):
     @classmethod
     def escape(cls, s: Any, /) -> Html:
         """Return markup as it is, and the markup that shows anything else as a text."""
-        return s if isinstance(s, cls) else cls(escape(_plain.shown(str(s))))
+        return s if isinstance(s, cls) else cls(escape(escape_unprintable(str(s))))
 
 
 def element(tag: str, /, *content: object, **attributes: object) -> Html:

@@ -12,15 +12,10 @@ from typing import Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_unprintable
 
 
-def shown(text: str) -> str:
-    """Return a text with escapes such as \\x1b, \\n and \\u202e for what is not printable."""
-    return escape_unprintable(text)
-
-
 def document(data: Any) -> Any:
     """Return plain data with all its texts shown. Keys are ours, and so is all of a host's coverage."""
     if isinstance(data, str):
-        return shown(data)
+        return escape_unprintable(data)
     if isinstance(data, list):
         return [document(one) for one in data]
     if isinstance(data, dict):

@@ -36,7 +36,7 @@ KNOWN = {
     ),
     "plugins/module_utils/_io/freeze.py": (1, "the folders of boot loaders"),
     "plugins/module_utils/_io/sandbox.py": (2, "a folder in /run that only root can enter"),
-    "plugins/module_utils/_io/store.py": (2, "the store, which is refused unless it is root's alone"),
+    "plugins/module_utils/_io/store.py": (1, "the store, which is refused unless it is root's alone"),
     "plugins/module_utils/_io/textfile.py": (
         1,
         "what is flushed to the disk, and neither read nor changed",

@@ -20,9 +20,10 @@ import urllib.error
 from contextlib import contextmanager
 
 from .._errors import BadRequest, TuningError
+from .._notation.numbers import parse_whole
 from .._notation.sizes import about
 from . import textfile
-from .http import Remote, content_range, not_trusted, number_in, open_url, refused, words_of
+from .http import Remote, content_range, not_trusted, open_url, refused, words_of
 from .untrusted import open_folder
 
 TYPE_CHECKING = False
@@ -198,7 +199,7 @@ class Download:
         except urllib.error.HTTPError as error:
             if error.code != 416 or not self.have:
                 raise
-            total = number_in((error.headers.get("Content-Range") or "").rpartition("/")[2])
+            total = parse_whole((error.headers.get("Content-Range") or "").rpartition("/")[2])
             if total == self.have:
                 self.total = total
             else:

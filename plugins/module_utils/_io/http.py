@@ -35,7 +35,7 @@ class Remote:
     """What a server says about its file; None for a size or a validator that it does not send."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
-        self.size = number_in(headers.get("Content-Length"))
+        self.size = parse_whole(headers.get("Content-Length"))
         # Only a strong validator promises the same bytes; the time of the last change is one by RFC 9110, 8.8.2.2.
         tag = headers.get("ETag")
         self.validator: str | None = tag if tag and tag.startswith('"') else headers.get("Last-Modified")
@@ -71,7 +71,7 @@ def head(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> 
         remote = Remote({})
     for first in redirects.passed[:1]:
         remote.sha256 = sha256_in(first)
-        remote.size = number_in(first.get("X-Linked-Size")) or remote.size
+        remote.size = parse_whole(first.get("X-Linked-Size")) or remote.size
     return remote
 
 
@@ -166,17 +166,12 @@ def words_of(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def number_in(text: str | None) -> int | None:
-    """Return the whole number of a header; None where there is none."""
-    return parse_whole(text)
-
-
 def content_range(text: str) -> tuple[int | None, int | None]:
     """Return begin and total of a Content-Range such as 'bytes 100-199/200'."""
     unit, dummy, rest = text.partition(" ")
     span, dummy, total = rest.partition("/")
     begin = span.partition("-")[0]
-    return (number_in(begin) if unit == "bytes" else None), number_in(total)
+    return (parse_whole(begin) if unit == "bytes" else None), parse_whole(total)
 
 
 def sha256_in(headers: Mapping[str, str]) -> str | None:

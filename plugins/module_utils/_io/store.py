@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from .._errors import Absent, Damaged, TuningError
 from . import textfile
 from .kernelfs import hold
+from .untrusted import is_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,11 +110,7 @@ class Store:
 
     def rename(self, name: str, new: str) -> None:
         """Give a file another name."""
-        try:
-            os.rename(self.path(name), self.path(new))
-        except OSError as error:
-            reason = os.strerror(error.errno or 0)
-            raise TuningError(f"{self.path(name)} cannot be renamed to {new}: {reason}. It is as it was.") from None
+        textfile.rename(self.path(name), self.path(new))
 
     def require_writable(self) -> None:
         """Raise TuningError where no file can be made in the folder; hold the lock, and call this before any change.
@@ -223,7 +220,7 @@ def _require_own(path: str, there: os.stat_result, mode: str) -> None:
 
     ``mode`` is the one that it should have.
     """
-    if there.st_uid in (0, os.geteuid()) and not there.st_mode & 0o022:
+    if is_private(there):
         return
     raise TuningError(
         f"{path} is of {_name_user(there.st_uid)} and has the mode {stat.S_IMODE(there.st_mode):04o}, so others than "

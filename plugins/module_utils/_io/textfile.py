@@ -182,7 +182,9 @@ def rename(path: str, new: str) -> None:
             folder.rename(name, os.path.basename(new))
             folder.flush()
     except OSError as error:
-        raise TuningError(f"{path} cannot be renamed {new}: {error.strerror}.") from None
+        raise TuningError(
+            f"{path} cannot be renamed to {os.path.basename(new)}: {error.strerror}. It is as it was."
+        ) from None
 
 
 def flush_folder(path: str) -> None:

@@ -43,7 +43,7 @@ class Folder:
 
     def is_private(self) -> bool:
         """Return whether only root, or who runs this, can have put into the folder what is there."""
-        return _is_private(os.fstat(self.descriptor))
+        return is_private(os.fstat(self.descriptor))
 
     def status(self, name: str) -> os.stat_result | None:
         """Return the status of what has a name in the folder, of a link its own; None where there is nothing."""
@@ -147,7 +147,7 @@ def shared_folder(path: str) -> str | None:
             status = os.stat(folder)
         except (FileNotFoundError, NotADirectoryError):
             status = None
-        if status and not (_is_private(status) or _keeps_names(status)):
+        if status and not (is_private(status) or _keeps_names(status)):
             return folder
         if folder == "/":
             return None
@@ -215,13 +215,14 @@ def _link_target(name: str, place: int) -> str | None:
     if not stat.S_ISLNK(status.st_mode):
         return None
     folder = os.fstat(place)
-    if not (_is_private(folder) or (_keeps_names(folder) and _is_of_root(status))):
+    if not (is_private(folder) or (_keeps_names(folder) and _is_of_root(status))):
         raise OSError(errno.ELOOP, f"{name} is a link, in a folder that others may write. Give the path it leads to")
     return os.readlink(name, dir_fd=place)
 
 
-def _is_private(folder: os.stat_result) -> bool:
-    return _is_of_root(folder) and not folder.st_mode & 0o022
+def is_private(status: os.stat_result) -> bool:
+    """Return whether only root, or who runs this, may write the file or folder of this status."""
+    return _is_of_root(status) and not status.st_mode & 0o022
 
 
 def _keeps_names(folder: os.stat_result) -> bool:

@@ -221,3 +221,15 @@ def milan_pair(root: Path) -> Host:
 def small(root: Path, **changes: Any) -> Host:
     """Four L3 domains of four cores, one per node."""
     return shape(root, "small", **changes)
+
+
+BALANCING = "/proc/sys/kernel/numa_balancing"
+
+
+def small_to_tune(root: Path) -> Host:
+    """Return the small machine with one setting that a run changes, and what an undo looks at."""
+    host = small(root)
+    host.put(BALANCING, 1)
+    host.put("/proc/sys/kernel/random/boot_id", "this-boot")
+    host.put("/proc/cmdline", "ro")
+    return host

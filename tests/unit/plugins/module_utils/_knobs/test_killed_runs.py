@@ -30,7 +30,6 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 # The threads of pytest's workers hold nothing that the child needs.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
-BALANCING = "/proc/sys/kernel/numa_balancing"
 OPTIONS = {"numa_balancing": False}
 CHANGING = ("open", "write", "fsync", "fchmod", "fchown", "rename", "unlink", "mkdir", "rmdir")
 WRITING = os.O_CREAT | os.O_WRONLY | os.O_RDWR
@@ -41,10 +40,7 @@ class Machine:
     """A small machine with one setting that a run changes and stores."""
 
     def __init__(self, root: Path) -> None:
-        self.tree = hosts.small(root)
-        self.tree.put(BALANCING, 1)
-        self.tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
-        self.tree.put("/proc/cmdline", "ro")
+        self.tree = hosts.small_to_tune(root)
         self.store = Store(str(root))
         self.fs = KernelFS(str(root))
 
@@ -106,7 +102,7 @@ def test_a_run_after_one_that_was_killed_leaves_no_file_of_it(machine: Machine) 
     for turn in killed_runs(machine, machine.restore, machine.tune):
         left |= {name for name in machine.files() if name.startswith(".")}
         machine.tune()
-        assert machine.fs.read(BALANCING) == "0", turn
+        assert machine.fs.read(hosts.BALANCING) == "0", turn
         assert machine.files() == {*FILES, REQUESTS}, turn
     assert len(left) > 2, "some of these runs are killed with a file beside"
 
@@ -114,7 +110,7 @@ def test_a_run_after_one_that_was_killed_leaves_no_file_of_it(machine: Machine) 
 def test_a_restore_after_a_run_that_was_killed_leaves_no_file(machine: Machine) -> None:
     def check() -> None:
         machine.restore()
-        assert machine.fs.read(BALANCING) == "1"
+        assert machine.fs.read(hosts.BALANCING) == "1"
         assert not Path(machine.store.folder).exists()
 
     assert len(list(killed_runs(machine, check, machine.tune))) > 20
@@ -123,5 +119,5 @@ def test_a_restore_after_a_run_that_was_killed_leaves_no_file(machine: Machine) 
 def test_a_restore_after_one_that_was_killed_leaves_no_file(machine: Machine) -> None:
     for turn in killed_runs(machine, machine.tune, machine.restore):
         machine.restore()
-        assert machine.fs.read(BALANCING) == "1", turn
+        assert machine.fs.read(hosts.BALANCING) == "1", turn
         assert not Path(machine.store.folder).exists(), turn

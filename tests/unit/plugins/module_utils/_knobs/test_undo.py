@@ -26,7 +26,6 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl impo
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import AGAIN, LAST_RUN, Undone, undo
 from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
 
-BALANCING = "/proc/sys/kernel/numa_balancing"
 DEFAULT = "/proc/irq/default_smp_affinity"
 REQUESTS: dict[str, Any] = {
     "sysfs/numa": {"numa_balancing": False},
@@ -38,10 +37,7 @@ class Machine:
     """A small machine on which two layers were changed and stored."""
 
     def __init__(self, root: Path) -> None:
-        self.tree = hosts.small(root)
-        self.tree.put(BALANCING, 1)
-        self.tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
-        self.tree.put("/proc/cmdline", "ro")
+        self.tree = hosts.small_to_tune(root)
         self.tree.put(DEFAULT, "ffff")
         self.tree.put("/sys/devices/system/cpu/possible", "0-15")
         self.store = Store(str(root))
@@ -62,7 +58,7 @@ class Machine:
         raise error if isinstance(error, Exception) else TuningError(error)
 
     def values(self) -> tuple[str, str]:
-        return self.tree.fs.read(BALANCING), self.tree.fs.read(DEFAULT)
+        return self.tree.fs.read(hosts.BALANCING), self.tree.fs.read(DEFAULT)
 
 
 @pytest.fixture
@@ -99,7 +95,7 @@ def test_a_host_that_was_never_tuned_has_no_file_afterwards(machine: Machine) ->
     assert not Path(machine.store.folder).exists()
 
 
-@pytest.mark.parametrize("refused", [BALANCING, DEFAULT])
+@pytest.mark.parametrize("refused", [hosts.BALANCING, DEFAULT])
 def test_one_layer_that_cannot_be_put_back_holds_up_no_other(
     machine: Machine, refused: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +114,7 @@ def test_one_layer_that_cannot_be_put_back_holds_up_no_other(
     (left,) = done.left
     assert "Device or resource busy" in left
     assert AGAIN in done.sentence() and left in done.sentence()
-    (stays,) = (at for at, path in enumerate((BALANCING, DEFAULT)) if path == refused)
+    (stays,) = (at for at, path in enumerate((hosts.BALANCING, DEFAULT)) if path == refused)
     assert machine.values()[1 - stays] == before[1 - stays]
     assert machine.values()[stays] != before[stays]
     assert stored(machine.store)[1] == {}, "the next boot must not tune again"

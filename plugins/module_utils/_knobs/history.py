@@ -14,6 +14,7 @@ hides no other. The oldest lines go where there are more than BOUNDS. An undo ke
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 
 from .._errors import TuningError
 from .._io.store import HISTORY
@@ -108,6 +109,13 @@ class History:
         for run in self.runs:
             if run is by or not run.ended:
                 run.left = [] if whole or run is by else [layer for layer in run.left if layer not in done]
+
+    def replace_runs(self, kept: Sequence[Run]) -> None:
+        """Write only these runs, and remove the file where there is none."""
+        if kept:
+            self.store.save_lines(HISTORY, [run.to_line() for run in kept])
+        else:
+            self.store.remove(HISTORY)
 
     def save(self) -> None:
         """Write the file within its bounds, without runs of site.yml that ended and changed nothing.
@@ -238,20 +246,18 @@ def note(
     return ""
 
 
-def forget(store: Store) -> int:
-    """Drop all lines that are of no more use; return how many went.
+def forget(store: Store, check: bool = False) -> int:
+    """Drop all lines that are of no more use; return how many went, or would go in a check.
 
     What stays says what this host was asked for, or that a run did not end: that goes with an undo of everything.
     Raises TuningError where the file cannot be written.
     """
-    with store.lock():
+    with nullcontext() if check else store.lock():
         history = History(store)
         needed = (history.newest_unfinished(), history.newest_of_site())
         kept = [run for run in history.runs if run in needed]
-        if kept:
-            store.save_lines(HISTORY, [run.to_line() for run in kept])
-        else:
-            store.remove(HISTORY)
+        if not check:
+            history.replace_runs(kept)
         return len(history.runs) + len(history.damage) - len(kept)
 
 

@@ -88,6 +88,11 @@ class Run:
         """Return who began the run, as USER@CONTROLLER or as the user on the host."""
         return f"{self.user}@{self.controller}" if self.controller else self.host_user
 
+    def seconds(self) -> float | None:
+        """Return how long the run took; None where it did not end, or where its line is all that it took."""
+        took = _seconds(self.ended) - _seconds(self.began) if self.ended else 0
+        return took if took > 0 else None
+
     def sentence(self, now: float | None = None) -> str:
         """Return that the run did not end, and what it was to do, without a full stop."""
         moment = f"{self.began[:10]} at {self.began[11:16]} UTC"

@@ -20,9 +20,11 @@ def show_history(store: Store, as_json: bool) -> int:
     for sentence in found.damage:
         complain(sentence)
     if as_json:
-        say_json({"runs": [run.to_dict() for run in found.runs], "damage": found.damage, **unfinished_data(store)})
+        say_json(
+            {"runs": [run.to_dict() for run in found.notable_runs()], "damage": found.damage, **unfinished_data(store)}
+        )
     else:
-        say(*unfinished_lines(store), *history_text.render(found.runs))
+        say(*unfinished_lines(store), *history_text.render(found.notable_runs()))
     return 0
 
 

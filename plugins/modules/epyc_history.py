@@ -156,8 +156,8 @@ def read(store: Store) -> dict[str, Any]:
     unfinished = found.newest_unfinished()
     return dict(
         changed=False,
-        ansible_facts=dict(epyc_history=[one.to_dict() for one in found.runs]),
-        lines=history_text.render(found.runs),
+        ansible_facts=dict(epyc_history=[one.to_dict() for one in found.notable_runs()]),
+        lines=history_text.render(found.notable_runs()),
         unfinished=unfinished.sentence() if unfinished else "",
         remarks=found.damage,
     )

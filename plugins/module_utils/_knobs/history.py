@@ -81,6 +81,10 @@ class History:
         """The runs, the oldest first."""
         return [line for line in self._lines if isinstance(line, Run)]
 
+    def notable_runs(self) -> list[Run]:
+        """Return the runs that changed something or did not end, the oldest first."""
+        return [run for run in self.runs if run.changed or not run.ended]
+
     def newest_of_site(self) -> Run | None:
         """Return the newest run of site.yml, None where everything was put back since."""
         for run in reversed(self.runs):
@@ -118,20 +122,27 @@ class History:
             self.store.remove(HISTORY)
 
     def save(self) -> None:
-        """Write the file within its bounds, without runs of site.yml that ended and changed nothing.
+        """Write the file within its bounds, without runs that ended and changed nothing.
 
-        The newest run of site.yml stays, because it says what was asked for, and so does one that did not end.
+        The newest run of site.yml stays, because it says what was asked for, and so do one that did not end and an undo
+        of everything.
         """
-        pinned = (self.newest_of_site(), self.newest_unfinished())
-        lines = [line for line in self._lines if not isinstance(line, Run) or line in pinned or _is_worth_a_line(line)]
-        room, places, left = MOST_BYTES, MOST, dict(MOST_OF_KIND)
+        pinned = [run for run in (self.newest_of_site(), self.newest_unfinished()) if run]
+        needed = [line for line in self._lines if not isinstance(line, Run) or line in pinned or _has_effect(line)]
+        texts = [line.to_line() if isinstance(line, Run) else line for line in needed]
+        room = MOST_BYTES - sum(_size(text) for line, text in zip(needed, texts) if line in pinned)
+        places, of_kind = MOST, dict(MOST_OF_KIND)
         kept: list[str] = []
-        for line in reversed(lines):
-            text, kind = (line.to_line(), line.kind) if isinstance(line, Run) else (line, "")
-            room, places = room - len(text.encode("utf-8", "surrogateescape")) - 1, places - 1
-            left[kind] = left.get(kind, MOST) - 1
-            if line in pinned or min(room, places, left[kind]) >= 0:
-                kept.append(text)
+        for line, text in zip(reversed(needed), reversed(texts)):
+            if line not in pinned:
+                kind = line.kind if isinstance(line, Run) else ""
+                of_kind[kind] = of_kind.get(kind, MOST) - 1
+                if of_kind[kind] < 0:
+                    continue
+                room, places = room - _size(text), places - 1
+                if room < 0 or places < 0:
+                    continue
+            kept.append(text)
         self.store.save_lines(HISTORY, reversed(kept))
 
 
@@ -226,14 +237,14 @@ def note(
 ) -> str:
     """Write the line of an undo, a repair or a boot that has changed these addresses; none where it changed nothing.
 
-    ``layers`` are those of an undo that is not one of everything. One of everything has a line wherever site.yml has
-    run. Returns a sentence where the line cannot be written.
+    ``layers`` are those of an undo that is not one of everything. An undo also ends what site.yml was asked for.
+    Returns a sentence where the line cannot be written.
     """
     run = new_run(kind, now)
     run.playbook, run.layers, run.outcome = run.playbook or COMMANDS[kind], list(layers), outcome
     run.ended, run.changed = run.began, count_by_layer(addresses)
     try:
-        if not run.changed and (kind != RESTORE or layers or History(store).newest_of_site() is None):
+        if not run.changed and (kind != RESTORE or History(store).newest_of_site() is None):
             return ""
         with store.lock():
             history = History(store)
@@ -278,9 +289,13 @@ def layer_of(address: str) -> str:
     return LAYERS[begin] if begin else address.partition(":")[0]
 
 
-def _is_worth_a_line(run: Run) -> bool:
-    """Return whether a run changed something or did not end; all but those of site.yml are noted for a reason."""
-    return run.kind != SITE or bool(run.changed) or not run.ended
+def _has_effect(run: Run) -> bool:
+    """Return whether a run changed something, did not end, or ended what was asked for."""
+    return bool(run.changed) or not run.ended or (run.kind == RESTORE and run.is_whole())
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape")) + 1
 
 
 def _unwritten(error: TuningError | str) -> str:

@@ -74,7 +74,7 @@ class Run:
         """Return the line of the run."""
         import json
 
-        return json.dumps(self.to_dict(), sort_keys=True)
+        return json.dumps(self.to_dict())
 
     def is_unfinished(self) -> bool:
         """Return whether the run began and did not end, and no later run has done what it left."""

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a host tells beside its drift: its version of the collection, what resctrl groups have of the L3, its huge pages.
+"""What a host tells beside its drift: the installed version, what resctrl groups use, and its pools of huge pages.
 
 The names are our own: those that node_exporter may get for the same would clash with it in one scrape.
 """

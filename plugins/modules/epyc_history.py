@@ -134,6 +134,14 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 
 
+SPEC = dict(
+    state=dict(type="str", choices=["read", "begun", "ended", "absent"], default="read"),
+    layers=dict(type="list", elements="str", default=[]),
+    requested=dict(type="list", elements="str", default=[]),
+    run=dict(type="str"),
+)
+
+
 def run(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Read or write the history, and return the module's result."""
     state = params["state"]
@@ -164,13 +172,7 @@ def read(store: Store) -> dict[str, Any]:
 
 
 def main() -> None:
-    spec = dict(
-        state=dict(type="str", choices=["read", "begun", "ended", "absent"], default="read"),
-        layers=dict(type="list", elements="str", default=[]),
-        requested=dict(type="list", elements="str", default=[]),
-        run=dict(type="str"),
-    )
-    run_writer(spec, run, required_if=[("state", "ended", ("run",))])
+    run_writer(SPEC, run, required_if=[("state", "ended", ("run",))])
 
 
 if __name__ == "__main__":

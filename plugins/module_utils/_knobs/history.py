@@ -129,21 +129,7 @@ class History:
         """
         pinned = [run for run in (self.newest_of_site(), self.newest_unfinished()) if run]
         needed = [line for line in self._lines if not isinstance(line, Run) or line in pinned or _has_effect(line)]
-        texts = [line.to_line() if isinstance(line, Run) else line for line in needed]
-        room = MOST_BYTES - sum(_size(text) for line, text in zip(needed, texts) if line in pinned)
-        places, of_kind = MOST, dict(MOST_OF_KIND)
-        kept: list[str] = []
-        for line, text in zip(reversed(needed), reversed(texts)):
-            if line not in pinned:
-                kind = line.kind if isinstance(line, Run) else ""
-                of_kind[kind] = of_kind.get(kind, MOST) - 1
-                if of_kind[kind] < 0:
-                    continue
-                room, places = room - _size(text), places - 1
-                if room < 0 or places < 0:
-                    continue
-            kept.append(text)
-        self.store.save_lines(HISTORY, reversed(kept))
+        self.store.save_lines(HISTORY, _newest_within_bounds(needed, pinned))
 
 
 def unfinished_run(store: Store) -> Run | None:
@@ -292,6 +278,24 @@ def layer_of(address: str) -> str:
 def _has_effect(run: Run) -> bool:
     """Return whether a run changed something, did not end, or ended what was asked for."""
     return bool(run.changed) or not run.ended or (run.kind == RESTORE and run.is_whole())
+
+
+def _newest_within_bounds(lines: Sequence[str | Run], pinned: Sequence[Run]) -> list[str]:
+    """Return the texts of the newest lines that fit into the bounds, in their order; the pinned ones are among them."""
+    texts = [line.to_line() if isinstance(line, Run) else line for line in lines]
+    room = MOST_BYTES - sum(_size(text) for line, text in zip(lines, texts) if line in pinned)
+    places, of_kind = MOST - len(pinned), dict(MOST_OF_KIND)
+    kept = []
+    for line, text in zip(reversed(lines), reversed(texts)):
+        kind = line.kind if isinstance(line, Run) else ""
+        if line not in pinned and of_kind.get(kind, 1) > 0:
+            of_kind[kind] = of_kind.get(kind, MOST) - 1
+            room, places = room - _size(text), places - 1
+            if min(room, places) >= 0:
+                kept.append(text)
+        elif line in pinned:
+            kept.append(text)
+    return kept[::-1]
 
 
 def _size(text: str) -> int:

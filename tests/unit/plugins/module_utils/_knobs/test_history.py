@@ -264,7 +264,7 @@ def test_it_is_bounded_and_what_was_asked_for_stays(host: Host) -> None:
     assert history.requested_layers(host.store) == ALL
     host.patch.setattr(history, "MOST", 3)
     host.restore(MASK, layers=["cat"])
-    assert [one.kind for one in host.runs()] == ["site", "boot", "restore", "restore"]
+    assert [one.kind for one in host.runs()] == ["site", "restore", "restore"]
 
 
 def test_a_line_is_bounded_too(host: Host) -> None:

@@ -1,0 +1,113 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The layers of site.yml whose settings can be undone one by one, and which settings and stored requests each has."""
+
+from __future__ import annotations
+
+from .._errors import BadRequest, TuningError
+from .._host.host import Host
+from .catalogue import KNOBS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from typing import Any
+
+    from .catalogue import Row
+    from .knob import Settings
+
+#: The layer that stores a request, by "KNOB/LABEL". A request of somebody's own task has another label, and no layer.
+LAYER_OF_REQUEST = {f"{row.name}/{label}": role for row in KNOBS.values() for label, role in row.roles.items()}
+LAYERS = tuple(dict.fromkeys(LAYER_OF_REQUEST.values()))
+#: The other layers of site.yml, and why none of them is undone alone.
+NOT_UNDONE_ALONE = {
+    "base": "The command and the services of base are what undoes the others: they go with everything.",
+    "bios": "BIOS settings are put back through the BMC, with bios_state=original.",
+    "bios_check": "bios_check only looks.",
+    "llama": "Instances are removed by restore.yml from a controller, with -e epyc_restore_instances=true.",
+    "prerequisites": "Packages of prerequisites stay, and its list of kernel modules to load goes with everything.",
+}
+
+
+def require_layers(names: Sequence[str]) -> list[str]:
+    """Return the layers to undo, each once; BadRequest for a name that is no layer of settings, and for no name."""
+    known = f"The layers that can be undone are {', '.join(LAYERS)}. Nothing was changed."
+    if not names:
+        raise BadRequest(f"No layer is named. {known} To undo everything, leave the list of layers out.")
+    for name in names:
+        if name in NOT_UNDONE_ALONE:
+            raise BadRequest(f"{name} cannot be undone alone. {NOT_UNDONE_ALONE[name]} {known}")
+        if name not in LAYERS:
+            raise BadRequest(f"There is no layer '{name}'{_similar_layer(name)}. {known}")
+    return list(dict.fromkeys(names))
+
+
+def _similar_layer(name: str) -> str:
+    # Imported here, because only a wrong name needs it.
+    import difflib
+
+    titles = {row.module: role for row in KNOBS.values() for role in row.roles.values()}
+    titles.update({row.name: role for row in KNOBS.values() for role in row.roles.values()})
+    near = difflib.get_close_matches(name, [*LAYERS, *titles], 1, 0.6)
+    return f", did you mean {titles.get(near[0], near[0])}?" if near else ""
+
+
+def requests_of_layers(requests: Collection[str], layers: Collection[str]) -> list[str]:
+    """Return those of the stored requests, by "KNOB/LABEL", that these layers have stored."""
+    return [request for request in requests if LAYER_OF_REQUEST.get(request) in layers]
+
+
+class LayerSettings:
+    """Which settings of each knob an undo of some layers puts back.
+
+    Settings that the stored request of somebody's own task asks for are not of a layer, and stay.
+    """
+
+    def __init__(
+        self, host: Host, layers: Collection[str], intent: Mapping[str, Any], requests: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """``intent`` and ``requests`` are what is stored. TuningError where a request that stays cannot be planned."""
+        self.layers = layers
+        self._kept: dict[str, set[str]] = {}
+        planned = Host(host.fs, intent, stored=True)
+        for request, options in requests.items():
+            name = request.partition("/")[0]
+            if request not in LAYER_OF_REQUEST and name in KNOBS and self._has_layer(KNOBS[name]):
+                self._kept.setdefault(name, set()).update(_settings_of_request(planned, request, options))
+
+    def addresses(self, name: str, originals: Settings) -> set[str] | None:
+        """Return which originals of a knob to put back; None for all that the knob has."""
+        row = KNOBS[name]
+        if not self._has_layer(row):
+            return set()
+        kept = self._kept.get(name, set())
+        if not kept and all(role in self.layers for role in row.roles.values()):
+            return None
+        return {address for address in originals if self._is_in_layers(row, address) and address not in kept}
+
+    def _has_layer(self, row: Row) -> bool:
+        return any(role in self.layers for role in row.roles.values())
+
+    def _is_in_layers(self, row: Row, address: str) -> bool:
+        name, dummy, rest = address.partition(":")
+        return name == row.name and row.role_of(rest) in self.layers
+
+
+def _settings_of_request(host: Host, request: str, options: Mapping[str, Any]) -> set[str]:
+    """Return the addresses that a stored request asks for, and those of their holders, as of a group with masks."""
+    found = set()
+    try:
+        for knob in KNOBS[request.partition("/")[0]].build(host, options):
+            for address in knob.wanted():
+                holder: str | None = address
+                while holder is not None:
+                    found.add(holder)
+                    holder = knob.parent(holder)
+    except TuningError as error:
+        raise BadRequest(
+            f"The stored request {request} is of no layer of site.yml and is to stay, but which settings it asks for "
+            f"cannot be found out now: {error} Nothing was changed. Undo it first, or everything."
+        ) from None
+    return found

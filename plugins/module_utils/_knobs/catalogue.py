@@ -99,15 +99,6 @@ class Row:
         shown = getattr(self.load(), "shown", None)
         return str(shown(rest, text)) if shown else text
 
-    def role_of(self, rest: str) -> str:
-        """Return the role whose setting an address is, from the address without the name of the knob.
-
-        Where several roles share a knob, the variable that decides on the setting begins with the name of its role.
-        """
-        roles = list(dict.fromkeys(self.roles.values()))
-        variable = next((name for begin, name in self._variables if rest.startswith(begin)), "")
-        return roles[0] if len(roles) == 1 else next((one for one in roles if variable.startswith(f"{one}_")), "")
-
     def variable(self, rest: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
         """Return the variable that decides on a setting, an empty text where none does."""
         begin, name = next((row for row in self._variables if rest.startswith(row[0])), ("", ""))

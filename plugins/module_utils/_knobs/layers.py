@@ -9,6 +9,7 @@ from __future__ import annotations
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .catalogue import KNOBS
+from .history import layer_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
     from .catalogue import Row
     from .knob import Settings
 
-#: The layer that stores a request, by "KNOB/LABEL". A request of somebody's own task has another label, and no layer.
-LAYER_OF_REQUEST = {f"{row.name}/{label}": role for row in KNOBS.values() for label, role in row.roles.items()}
-LAYERS = tuple(dict.fromkeys(LAYER_OF_REQUEST.values()))
+LAYERS = tuple(dict.fromkeys(role for row in KNOBS.values() for role in row.roles.values()))
 #: The other layers of site.yml, and why none of them is undone alone.
 NOT_UNDONE_ALONE = {
     "base": "The command and the services of base are what undoes the others: they go with everything.",
@@ -56,7 +55,7 @@ def _similar_layer(name: str) -> str:
 
 def requests_of_layers(requests: Collection[str], layers: Collection[str]) -> list[str]:
     """Return those of the stored requests, by "KNOB/LABEL", that these layers have stored."""
-    return [request for request in requests if LAYER_OF_REQUEST.get(request) in layers]
+    return [request for request in requests if layer_of(f"desired:{request}") in layers]
 
 
 class LayerSettings:
@@ -74,7 +73,8 @@ class LayerSettings:
         planned = Host(host.fs, intent, stored=True)
         for request, options in requests.items():
             name = request.partition("/")[0]
-            if request not in LAYER_OF_REQUEST and name in KNOBS and self._has_layer(KNOBS[name]):
+            is_own = layer_of(f"desired:{request}") not in LAYERS
+            if is_own and name in KNOBS and self._has_layer(KNOBS[name]):
                 self._kept.setdefault(name, set()).update(_settings_of_request(planned, request, options))
 
     def addresses(self, name: str, originals: Settings) -> set[str] | None:
@@ -85,14 +85,11 @@ class LayerSettings:
         kept = self._kept.get(name, set())
         if not kept and all(role in self.layers for role in row.roles.values()):
             return None
-        return {address for address in originals if self._is_in_layers(row, address) and address not in kept}
+        mine = (address for address in originals if address.startswith(f"{name}:") and address not in kept)
+        return {address for address in mine if layer_of(address) in self.layers}
 
     def _has_layer(self, row: Row) -> bool:
         return any(role in self.layers for role in row.roles.values())
-
-    def _is_in_layers(self, row: Row, address: str) -> bool:
-        name, dummy, rest = address.partition(":")
-        return name == row.name and row.role_of(rest) in self.layers
 
 
 def _settings_of_request(host: Host, request: str, options: Mapping[str, Any]) -> set[str]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
-from .catalogue import KNOBS
-from .history import layer_of
+from .catalogue import KNOBS, row_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,23 +38,43 @@ def require_layers(names: Sequence[str]) -> list[str]:
         if name in NOT_UNDONE_ALONE:
             raise BadRequest(f"{name} cannot be undone alone. {NOT_UNDONE_ALONE[name]} {known}")
         if name not in LAYERS:
-            raise BadRequest(f"There is no layer '{name}'{_similar_layer(name)}. {known}")
+            raise BadRequest(f"There is no layer '{name}'{_similar_layer(name)} {known}")
     return list(dict.fromkeys(names))
 
 
 def _similar_layer(name: str) -> str:
+    """Return the end of a sentence, with the layer whose name, knob or module is most like this one."""
     # Imported here, because only a wrong name needs it.
     import difflib
 
     titles = {row.module: role for row in KNOBS.values() for role in row.roles.values()}
     titles.update({row.name: role for row in KNOBS.values() for role in row.roles.values()})
     near = difflib.get_close_matches(name, [*LAYERS, *titles], 1, 0.6)
-    return f", did you mean {titles.get(near[0], near[0])}?" if near else ""
+    return f"; did you mean {titles.get(near[0], near[0])}?" if near else "."
 
 
 def requests_of_layers(requests: Collection[str], layers: Collection[str]) -> list[str]:
     """Return those of the stored requests, by "KNOB/LABEL", that these layers have stored."""
-    return [request for request in requests if layer_of(f"desired:{request}") in layers]
+    return [request for request in requests if _layer_of_request(request) in layers]
+
+
+def _layer_of_request(request: str) -> str:
+    """Return the layer that stored a request, an empty text for the one of somebody's own task, with another label."""
+    name, dummy, label = request.partition("/")
+    return KNOBS[name].roles.get(label, "") if name in KNOBS else ""
+
+
+def _layer_of_setting(address: str) -> str:
+    """Return the layer of an address, an empty text for none.
+
+    Where layers share a knob, the variable that decides on the setting begins with the name of its layer.
+    """
+    row = row_of(address)
+    layers = list(dict.fromkeys(row.roles.values())) if row else []
+    if len(layers) == 1 or row is None:
+        return "".join(layers)
+    variable = row.variable(address.partition(":")[2], "")
+    return next((layer for layer in layers if variable.startswith(f"{layer}_")), "")
 
 
 class LayerSettings:
@@ -73,7 +92,7 @@ class LayerSettings:
         planned = Host(host.fs, intent, stored=True)
         for request, options in requests.items():
             name = request.partition("/")[0]
-            is_own = layer_of(f"desired:{request}") not in LAYERS
+            is_own = not _layer_of_request(request)
             if is_own and name in KNOBS and self._has_layer(KNOBS[name]):
                 self._kept.setdefault(name, set()).update(_settings_of_request(planned, request, options))
 
@@ -86,7 +105,7 @@ class LayerSettings:
         if not kept and all(role in self.layers for role in row.roles.values()):
             return None
         mine = (address for address in originals if address.startswith(f"{name}:") and address not in kept)
-        return {address for address in mine if layer_of(address) in self.layers}
+        return {address for address in mine if _layer_of_setting(address) in self.layers}
 
     def _has_layer(self, row: Row) -> bool:
         return any(role in self.layers for role in row.roles.values())

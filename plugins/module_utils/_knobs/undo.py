@@ -20,7 +20,7 @@ from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.paths import WAITS
 from .._io.store import REPAIRS, REQUESTS, TRIAL
-from . import trial
+from . import history, trial
 from .catalogue import KNOBS, row_of
 from .converge import Outcome, Unrecorded, converge
 from .desired import INTENT, Desired, stored
@@ -98,7 +98,12 @@ def undo(host: Host, ledger: Ledger, check: bool = False, layers: Collection[str
         ledger.store.require_writable()
         work = _Undo(host, ledger, check, settings)
         work.run(requests)
-    return Undone(work.changes, work.remarks, work.left, work.pending)
+        done = Undone(work.changes, work.remarks, work.left, work.pending)
+        if not check:
+            outcome = f"{len(work.left)} not put back" if work.left else "done"
+            unwritten = history.note(ledger.store, history.RESTORE, done.diff()["after"], outcome, list(layers))
+            done.remarks += [unwritten] if unwritten else []
+    return done
 
 
 def _refuse_during_trial(ledger: Ledger) -> None:

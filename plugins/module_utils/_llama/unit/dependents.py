@@ -36,7 +36,7 @@ def require_undo_possible(layers: Collection[str], originals: Collection[str], r
             raise BadRequest(
                 f"The instance {name} has {sizes[0]} of its memory in pools of huge pages, which {pools[0]} made and "
                 f"without which it may not start again. Nothing was changed. Have it planned without them (hugepages: "
-                f"thp) or removed first; restore.yml with -e '{{\"epyc_restore_layers\": [{others}], "
+                f'thp) or removed first; restore.yml with -e \'{{"epyc_restore_layers": [{others}], '
                 '"epyc_restore_instances": true}\' removes all instances.'
             )
         if "grub_params" in layers and f"\nSlice={SLICE}\n" in text and _has(originals, "partition:"):

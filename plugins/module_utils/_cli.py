@@ -31,6 +31,7 @@ from ._knobs.application import Application
 from ._knobs.catalogue import in_order
 from ._knobs.desired import stored
 from ._knobs.irq import events
+from ._knobs.layers import require_layers
 from ._knobs.ledger import Ledger
 from ._knobs.undo import AGAIN, undo
 from ._verify import host_metrics
@@ -51,7 +52,8 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
   repair    put back what has drifted, repair [ROLE,ROLE], unless somebody else sets it again and again
   watch     move new interrupts to the CPUs that the stored settings name, until it is stopped; a service runs this
   settle    put the stored settings back where an ablation or a tuning has left others; it ends one that goes on
-  restore   put back everything that was ever changed, and forget the stored settings
+  restore   put back everything that was ever changed, and forget the stored settings, or only those of some layers of
+            site.yml, restore [LAYER,LAYER]
   show      draw the host as a map of who works where, and list the stored requests and the originals that restore
             would put back; the map has colours on a terminal, unless NO_COLOR is set
   history   list the runs that changed this host: when, by whom, from where, and what; history --forget drops them
@@ -125,8 +127,8 @@ def main(arguments: Sequence[str]) -> int:
             return show_history(Store(read_only=True), as_json)
         if words == ["history", FORGET]:
             return forget_history(Store(), as_json)
-        if words == ["restore", WITHOUT_ORIGINALS]:
-            return restore(as_json, without_originals=True)
+        if words[:1] == ["restore"] and len(words) > 1:
+            return _restore_as_told(as_json, words[1:])
         if len(words) != 1 or words[0] not in commands:
             sys.stderr.write(USAGE)
             return 1
@@ -270,13 +272,29 @@ def _names_units() -> bool:
     return any(name.startswith("resctrl/") and "tasks_of" in str(options) for name, options in requests.items())
 
 
-def restore(as_json: bool, without_originals: bool = False) -> int:
-    """Put everything back, and forget what was stored."""
+def _restore_as_told(as_json: bool, words: Sequence[str]) -> int:
+    """Restore with the words of the command line that follow."""
+    names = [word for word in words if word != WITHOUT_ORIGINALS]
+    if len(names) > 1 or len(words) > 2 or "".join(names).startswith("-"):
+        sys.stderr.write(USAGE)
+        return 1
+    layers = require_layers([name for name in names[0].split(",") if name]) if names else []
+    return restore(as_json, layers, without_originals=len(names) < len(words))
+
+
+def restore(as_json: bool, layers: Sequence[str] = (), without_originals: bool = False) -> int:
+    """Put everything back and forget what was stored, or only what these layers changed and stored."""
+    from ._llama.unit import dependents  # only an undo of layers looks at units
+
     fs, store = KernelFS(), Store()
-    done = undo(Host(fs), Ledger(store, fs, without_originals))
-    for remark in done.remarks:
+    ledger = Ledger(store, fs, without_originals)
+    losses = dependents.require_undo_possible(layers, ledger.originals(), fs.root) if layers else []
+    done = undo(Host(fs), ledger, layers=layers)
+    for remark in [*losses, *done.remarks]:
         _complain(remark)
     _report(done.changes, done.left, as_json, "were not put back")
+    if not as_json and (done.changes or not done.left):
+        _say(done.summary(layers))
     if done.left:
         _complain(AGAIN)
     return 1 if done.left else 0

@@ -189,7 +189,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_writer(SPEC, ensure, required_by=dict(url="checksum"))
+    run_writer(SPEC, ensure)
 
 
 if __name__ == "__main__":

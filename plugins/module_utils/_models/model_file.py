@@ -38,6 +38,8 @@ class Run:
         self.options = options
         self.store = store
         self.check = check
+        #: False where a file that is there is not read whole to compare its digest.
+        self.reads_files = True
         self.before: dict[str, str | None] = {}
         self.after: dict[str, str | None] = {}
         self.remarks: list[str] = []
@@ -73,8 +75,13 @@ class ModelFile:
 
     def known(self) -> dict[str, Any]:
         """Return what is remembered of the file, its digest above all; nothing when the file has changed since."""
-        known = self.run.store.load_cache(KNOWN, SHAPE).get("files", {}).get(self.path, {})
-        return known if known and known.get("stamp") == stamp(self.path) else {}
+        stored = self.stored()
+        return stored if stored and stored.get("stamp") == stamp(self.path) else {}
+
+    def stored(self) -> dict[str, Any]:
+        """Return what was stored of the file when it was taken, also when it has changed since."""
+        row: dict[str, Any] = self.run.store.load_cache(KNOWN, SHAPE).get("files", {}).get(self.path, {})
+        return row
 
     def remember(self, **rows: Mapping[str, object] | None) -> None:
         """Store what is known of the complete file (``files``) or of the part (``parts``); None removes the entry."""

@@ -151,7 +151,8 @@ class Present(ModelFile):
         except BadRequest:
             raise
         except TuningError as error:
-            raise BadRequest(missing_checksum_message(url, f"its server could not be asked for one: {error}")) from None
+            words = str(error).replace(f"{url} cannot be fetched: ", "").rstrip(".")
+            raise BadRequest(missing_checksum_message(url, f"its server cannot be asked for one: {words}")) from None
         if not self.stated.sha256:
             raise BadRequest(missing_checksum_message(url, "its server states no SHA-256 of it"))
         self.run.remarks.append(

@@ -13,9 +13,10 @@ from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.checksum import ALGORITHM
 from .._io.store import ANY
+from .._notation.gguf_parts import parts_of
 from .._notation.numbers import require_whole
 from .._notation.sizes import bytes_of
-from .asked import headers_of
+from .asked import SERVER, headers_of
 from .attributes import Attributes
 
 TYPE_CHECKING = False
@@ -73,8 +74,7 @@ class ModelFile:
 
     def known(self) -> dict[str, Any]:
         """Return what is remembered of the file, its digest above all; nothing when the file has changed since."""
-        known = self.run.store.load_cache(KNOWN, SHAPE).get("files", {}).get(self.path, {})
-        return known if known and known.get("stamp") == stamp(self.path) else {}
+        return _known_of(self.run.store, self.path)
 
     def remember(self, **rows: Mapping[str, object] | None) -> None:
         """Store what is known of the complete file (``files``) or of the part (``parts``); None removes the entry."""
@@ -86,6 +86,24 @@ class ModelFile:
                 if row is not None:
                     data[table][self.path] = row
             store.save(KNOWN, data)
+
+
+def is_as_verified(store: Store, asked: Mapping[str, Any]) -> bool:
+    """Return whether all files of a model are there, and have the digests that a run asks for, as the store knows them.
+
+    False where it is not known: no file is read.
+    """
+    checksums = [str(one) for one in asked.get("checksum") or () if one]
+    paths = parts_of(asked["path"]) if len(checksums) > 1 or SERVER in checksums else [asked["path"]]
+    wanted = checksums if len(checksums) == len(paths) else [SERVER] * len(paths)
+    digests = [_known_of(store, path).get("sha256") for path in paths]
+    return all(digest and one in (SERVER, f"{ALGORITHM}{digest}") for digest, one in zip(digests, wanted))
+
+
+def _known_of(store: Store, path: str) -> dict[str, Any]:
+    """Return what the store knows of a file; nothing when the file has changed since."""
+    known = store.load_cache(KNOWN, SHAPE).get("files", {}).get(path, {})
+    return known if known and known.get("stamp") == stamp(path) else {}
 
 
 class Absent(ModelFile):

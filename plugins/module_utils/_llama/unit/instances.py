@@ -67,24 +67,30 @@ def knobs_of(
         raise BadRequest(
             f"There is no {COMMAND}, which their units call. Run the role base, or the module epyc_engine."
         )
-    try:
-        planner = Planner(host, asked, purge, root)
-    except TuningError:
-        # What is wrong with the instances themselves says more than that systemd does not answer.
-        refusals.raise_all()
-        raise
-    knobs: list[Knob] = [Instance(name, {}, root=root) for name in planner.gone]
+    planner = None if pending.systemd else _make_planner(host, asked, purge, root, refusals)
+    knobs: list[Knob] = [Instance(name, {}, root=root) for name in planner.gone] if planner else []
     for options, raw in parsed:
         server = servers.get(options.binary)
         with refusals.kept(options.name):
-            refuse_taken_port(options, planner.ending_with(options.name))
+            refuse_taken_port(options, planner.ending_with(options.name) if planner else [])
         with refusals.kept(options.name):
-            if server and pending.can_plan(options):
+            if planner and server and pending.can_plan(options):
                 knobs.append(planner.plan(options, raw, server))
             else:
                 refuse_damaged_files(options, pending.files)
     refusals.raise_all()
-    return [*knobs, Plans(planner.services)]
+    return [*knobs, Plans(planner.services if planner else [])]
+
+
+def _make_planner(
+    host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: str, refusals: Refusals
+) -> Planner:
+    """Return the planner; what is wrong with the instances says more than that systemd does not answer."""
+    try:
+        return Planner(host, asked, purge, root)
+    except TuningError:
+        refusals.raise_all()
+        raise
 
 
 def _parse_instances(asked: Sequence[Mapping[str, Any]], refusals: Refusals) -> list[tuple[Options, Mapping[str, Any]]]:

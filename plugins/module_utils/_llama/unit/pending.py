@@ -19,19 +19,26 @@ class Pending:
     """Files of models that will be fetched or made, servers that will be installed or built, and the placement.
 
     ``placement`` is True where CPUs or free memory will be others by then: an earlier layer changes huge pages or SMT,
-    or the plan was refused.
+    or the plan was refused. ``systemd`` is True where the host has none that could run a trial or tell what runs.
     """
 
-    __slots__ = ("binaries", "files", "placement")
+    __slots__ = ("binaries", "files", "placement", "systemd")
 
-    def __init__(self, files: Collection[str] = (), binaries: Collection[str] = (), placement: bool = False) -> None:
+    def __init__(
+        self,
+        files: Collection[str] = (),
+        binaries: Collection[str] = (),
+        placement: bool = False,
+        systemd: bool = False,
+    ) -> None:
         self.files = frozenset(files)
         self.binaries = frozenset(binaries)
         self.placement = placement
+        self.systemd = systemd
 
     def has_binary(self, options: Options) -> bool:
-        """Return whether the server of an instance will be installed only later."""
-        return options.binary in self.binaries and not os.path.isfile(options.binary)
+        """Return whether the server of an instance will be installed, or can be asked, only later."""
+        return self.systemd or (options.binary in self.binaries and not os.path.isfile(options.binary))
 
     def can_plan(self, options: Options) -> bool:
         """Return whether all that the plan of an instance reads is on the host already."""

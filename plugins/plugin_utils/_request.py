@@ -31,7 +31,7 @@ def text_to_list(value: Any) -> Any:
     if value.lstrip().startswith("["):
         try:
             return json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
     return [word.strip() for word in value.split(",") if word.strip()]
 

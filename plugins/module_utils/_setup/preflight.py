@@ -68,13 +68,14 @@ class Preflight:
             checks.update(grub_params=self._check_boot_parameters, cat=self._check_cat, prefetch=self._check_prefetch)
         if self.params["instances"] is not None:
             checks["llama"] = self._check_instances
+        self._run_checks(checks)
+        return list(dict.fromkeys(self.refusals))
+
+    def _run_checks(self, checks: Mapping[str, Callable[[], None]]) -> None:
+        """Keep what each check of a layer of this run refuses."""
         for layer, check in checks.items():
             if layer in self.layers:
-                try:
-                    check()
-                except TuningError as error:
-                    self.refusals += error.details.get("refusals") or [str(error)]
-        return list(dict.fromkeys(self.refusals))
+                self._keep(check)
 
     def _refuse_container(self) -> bool:
         """Return whether this is a container, in which some of the layers cannot be had."""
@@ -97,6 +98,13 @@ class Preflight:
             )
             return False
         return True
+
+    def _keep(self, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except TuningError as error:
+            several = error.details.get("refusals")
+            self.refusals += several if isinstance(several, list) else [str(error)]
 
     def _check_system(self) -> None:
         asked = self.params["system"]
@@ -132,6 +140,8 @@ class Preflight:
         params = self.params
         binary = params["binary"] or NOT_BUILT
         self._check_present_files()
+        if "base" not in self.layers and params["instances"]:
+            self._keep(lambda: instances.refuse_missing_command(self.host.fs.root))
         self._check_server(binary)
         asked = [{**raw, "binary": raw.get("binary") or binary} for raw in params["instances"]]
         servers = [binary] if params["installs"] else []

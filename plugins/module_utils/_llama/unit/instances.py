@@ -63,10 +63,8 @@ def knobs_of(
     servers = _ask_servers([options for options, raw in parsed], pending, refusals)
     with refusals.kept():
         refuse_what_two_have([options for options, raw in parsed])
-    if parsed and not host.fs.read_only and not os.path.exists(textfile.under(root, COMMAND)):
-        raise BadRequest(
-            f"There is no {COMMAND}, which their units call. Run the role base, or the module epyc_engine."
-        )
+    if parsed and not host.fs.read_only:
+        refuse_missing_command(root)
     planner = None if pending.systemd else _make_planner(host, asked, purge, root, refusals)
     knobs: list[Knob] = [Instance(name, {}, root=root) for name in planner.gone] if planner else []
     for options, raw in parsed:
@@ -80,6 +78,13 @@ def knobs_of(
                 refuse_damaged_files(options, pending.files)
     refusals.raise_all()
     return [*knobs, Plans(planner.services if planner else [])]
+
+
+def refuse_missing_command(root: str) -> None:
+    if not os.path.exists(textfile.under(root, COMMAND)):
+        raise BadRequest(
+            f"There is no {COMMAND}, which the units of instances call. Run the role base, or the module epyc_engine."
+        )
 
 
 def _make_planner(

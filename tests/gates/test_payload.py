@@ -69,7 +69,6 @@ BEFORE = {
     "llama_benchmark": 497.0,
     "llama_build": 252.4,
     "llama_fingerprint": 427.3,
-    "llama_preflight": 236.0,
     "llama_rpc_worker": 354.5,
     "llama_server": 460.0,
     "llama_tune": 661.6,

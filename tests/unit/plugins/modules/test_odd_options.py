@@ -76,7 +76,6 @@ STARTS: dict[str, dict[str, Any]] = {
     "llama_build": {"archive": "/nonexistent.tar.gz", "checksum": f"sha256:{'a' * 64}"},
     "llama_fingerprint": {"instance": "chat", "expect": {"sku": "9754"}},
     "llama_rpc_worker": {"binary": "/usr/bin/rpc-server", "address": "10.0.0.1", "clients": ["10.0.0.2"]},
-    "llama_preflight": {"models": [{"path": MODEL, "url": "https://127.0.0.1/x.gguf"}], "packages": ["x"]},
     "llama_server": {"instances": [INSTANCE]},
     "llama_tune": {"instance": INSTANCE},
     "model_file": {"path": MODEL, "url": "https://127.0.0.1/x.gguf", "checksum": [f"sha256:{'a' * 64}"]},

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import command as host_command
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.llama_preflight import find_refusals
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.llama_sources import find_refusals
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import say, serving
 
@@ -59,9 +59,10 @@ class Machine(hosts.Host):
         return host_command.Done(0, lines if version else "", "")
 
     def refusals(self, **more: Any) -> list[str]:
-        options = {"install": "binary", "packages": [], "archive": None, "checksum": None, "models": [], **more}
+        nothing = {"install": "binary", "packages": [], "archive": None, "checksum": None, "models": []}
         store = Store(str(self.root), read_only=True)
-        return find_refusals({"hub_needs_token": False, **options}, KernelFS(str(self.root), read_only=True), store)
+        sources = {"hub_needs_token": False, **nothing, **more}
+        return find_refusals(sources, KernelFS(str(self.root), read_only=True), store)
 
 
 @pytest.fixture
@@ -111,8 +112,8 @@ def test_what_nobody_knows_of_packages_is_not_refused(machine: Machine, monkeypa
 
 def test_sources_that_are_not_named_or_not_there_are_refused(machine: Machine) -> None:
     assert machine.refusals(install="source") == [
-        "llama_install is source, and llama_source_archive is not set. Set it to the URL of an archive of llama.cpp, or "
-        "its path on the host.",
+        "llama_install is source, and llama_source_archive is not set. Set it to the URL of an archive of llama.cpp, "
+        "or its path on the host.",
         "llama_install is source, and llama_source_checksum is not set. Set it to the checksum of that archive, as "
         "sha256:HEX.",
     ]
@@ -120,35 +121,24 @@ def test_sources_that_are_not_named_or_not_there_are_refused(machine: Machine) -
     assert refusal.startswith("There is no file /nonexistent/a.tar.gz on the host (llama_source_archive).")
 
 
+def model(path: str, url: str | None, checksum: str = "", hub: bool = False) -> dict[str, Any]:
+    return {"path": path, "url": url, "checksum": [checksum] if checksum else [], "size": None, "hub": hub}
+
+
 def test_models_are_refused_by_their_place_in_the_inventory_all_at_once(machine: Machine, tmp_path: Path) -> None:
     folder = tmp_path / "models"
     with serving(lambda request: say(request, 200)) as server:
         url = f"{server.url}/m.gguf"
-        refusals = machine.refusals(
-            models=[
-                {"path": f"{folder}/a.gguf", "url": url, "checksum": [SUM]},
-                {"path": f"{folder}/b.gguf", "url": url, "checksum": []},
-                {"path": f"{folder}/c.gguf", "url": None, "checksum": []},
-                {"path": f"{folder}/d.gguf", "url": "file:///x", "checksum": []},
-            ]
-        )
-    assert [refusal.partition(" ")[0] for refusal in refusals] == [
-        "llama_models[1].checksum,",
-        "llama_models[2]:",
-        "llama_models[3].url,",
-    ]
-    assert refusals[0].startswith(f"llama_models[1].checksum, of {folder}/b.gguf: {url} is not taken without")
-    assert refusals[1].endswith(f"There is no file {folder}/c.gguf on the host. Give its url, or copy it there first.")
+        asked = [(url, SUM), (url, ""), (None, ""), ("file:///x", "")]
+        refusals = machine.refusals(models=[model(f"{folder}/{n}.gguf", *one) for n, one in enumerate(asked)])
+    places = ["llama_models[1].checksum,", "llama_models[3].url,"]
+    assert [refusal.partition(" ")[0] for refusal in refusals] == places
+    assert refusals[0].startswith(f"llama_models[1].checksum, of {folder}/1.gguf: {url} is not taken without")
     assert not folder.exists()
 
 
 def test_a_model_of_a_hub_that_wants_a_token_is_not_asked_for(machine: Machine) -> None:
-    of_hub = {"path": "/nonexistent/a.gguf", "url": "https://127.0.0.1:1/a.gguf", "checksum": []}
-    assert machine.refusals(models=[{**of_hub, "hub": True}], hub_needs_token=True) == []
-    assert len(machine.refusals(models=[{**of_hub, "hub": True}, {**of_hub, "hub": False}])) == 2
-    assert len(machine.refusals(models=[{**of_hub, "hub": False}], hub_needs_token=True)) == 1
-
-
-def test_a_model_without_a_path_is_refused(machine: Machine) -> None:
-    with pytest.raises(BadRequest, match="has no path; say where the file is or will be"):
-        machine.refusals(models=[{"url": "https://x.example.com/a.gguf"}])
+    of_hub, of_other = (model("/nonexistent/a.gguf", "https://127.0.0.1:1/a.gguf", hub=hub) for hub in (True, False))
+    assert machine.refusals(models=[of_hub], hub_needs_token=True) == []
+    assert len(machine.refusals(models=[of_hub, of_other])) == 2
+    assert len(machine.refusals(models=[of_other], hub_needs_token=True)) == 1

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the role llama would be refused on a host, looked at before anything is changed: packages, sources, models.
+"""Where the server and the models of llama.cpp come from, and why they cannot be had on a host, before any change.
 
 Nothing is written, and no package list is fetched.
 Source: apt-cache(8), apt.conf(5) on Dir::Cache.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 
-from .._errors import Absent, BadRequest
+from .._errors import Absent
 from .._io import command
 from .._models.fetch import find_refusal
 from .prerequisites import missing, system
@@ -36,17 +36,19 @@ PACKAGE_LIST = re.compile(r"^ *-?\d+ (?!/var/lib/dpkg/)", re.MULTILINE)
 TIMEOUT = 20
 
 
-def find_refusals(params: Mapping[str, Any], fs: KernelFS, store: Store) -> list[str]:
-    """Return a sentence for each thing that the role llama cannot have on this host, none where it can have all."""
+def find_refusals(sources: Mapping[str, Any], fs: KernelFS, store: Store) -> list[str]:
+    """Return a sentence for each thing that the role llama cannot have on this host.
+
+    ``sources`` is the option of that name of the module epyc_preflight. A model without a URL is not looked at.
+    """
     found = system(fs)
-    refusals = [_package_refusal(name, params["install"], found) for name in unavailable(params["packages"], found)]
-    if params["install"] == "source":
-        refusals += _source_refusals(params)
-    for number, model in enumerate(params["models"]):
-        options = _model_file_options(model, params["hub_needs_token"])
-        refusal = find_refusal(options, store)
+    refusals = [_package_refusal(name, sources["install"], found) for name in unavailable(sources["packages"], found)]
+    if sources["install"] == "source":
+        refusals += _source_refusals(sources)
+    for number, model in enumerate(sources["models"]):
+        refusal = find_refusal(_model_file_options(model, sources), store) if model["url"] else None
         if refusal:
-            refusals.append(_with_place(f"llama_models[{number}]", options["path"], refusal))
+            refusals.append(_with_place(f"llama_models[{number}]", model["path"], refusal))
     return refusals
 
 
@@ -75,34 +77,26 @@ def _package_refusal(package: str, install: str, found: System) -> str:
     return f"{place}, and llama_build_packages names it. Name the package that has the tool, or install the tool."
 
 
-def _source_refusals(params: Mapping[str, Any]) -> list[str]:
+def _source_refusals(sources: Mapping[str, Any]) -> list[str]:
     refusals = [
         f"llama_install is source, and llama_source_{name} is not set. Set it to {what}."
         for name, what in (
             ("archive", "the URL of an archive of llama.cpp, or its path on the host"),
             ("checksum", "the checksum of that archive, as sha256:HEX"),
         )
-        if not params[name]
+        if not sources[name]
     ]
-    archive = str(params["archive"] or "")
+    archive = str(sources["archive"] or "")
     if archive.startswith("/") and not os.path.isfile(archive):
         refusals.append(f"There is no file {archive} on the host (llama_source_archive). Copy it there, or give a URL.")
     return refusals
 
 
-def _model_file_options(model: Mapping[str, Any], hub_needs_token: bool) -> dict[str, Any]:
+def _model_file_options(model: Mapping[str, Any], sources: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of model_file; with a token that stays with the controller, its server is not asked."""
-    if not model.get("path"):
-        raise BadRequest(f"models: {dict(model)} has no path; say where the file is or will be.")
-    url = str(model["url"]) if model.get("url") else None
-    return {
-        "path": str(model["path"]),
-        "url": url,
-        "checksum": model.get("checksum"),
-        "size": model.get("size"),
-        "timeout": TIMEOUT,
-        "token_file": "-" if hub_needs_token and model.get("hub") else None,
-    }
+    token_file = "-" if sources["hub_needs_token"] and model["hub"] else None
+    options = {key: model[key] for key in ("path", "url", "checksum", "size")}
+    return {**options, "timeout": TIMEOUT, "token_file": token_file}
 
 
 def _with_place(place: str, path: str, refusal: str) -> str:

@@ -149,7 +149,7 @@ class Question:
         packages = {"package": [get("llama_package")], "source": get("llama_build_packages", [])}
         self.options["sources"] = {
             "install": install,
-            "packages": packages.get(install, []),
+            "packages": [name for name in packages.get(install, []) if name],
             "archive": get("llama_source_archive"),
             "checksum": get("llama_source_checksum"),
             "models": [{key: one[key] for key in ("path", "url", "checksum", "size", "hub")} for one in files],

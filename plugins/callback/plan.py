@@ -45,6 +45,8 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plan_html, 
 
 COLLECTION = "sovereign.epyc."
 MODULE = "sovereign.epyc.epyc_plan"
+#: The modules of the role plan, which change nothing.
+OF_THE_PLAN = (MODULE, "sovereign.epyc.epyc_preflight")
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no annotations
@@ -59,7 +61,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
     def _begin(self) -> None:
         self.gathering = _plan_report.Gathering()
-        #: Whether a task of epyc_plan has begun, and one of another module of the collection.
+        #: Whether a task of epyc_plan has begun, and one of a module of the collection that is not of the role plan.
         self.plans = self.acts = False
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
@@ -68,7 +70,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         action = str(task.action)
         self.plans = self.plans or action == MODULE
-        self.acts = self.acts or (action.startswith(COLLECTION) and action != MODULE)
+        self.acts = self.acts or (action.startswith(COLLECTION) and action not in OF_THE_PLAN)
 
     def v2_runner_on_ok(self, result: Any) -> None:
         if str(result.task.action) == MODULE:

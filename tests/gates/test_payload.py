@@ -55,6 +55,7 @@ BEFORE = {
     "epyc_history": 197.0,
     "epyc_last_run": 372.0,
     "epyc_plan": 213.5,
+    "epyc_preflight": 492.1,
     "epyc_prerequisites": 217.9,
     "epyc_recommend": 387.2,
     "epyc_repair": 354.0,

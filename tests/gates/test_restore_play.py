@@ -37,7 +37,8 @@ class ActionModule(ActionBase):
         return ANSWER
 """
 ANSWERS = {
-    "epyc_engine": "REFUSED if host['serves'] and not removed and not asked.get('instances_leave') else {'changed': True}",
+    "epyc_engine": "REFUSED if host['serves'] and not removed and not asked.get('instances_leave')"
+    " else {'changed': True}",
     "epyc_restore": "{'changed': True, 'summary': 'Summary.', 'reboot_required': False}"
     " if not host.get('left') else {'failed': True, 'changed': True, 'msg': 'Pages are in use.', 'left': ['Pages.'],"
     " 'summary': 'Summary.'}",
@@ -132,6 +133,7 @@ def test_a_host_that_serves_is_refused_first_in_the_same_words_with_and_without_
         assert controller.calls(check=True) == ["epyc_engine"]
 
 
+@pytest.mark.slow
 def test_a_check_lists_what_a_run_would_do_and_ends_well(controller: Controller) -> None:
     for host, more in (("calm", ()), ("serves", INSTANCES), ("holds", INSTANCES)):
         checked = controller.play("restore", host, "--check", *more)
@@ -144,6 +146,7 @@ def test_a_check_lists_what_a_run_would_do_and_ends_well(controller: Controller)
             assert {"Put the settings back", "Remove the engine and its services"} <= checked.changed.keys()
 
 
+@pytest.mark.slow
 def test_what_instances_hold_is_no_failure_of_a_check_that_removes_them(controller: Controller) -> None:
     checked = controller.play("restore", "holds", "--check", *INSTANCES)
     assert "While its instances run: Pages." in checked["Say what was put back"]["msg"]
@@ -168,6 +171,7 @@ def test_layers_are_undone_and_nothing_else(controller: Controller, layers: str)
     assert played["Say what was put back"]["msg"] == "Summary."
 
 
+@pytest.mark.slow
 def test_instances_are_a_layer_that_has_to_be_confirmed(controller: Controller) -> None:
     layers = ("-e", '{"epyc_restore_layers": ["llama", "numa"]}')
     refused = controller.play("restore", "serves", *layers)
@@ -199,6 +203,7 @@ def test_a_look_at_who_waits_for_a_reboot_changes_nothing(controller: Controller
     assert "cmdline:nohz_full was put back" in played["Say whether the host waits"]["msg"]
 
 
+@pytest.mark.slow
 def test_a_reboot_after_an_undo_proves_that_boot_parameters_are_back(controller: Controller) -> None:
     for host in ("calm", "serves"):
         played = controller.play("reboot", host, "-e", "epyc_reboot_ok=true")

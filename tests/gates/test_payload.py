@@ -40,7 +40,7 @@ from .conftest import ROOT
 #: texts for suffixes can be read (llama_server). Whether the record is root's own and can be written is looked at
 #: before anything is changed, what killed runs have left is removed, and what is printed has escapes; the door to
 #: files in folders of others; one parser of numbers, what no option can be, and sentences that are cut (all that had no
-#: room).
+#: room). An undo of layers knows which settings each has, and looks at the units of instances (epyc_restore).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,
@@ -56,7 +56,7 @@ BEFORE = {
     "epyc_prerequisites": 217.9,
     "epyc_recommend": 387.2,
     "epyc_repair": 346.0,
-    "epyc_restore": 325.0,
+    "epyc_restore": 350.0,
     "epyc_verify": 418.0,
     "gateway_member": 242.3,
     "gguf_info": 221.1,

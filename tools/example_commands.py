@@ -119,6 +119,13 @@ def sovereign_epyc(arguments: Sequence[str]) -> None:
         return
     if words[:1] == ["check"] and words[1:2] == [cli.TEXTFILE]:
         words = words[:1]
+    if words[:1] == ["restore"] and len(words) == 2 and not words[1].startswith("-"):
+        layers = import_module(f"{PLUGINS}.module_utils._knobs.layers")
+        try:
+            layers.require_layers(words[1].split(","))
+        except layers.BadRequest as error:
+            raise Wrong(str(error)) from None
+        return
     if len(words) != 1 or not re.search(rf"^  {words[0]} ", cli.USAGE, re.MULTILINE):
         raise Wrong(f"sovereign-epyc does not take '{shlex.join(arguments)}'")
 

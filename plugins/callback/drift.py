@@ -21,6 +21,7 @@ description:
   - Texts of hosts are shown with escapes for what a terminal or a page would obey, such as colours and marks that turn
     the direction of writing. In JSON they are as they came.
   - Results of tasks with C(no_log) are named and not shown.
+  - Where no host was checked, files of an earlier report stay as they are.
 options:
   terminal:
     description: Whether to show the report as a page in the terminal.
@@ -195,8 +196,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             document, page, files = self._reports()
             if self.get_option("terminal"):
                 self._display.display(page)
-            for path, text in files.items():
-                textfile.replace(os.path.abspath(path), text)
+            if document["summary"]["hosts"]:
+                for path, text in files.items():
+                    textfile.replace(os.path.abspath(path), text)
+            elif files:
+                self._display.display(f"Nothing was written to {', '.join(files)}.")
             code = _report.exit_code(document)
         except TuningError as error:
             self._display.error(str(error), wrap_text=False)

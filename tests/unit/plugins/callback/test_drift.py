@@ -92,10 +92,15 @@ def test_a_failure_is_an_error_unless_it_was_made_good(run: Run) -> None:
     assert run(f"{fail}, ignore_errors: true}}\n{NOTHING}", "--check")[0] == 0
 
 
-def test_where_no_host_was_checked_nothing_is_known(run: Run) -> None:
-    for tasks, *arguments in ((NOTHING, "--check"), ("drift",)):
-        code, output, dummy = run(tasks, *arguments, hosts=())
-        assert (code, "none was checked, so nothing is known" in output) == (1, True)
+def test_where_no_host_was_checked_nothing_is_known_and_the_last_report_stays(run: Run, tmp_path: Path) -> None:
+    last = run(NOTHING, "--check")[2]
+    code, output, report = run(NOTHING, "--check", hosts=())
+    assert (code, "none was checked, so nothing is known" in output) == (1, True)
+    assert f"Nothing was written to {tmp_path}/report.json." in output
+    assert report == last
+    code, output, report = run("drift", hosts=())
+    assert (code, "No host was reached" in output) == (4, True)
+    assert report == last
 
 
 def test_secrets_stay_secret(run: Run) -> None:

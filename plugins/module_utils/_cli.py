@@ -13,8 +13,7 @@ import os
 import sys
 import time
 
-from ._drift import metrics, repair
-from ._drift.words import line
+from ._drift import metrics, repair, words
 from ._errors import TuningError
 from ._host import plan_text
 from ._host.host import Host
@@ -36,7 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ._drift.verdict import Verdict
+    from ._drift.survey import Survey
     from ._knobs.knob import Change
 
 USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
@@ -90,8 +89,8 @@ def main(arguments: Sequence[str]) -> int:
     if list(arguments) == ["--help"]:
         _say(*USAGE.splitlines())
         return 0
-    words = [word for word in arguments if word != "--json"]
-    as_json = len(words) < len(arguments)
+    asked = [word for word in arguments if word != "--json"]
+    as_json = len(asked) < len(arguments)
     commands = {
         "plan": plan,
         "check": check,
@@ -102,18 +101,18 @@ def main(arguments: Sequence[str]) -> int:
         "show": show,
     }
     try:
-        if len(words) == 3 and words[:2] == ["check", TEXTFILE]:
-            return check_to_textfile(as_json, words[2])
-        if words[:1] == ["repair"] and len(words) <= 2:
-            return repair_drift(as_json, words[1].split(",") if words[1:] else repair.ROLES)
-        if words == ["apply", RETRY]:
+        if len(asked) == 3 and asked[:2] == ["check", TEXTFILE]:
+            return check_to_textfile(as_json, asked[2])
+        if asked[:1] == ["repair"] and len(asked) <= 2:
+            return repair_drift(as_json, asked[1].split(",") if asked[1:] else repair.ROLES)
+        if asked == ["apply", RETRY]:
             return apply(as_json, retry=True)
-        if words == ["restore", WITHOUT_ORIGINALS]:
+        if asked == ["restore", WITHOUT_ORIGINALS]:
             return restore(as_json, without_originals=True)
-        if len(words) != 1 or words[0] not in commands:
+        if len(asked) != 1 or asked[0] not in commands:
             sys.stderr.write(USAGE)
             return 1
-        return commands[words[0]](as_json)
+        return commands[asked[0]](as_json)
     except TuningError as error:
         _complain(*str(error).split("\n"))
         return 1
@@ -145,10 +144,10 @@ def plan(as_json: bool) -> int:
 
 
 def check(as_json: bool) -> int:
-    """Print a line for each setting that is not as configured, and a line that counts."""
+    """Print a line for each finding, with what to do about it, and a line that counts settings."""
     from ._llama.unit import drift  # only checks look at units
 
-    return _show(drift.of_host(KernelFS(read_only=True)).verdicts, as_json)
+    return _show(drift.of_host(KernelFS(read_only=True)), as_json)
 
 
 def check_to_textfile(as_json: bool, textfile: str) -> int:
@@ -172,18 +171,17 @@ def check_to_textfile(as_json: bool, textfile: str) -> int:
     except TuningError:
         textfiles.replace(textfile, metrics.of_failure())
         raise
-    return _show(survey.verdicts, as_json)
+    return _show(survey, as_json)
 
 
-def _show(verdicts: Sequence[Verdict], as_json: bool) -> int:
-    wrong = [verdict for verdict in verdicts if not verdict.clean]
+def _show(survey: Survey, as_json: bool) -> int:
+    findings = [finding.to_dict() for finding in survey.findings()]
     if as_json:
-        _say_json({"settings": [verdict.to_dict() for verdict in verdicts]})
+        settings = [verdict.to_dict() for verdict in survey.verdicts]
+        _say_json({"settings": settings, "findings": findings, "coverage": survey.coverage()})
     else:
-        for verdict in wrong:
-            _say(line(verdict))
-        _say(f"{len(verdicts)} settings checked, {len(wrong)} not as configured")
-    return 2 if wrong else 0
+        _say(*map(words.line, findings), words.counted(survey.settings()))
+    return 2 if findings else 0
 
 
 def apply(as_json: bool, retry: bool = False) -> int:
@@ -207,7 +205,9 @@ def apply(as_json: bool, retry: bool = False) -> int:
 
 def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
     """Put back what has drifted in the layers of some roles; exit code 2 where something stays wrong."""
-    outcome = repair.repair(KernelFS(), Store(), roles)
+    from ._llama.unit import drift
+
+    outcome = repair.repair(KernelFS(), Store(), roles, look=drift.of_host)
     if as_json:
         _say_json({**outcome.to_dict(), "remarks": outcome.remarks})
     else:

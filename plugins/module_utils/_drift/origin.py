@@ -26,7 +26,7 @@ def role(request: str) -> str:
 
 def of_unit(address: str) -> tuple[str, list[str], str]:
     """Return role, variables and repairing play of the address of a unit of llama.cpp: an instance, or a worker."""
-    if address.startswith("llama:llama-"):
+    if any(word.startswith("llama-") for word in address.partition(":")[2].split("/")):
         return "llama", ["llama_instances"], "sovereign.epyc.site --tags llama"
     return "group", [], "sovereign.epyc.group"
 

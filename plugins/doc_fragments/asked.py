@@ -22,8 +22,8 @@ options:
           - The layers of C(sovereign.epyc.site) that must be on the host. A key is the name of a layer, such as V(cat).
             A value holds the roles of CPUs for which the layer sets something, and is an empty list where that is no
             matter. A layer for roles without CPUs may be missing.
-          - Without it, the layers that the newest run of C(sovereign.epyc.site) on the host was asked for, of those that
-            store something on every host. An empty dictionary asks for none.
+          - Without it, the layers that the newest run of C(sovereign.epyc.site) on the host was asked for, as far as
+            they store something on every host. An empty dictionary asks for none.
         type: dict
       instances:
         description: The names of the instances of M(sovereign.epyc.llama_server) that must be on the host.

@@ -202,7 +202,9 @@ class _Builder:
         finding.request = first.request
         finding.addresses = [one.address for one in members]
         if finding.layer == RUN:
+            # The sentence says all.
             finding.what, finding.reason, finding.repair = first.reason, "", SITE
+            finding.wanted = finding.found = finding.at_boot = ""
             return finding
         if finding.layer == LLAMA:
             finding.role, finding.variables, finding.repair = origin.of_unit(first.address)

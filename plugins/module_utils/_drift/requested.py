@@ -2,15 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The layers of site.yml that a host was asked for, held against what is stored there: one without a request is missing.
+"""The layers of site.yml that a host was asked for, held against what is stored there.
 
-A layer may store nothing and be right, so only these count:
+A layer of which no request is stored is missing.
+
+Some layers store nothing and are right, so only these count:
 
 - a layer that the caller names, with the roles of CPUs for which its variables set something, if one has CPUs here;
 - where no caller names any, the layers of the newest run of site.yml that store something whatever the plan is.
 
-The layers prerequisites, bios, bios_check and llama store no request. The layer base is missing where the boot service is
-not enabled.
+The layers prerequisites, bios, bios_check and llama store no request. The layer base is missing where the boot service
+is not enabled.
 """
 
 from __future__ import annotations

@@ -69,7 +69,9 @@ def values(finding: Mapping[str, Any]) -> str:
         now = "not there now" if found == NOTHING else f"{found} now"
         return f"{now}, as wanted" + (f"; {at_boot} after a boot" if at_boot not in ("", found) else "")
     parts = [f"found {found}, wanted {wanted}"] if found != wanted else []
-    if finding["persistent"] == DRIFT and at_boot not in ("", found):
+    if finding["pending_reboot"]:
+        parts.append("which waits for a reboot")
+    elif finding["persistent"] == DRIFT and at_boot not in ("", found):
         parts.append(f"{at_boot} after a boot")
     return ", ".join(parts)
 
@@ -93,18 +95,23 @@ def next_step(finding: Mapping[str, Any]) -> str:
         return f"run {name}.yml {options}".rstrip()
     if repair:
         return f"run '{repair}' on the host"
-    return CHANGE_WHAT_IS_ASKED.rstrip(".") if finding["status"] == UNSUPPORTED else ""
+    return CHANGE_WHAT_IS_ASKED.rstrip(".") if finding.get("status") == UNSUPPORTED else ""
 
 
 def line(finding: Mapping[str, Any]) -> str:
     """Return a finding in one line, with what to do about it."""
+    return f"{sentence(finding)}. {instruction(finding)}".rstrip()
+
+
+def instruction(finding: Mapping[str, Any]) -> str:
+    """Return the one thing to do about a finding as a sentence; empty where there is none."""
     step = next_step(finding)
-    return f"{sentence(finding)}. {step[:1].upper()}{step[1:]}." if step else f"{sentence(finding)}."
+    return f"{step[:1].upper()}{step[1:]}." if step else ""
 
 
-def next_steps(findings: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return what to do about findings, each thing once, the most urgent finding's first."""
-    return [step for step in dict.fromkeys(map(next_step, findings)) if step]
+def instructions(findings: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return what to do about findings as sentences, each thing once, the first finding's first."""
+    return [step for step in dict.fromkeys(map(instruction, findings)) if step]
 
 
 def counted(settings: Mapping[str, int]) -> str:

@@ -133,7 +133,8 @@ def test_a_sentence_names_the_layer_where_all_of_it_is_meant(address: str, chang
 )
 def test_what_to_do_next(repair: str, step: str) -> None:
     assert drift_words.next_step({**finding(), "repair": repair}) == step
-    assert drift_words.next_steps([{**finding(), "repair": repair}] * 2) == ([step] if step else [])
+    sentence = f"{step[:1].upper()}{step[1:]}."
+    assert drift_words.instructions([{**finding(), "repair": repair}] * 2) == ([sentence] if step else [])
 
 
 def test_a_count() -> None:

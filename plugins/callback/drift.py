@@ -126,11 +126,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
     def __init__(self, display: Any = None, options: Any = None) -> None:
         super().__init__(display=display, options=options)
         self.gathering = _report.Gathering()
+        #: Hosts with findings of a module that checks all of a host.
+        self.judged: set[str] = set()
         self.check = bool(context.CLIARGS.get("check"))
         self.active = self.check
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         self.gathering = _report.Gathering()
+        self.judged = set()
         self.active = self.check
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
@@ -148,7 +151,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         self._take(result, skipped=True)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        if not self._take_drift(result) and self.active:
+        # A play says by an assertion that a host is not as configured: that is its verdict, and no failure.
+        is_verdict = _module(result.task) == "assert" and result.host.get_name() in self.judged
+        if not self._take_drift(result) and self.active and not is_verdict:
             message = str(result.result.get("msg") or result.result.get("censored") or "It failed without a message.")
             self.gathering.fail(result.host.get_name(), _report.FAILED, _task(result.task)[1], message)
 
@@ -168,9 +173,15 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         if _module(result.task) == _observe.BIOS_MODULE and self.active and not self.check:
             task = _task(result.task)[1]
             return self._add(result, lambda: _observe.of_bios(task, result.result))
-        if _module(result.task) != _observe.DRIFT_MODULE:
+        whole = {_observe.DRIFT_MODULE: _observe.of_drift}
+        if self.check:
+            whole[_observe.REPAIR_MODULE] = _observe.of_repair
+        see = whole.get(_module(result.task))
+        if see is None or not self._add(result, lambda: see(result.result)):
             return False
-        return self._add(result, lambda: _observe.of_drift(result.result))
+        if self.gathering.host(result.host.get_name()).findings:
+            self.judged.add(result.host.get_name())
+        return True
 
     def _add(self, result: Any, see: Callable[[], _observe.Seen | _observe.Mapped | None]) -> bool:
         """Add what a result tells, and return whether it tells anything."""

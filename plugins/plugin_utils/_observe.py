@@ -51,6 +51,7 @@ RUNNING = "/active"
 #: Our module -> its layer. A task of it that would change nothing counts as one setting.
 MODULES = {**{row.module: row.name for row in KNOBS.values()}, "epyc_engine": BOOT, "epyc_bios_settings": BIOS}
 LAST_RUN, DRIFT_MODULE, BIOS_MODULE = "epyc_last_run", "epyc_drift", "epyc_bios_settings"
+REPAIR_MODULE = "epyc_repair"
 #: What a BMC may say of a setting, and how that counts.
 CLAIMS = {"claimed by firmware": OK, "not on this machine": UNSUPPORTED}
 WAITS = "waits for a reboot"
@@ -63,6 +64,14 @@ def of_drift(result: Mapping[str, Any]) -> Mapped | None:
     if not {"findings", "coverage"} <= result.keys():
         return None
     return result["findings"], result["coverage"], result.get("map")
+
+
+def of_repair(result: Mapping[str, Any]) -> Mapped | None:
+    """Return the same of a result of epyc_repair in check mode: all that is not as configured."""
+    kinds = ("repaired", "given_up", "left", "left_alone")
+    if not {"coverage", *kinds} <= result.keys():
+        return None
+    return [one for kind in kinds for one in result[kind]], result["coverage"], None
 
 
 def unreadable(task: str, role: str, action: str, error: Exception) -> Seen:

@@ -81,7 +81,7 @@ class Checklist:
         for name in KNOBS:
             mine = [one for one in found if one.layer == name and not _is_plan(one)]
             number = sum(verdict.request.partition("/")[0] == name for verdict in survey.verdicts)
-            items.append(self._layer(name, mine, number))
+            items.append(self._layer(name, mine, number, survey.boot))
         items += [Item("cpus", "CPUs of the plan", WRONG, _line([one])) for one in found if _is_plan(one)]
         items.append(_isolation(host.fs, survey.verdicts))
         items.append(_service(*boot_run, any(verdict.request for verdict in survey.verdicts)))
@@ -106,7 +106,8 @@ class Checklist:
             Item("services", "services", UNSEEN, left_out),
         ]
 
-    def _layer(self, name: str, found: Sequence[Finding], number: int) -> Item:
+    def _layer(self, name: str, found: Sequence[Finding], number: int, boot: str) -> Item:
+        """Return the item on a layer with this number of settings; ``boot`` is why nothing is applied at a boot."""
         title = KNOBS[name].title
         if not number and not found:
             if name in self.layers:
@@ -120,7 +121,7 @@ class Checklist:
         groups.append((PENDING if self.allow_pending_reboot else WRONG, waiting))
         told = [(word, _line(members)) for word, members in groups if members]
         if not told:
-            return Item(name, title, OK, f"{_count(number)} in force, and kept over a boot.")
+            return Item(name, title, OK, f"{_count(number)} in force{'' if boot else ', and kept over a boot'}.")
         worst = min((word for word, dummy in told), key=(WRONG, UNSUPPORTED, UNKNOWN, PENDING).index)
         return Item(name, title, worst, " ".join(text for dummy, text in told))
 

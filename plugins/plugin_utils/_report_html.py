@@ -40,12 +40,12 @@ LEGEND = {**words.STATUS_WORDS, **words.OTHER_WORDS}
 
 def render(document: Document) -> str:
     """Return the page."""
-    title = f"Drift: {words.summary(document)}"
+    title = f"{words.heading(document)}: {words.summary(document)}"
     return _html_page.page(title, STYLE + _map_assets.STYLE, SCRIPT + _map_assets.SCRIPT, _body(document))
 
 
 def _body(document: Document) -> Iterator[Html]:
-    yield element("h1", "Drift report")
+    yield element("h1", f"{words.heading(document)} report")
     yield element("p", words.summary(document), class_="headline")
     generated = element("time", document["generated"])
     yield element("p", generated, f". {words.covered(document)} {words.comparison(document)}", class_="faint")
@@ -77,17 +77,17 @@ def _errors(document: Document) -> Iterator[Html]:
 def _findings(document: Document) -> Iterator[Html]:
     titles = {layer["name"]: layer["title"] for layer in document["layers"]}
     if document["findings"]:
-        yield element("h2", "What is not as configured")
+        yield element("h2", "What would change" if document["check"] else "What is not as configured")
     for finding in document["findings"]:
         status, command = finding["status"], words.repair(finding)
         rows = {
             "Hosts": words.named(finding),
-            "Found": words.values(finding),
-            "Verdicts": words.verdicts(finding),
+            "Change" if document["check"] else "Found": words.values(finding, document["check"]),
+            "Verdicts": "" if document["check"] else words.verdicts(finding),
             "Why": finding["reason"] if status == "drift" else "",
             "Asked by": words.asked_by(finding),
             "Known": words.age(finding),
-            "Repair": element("code", command) if finding["command"] else command,
+            "Next" if document["check"] else "Repair": element("code", command) if finding["command"] else command,
         }
         shape = element("span", SHAPES[status], class_=status)
         pairs = [part for name, text in rows.items() if text for part in (element("dt", name), element("dd", text))]

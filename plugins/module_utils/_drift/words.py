@@ -65,7 +65,7 @@ def values(finding: Mapping[str, Any]) -> str:
     if finding["status"] != DRIFT:
         return f"{STATUS_WORDS[finding['status']]}: {finding['reason']}"
     found, wanted, at_boot = finding["found"], finding["wanted"], finding["at_boot"]
-    if finding["live"] == OK and wanted:
+    if wanted and (finding["live"] == OK or found == wanted):
         now = "not there now" if found == NOTHING else f"{found} now"
         return f"{now}, as wanted" + (f"; {at_boot} after a boot" if at_boot not in ("", found) else "")
     parts = [f"found {found}, wanted {wanted}"] if found != wanted else []
@@ -128,7 +128,8 @@ def value(address: str, text: str | None) -> str:
         return "stored"
     if address.startswith("llama:/"):
         # A whole unit file; its difference is in the output of --diff.
-        return f"a text of {len(text.splitlines())} lines"
+        number = len(text.splitlines())
+        return f"a text of {number} line{'' if number == 1 else 's'}"
     row, rest = row_of(address), address.partition(":")[2]
     if row and rest:
         text = row.shown(rest, text)

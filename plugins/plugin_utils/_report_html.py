@@ -136,7 +136,7 @@ def _matrix(document: Document) -> Iterator[Html]:
         if numbers not in lists:
             found = [findings[number] for number in numbers]
             marks = json.dumps(_map_marks.of(found), separators=(",", ":"))
-            lists[numbers] = ([_line(one) for one in found], marks)
+            lists[numbers] = ([_line(one, document["check"]) for one in found], marks)
         rows.append(_row(row, *lists[numbers], [layer["name"] for layer in layers]))
     head = element("tr", element("th", "Host"), *(element("th", layer["title"]) for layer in layers))
     yield element("table", element("thead", head), element("tbody", *rows))
@@ -164,6 +164,7 @@ def _draw_status(status: str) -> Html:
     return element("td", SHAPES[status], class_=status or "unasked", title=LEGEND[status])
 
 
-def _line(finding: Document) -> Html:
+def _line(finding: Document, check: bool) -> Html:
     where = element("a", words.title(finding), href=f"#f{finding['id']}")
-    return element("li", where, f": {words.values(finding)}; {words.verdicts(finding)}")
+    told = words.values(finding, check) if check else f"{words.values(finding)}; {words.verdicts(finding)}"
+    return element("li", where, f": {told}")

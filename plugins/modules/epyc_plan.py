@@ -210,6 +210,7 @@ remarks:
   description:
     - What a person should know of the plan, also as warnings. That a role is without CPUs that are offline, that an
       amount was rounded, or that housekeeping takes a core of each L3 domain where the BIOS makes nodes of those.
+    - A run of C(sovereign.epyc.site) that did not end on this host is the first one.
   returned: always
   type: list
   elements: str
@@ -231,6 +232,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan a
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history import unfinished_run
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import seats
 
 TYPE_CHECKING = False
@@ -269,11 +271,13 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the plan of this host as the module's result."""
     top = topology.discover(fs)
     plan = planner.plan(Intent.parse(params), top)
+    store = Store(fs.root, read_only=True)
+    unfinished = unfinished_run(store)
     return {
         "ansible_facts": {"epyc": planner.facts(params, plan, top)},
         "map": map_data.of(plan, top, seats(fs.root)),
-        "remarks": plan.remarks,
-        "stored": sorted(stored(Store(fs.root, read_only=True))[1]),
+        "remarks": [*([f"{unfinished.sentence()}."] if unfinished else []), *plan.remarks],
+        "stored": sorted(stored(store)[1]),
         "text": plan_text.render(plan, top),
     }
 

@@ -16,6 +16,7 @@ from contextlib import nullcontext
 
 from .._errors import BadRequest, TuningError
 from .._io.store import REPAIRS, TRIAL
+from .._knobs import history
 from .._knobs.application import Application
 from .._knobs.catalogue import KNOBS
 from . import survey as surveys
@@ -134,6 +135,8 @@ def repair(
             _note(store, past, most, outcome.repaired, clock.time())
             tried = len(outcome.repaired)
             _apply(fs, store, roles, outcome, look)
+            unwritten = history.note(store, history.REPAIR, {change.address for change in outcome.changes})
+            outcome.remarks += [unwritten] if unwritten else []
             if len(outcome.repaired) < tried:
                 _correct_note(store, past, most, outcome, clock.time())
     return outcome

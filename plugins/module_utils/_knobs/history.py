@@ -14,102 +14,52 @@ hides no other. The oldest lines go where there are more than BOUNDS. An undo ke
 from __future__ import annotations
 
 import os
-import time
+from contextlib import nullcontext
 
 from .._errors import TuningError
 from .._io.store import HISTORY
-from .._version import VERSION
-from .catalogue import KNOBS, row_of
+from .run import RUN, Run, format_moment, new_run, parse_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any, Callable
+    from collections.abc import Iterable, Sequence
 
     from .._io.store import Store
 
-#: The kinds of runs: site.yml, an undo, a repair, the boot service, and a module in a playbook of somebody's own.
-SITE, RESTORE, REPAIR, BOOT, MODULE = "site", "restore", "repair", "boot", "module"
+#: The kinds of runs: site.yml, an undo, a repair, and the boot service.
+SITE, RESTORE, REPAIR, BOOT = "site", "restore", "repair", "boot"
 #: Lines that are kept of all kinds, lines of each kind that may come by itself, and bytes of the file.
-MOST, MOST_OF_KIND, MOST_BYTES = 500, {REPAIR: 100, BOOT: 100, MODULE: 100}, 256 << 10
-#: Characters of a text and entries of a list in a line.
-LONGEST, MOST_ENTRIES = 200, 50
-#: The variables of the environment in which playbooks say whose run this is, and which line is the one of the run.
-ORIGIN, RUN = "SOVEREIGN_EPYC_ORIGIN", "SOVEREIGN_EPYC_RUN"
-#: Seconds within which a run without an end may be one that still goes on.
-GOES_ON = 7200
-#: The layer of an address that is no knob's.
-LAYERS = {"prerequisites": "prerequisites", "engine": "base", "llama": "llama"}
+MOST, MOST_OF_KIND, MOST_BYTES = 500, {REPAIR: 100, BOOT: 100}, 256 << 10
+#: The layers of site.yml by how addresses begin; the longest match counts. Another address is of the layer of its knob.
+#: A test compares both tables with the catalogue, whose import would have Ansible send every knob with each module.
+LAYERS = {
+    "cmdline:": "grub_params",
+    "engine:": "base",
+    "hugepages:": "numa",
+    "msr:": "prefetch",
+    "partition:": "grub_params",
+    "resctrl:": "cat",
+    "sysfs:": "numa",
+    "sysfs:workqueue/": "irq",
+    "sysfs:writeback/": "irq",
+}
+#: The layers by the requests that they store, as "KNOB/LABEL"; the role plan makes the intent.
+REQUESTS = {
+    "cmdline/cmdline": "grub_params",
+    "cpufreq/cpufreq": "cpufreq",
+    "cpuidle/cpuidle": "cpuidle",
+    "hugepages/hugepages": "numa",
+    "intent": "plan",
+    "irq/irq": "irq",
+    "msr/msr": "prefetch",
+    "partition/partition": "grub_params",
+    "resctrl/resctrl": "cat",
+    "sysfs/irq": "irq",
+    "sysfs/numa": "numa",
+}
 OTHER = "other"
-
-
-class Run:
-    """One run, as its line has it. Moments are texts in UTC; ``ended`` is empty until the run has ended.
-
-    ``user`` and ``controller`` are empty for who worked on the host itself, whose name is in ``host_user``. ``layers``
-    are those that the run meant to do, none for an undo of everything; ``requested`` are those of epyc_steps.
-    """
-
-    TEXTS = ("id", "kind", "began", "ended", "user", "host_user", "controller", "version", "playbook", "outcome")
-    LISTS = ("tags", "skip_tags", "layers", "requested")
-    __slots__ = (*TEXTS, *LISTS, "changed")
-
-    id: str
-    kind: str
-    began: str
-    ended: str
-    user: str
-    host_user: str
-    controller: str
-    version: str
-    playbook: str
-    outcome: str
-    tags: list[str]
-    skip_tags: list[str]
-    layers: list[str]
-    requested: list[str]
-    #: How many settings were changed, by layer.
-    changed: dict[str, int]
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        """Raise ValueError for values of other types than a line has; keys of a later version are left out."""
-        for name in self.TEXTS:
-            setattr(self, name, _require(str, values.get(name, ""))[:LONGEST])
-        for name in self.LISTS:
-            entries = _require(list, values.get(name, []))[:MOST_ENTRIES]
-            setattr(self, name, [_require(str, entry)[:LONGEST] for entry in entries])
-        counts = _require(dict, values.get("changed", {}))
-        self.changed = {layer: _require(int, count) for layer, count in counts.items()}
-        if not (self.id and self.kind and self.began):
-            raise ValueError("a run has an id, a kind and a begin")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the run as plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    def line(self) -> str:
-        """Return the line of the run."""
-        import json
-
-        return json.dumps(self.to_dict(), sort_keys=True)
-
-    def is_unfinished(self) -> bool:
-        """Return whether the run began and did not end."""
-        return not self.ended
-
-    def who(self) -> str:
-        """Return who began the run, as USER@CONTROLLER or as the user on the host."""
-        return f"{self.user}@{self.controller}" if self.controller else self.host_user
-
-    def sentence(self, now: float | None = None) -> str:
-        """Return that the run did not end, and what it was to do, without a full stop."""
-        moment = f"{self.began[:10]} at {self.began[11:16]} UTC"
-        age = (time.time() if now is None else now) - _seconds(self.began)
-        running = ", unless it still goes on" if 0 <= age < GOES_ON else ""
-        return (
-            f"the run of {self.playbook} that {self.who()} began on {moment} did not end{running}: it was to do "
-            f"{', '.join(self.layers) or 'no layer'}"
-        )
+#: What is named in place of the playbook where the engine itself did the work.
+COMMANDS = {RESTORE: "sovereign-epyc restore", REPAIR: "sovereign-epyc repair", BOOT: "sovereign-epyc apply"}
 
 
 class History:
@@ -121,7 +71,7 @@ class History:
         self._lines: list[str | Run] = []
         self.damage: list[str] = []
         for number, line in enumerate(store.load_lines(HISTORY), 1):
-            run = _parse(line)
+            run = parse_line(line)
             if run is None:
                 self.damage.append(f"{store.path(HISTORY)}: line {number} is damaged, and is left out.")
             self._lines.append(run or line)
@@ -131,50 +81,67 @@ class History:
         """The runs, the oldest first."""
         return [line for line in self._lines if isinstance(line, Run)]
 
+    def notable_runs(self) -> list[Run]:
+        """Return the runs that changed something or did not end, the oldest first."""
+        return [run for run in self.runs if run.changed or not run.ended]
+
+    def newest_of_site(self) -> Run | None:
+        """Return the newest run of site.yml, None where everything was put back since."""
+        for run in reversed(self.runs):
+            if run.kind in (SITE, RESTORE) and (run.kind == SITE or run.is_whole()):
+                return run if run.kind == SITE else None
+        return None
+
+    def newest_unfinished(self) -> Run | None:
+        """Return the newest run that did not end, None where there is none."""
+        return next((run for run in reversed(self.runs) if run.is_unfinished()), None)
+
     def find(self, run_id: str) -> Run | None:
-        """Return the run of this id that did not end, None where there is none."""
-        return next((run for run in reversed(self.runs) if run.id == run_id and run.is_unfinished()), None)
+        """Return the run of this id that has no end, None where there is none."""
+        return next((run for run in reversed(self.runs) if run.id == run_id and not run.ended), None)
 
     def add(self, run: Run) -> None:
         """Add a run as the newest."""
         self._lines.append(run)
 
-    def keep(self, wanted: Callable[[Run], bool]) -> None:
-        """Drop the runs that are not wanted; what is damaged stays."""
-        self._lines = [line for line in self._lines if not isinstance(line, Run) or wanted(line)]
+    def settle(self, by: Run) -> None:
+        """Take the layers of a run that has ended from what earlier ones have left; all of them if it is a whole one.
+
+        One that only did a part may have left out what an earlier one had begun.
+        """
+        whole, done = by.is_whole(), set(by.layers)
+        for run in self.runs:
+            if run is by or not run.ended:
+                run.left = [] if whole or run is by else [layer for layer in run.left if layer not in done]
+
+    def replace_runs(self, kept: Sequence[Run]) -> None:
+        """Write only these runs, and remove the file where there is none."""
+        if kept:
+            self.store.save_lines(HISTORY, [run.to_line() for run in kept])
+        else:
+            self.store.remove(HISTORY)
 
     def save(self) -> None:
-        """Write the file, within its bounds; the newest run of site.yml stays, as it says what was asked for."""
-        newest = _newest_site(self.runs)
-        self.keep(lambda run: run is newest or run.is_unfinished() or bool(run.changed) or run.kind != SITE)
-        for kind, most in MOST_OF_KIND.items():
-            old = [run for run in self.runs if run.kind == kind][:-most]
-            self.keep(lambda run, old=old: run not in old)  # type: ignore[misc]
-        texts = [(line is newest, line.line() if isinstance(line, Run) else line) for line in self._lines]
-        room = MOST_BYTES - sum(_size(text) for pinned, text in texts if pinned)
-        kept: list[str] = []
-        for pinned, text in reversed(texts):
-            room -= 0 if pinned else _size(text)
-            if pinned or (room >= 0 and len(kept) < MOST):
-                kept.append(text)
-        self.store.save_lines(HISTORY, reversed(kept))
+        """Write the file within its bounds, without runs that ended and changed nothing.
+
+        The newest run of site.yml stays, because it says what was asked for, and so do one that did not end and an undo
+        of everything.
+        """
+        pinned = [run for run in (self.newest_of_site(), self.newest_unfinished()) if run]
+        needed = [line for line in self._lines if not isinstance(line, Run) or line in pinned or _has_effect(line)]
+        self.store.save_lines(HISTORY, _newest_within_bounds(needed, pinned))
 
 
 def unfinished_run(store: Store) -> Run | None:
     """Return the newest run that began and did not end, None where there is none, or where no history can be read.
 
-    A run is done with where later ones that ended have done its layers, or were asked for all that the inventory names,
-    and where everything was put back since.
+    A run counts as ended once later runs have done its layers, or all that the inventory asks for, and once everything
+    was put back.
     """
-    left: list[tuple[Run, set[str]]] = []
-    for run in _read_runs(store):
-        if run.kind == SITE and run.is_unfinished():
-            left.append((run, set(run.layers)))
-        elif run.kind in (SITE, RESTORE) and _is_whole(run):
-            left = []
-        elif run.kind in (SITE, RESTORE):
-            left = [(other, layers - set(run.layers)) for other, layers in left if not layers <= set(run.layers)]
-    return left[-1][0] if left else None
+    try:
+        return History(store).newest_unfinished()
+    except TuningError:
+        return None
 
 
 def requested_layers(store: Store) -> list[str] | None:
@@ -182,7 +149,10 @@ def requested_layers(store: Store) -> list[str] | None:
 
     None where site.yml never began here, where everything was put back since, and where no history can be read.
     """
-    run = _newest_site(_read_runs(store))
+    try:
+        run = History(store).newest_of_site()
+    except TuningError:
+        return None
     return run.requested if run else None
 
 
@@ -199,8 +169,8 @@ def begin(store: Store, layers: Sequence[str], requested: Sequence[str], now: fl
 
     Raises TuningError where it cannot be written.
     """
-    run = _make(SITE, now)
-    run.layers, run.requested = list(layers), list(requested)
+    run = new_run(SITE, now)
+    run.layers, run.requested, run.left = list(layers), list(requested), list(layers)
     with store.lock():
         history = History(store)
         history.add(run)
@@ -209,33 +179,33 @@ def begin(store: Store, layers: Sequence[str], requested: Sequence[str], now: fl
 
 
 def end(store: Store, run_id: str, now: float | None = None) -> str:
-    """Close the line of a run; return a sentence where there is no such open line, an empty text otherwise."""
+    """Close the line of a run; return a sentence where there is no such open line, else an empty text."""
     with store.lock():
         history = History(store)
         run = history.find(run_id)
         if run is None:
             return f"{store.path(HISTORY)} has no begin of this run any more, so its end is not noted."
-        run.ended, run.outcome = _moment(now), "done"
+        run.ended, run.outcome = format_moment(now), "done"
+        history.settle(run)
         history.save()
     return ""
 
 
-def count(store: Store, addresses: Iterable[str], module: str, now: float | None = None) -> str:
-    """Count changed settings in the line of the run that this process belongs to.
+def count(store: Store, addresses: Iterable[str]) -> str:
+    """Count changed settings in the line of the run of site.yml that this process belongs to, if it belongs to one.
 
-    A module of another playbook has a line of its own. Returns a sentence where that cannot be written: what is
-    changed stays changed.
+    Returns a sentence where that cannot be written: what is changed stays changed.
     """
-    addresses = list(addresses)
+    run_id, counts = os.environ.get(RUN, ""), count_by_layer(addresses)
+    if not (run_id and counts):
+        return ""
     try:
         with store.lock():
             history = History(store)
-            run = history.find(os.environ.get(RUN, ""))
+            run = history.find(run_id)
             if run is None:
-                run = _make(MODULE, now)
-                run.playbook, run.ended, run.outcome = run.playbook or module, run.began, "done"
-                history.add(run)
-            for layer, number in count_by_layer(addresses).items():
+                return _unwritten(f"{store.path(HISTORY)} has no begin of this run any more.")
+            for layer, number in counts.items():
                 run.changed[layer] = run.changed.get(layer, 0) + number
             history.save()
     except TuningError as error:
@@ -251,40 +221,41 @@ def note(
     layers: Sequence[str] = (),
     now: float | None = None,
 ) -> str:
-    """Write the line of an undo, a repair or a boot that has changed these addresses.
+    """Write the line of an undo, a repair or a boot that has changed these addresses; none where it changed nothing.
 
-    ``layers`` are those of an undo that is not one of everything. Returns a sentence where the line cannot be written.
+    ``layers`` are those of an undo that is not one of everything. An undo also ends what site.yml was asked for.
+    Returns a sentence where the line cannot be written.
     """
-    run = _make(kind, now)
-    run.playbook, run.layers, run.outcome = run.playbook or _COMMANDS[kind], list(layers), outcome
+    run = new_run(kind, now)
+    run.playbook, run.layers, run.outcome = run.playbook or COMMANDS[kind], list(layers), outcome
     run.ended, run.changed = run.began, count_by_layer(addresses)
     try:
+        if not run.changed and (kind != RESTORE or History(store).newest_of_site() is None):
+            return ""
         with store.lock():
             history = History(store)
             history.add(run)
+            if kind == RESTORE:
+                history.settle(run)
             history.save()
     except TuningError as error:
         return _unwritten(error)
     return ""
 
 
-#: What is named in place of the playbook where the engine itself did the work.
-_COMMANDS = {RESTORE: "sovereign-epyc restore", REPAIR: "sovereign-epyc repair", BOOT: "sovereign-epyc apply"}
+def forget(store: Store, check: bool = False) -> int:
+    """Drop all lines that are of no more use; return how many went, or would go in a check.
 
-
-def forget(store: Store) -> int:
-    """Drop all lines but the newest run of site.yml, unless everything was put back since; return how many went.
-
-    That one says what this host was asked for. Raises TuningError where the file cannot be written.
+    What stays says what this host was asked for, or that a run did not end: that goes with an undo of everything.
+    Raises TuningError where the file cannot be written.
     """
-    with store.lock():
+    with nullcontext() if check else store.lock():
         history = History(store)
-        before, newest = len(history.runs) + len(history.damage), _newest_site(history.runs)
-        if newest is None:
-            store.remove(HISTORY)
-            return before
-        store.save_lines(HISTORY, [newest.line()])
-        return before - 1
+        needed = (history.newest_unfinished(), history.newest_of_site())
+        kept = [run for run in history.runs if run in needed]
+        if not check:
+            history.replace_runs(kept)
+        return len(history.runs) + len(history.damage) - len(kept)
 
 
 def count_by_layer(addresses: Iterable[str]) -> dict[str, int]:
@@ -297,111 +268,39 @@ def count_by_layer(addresses: Iterable[str]) -> dict[str, int]:
 
 
 def layer_of(address: str) -> str:
-    """Return the layer of site.yml that an address belongs to; that of a stored request is the one of its knob."""
-    prefix, dummy, rest = address.partition(":")
-    if prefix == "desired":
-        knob, dummy, label = rest.partition("/")
-        return KNOBS[knob].roles.get(label, OTHER) if knob in KNOBS else OTHER
-    row = row_of(address)
-    if row is None:
-        return LAYERS.get(prefix, OTHER)
-    roles = set(row.roles.values())
-    return roles.pop() if len(roles) == 1 else row.variable(rest, "").partition("_")[0] or OTHER
+    """Return the layer of site.yml that an address or a stored request belongs to, OTHER for a request of no layer."""
+    if address.startswith("desired:"):
+        return REQUESTS.get(address[len("desired:") :], OTHER)
+    begin = max((begin for begin in LAYERS if address.startswith(begin)), key=len, default="")
+    return LAYERS[begin] if begin else address.partition(":")[0]
 
 
-def _read_runs(store: Store) -> list[Run]:
-    try:
-        return History(store).runs
-    except TuningError:
-        return []
+def _has_effect(run: Run) -> bool:
+    """Return whether a run changed something, did not end, or ended what was asked for."""
+    return bool(run.changed) or not run.ended or (run.kind == RESTORE and run.is_whole())
 
 
-def _newest_site(runs: Iterable[Run]) -> Run | None:
-    """Return the newest run of site.yml, None where everything was put back since."""
-    newest = None
-    for run in runs:
-        if run.kind == SITE:
-            newest = run
-        elif run.kind == RESTORE and _is_whole(run):
-            newest = None
-    return newest
-
-
-def _is_whole(run: Run) -> bool:
-    """Return whether a run did all layers of its inventory, or put everything back."""
-    return not run.layers if run.kind == RESTORE else set(run.requested) <= set(run.layers)
-
-
-def _make(kind: str, now: float | None) -> Run:
-    """Return a new run by who started this process, as the playbook and sudo say it."""
-    origin = _origin()
-    moment = _moment(now)
-    values = {
-        **{name: origin.get(name, "") for name in ("user", "controller", "playbook")},
-        **{name: origin.get(name, []) for name in ("tags", "skip_tags")},
-        "id": f"{moment}-{os.urandom(4).hex()}",
-        "kind": kind,
-        "began": moment,
-        "host_user": os.environ.get("SUDO_USER") or _user_name(),
-        "version": VERSION,
-    }
-    return Run(values)
-
-
-def _origin() -> dict[str, Any]:
-    """Return what the playbook says of its run, nothing where no playbook of ours runs."""
-    import json
-
-    try:
-        values = json.loads(os.environ.get(ORIGIN, "{}"))
-        Run({**values, "id": "-", "kind": "-", "began": "-"})
-    except (TypeError, ValueError, RecursionError):
-        return {}
-    return dict(values)
-
-
-def _user_name() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
-
-
-def _parse(line: str) -> Run | None:
-    """Return the run of a line, None for a damaged one."""
-    import json
-
-    try:
-        return Run(_require(dict, json.loads(line)))
-    except (ValueError, RecursionError):
-        return None
-
-
-def _require(wanted: type, value: Any) -> Any:
-    if not isinstance(value, wanted) or isinstance(value, bool):
-        raise ValueError(f"{value!r} is no {wanted.__name__}")
-    return value
-
-
-def _moment(now: float | None) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() if now is None else now))
-
-
-def _seconds(moment: str) -> float:
-    """Return the seconds since the epoch of a moment, 0 for a text that is none."""
-    import calendar
-
-    try:
-        return float(calendar.timegm(time.strptime(moment, "%Y-%m-%dT%H:%M:%SZ")))
-    except ValueError:
-        return 0.0
+def _newest_within_bounds(lines: Sequence[str | Run], pinned: Sequence[Run]) -> list[str]:
+    """Return the texts of the newest lines that fit into the bounds, in their order; the pinned ones are among them."""
+    texts = [line.to_line() if isinstance(line, Run) else line for line in lines]
+    room = MOST_BYTES - sum(_size(text) for line, text in zip(lines, texts) if line in pinned)
+    places, of_kind = MOST - len(pinned), dict(MOST_OF_KIND)
+    kept = []
+    for line, text in zip(reversed(lines), reversed(texts)):
+        kind = line.kind if isinstance(line, Run) else ""
+        if line not in pinned and of_kind.get(kind, 1) > 0:
+            of_kind[kind] = of_kind.get(kind, MOST) - 1
+            room, places = room - _size(text), places - 1
+            if min(room, places) >= 0:
+                kept.append(text)
+        elif line in pinned:
+            kept.append(text)
+    return kept[::-1]
 
 
 def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogateescape")) + 1
 
 
-def _unwritten(error: TuningError) -> str:
+def _unwritten(error: TuningError | str) -> str:
     return f"What was done now is not in the history of this host: {error}"

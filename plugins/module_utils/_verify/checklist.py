@@ -119,7 +119,8 @@ class Checklist:
         others = [one for one in found if one not in waiting]
         groups = [(word, [one for one in others if _word(one) == word]) for word in (WRONG, UNSUPPORTED, UNKNOWN)]
         groups.append((PENDING if self.allow_pending_reboot else WRONG, waiting))
-        told = [(word, _line(members)) for word, members in groups if members]
+        # What is about the whole layer begins with its title, which the item has already.
+        told = [(word, _line(members).removeprefix(f"{title}: ")) for word, members in groups if members]
         if not told:
             return Item(name, title, OK, f"{_count(number)} in force{'' if boot else ', and kept over a boot'}.")
         worst = min((word for word, dummy in told), key=(WRONG, UNSUPPORTED, UNKNOWN, PENDING).index)

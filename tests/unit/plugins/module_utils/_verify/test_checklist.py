@@ -127,8 +127,8 @@ def test_what_a_host_cannot_have_comes_with_no_advice_that_cannot_help(tree: hos
     item = check(tree, [gone])["msr"]
     assert (item.verdict, item.clean) == ("unsupported", False)
     assert item.sentence == (
-        "prefetchers: not supported here: Locked down. No command gives a host what it cannot have: change what the "
-        "inventory asks for."
+        "not supported here: Locked down. No command gives a host what it cannot have: change what the inventory asks "
+        "for."
     )
     assert checklist_items.render([item]).splitlines() == [
         f"UNSUPPORTED prefetchers  {item.sentence}",

@@ -38,7 +38,7 @@ def test_a_layer_that_is_asked_for_and_is_not_there_is_wrong(tree: hosts.Host) -
     item = check(tree, [missing])["resctrl"]
     assert (item.verdict, item.sentence) == (
         "wrong",
-        "L3 partition: found nothing, wanted stored; the layer cat is asked for. Run site.yml --tags cat.",
+        "found nothing, wanted stored; the layer cat is asked for. Run site.yml --tags cat.",
     )
 
 

@@ -34,7 +34,7 @@ COMMAND_LINES = ("wrong inventory", "empty limit", "all unreachable", "unknown t
 SENTENCES = {
     "wrong inventory": {4: "missing.yml (which does not exist) names none. Say with -i which inventory to read."},
     "empty limit": {1: "leaves us with no hosts to target"},
-    "unknown tag": {4: "--tags names nosuch, which is no tag of this playbook."},
+    "unknown tag": {4: "--tags names nosuch, which is no tag of this playbook;"},
     "nothing served": {2: "idle", 4: "and the limit 'idle'. Choose other hosts with -l, or leave it out."},
 }
 #: What each playbook that needs it is told, by its name.

@@ -19,6 +19,7 @@ description:
   - Says nothing of a run with any other module of this collection, such as that of C(sovereign.epyc.site), which plans
     too.
   - Hosts without a plan are named first, with the reason. A result that this plugin cannot read is one.
+  - Where no host has a plan, the page of an earlier run stays as it is.
   - Texts of hosts are shown with escapes for what a page would obey, such as marks that turn the direction of writing.
 options:
   html:
@@ -91,6 +92,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         """Write the page, and say where it is."""
         path = self.get_option("html")
         if not path or not self.plans or self.acts:
+            return
+        if not self.gathering.has_plans:
+            self._display.display(f"No host has a plan, so nothing was written to {path}.")
             return
         try:
             summary, page = _set_aside.make_report(_draw_plans, self.gathering)

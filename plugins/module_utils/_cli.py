@@ -13,30 +13,35 @@ import os
 import sys
 import time
 
+from ._cli_history import forget_history, show_history, unfinished_data, unfinished_lines
 from ._drift import metrics, repair
-from ._drift.words import line
+from ._drift import words as drift_words
 from ._errors import TuningError
 from ._host import plan_text
 from ._host.host import Host
 from ._io import textfile as textfiles
+from ._io.console import complain as _complain
+from ._io.console import say as _say
+from ._io.console import say_json as _say_json
 from ._io.kernelfs import KernelFS
 from ._io.store import TRIAL, Store
 from ._knobs import application as applications
-from ._knobs import trial
+from ._knobs import history, trial
 from ._knobs.application import Application
 from ._knobs.catalogue import in_order
 from ._knobs.desired import stored
 from ._knobs.irq import events
+from ._knobs.layers import require_layers
 from ._knobs.ledger import Ledger
 from ._knobs.undo import AGAIN, undo
-from ._notation.printable import escape_unprintable
 from ._verify import host_metrics
+from ._version import VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ._drift.verdict import Verdict
+    from ._drift.survey import Survey
     from ._knobs.knob import Change
 
 USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
@@ -47,9 +52,11 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
   repair    put back what has drifted, repair [ROLE,ROLE], unless somebody else sets it again and again
   watch     move new interrupts to the CPUs that the stored settings name, until it is stopped; a service runs this
   settle    put the stored settings back where an ablation or a tuning has left others; it ends one that goes on
-  restore   put back everything that was ever changed, and forget the stored settings
+  restore   put back everything that was ever changed, and forget the stored settings, or only those of some layers of
+            site.yml, restore [LAYER,LAYER]
   show      draw the host as a map of who works where, and list the stored requests and the originals that restore
             would put back; the map has colours on a terminal, unless NO_COLOR is set
+  history   list the runs that changed this host: when, by whom, from where, and what; history --forget drops them
   agent     show what gateways are told of the instances, and why, agent [INSTANCE]; agent --help lists its options
   bench     measure what an instance does, bench [INSTANCE]; bench --help lists its options
   llama     what the units of llama.cpp servers call; alone, it lists its commands
@@ -58,12 +65,15 @@ USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
 apply --retry tries again, three times, where something failed that may be there later.
 restore --without-originals takes back what bears our mark where the record of originals is lost, and says what it
 cannot know.
+--version shows the version of the collection that this command is of.
 --textfile makes check also write its findings as Prometheus metrics, for the textfile collector of node_exporter.
 """
 #: The option that has a value.
 TEXTFILE = "--textfile"
 #: What the boot service says to apply; how often it tries again, and the seconds before that.
 RETRY, RETRIES, PAUSE = "--retry", 3, 5.0
+#: Has the history dropped.
+FORGET = "--forget"
 #: The way out where both files of the ledger are lost.
 WITHOUT_ORIGINALS = "--without-originals"
 #: systemd reads this at the beginning of a line as the priority "error".
@@ -90,6 +100,11 @@ def main(arguments: Sequence[str]) -> int:
     if list(arguments) == ["--help"]:
         _say(*USAGE.splitlines())
         return 0
+    if list(arguments) == ["--version"]:
+        _say(f"sovereign-epyc {VERSION}")
+        return 0
+    if not arguments:
+        _complain(*unfinished_lines(Store(read_only=True)))
     words = [word for word in arguments if word != "--json"]
     as_json = len(words) < len(arguments)
     commands = {
@@ -108,8 +123,12 @@ def main(arguments: Sequence[str]) -> int:
             return repair_drift(as_json, words[1].split(",") if words[1:] else repair.ROLES)
         if words == ["apply", RETRY]:
             return apply(as_json, retry=True)
-        if words == ["restore", WITHOUT_ORIGINALS]:
-            return restore(as_json, without_originals=True)
+        if words == ["history"]:
+            return show_history(Store(read_only=True), as_json)
+        if words == ["history", FORGET]:
+            return forget_history(Store(), as_json)
+        if words[:1] == ["restore"] and len(words) > 1:
+            return _restore_as_told(as_json, words[1:])
         if len(words) != 1 or words[0] not in commands:
             sys.stderr.write(USAGE)
             return 1
@@ -136,19 +155,21 @@ def bench(arguments: Sequence[str]) -> int:
 
 def plan(as_json: bool) -> int:
     """Show the plan of the stored intent."""
-    host = Host(KernelFS(read_only=True), stored(Store(read_only=True))[0])
+    store = Store(read_only=True)
+    host = Host(KernelFS(read_only=True), stored(store)[0])
     if as_json:
-        _say_json({"topology": host.topology.to_dict(), "plan": host.plan.to_dict()})
+        _say_json({"topology": host.topology.to_dict(), "plan": host.plan.to_dict(), **unfinished_data(store)})
     else:
+        _say(*unfinished_lines(store))
         _say(*plan_text.render(host.plan, host.topology).split("\n"))
     return 0
 
 
 def check(as_json: bool) -> int:
-    """Print a line for each setting that is not as configured, and a line that counts."""
+    """Print a line for each finding, with what to do about it, and a line that counts settings."""
     from ._llama.unit import drift  # only checks look at units
 
-    return _show(drift.of_host(KernelFS(read_only=True)).verdicts, as_json)
+    return _show(drift.of_host(KernelFS(read_only=True)), as_json)
 
 
 def check_to_textfile(as_json: bool, textfile: str) -> int:
@@ -172,18 +193,17 @@ def check_to_textfile(as_json: bool, textfile: str) -> int:
     except TuningError:
         textfiles.replace(textfile, metrics.of_failure())
         raise
-    return _show(survey.verdicts, as_json)
+    return _show(survey, as_json)
 
 
-def _show(verdicts: Sequence[Verdict], as_json: bool) -> int:
-    wrong = [verdict for verdict in verdicts if not verdict.clean]
+def _show(survey: Survey, as_json: bool) -> int:
+    findings = [finding.to_dict() for finding in survey.findings()]
     if as_json:
-        _say_json({"settings": [verdict.to_dict() for verdict in verdicts]})
+        settings = [verdict.to_dict() for verdict in survey.verdicts]
+        _say_json({"settings": settings, "findings": findings, "coverage": survey.coverage()})
     else:
-        for verdict in wrong:
-            _say(line(verdict))
-        _say(f"{len(verdicts)} settings checked, {len(wrong)} not as configured")
-    return 2 if wrong else 0
+        _say(*map(drift_words.line, findings), drift_words.counted(survey.settings()))
+    return 2 if findings else 0
 
 
 def apply(as_json: bool, retry: bool = False) -> int:
@@ -199,7 +219,9 @@ def apply(as_json: bool, retry: bool = False) -> int:
         trial.forget_earlier(Store(), KernelFS())
     except TuningError as error:
         work.failures.append(str(error))
-    for sentence in work.unsupported:
+    outcome = f"{len(work.failures)} failed" if work.failures else "done"
+    unwritten = history.note(Store(), history.BOOT, {change.address for change in work.changes}, outcome)
+    for sentence in [*work.unsupported, *([unwritten] if unwritten else [])]:
         _complain(sentence)
     _report(work.changes, work.failures, as_json)
     return 1 if work.failures else 0
@@ -207,7 +229,9 @@ def apply(as_json: bool, retry: bool = False) -> int:
 
 def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
     """Put back what has drifted in the layers of some roles; exit code 2 where something stays wrong."""
-    outcome = repair.repair(KernelFS(), Store(), roles)
+    from ._llama.unit import drift
+
+    outcome = repair.repair(KernelFS(), Store(), roles, look=drift.of_host)
     if as_json:
         _say_json({**outcome.to_dict(), "remarks": outcome.remarks})
     else:
@@ -249,13 +273,29 @@ def _names_units() -> bool:
     return any(name.startswith("resctrl/") and "tasks_of" in str(options) for name, options in requests.items())
 
 
-def restore(as_json: bool, without_originals: bool = False) -> int:
-    """Put everything back, and forget what was stored."""
+def _restore_as_told(as_json: bool, words: Sequence[str]) -> int:
+    """Restore with the words of the command line that follow."""
+    names = [word for word in words if word != WITHOUT_ORIGINALS]
+    if len(names) > 1 or len(words) > 2 or "".join(names).startswith("-"):
+        sys.stderr.write(USAGE)
+        return 1
+    layers = require_layers([name for name in names[0].split(",") if name]) if names else []
+    return restore(as_json, layers, without_originals=len(names) < len(words))
+
+
+def restore(as_json: bool, layers: Sequence[str] = (), without_originals: bool = False) -> int:
+    """Put everything back and forget what was stored, or only what these layers changed and stored."""
+    from ._llama.unit import dependents  # only an undo of layers looks at units
+
     fs, store = KernelFS(), Store()
-    done = undo(Host(fs), Ledger(store, fs, without_originals))
-    for remark in done.remarks:
+    ledger = Ledger(store, fs, without_originals)
+    losses = dependents.require_undo_possible(layers, ledger.originals(), fs.root) if layers else []
+    done = undo(Host(fs), ledger, layers=layers)
+    for remark in [*losses, *done.remarks]:
         _complain(remark)
     _report(done.changes, done.left, as_json, "were not put back")
+    if not as_json and (done.changes or not done.left):
+        _say(done.summary(layers))
     if done.left:
         _complain(AGAIN)
     return 1 if done.left else 0
@@ -267,8 +307,9 @@ def show(as_json: bool) -> int:
     intent, requests = stored(store)
     originals = Ledger(store, fs).originals()
     if as_json:
-        _say_json({"intent": intent, "requests": requests, "originals": originals})
+        _say_json({"intent": intent, "requests": requests, "originals": originals, **unfinished_data(store)})
         return 0
+    _say(*unfinished_lines(store))
     _draw(Host(fs, intent))
     _say(f"intent: {intent or 'none'}")
     for name, label, options in in_order(requests):
@@ -305,22 +346,5 @@ def _report(changes: Sequence[Change], failures: Sequence[str], as_json: bool, f
     _say(f"{len(changes)} settings changed, {len(failures)} {failed}")
 
 
-def _say(*lines: str) -> None:
-    """Print lines. What a person, a file or the kernel named may hold what a terminal would obey: it is escaped."""
-    sys.stdout.write("".join(f"{escape_unprintable(text)}\n" for text in lines))
-
-
-def _complain(*lines: str) -> None:
-    """Print lines as an error, escaped as well."""
-    sys.stderr.write("".join(f"{escape_unprintable(text)}\n" for text in lines))
-
-
 def _text(value: str | None) -> str:
     return "nothing" if value is None else value or "''"
-
-
-def _say_json(data: object) -> None:
-    import json
-
-    # JSON escapes all but this one of what a terminal would obey.
-    _say(*json.dumps(data, indent=1, sort_keys=True).replace("\x7f", "\\u007f").split("\n"))

@@ -12,8 +12,8 @@ from ._ansible import run_writer
 from ._errors import TuningError
 from ._host.host import Host
 from ._io.kernelfs import KernelFS
-from ._knobs import desired
-from ._knobs.converge import converge
+from ._knobs import desired, history
+from ._knobs.converge import Outcome, Unrecorded, converge
 from ._knobs.ledger import Ledger, Original
 
 TYPE_CHECKING = False
@@ -73,11 +73,23 @@ def run_plain(
         # Under the lock from the first look on: what is stored now may be undone by the run that this one waits for.
         with nullcontext() if check else ledger.lock():
             knobs = knobs_of(params, host, ledger)
-            outcome = converge(knobs, ledger, check=check)
+            outcome = converge(knobs, ledger, check) if check else _converge_and_count(knobs, ledger)
         facts = {key: value for knob in knobs for key, value in knob.facts().items()}
         return dict(changed=bool(outcome.changes), diff=outcome.diff(), remarks=outcome.remarks, **facts)
 
     run_writer(spec, write, **rules)
+
+
+def _converge_and_count(knobs: Sequence[Knob], ledger: Ledger) -> Outcome:
+    """Converge, and count the changed settings in the history, if a run of site.yml is what changes them."""
+    try:
+        outcome = converge(knobs, ledger)
+    except Unrecorded as error:
+        history.count(ledger.store, error.outcome.diff()["after"])
+        raise
+    unwritten = history.count(ledger.store, outcome.diff()["after"])
+    outcome.remarks += [unwritten] if unwritten else []
+    return outcome
 
 
 def host_and_ledger(

@@ -34,6 +34,13 @@ options:
     type: str
     choices: [present, absent]
     default: present
+  instances_leave:
+    description:
+      - With O(state=absent), whether instances of M(sovereign.epyc.llama_server) and
+        M(sovereign.epyc.llama_rpc_worker) are removed beforehand, so that their units, which call the command at every
+        start, are no reason to refuse. For looks in check mode, where they are still there.
+    type: bool
+    default: false
   textfile:
     description:
       - A file in the folder of the textfile collector of node_exporter, as a whole path with a name that ends with
@@ -127,7 +134,7 @@ AGENT = "agent_"
 def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
     """Return the engine and the agent, which comes after it and goes before it."""
     present, textfile, interval = params["state"] == "present", params["textfile"], params["interval"]
-    engine = Engine(present, textfile, interval, host.fs.root)
+    engine = Engine(present, textfile, interval, host.fs.root, params["instances_leave"])
     if not present or not params["agent_bind"]:
         agent = Agent(root=host.fs.root)
         return [engine, agent] if present else [agent, engine]
@@ -139,6 +146,7 @@ def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
 def main() -> None:
     spec = dict(
         state=dict(type="str", choices=["present", "absent"], default="present"),
+        instances_leave=dict(type="bool", default=False),
         textfile=dict(type="str", default=""),
         interval=dict(type="str", default=INTERVAL),
         agent_bind=dict(type="str", default=""),

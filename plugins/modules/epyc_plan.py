@@ -227,6 +227,7 @@ remarks:
   description:
     - What a person should know of the plan, also as warnings. That a role is without CPUs that are offline, that an
       amount was rounded, or that housekeeping takes a core of each L3 domain where the BIOS makes nodes of those.
+    - A run of C(sovereign.epyc.site) that did not end on this host is the first one.
   returned: always
   type: list
   elements: str
@@ -249,6 +250,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan a
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history import unfinished_run
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import seats
 
 TYPE_CHECKING = False
@@ -289,6 +291,9 @@ OF_THE_REQUEST = ("sku", "refuse")
 
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the plan of this host as the module's result, or why there is none."""
+    store = Store(fs.root, read_only=True)
+    unfinished = unfinished_run(store)
+    remarks = [f"{unfinished.sentence()}."] if unfinished else []
     intent = {key: value for key, value in params.items() if key not in OF_THE_REQUEST}
     try:
         top = topology.discover(fs)
@@ -297,13 +302,13 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     except BadRequest as error:
         if params["refuse"]:
             raise
-        return {"refusals": [str(error)], "remarks": [], "stored": _stored_requests(fs)}
+        return {"refusals": [str(error)], "remarks": remarks, "stored": sorted(stored(store)[1])}
     return {
         "ansible_facts": {"epyc": planner.facts(intent, plan, top)},
         "refusals": [],
         "map": map_data.of(plan, top, seats(fs.root)),
-        "remarks": plan.remarks,
-        "stored": _stored_requests(fs),
+        "remarks": [*remarks, *plan.remarks],
+        "stored": sorted(stored(store)[1]),
         "text": plan_text.render(plan, top),
     }
 
@@ -316,10 +321,6 @@ def refuse_other_sku(top: topology.Topology, sku: str) -> None:
             "Move the host to the group of its SKU in the inventory, or set plan_sku_check to false to go on with "
             "these variables."
         )
-
-
-def _stored_requests(fs: KernelFS) -> list[str]:
-    return sorted(stored(Store(fs.root, read_only=True))[1])
 
 
 def main() -> None:

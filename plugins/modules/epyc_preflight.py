@@ -81,6 +81,59 @@ options:
     type: list
     elements: path
     default: []
+  sources:
+    description:
+      - Where the server and the models of O(instances) come from. Refused is what cannot be had.
+      - The server of a missing model is asked once for each of its files (C(HEAD)), from the host, and for no file
+        that is there.
+    type: dict
+    options:
+      install:
+        description: Where the server comes from.
+        type: str
+        choices: [binary, package, source]
+        default: binary
+      packages:
+        description: Packages that the run installs. Refused is one that is neither installed nor in the package lists
+          of the host, as far as it has lists and they are those of Debian or Ubuntu.
+        type: list
+        elements: str
+        default: []
+      archive:
+        description: See O(sovereign.epyc.llama_build#module:archive).
+        type: str
+      checksum:
+        description: See O(sovereign.epyc.llama_build#module:checksum).
+        type: str
+      models:
+        description: The models. One without O(sources.models.url) is not looked at.
+        type: list
+        elements: dict
+        default: []
+        options:
+          path:
+            description: See O(sovereign.epyc.model_file#module:path).
+            type: path
+            required: true
+          url:
+            description: See O(sovereign.epyc.model_file#module:url).
+            type: str
+          checksum:
+            description: See O(sovereign.epyc.model_file#module:checksum).
+            type: list
+            elements: str
+          size:
+            description: See O(sovereign.epyc.model_file#module:size).
+            type: list
+            elements: int
+          hub:
+            description: Whether it comes from the hub that the token is for.
+            type: bool
+            default: false
+      hub_needs_token:
+        description: Whether a token is sent to the hub. Its models are not asked for then, because no token is sent.
+        type: bool
+        default: false
   made:
     description: The paths of models that the run makes of others.
     type: list
@@ -125,6 +178,21 @@ if TYPE_CHECKING:
 
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
+MODEL = dict(
+    path=dict(type="path", required=True),
+    url=dict(type="str"),
+    checksum=dict(type="list", elements="str"),
+    size=dict(type="list", elements="int"),
+    hub=dict(type="bool", default=False),
+)
+SOURCES = dict(
+    install=dict(type="str", choices=["binary", "package", "source"], default="binary"),
+    packages=dict(type="list", elements="str", default=[]),
+    archive=dict(type="str"),
+    checksum=dict(type="str"),
+    models=dict(type="list", elements="dict", default=[], options=MODEL),
+    hub_needs_token=dict(type="bool", default=False, no_log=False),
+)
 SPEC = dict(
     layers=dict(type="list", elements="str", default=[]),
     refusals=dict(type="list", elements="str", default=[]),
@@ -142,6 +210,7 @@ SPEC = dict(
     fetched=dict(type="list", elements="dict", default=[]),
     present=dict(type="list", elements="path", default=[]),
     made=dict(type="list", elements="path", default=[]),
+    sources=dict(type="dict", options=SOURCES),
 )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_restore
-short_description: Put back everything that this collection ever changed on a host
+short_description: Put back everything that this collection changed on a host, or what some layers changed
 version_added: 0.1.0
 description:
   - Puts every setting back to what it was before the collection first wrote to it, and drops what was stored for the
@@ -18,9 +18,28 @@ description:
     of an offline CPU, stays remembered. The module fails then, when all else is put back, and names what is left.
     Running it again goes on with that.
   - A host on which nothing is left to put back keeps no file of the record.
+  - With O(layers), exactly the settings of these layers are put back, and what they stored for the boot service is
+    dropped. Other layers, their stored requests, the engine and its services stay. Afterwards C(site.yml) looks at the
+    whole host again.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
+  layers:
+    description:
+      - The layers of C(site.yml) to undo, of V(numa), V(irq), V(cat), V(cpufreq), V(cpuidle), V(prefetch) and
+        V(grub_params). Without it, everything is put back. An empty list and an unknown layer are refused.
+      - A setting that the stored request of somebody's own task asks for, with another label than those of our roles,
+        is of no layer, and stays.
+      - Refused where an instance of M(sovereign.epyc.llama_server) has its memory in pools of huge pages that such a
+        layer made, and while an ablation or a tuning goes on.
+    type: list
+    elements: str
+  instances_leave:
+    description:
+      - With O(layers), whether instances of M(sovereign.epyc.llama_server) are removed beforehand, so that what they
+        were planned with is no reason to refuse. For looks in check mode, where they are still there.
+    type: bool
+    default: false
   without_originals:
     description:
       - Go on where both files of the record of originals are damaged or gone, which is refused otherwise. What bears
@@ -33,6 +52,10 @@ options:
 EXAMPLES = r"""
 - name: Put everything back
   sovereign.epyc.epyc_restore:
+
+- name: Put back what two layers changed, and keep all else
+  sovereign.epyc.epyc_restore:
+    layers: [cat, irq]
 """
 
 RETURN = r"""
@@ -43,8 +66,23 @@ diff:
   sample:
     before: {"resctrl:mount": "no options"}
     after: {"resctrl:mount": null}
+summary:
+  description: What was put back, or would be, and what to do next, in sentences.
+  returned: always
+  type: str
+  sample: "Put back: 18 settings of L3 partition, 1 stored request dropped."
+pending:
+  description: The boot parameters that were put back and that the running kernel has until the next reboot.
+  returned: always
+  type: list
+  elements: str
+reboot_required:
+  description: Whether there are such.
+  returned: always
+  type: bool
 remarks:
-  description: What meant nothing any more and was forgotten, and what cannot be known.
+  description: >-
+    What meant nothing any more and was forgotten, what cannot be known, and what running instances lose with O(layers).
   returned: always
   type: list
   elements: str
@@ -58,7 +96,9 @@ left:
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Unrestored
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import host_and_ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.layers import require_layers
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.dependents import require_undo_possible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,16 +110,31 @@ if TYPE_CHECKING:
 
 def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Restore, and return the module's result; raise Unrestored, with that result, when something is left."""
+    layers = [] if params["layers"] is None else require_layers(params["layers"])
     host, ledger = host_and_ledger(store, check, without_originals=params["without_originals"])
-    done = undo(host, ledger, check)
-    result = dict(changed=bool(done.changes), diff=done.diff(), remarks=done.remarks)
+    instances_stay = layers and not params["instances_leave"]
+    losses = require_undo_possible(layers, ledger.originals(), host.fs.root) if instances_stay else []
+    done = undo(host, ledger, check, layers)
+    result = dict(
+        changed=bool(done.changes),
+        diff=done.diff(),
+        summary=done.summary(layers, check),
+        pending=done.pending,
+        reboot_required=bool(done.pending),
+        remarks=[*losses, *done.remarks],
+    )
     if done.left:
         raise Unrestored(done.sentence(), left=done.left, **result)
     return result
 
 
 def main() -> None:
-    run_writer(dict(without_originals=dict(type="bool", default=False)), write)
+    spec = dict(
+        layers=dict(type="list", elements="str"),
+        instances_leave=dict(type="bool", default=False),
+        without_originals=dict(type="bool", default=False),
+    )
+    run_writer(spec, write)
 
 
 if __name__ == "__main__":

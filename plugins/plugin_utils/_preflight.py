@@ -139,7 +139,22 @@ class Question:
             return None
         self.options["fetched"] = [{"path": one["path"], "checksum": one["checksum"]} for one in files if one["url"]]
         self.options["present"] = [one["path"] for one in files if not one["url"]]
+        self._ask_sources(files)
         return files
+
+    def _ask_sources(self, files: Sequence[Mapping[str, Any]]) -> None:
+        """Ask whether the server and the models can be had. A token stays here; the host gets to know of it only."""
+        get = self.variables.get
+        install = get("llama_install", "binary")
+        packages = {"package": [get("llama_package")], "source": get("llama_build_packages", [])}
+        self.options["sources"] = {
+            "install": install,
+            "packages": [name for name in packages.get(install, []) if name],
+            "archive": get("llama_source_archive"),
+            "checksum": get("llama_source_checksum"),
+            "models": [{key: one[key] for key in ("path", "url", "checksum", "size", "hub")} for one in files],
+            "hub_needs_token": bool(get("llama_hub_token")),
+        }
 
     def _place_instances(self, files: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
         """Return the instances as the role places them, with the types that the module llama_server gives them."""

@@ -170,7 +170,7 @@ def test_one_that_is_not_healthy_after_its_reboot_is_named_and_the_others_of_its
     assert stops.keys() == {"two"}, failed(play)
     assert stops["two"].startswith("two did not come back clean, at 'Ask the model': ")
     assert stops["two"].endswith(" It says: no model is loaded. Later batches were not touched.")
-    order = ["Leave", "Reboot the host", "Prove that the host came back tuned", "Ask the model", STOP]
+    order = ["Leave", "Reboot the host", "Prove that the host came back as configured", "Ask the model", STOP]
     tasks = [result["task"] for result in play.results if result["host"] == "two"]
     assert [task for task in tasks if task in order] == order
     after = fleet.boot_ids()

@@ -127,7 +127,7 @@ def test_a_forced_reboot_that_ends_untuned_is_named(host):
     assert boot_id(host) != before
     message = play[STOP]["msg"]
     assert message.startswith(
-        f"{host.machine.name} did not come back clean, at 'Prove that the host came back tuned': "
+        f"{host.machine.name} did not come back clean, at 'Prove that the host came back as configured': "
     )
     assert "boot service: Enabled, and its last run failed (exit-code, exit code 1)." in message
     assert "L3 partition: Not supported here: " in message

@@ -23,7 +23,7 @@ from .untrusted import is_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
 HOME = "/var/lib/sovereign-epyc"
@@ -33,6 +33,8 @@ REQUESTS = "desired.json"
 TRIAL = "trial.json"
 #: The file with what was repaired, and when; see _drift/repair.py.
 REPAIRS = "repairs.json"
+#: The file with a line for each run that changed this host; see _knobs/history.py.
+HISTORY = "history.jsonl"
 #: The format of all files. A file without a number was written before there was one, in the same format.
 FORMAT = 1
 #: In a shape, the key of a table with any keys.
@@ -95,12 +97,35 @@ class Store:
         """Replace a file, on the disk when this returns."""
         import json
 
+        self._replace(name, json.dumps({"format": FORMAT, **data}, indent=1, sort_keys=True) + "\n")
+
+    def load_lines(self, name: str) -> list[str]:
+        """Return the lines of a file, without those that are empty; none where there is no file.
+
+        Bytes that are no text stay in a line as they are. Raises TuningError for a file or a folder that cannot be
+        read, or that others than root may change.
+        """
+        self._require_own_folder()
+        path = self.path(name)
+        try:
+            text = _read_own_file(path, errors="surrogateescape")
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise TuningError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from None
+        return [line for line in text.split("\n") if line]
+
+    def save_lines(self, name: str, lines: Iterable[str]) -> None:
+        """Replace a file by lines, on the disk when this returns."""
+        self._replace(name, "".join(f"{line}\n" for line in lines))
+
+    def _replace(self, name: str, text: str) -> None:
         path = self.path(name)
         if self.read_only:
             raise TuningError(f"A check tried to write {path}. This is a fault of the collection: please report it.")
         self._make_folder()
         self._require_own_folder()
-        textfile.replace(path, json.dumps({"format": FORMAT, **data}, indent=1, sort_keys=True) + "\n", 0o600)
+        textfile.replace(path, text, 0o600)
 
     def remove(self, name: str) -> None:
         """Remove a file, and the folder when it was the last one; hold the lock."""
@@ -201,7 +226,7 @@ class Store:
         _require_own(folder, there, "700")
 
 
-def _read_own_file(path: str) -> str:
+def _read_own_file(path: str, errors: str = "strict") -> str:
     """Return the text of a file that root alone may change; never wait for the other end of a pipe."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -209,7 +234,7 @@ def _read_own_file(path: str) -> str:
         if not stat.S_ISREG(there.st_mode):
             raise Damaged(path, "it is no ordinary file")
         _require_own(path, there, "600")
-        with open(descriptor, encoding="utf-8", closefd=False) as file:
+        with open(descriptor, encoding="utf-8", errors=errors, closefd=False) as file:
             return file.read()
     finally:
         os.close(descriptor)

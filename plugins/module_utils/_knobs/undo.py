@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Puts back everything that was ever changed: each layer all or nothing by itself, whatever becomes of the others.
+"""Puts back everything that was ever changed, or what some layers of site.yml changed.
+
+Each kind of setting is put back all or nothing by itself, whatever becomes of the others.
 
 What can hinder all of it is looked at before the first change. What could not be put back stays remembered, so that
 undoing again goes on with it.
@@ -10,22 +12,25 @@ undoing again goes on with it.
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import nullcontext
 from functools import partial
 
-from .._errors import TuningError
+from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.paths import WAITS
-from .._io.store import REPAIRS
-from . import trial
-from .catalogue import KNOBS
+from .._io.store import REPAIRS, REQUESTS, TRIAL
+from . import history, trial
+from .catalogue import KNOBS, row_of
 from .converge import Outcome, Unrecorded, converge
-from .desired import Desired, stored
+from .desired import INTENT, Desired, stored
+from .layers import LayerSettings, requests_of_layers
 from .ledger import Original
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Any
 
     from .._host.host import Host
     from .knob import Change
@@ -39,53 +44,100 @@ AGAIN = "All else was put back. Mend that and restore again, which goes on with 
 
 
 class Undone(Outcome):
-    """What an undo did, or would do; ``left`` says in sentences what it could not put back."""
+    """What an undo did, or would do; ``left`` says in sentences what it could not put back.
 
-    def __init__(self, changes: list[Change], remarks: list[str], left: list[str]) -> None:
+    ``pending`` are the boot parameters that were put back and that the running kernel still has.
+    """
+
+    def __init__(self, changes: list[Change], remarks: list[str], left: list[str], pending: list[str]) -> None:
         super().__init__(changes, remarks)
         self.left = left
+        self.pending = pending
 
     def sentence(self) -> str:
         """Return what a person has to know and do about what is left."""
         return f"Not everything could be put back. {' '.join(self.left)} {AGAIN}"
 
+    def summary(self, layers: Collection[str] = (), check: bool = False) -> str:
+        """Return in sentences what was put back, or would be in a check, and what to do next."""
+        counts = Counter(row.title for row in map(row_of, self.diff()["after"]) if row)
+        dropped = [c.address for c in self.changes if c.address.startswith("desired:") and c.address != INTENT]
+        parts = [f"{number} setting{'s'[: number > 1]} of {title}" for title, number in counts.items()]
+        parts += [f"{len(dropped)} stored request{'s'[: len(dropped) > 1]} dropped"] if dropped else []
+        named = ", ".join(layers)
+        if not parts:
+            never = f"Nothing{f' of {named}' if layers else ''} was ever changed on this host"
+            return f"{never}, or all of it was put back before. Nothing was done now."
+        sentences = [f"{'Would be put back' if check else 'Put back'}: {', '.join(parts)}."]
+        if self.pending:
+            sentences.append(
+                f"The running kernel has {', '.join(self.pending)} until the next reboot: reboot.yml with "
+                "-e epyc_reboot_ok=true does it."
+            )
+        if layers:
+            sentences.append(f"All else stays. Take {named} out of epyc_steps too, or the next site.yml sets it again.")
+        return " ".join(sentences)
 
-def undo(host: Host, ledger: Ledger, check: bool = False) -> Undone:
-    """Put every setting back to its original, and forget what is stored for the boot service.
 
-    TuningError where the record cannot be read or written: nothing was changed then. Whatever fails later is in
+def undo(host: Host, ledger: Ledger, check: bool = False, layers: Collection[str] = ()) -> Undone:
+    """Put settings back to their originals, and forget what is stored of them for the boot service.
+
+    Everything is put back, or with ``layers`` only the settings of these. TuningError where the record cannot be read
+    or written, or settings of a layer cannot be told from others: nothing was changed then. Whatever fails later is in
     ``left``, and all else is done.
     """
     with nullcontext() if check else ledger.lock():
         ledger.flaw()
-        requests = stored(ledger.store, FORGET)[1]
+        intent, requests = stored(ledger.store, FORGET)
+        settings = None
+        if layers:
+            _refuse_during_trial(ledger)
+            settings = LayerSettings(host, layers, intent, requests)
+            mine = requests_of_layers(requests, layers)
+            requests = {name: options for name, options in requests.items() if name in mine}
         ledger.store.require_writable()
-        work = _Undo(host, ledger, check)
+        work = _Undo(host, ledger, check, settings)
         work.run(requests)
-    return Undone(work.changes, work.remarks, work.left)
+        done = Undone(work.changes, work.remarks, work.left, work.pending)
+        if not check:
+            outcome = f"{len(work.left)} not put back" if work.left else "done"
+            unwritten = history.note(ledger.store, history.RESTORE, done.diff()["after"], outcome, list(layers))
+            done.remarks += [unwritten] if unwritten else []
+    return done
+
+
+def _refuse_during_trial(ledger: Ledger) -> None:
+    """Raise where settings of other layers may differ from what is stored, too."""
+    if ledger.store.has(TRIAL):
+        raise BadRequest(
+            "An ablation or a tuning goes on, or did not end, so settings of all layers may differ from the stored "
+            "ones. Nothing was changed. Wait for its end, or end it with 'sovereign-epyc settle', and restore again."
+        )
 
 
 class _Undo:
     """One undo, step by step: what it has changed, what is to be remarked, and what is left, until now."""
 
-    def __init__(self, host: Host, ledger: Ledger, check: bool) -> None:
+    def __init__(self, host: Host, ledger: Ledger, check: bool, settings: LayerSettings | None) -> None:
+        """``settings`` are those of the layers to undo, None for everything."""
         self.host = host
         self.ledger = ledger
         self.check = check
+        self.settings = settings
         self.changes: list[Change] = []
         self.remarks: list[str] = []
         self.left: list[str] = []
         #: The boot parameters that were put back, and wait for a reboot.
         self.pending: list[str] = []
 
-    def run(self, requests: Mapping[str, object]) -> None:
-        """Put back all layers, forget these requests, and remove what is of no use any more.
+    def run(self, requests: Mapping[str, Any]) -> None:
+        """Put back all kinds of settings, forget these requests, and remove what is of no use any more.
 
         SMT comes first, so that all CPUs are there; the others go in the opposite order of a run, because a later one
         may have changed what an earlier one had made, as msr can with the boost of cpufreq.
         """
         store = self.ledger.store
-        if not self.check:
+        if not self.check and self.settings is None:
             self._attempt("the trial that was under way", lambda: trial.end(store, self.ledger.fs, lambda: True))
         lost = self.ledger.is_lost()
         if lost:
@@ -107,8 +159,13 @@ class _Undo:
             self.left.append(f"{subject}: {type(error).__name__}: {error}. {fault}")
 
     def _put_back(self, name: str, lost: bool) -> None:
-        """Put back one layer; without a ledger, what bears our mark."""
-        originals = [Original(knob, self.ledger, lost) for knob in reversed(KNOBS[name].build(self.host, {}))]
+        """Put back one kind of settings; without a ledger, what bears our mark."""
+        only = self.settings.addresses(name, self.ledger.originals()) if self.settings else None
+        if only is not None and not only:
+            return
+        originals = [
+            Original(knob, self.ledger, lost, only=only) for knob in reversed(KNOBS[name].build(self.host, {}))
+        ]
         try:
             outcome = converge(originals, self.ledger, self.check)
         except Unrecorded as error:
@@ -118,15 +175,24 @@ class _Undo:
         self.left += _unreached(originals, self.check)
 
     def _note(self, name: str, originals: Sequence[Original], outcome: Outcome) -> None:
-        """Note what was done in a layer."""
+        """Note what was done to one kind of settings."""
         self.changes += outcome.changes
         self.remarks += [remark for one in originals for remark in (*one.forgotten, *one.told)]
         if outcome.changes and KNOBS[name].needs_reboot:
-            self.pending += [str(word) for one in originals for word in one.facts().get("pending", ())]  # type: ignore[attr-defined]
+            self.pending += self._waiting(originals, outcome)
+
+    def _waiting(self, originals: Sequence[Original], outcome: Outcome) -> list[str]:
+        """Return the names of what the running kernel still has."""
+        if not self.check:
+            return [str(word) for one in originals for word in one.facts().get("pending", ())]  # type: ignore[attr-defined]
+        after = {change.address: change.after for change in outcome.changes}
+        running = {address: value for one in originals for address, value in one.inner.live(after).items()}
+        return [address.partition(":")[2] for address, value in after.items() if running[address] != value]
 
     def _forget(self, requests: Mapping[str, object]) -> None:
-        """Forget what is stored for the boot service."""
-        forget = Desired(self.ledger.store, dict.fromkeys(["intent", *requests]))
+        """Forget what is stored for the boot service; the intent too, where no request is left that needs it."""
+        left = stored(self.ledger.store)[1].keys() - requests.keys()
+        forget = Desired(self.ledger.store, dict.fromkeys([*requests, *([] if left else ["intent"])]))
         self.changes += converge([forget], self.ledger, self.check).changes
 
     def _clean_up(self) -> None:
@@ -137,9 +203,11 @@ class _Undo:
             names = ", ".join(self.pending)
             subject = f"the note for reboot.yml that {names} waits for a reboot, which this host needs all the same"
             self._attempt(subject, lambda: textfile.replace(note, text))
-        for name in (LAST_RUN, REPAIRS):
+        for name in (LAST_RUN, *([] if self.settings else [REPAIRS])):
             self._attempt(f"the file {name}", partial(self.ledger.store.remove, name))
-        self._attempt("the files of the ledger", self.ledger.end)
+        # Where requests are stored and the ledger is gone, its originals count as lost.
+        if not self.ledger.store.has(REQUESTS):
+            self._attempt("the files of the ledger", self.ledger.end)
 
 
 def _unreached(originals: Sequence[Original], check: bool) -> list[str]:

@@ -39,6 +39,8 @@ class Run:
         self.options = options
         self.store = store
         self.check = check
+        #: False where a file that is there is not read whole to compare its digest.
+        self.reads_files = True
         self.before: dict[str, str | None] = {}
         self.after: dict[str, str | None] = {}
         self.remarks: list[str] = []
@@ -76,6 +78,10 @@ class ModelFile:
         """Return what is remembered of the file, its digest above all; nothing when the file has changed since."""
         return _known_of(self.run.store, self.path)
 
+    def stored(self) -> dict[str, Any]:
+        """Return what was stored of the file when it was taken, also when it has changed since."""
+        return _stored_of(self.run.store, self.path)
+
     def remember(self, **rows: Mapping[str, object] | None) -> None:
         """Store what is known of the complete file (``files``) or of the part (``parts``); None removes the entry."""
         store = self.run.store
@@ -94,7 +100,7 @@ def is_as_verified(store: Store, asked: Mapping[str, Any]) -> bool:
     False where it is not known: no file is read.
     """
     checksums = [str(one) for one in asked.get("checksum") or () if one]
-    paths = parts_of(asked["path"]) if len(checksums) > 1 or SERVER in checksums else [asked["path"]]
+    paths = [asked["path"]] if len(checksums) == 1 and SERVER not in checksums else parts_of(asked["path"])
     wanted = checksums if len(checksums) == len(paths) else [SERVER] * len(paths)
     digests = [_known_of(store, path).get("sha256") for path in paths]
     return all(digest and one in (SERVER, f"{ALGORITHM}{digest}") for digest, one in zip(digests, wanted))
@@ -102,8 +108,13 @@ def is_as_verified(store: Store, asked: Mapping[str, Any]) -> bool:
 
 def _known_of(store: Store, path: str) -> dict[str, Any]:
     """Return what the store knows of a file; nothing when the file has changed since."""
-    known = store.load_cache(KNOWN, SHAPE).get("files", {}).get(path, {})
-    return known if known and known.get("stamp") == stamp(path) else {}
+    stored = _stored_of(store, path)
+    return stored if stored and stored.get("stamp") == stamp(path) else {}
+
+
+def _stored_of(store: Store, path: str) -> dict[str, Any]:
+    row: dict[str, Any] = store.load_cache(KNOWN, SHAPE).get("files", {}).get(path, {})
+    return row
 
 
 class Absent(ModelFile):

@@ -16,7 +16,7 @@ import re
 
 from .._errors import BadRequest
 from .._io import textfile as textfiles
-from .._io.paths import COMMAND, ENGINE, UNIT_FOLDER
+from .._io.paths import COMMAND, ENGINE, INSTANCE_HEAD, UNIT_FOLDER
 from .._io.paths import SERVICE as BOOT
 from .._knobs.units import WithUnits, state
 from .engine import EngineFiles
@@ -122,7 +122,15 @@ class Engine(WithUnits, EngineFiles):
 
     started_by = STARTED_BY
 
-    def __init__(self, present: bool, textfile: str = "", interval: str = INTERVAL, root: str = "/") -> None:
+    def __init__(
+        self,
+        present: bool,
+        textfile: str = "",
+        interval: str = INTERVAL,
+        root: str = "/",
+        instances_leave: bool = False,
+    ) -> None:
+        """With ``instances_leave``, units of instances do not keep the command here: they are removed before it is."""
         if textfile and not TEXTFILE.fullmatch(textfile):
             raise BadRequest(
                 f"textfile is '{textfile}', but has to be the whole path of a file whose name ends with .prom, without "
@@ -138,6 +146,7 @@ class Engine(WithUnits, EngineFiles):
             units.update({name: text.format(textfile=textfile, interval=interval) for name, text in CHECKS.items()})
         super().__init__(present, root, {f"{UNIT_FOLDER}/{name}": text for name, text in units.items()})
         self.present = present
+        self.instances_leave = instances_leave
         self.metrics = "" if present else textfile
         self.units = list(units)
 
@@ -162,12 +171,18 @@ class Engine(WithUnits, EngineFiles):
         folder = textfiles.under(self.root, UNIT_FOLDER)
         there = os.listdir(folder) if os.path.isdir(folder) else []
         names = sorted(name for name in there if name.endswith(".service") and name not in self.units)
-        users = [name for name in names if COMMAND in (textfiles.read(os.path.join(folder, name)) or "")]
+        texts = {name: textfiles.read(os.path.join(folder, name)) or "" for name in names}
+        users = [
+            name
+            for name, text in texts.items()
+            if COMMAND in text and not (self.instances_leave and text.startswith(INSTANCE_HEAD))
+        ]
         if users:
             raise BadRequest(
                 f"{', '.join(users)} call{'s' if len(users) == 1 else ''} {COMMAND} at every start, which would fail "
                 "without it. Nothing was changed. Remove these instances first: restore.yml does it with "
-                "-e epyc_restore_instances=true, the module llama_server with an empty list and purge."
+                "-e epyc_restore_instances=true, the module llama_server with an empty list and purge. One layer is "
+                "undone without that: restore.yml with epyc_restore_layers."
             )
 
     def outdated(self, files: Sequence[Change]) -> list[str]:

@@ -21,7 +21,7 @@ from .._knobs.msr import knob as msr
 from .._llama.unit import instances
 from .._llama.unit.pending import Pending
 from .._models.model_file import is_as_verified
-from . import prerequisites
+from . import llama_sources, prerequisites
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,6 +140,7 @@ class Preflight:
         params = self.params
         binary = params["binary"] or NOT_BUILT
         self._check_present_files()
+        self._keep(self._check_sources)
         if "base" not in self.layers and params["instances"]:
             self._keep(lambda: instances.refuse_missing_command(self.host.fs.root))
         self._check_server(binary)
@@ -154,6 +155,11 @@ class Preflight:
                 self.refusals.append(
                     f"llama_models: there is no file {path} on the host. Give its url, or copy it there first."
                 )
+
+    def _check_sources(self) -> None:
+        """Look whether the server and the models can be had that the run brings."""
+        if self.params["sources"]:
+            self.refusals += llama_sources.find_refusals(self.params["sources"], self.host.fs, self.ledger.store)
 
     def _check_server(self, binary: str) -> None:
         """Compare the server with its checksum, where it is on the host already."""

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a host tells beside its drift: L3 occupancy and bandwidth of each resctrl group, and its pools of huge pages.
+"""What a host tells beside its drift: the installed version, what resctrl groups use, and its pools of huge pages.
 
 The names are our own: those that node_exporter may get for the same would clash with it in one scrape.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 from .._kernel import hugepages
 from .._kernel.resctrl import FIXED
 from .._notation.sizes import size_text
+from .._version import VERSION
 from .placement.cache import DEFAULT, Groups
 
 TYPE_CHECKING = False
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
     from .._drift.metrics import Sample
     from .._io.kernelfs import KernelFS
 
+INFO = "sovereign_epyc_info"
 OCCUPANCY = "sovereign_epyc_l3_occupancy_bytes"
 BANDWIDTH = "sovereign_epyc_memory_bytes_total"
 HUGEPAGES = "sovereign_epyc_hugepages"
 HELP = {
+    INFO: "The version of the collection that is installed on the host.",
     OCCUPANCY: "What a resctrl group has in the L3 of a domain.",
     BANDWIDTH: "What a resctrl group has read and written of memory, by L3 domain: of its own node, or of all.",
     HUGEPAGES: "Huge pages of the pools by node and size, whole and used.",
@@ -31,7 +34,12 @@ HELP = {
 
 def families(fs: KernelFS) -> dict[str, list[Sample]]:
     """Return samples by name. What the host does not have, or the hardware does not count now, has none."""
-    found: dict[str, list[Sample]] = {OCCUPANCY: [], BANDWIDTH: [], HUGEPAGES: _hugepages(fs)}
+    found: dict[str, list[Sample]] = {
+        INFO: [({"version": VERSION}, 1)],
+        OCCUPANCY: [],
+        BANDWIDTH: [],
+        HUGEPAGES: _hugepages(fs),
+    }
     groups = Groups(fs)
     names = [DEFAULT, *(name for name in fs.names(groups.mount) if name not in FIXED)] if groups.mount else []
     for group in names:

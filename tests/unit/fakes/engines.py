@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def version(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(engine, "_sources", lambda: {MODULE: text, engine.COMMAND: "launch"})
 
 
-def run(systemd: Systemd, present: bool = True, check: bool = False, **options: str) -> Outcome:
+def run(systemd: Systemd, present: bool = True, check: bool = False, **options: Any) -> Outcome:
     root = str(systemd.root)
     ledger = Ledger(Store(root, read_only=check), KernelFS(root, read_only=check))
     return converge([Engine(present, root=root, **options)], ledger, check)

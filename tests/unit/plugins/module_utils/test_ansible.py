@@ -98,6 +98,20 @@ def test_a_label_keeps_requests_apart(tree: hosts.Host, run: Run) -> None:
     assert tree.fs.read(BALANCING) == "1"
 
 
+def test_one_layer_is_put_back_alone(tree: hosts.Host, run: Run) -> None:
+    run(sysfs_settings, label="numa", **ASKED)
+    assert run(epyc_restore, layers=["cat"])["changed"] is False
+    check = run(epyc_restore, check=True, layers="numa,irq")
+    assert (check["changed"], tree.fs.read(BALANCING)) == (True, "0")
+    done = run(epyc_restore, layers=["numa", "irq"])
+    assert (done["diff"], done["reboot_required"], done["pending"]) == (check["diff"], False, [])
+    assert done["diff"]["before"]["sysfs:numa_balancing"] == "0"
+    assert tree.fs.read(BALANCING) == "1"
+    assert run(epyc_restore, layers=["numa"])["changed"] is False
+    for layers, sentence in ((["nuna"], "There is no layer 'nuna'; did you mean numa?"), ([], "No layer is named.")):
+        assert run(epyc_restore, layers=layers)["msg"].startswith(sentence)
+
+
 def test_a_refusal_is_a_failure_with_the_sentence(tree: hosts.Host, run: Run) -> None:
     failed = run(sysfs_settings, thp="always")
     assert failed["failed"] is True

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Refused, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HISTORY, Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import trial
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
@@ -53,6 +53,11 @@ class Machine:
         ledger = Ledger(self.store, self.tree.fs, how.pop("without_originals", False))
         return undo(Host(self.tree.fs), ledger, **how)
 
+    def files(self) -> list[str]:
+        """Return the names of the files in the store, but the history, which an undo keeps."""
+        folder = Path(self.store.folder)
+        return sorted(path.name for path in folder.iterdir() if path.name != HISTORY) if folder.exists() else []
+
     @staticmethod
     def fail(error: str | Exception) -> None:
         raise error if isinstance(error, Exception) else TuningError(error)
@@ -76,7 +81,7 @@ def test_all_comes_back_and_no_file_stays(machine: Machine) -> None:
     done = machine.restore()
     assert (machine.values(), done.left, done.remarks) == (before, [], [])
     assert done.diff() == check.diff()
-    assert not Path(machine.store.folder).exists()
+    assert machine.files() == []
 
 
 def test_what_a_knob_remarks_when_it_puts_something_back_is_told(
@@ -92,7 +97,7 @@ def test_what_a_knob_remarks_when_it_puts_something_back_is_told(
 
 def test_a_host_that_was_never_tuned_has_no_file_afterwards(machine: Machine) -> None:
     assert machine.restore().changes == []
-    assert not Path(machine.store.folder).exists()
+    assert machine.files() == []
 
 
 @pytest.mark.parametrize("refused", [hosts.BALANCING, DEFAULT])
@@ -121,7 +126,7 @@ def test_one_layer_that_cannot_be_put_back_holds_up_no_other(
     # Later it can be had, and the same command finishes the job.
     assert machine.restore().left == []
     assert machine.values() == before
-    assert not Path(machine.store.folder).exists()
+    assert machine.files() == []
 
 
 def test_without_a_ledger_it_says_what_it_cannot_know(machine: Machine) -> None:
@@ -140,8 +145,7 @@ def test_without_a_ledger_it_says_what_it_cannot_know(machine: Machine) -> None:
         and "until the next boot, which no longer sets it: kernel settings, interrupts." in done.remarks[0]
     )
     assert (machine.values(), done.left, stored(machine.store)[1]) == (("0", "0001"), [], {})
-    kept = sorted(path.name for path in Path(machine.store.folder).iterdir())
-    assert kept == [f"{name}.damaged" for name in sorted(FILES)], "somebody may still mend them"
+    assert machine.files() == [f"{name}.damaged" for name in sorted(FILES)], "somebody may still mend them"
     assert machine.restore().left == []
 
 
@@ -161,7 +165,7 @@ def test_damaged_requests_are_told_before_anything_is_put_back(machine: Machine,
     # As it says.
     desired.unlink()
     assert (machine.restore().left, machine.values()) == ([], before)
-    assert not Path(machine.store.folder).exists()
+    assert machine.files() == []
 
 
 def test_nothing_is_put_back_where_the_store_cannot_be_written(
@@ -280,7 +284,7 @@ def test_a_note_that_cannot_be_written_is_told_and_holds_up_nothing(
     disks.refuse_changes(monkeypatch, run, errno.ENOSPC)
     (left,) = machine.restore().left
     assert left.startswith("the note for reboot.yml that ours waits for a reboot, which this host needs all the same: ")
-    assert marked.values["cmdline:theirs"] == "0" and not Path(machine.store.folder).exists()
+    assert marked.values["cmdline:theirs"] == "0" and machine.files() == []
 
 
 def test_what_bears_our_mark_goes_also_without_originals(machine: Machine, marked: Marked) -> None:

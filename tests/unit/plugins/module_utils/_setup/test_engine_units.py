@@ -327,16 +327,3 @@ def test_the_command_runs_no_code_that_its_caller_brings(brought: str, tmp_path:
     variables = {"PYTHONPATH": str(tmp_path), "PYTHONUSERBASE": str(tmp_path), "HOME": str(tmp_path)}
     done = subprocess.run([launcher, "check"], env=variables, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ('["check"]\n', "", 0)
-
-
-def test_the_command_is_not_taken_away_from_units_that_call_it(systemd: Systemd) -> None:
-    run(systemd)
-    unit = systemd.file("llama-chat.service")
-    unit.write_text(f"[Service]\nExecStartPre=+{engine.COMMAND} llama place\n")
-    before = files(systemd)
-    for check in (True, False):
-        with pytest.raises(BadRequest, match=r"llama-chat\.service calls .*epyc_restore_instances=true"):
-            run(systemd, present=False, check=check)
-    assert files(systemd) == before
-    unit.unlink()
-    assert run(systemd, present=False).changes

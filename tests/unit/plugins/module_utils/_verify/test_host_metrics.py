@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import metrics
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import host_metrics
+from ansible_collections.sovereign.epyc.plugins.module_utils._version import VERSION
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 RESCTRL = "/sys/fs/resctrl"
@@ -42,4 +43,10 @@ def test_groups_and_pools(tmp_path: Path) -> None:
 
 def test_a_host_without_resctrl_tells_nothing_of_it(tmp_path: Path) -> None:
     tree = hosts.build(tmp_path, l3_per_socket=2, cores_per_l3=2, nodes=2)
-    assert set(host_metrics.families(tree.fs)) <= {host_metrics.HUGEPAGES}
+    assert set(host_metrics.families(tree.fs)) <= {host_metrics.INFO, host_metrics.HUGEPAGES}
+
+
+def test_a_host_tells_its_version(tmp_path: Path) -> None:
+    tree = hosts.build(tmp_path, l3_per_socket=2, cores_per_l3=2, nodes=2)
+    text = metrics.of_host([], {}, host_metrics.families(tree.fs), host_metrics.HELP)
+    assert f'\nsovereign_epyc_info{{version="{VERSION}"}} 1\n' in text

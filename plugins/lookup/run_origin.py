@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: run_origin
+short_description: Who runs a playbook from which controller, for the history of a host
+version_added: 0.1.0
+author: The sovereign.epyc authors (@sovereign-epyc)
+description:
+  - Returns a variable of the environment, for the keyword C(environment) of a play. The modules of this collection
+    write what it says into the history of the host; see M(sovereign.epyc.epyc_history).
+  - It has the user and the name of the controller, the playbooks as they were named on the command line, and the tags.
+    With AWX the user is the one who started the job.
+  - Takes no terms.
+options:
+  _terms:
+    description: Must be empty.
+"""
+
+EXAMPLES = r"""
+- name: Put settings back, and have the history of the host say who did
+  hosts: all
+  environment:
+    - "{{ lookup('sovereign.epyc.run_origin') }}"
+  tasks:
+    - name: Put everything back
+      sovereign.epyc.epyc_restore:
+      become: true
+"""
+
+RETURN = r"""
+_raw:
+  description: One dictionary, of the name of the variable and a text in JSON.
+  type: list
+  elements: dict
+"""
+
+import getpass
+import json
+import os
+import socket
+from typing import Any
+
+from ansible import context
+from ansible.errors import AnsibleError
+from ansible.plugins.lookup import LookupBase
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.run import ORIGIN
+
+#: Variables in which AWX and its forerunner name the user who started a job.
+AWX_USERS = ("awx_user_name", "tower_user_name")
+
+
+class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no annotations
+    def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[dict[str, str]]:
+        """Return the variable. Raises AnsibleError for terms."""
+        if terms or kwargs:
+            raise AnsibleError("run_origin takes no terms and no options")
+        known = variables or {}
+        tags = [str(tag) for tag in known.get("ansible_run_tags", ())]
+        origin = {
+            "user": next((str(known[name]) for name in AWX_USERS if known.get(name)), "") or _user(),
+            "controller": socket.gethostname(),
+            "playbook": ", ".join(os.path.basename(str(name)) for name in context.CLIARGS.get("args", ())),
+            "tags": [] if tags == ["all"] else tags,
+            "skip_tags": [str(tag) for tag in known.get("ansible_skip_tags", ())],
+        }
+        return [{ORIGIN: json.dumps(origin)}]
+
+
+def _user() -> str:
+    """Return the user of this process, or the number of one without a name, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

@@ -1,0 +1,56 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What sovereign-epyc says of the runs that changed this host."""
+
+from __future__ import annotations
+
+from ._io.console import complain, say, say_json
+from ._knobs import history, history_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._io.store import Store
+
+
+def show_history(store: Store, as_json: bool) -> int:
+    """List the runs that changed this host or did not end, the oldest first."""
+    found = history.History(store)
+    for sentence in found.damage:
+        complain(sentence)
+    if as_json:
+        say_json(
+            {"runs": [run.to_dict() for run in found.notable_runs()], "damage": found.damage, **unfinished_data(store)}
+        )
+    else:
+        say(*unfinished_lines(store), *history_text.render(found.notable_runs()))
+    return 0
+
+
+def forget_history(store: Store, as_json: bool) -> int:
+    """Drop the history, but for what says what this host was asked for."""
+    gone = history.forget(store)
+    kept = len(history.History(store).runs)
+    if as_json:
+        say_json({"forgotten": gone, "kept": kept})
+        return 0
+    say(f"{gone} runs forgotten")
+    if kept:
+        say(f"{kept} kept: what site.yml was last asked for, or did not end, is forgotten once all is put back.")
+    return 0
+
+
+def unfinished_data(store: Store) -> dict[str, object]:
+    """Return the run that did not end as plain data, under its key; null where all have ended."""
+    run = history.unfinished_run(store)
+    return {"unfinished_run": run.to_dict() if run else None}
+
+
+def unfinished_lines(store: Store) -> list[str]:
+    """Return the line that says first that a run did not end, and what to do; no line where all have ended."""
+    run = history.unfinished_run(store)
+    if run is None:
+        return []
+    sentence = run.sentence()
+    return [f"{sentence[0].upper()}{sentence[1:]}. Run it again, or put all back with 'sovereign-epyc restore'."]

@@ -1,0 +1,29 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What commands print for people and for programs, escaped: a name from a file could have codes for a terminal."""
+
+from __future__ import annotations
+
+import sys
+
+from .._notation.printable import escape_unprintable
+
+
+def say(*lines: str) -> None:
+    """Print lines. What a person, a file or the kernel named may hold what a terminal would obey: it is escaped."""
+    sys.stdout.write("".join(f"{escape_unprintable(text)}\n" for text in lines))
+
+
+def complain(*lines: str) -> None:
+    """Print lines as an error, escaped as well."""
+    sys.stderr.write("".join(f"{escape_unprintable(text)}\n" for text in lines))
+
+
+def say_json(data: object) -> None:
+    """Print data as JSON."""
+    import json
+
+    # JSON escapes all but this one of what a terminal would obey.
+    say(*json.dumps(data, indent=1, sort_keys=True).replace("\x7f", "\\u007f").split("\n"))

@@ -1,0 +1,306 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The history of a host: one line of JSON for each run that changed something, the oldest first.
+
+A run of site.yml writes its line before its first change, counts in it what is changed, and closes it at its end. So a
+run that was killed or that failed is a line without an end. Everything else is noted in one line when it is done.
+
+The file is replaced whole, so a crash leaves the old lines or the new ones. A line that is damaged stays as it is, and
+hides no other. The oldest lines go where there are more than BOUNDS. An undo keeps the file.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import nullcontext
+
+from .._errors import TuningError
+from .._io.store import HISTORY
+from .run import RUN, Run, format_moment, new_run, parse_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .._io.store import Store
+
+#: The kinds of runs: site.yml, an undo, a repair, and the boot service.
+SITE, RESTORE, REPAIR, BOOT = "site", "restore", "repair", "boot"
+#: Lines that are kept of all kinds, lines of each kind that may come by itself, and bytes of the file.
+MOST, MOST_OF_KIND, MOST_BYTES = 500, {REPAIR: 100, BOOT: 100}, 256 << 10
+#: The layers of site.yml by how addresses begin; the longest match counts. Another address is of the layer of its knob.
+#: A test compares both tables with the catalogue, whose import would have Ansible send every knob with each module.
+LAYERS = {
+    "cmdline:": "grub_params",
+    "engine:": "base",
+    "hugepages:": "numa",
+    "msr:": "prefetch",
+    "partition:": "grub_params",
+    "resctrl:": "cat",
+    "sysfs:": "numa",
+    "sysfs:workqueue/": "irq",
+    "sysfs:writeback/": "irq",
+}
+#: The layers by the requests that they store, as "KNOB/LABEL"; the role plan makes the intent.
+REQUESTS = {
+    "cmdline/cmdline": "grub_params",
+    "cpufreq/cpufreq": "cpufreq",
+    "cpuidle/cpuidle": "cpuidle",
+    "hugepages/hugepages": "numa",
+    "intent": "plan",
+    "irq/irq": "irq",
+    "msr/msr": "prefetch",
+    "partition/partition": "grub_params",
+    "resctrl/resctrl": "cat",
+    "sysfs/irq": "irq",
+    "sysfs/numa": "numa",
+}
+OTHER = "other"
+#: What is named in place of the playbook where the engine itself did the work.
+COMMANDS = {RESTORE: "sovereign-epyc restore", REPAIR: "sovereign-epyc repair", BOOT: "sovereign-epyc apply"}
+
+
+class History:
+    """The lines of the file: ``runs`` in their order, and ``damage``, a sentence for each line that is no run."""
+
+    def __init__(self, store: Store) -> None:
+        """Raise TuningError for a file that cannot be read, or that others than root may change."""
+        self.store = store
+        self._lines: list[str | Run] = []
+        self.damage: list[str] = []
+        for number, line in enumerate(store.load_lines(HISTORY), 1):
+            run = parse_line(line)
+            if run is None:
+                self.damage.append(f"{store.path(HISTORY)}: line {number} is damaged, and is left out.")
+            self._lines.append(run or line)
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs, the oldest first."""
+        return [line for line in self._lines if isinstance(line, Run)]
+
+    def notable_runs(self) -> list[Run]:
+        """Return the runs that changed something or did not end, the oldest first."""
+        return [run for run in self.runs if run.changed or not run.ended]
+
+    def newest_of_site(self) -> Run | None:
+        """Return the newest run of site.yml, None where everything was put back since."""
+        for run in reversed(self.runs):
+            if run.kind in (SITE, RESTORE) and (run.kind == SITE or run.is_whole()):
+                return run if run.kind == SITE else None
+        return None
+
+    def newest_unfinished(self) -> Run | None:
+        """Return the newest run that did not end, None where there is none."""
+        return next((run for run in reversed(self.runs) if run.is_unfinished()), None)
+
+    def find(self, run_id: str) -> Run | None:
+        """Return the run of this id that has no end, None where there is none."""
+        return next((run for run in reversed(self.runs) if run.id == run_id and not run.ended), None)
+
+    def add(self, run: Run) -> None:
+        """Add a run as the newest."""
+        self._lines.append(run)
+
+    def settle(self, by: Run) -> None:
+        """Take the layers of a run that has ended from what earlier ones have left; all of them if it is a whole one.
+
+        One that only did a part may have left out what an earlier one had begun.
+        """
+        whole, done = by.is_whole(), set(by.layers)
+        for run in self.runs:
+            if run is by or not run.ended:
+                run.left = [] if whole or run is by else [layer for layer in run.left if layer not in done]
+
+    def replace_runs(self, kept: Sequence[Run]) -> None:
+        """Write only these runs, and remove the file where there is none."""
+        if kept:
+            self.store.save_lines(HISTORY, [run.to_line() for run in kept])
+        else:
+            self.store.remove(HISTORY)
+
+    def save(self) -> None:
+        """Write the file within its bounds, without runs that ended and changed nothing.
+
+        The newest run of site.yml stays, because it says what was asked for, and so do one that did not end and an undo
+        of everything.
+        """
+        pinned = [run for run in (self.newest_of_site(), self.newest_unfinished()) if run]
+        needed = [line for line in self._lines if not isinstance(line, Run) or line in pinned or _has_effect(line)]
+        self.store.save_lines(HISTORY, _newest_within_bounds(needed, pinned))
+
+
+def unfinished_run(store: Store) -> Run | None:
+    """Return the newest run that began and did not end, None where there is none, or where no history can be read.
+
+    A run counts as ended once later runs have done its layers, or all that the inventory asks for, and once everything
+    was put back.
+    """
+    try:
+        return History(store).newest_unfinished()
+    except TuningError:
+        return None
+
+
+def requested_layers(store: Store) -> list[str] | None:
+    """Return the layers that the newest begun run of site.yml was asked for by epyc_steps.
+
+    None where site.yml never began here, where everything was put back since, and where no history can be read.
+    """
+    try:
+        run = History(store).newest_of_site()
+    except TuningError:
+        return None
+    return run.requested if run else None
+
+
+def damaged_lines(store: Store) -> list[str]:
+    """Return a sentence for each damaged line, or why the whole history cannot be read."""
+    try:
+        return History(store).damage
+    except TuningError as error:
+        return [str(error)]
+
+
+def begin(store: Store, layers: Sequence[str], requested: Sequence[str], now: float | None = None) -> Run:
+    """Write the line of a run of site.yml that does these layers of the requested ones; return it.
+
+    Raises TuningError where it cannot be written.
+    """
+    run = new_run(SITE, now)
+    run.layers, run.requested, run.left = list(layers), list(requested), list(layers)
+    with store.lock():
+        history = History(store)
+        history.add(run)
+        history.save()
+    return run
+
+
+def end(store: Store, run_id: str, now: float | None = None) -> str:
+    """Close the line of a run; return a sentence where there is no such open line, else an empty text."""
+    with store.lock():
+        history = History(store)
+        run = history.find(run_id)
+        if run is None:
+            return f"{store.path(HISTORY)} has no begin of this run any more, so its end is not noted."
+        run.ended, run.outcome = format_moment(now), "done"
+        history.settle(run)
+        history.save()
+    return ""
+
+
+def count(store: Store, addresses: Iterable[str]) -> str:
+    """Count changed settings in the line of the run of site.yml that this process belongs to, if it belongs to one.
+
+    Returns a sentence where that cannot be written: what is changed stays changed.
+    """
+    run_id, counts = os.environ.get(RUN, ""), count_by_layer(addresses)
+    if not (run_id and counts):
+        return ""
+    try:
+        with store.lock():
+            history = History(store)
+            run = history.find(run_id)
+            if run is None:
+                return _unwritten(f"{store.path(HISTORY)} has no begin of this run any more.")
+            for layer, number in counts.items():
+                run.changed[layer] = run.changed.get(layer, 0) + number
+            history.save()
+    except TuningError as error:
+        return _unwritten(error)
+    return ""
+
+
+def note(
+    store: Store,
+    kind: str,
+    addresses: Iterable[str],
+    outcome: str = "done",
+    layers: Sequence[str] = (),
+    now: float | None = None,
+) -> str:
+    """Write the line of an undo, a repair or a boot that has changed these addresses; none where it changed nothing.
+
+    ``layers`` are those of an undo that is not one of everything. An undo also ends what site.yml was asked for.
+    Returns a sentence where the line cannot be written.
+    """
+    run = new_run(kind, now)
+    run.playbook, run.layers, run.outcome = run.playbook or COMMANDS[kind], list(layers), outcome
+    run.ended, run.changed = run.began, count_by_layer(addresses)
+    try:
+        if not run.changed and (kind != RESTORE or History(store).newest_of_site() is None):
+            return ""
+        with store.lock():
+            history = History(store)
+            history.add(run)
+            if kind == RESTORE:
+                history.settle(run)
+            history.save()
+    except TuningError as error:
+        return _unwritten(error)
+    return ""
+
+
+def forget(store: Store, check: bool = False) -> int:
+    """Drop all lines that are of no more use; return how many went, or would go in a check.
+
+    What stays says what this host was asked for, or that a run did not end: that goes with an undo of everything.
+    Raises TuningError where the file cannot be written.
+    """
+    with nullcontext() if check else store.lock():
+        history = History(store)
+        needed = (history.newest_unfinished(), history.newest_of_site())
+        kept = [run for run in history.runs if run in needed]
+        if not check:
+            history.replace_runs(kept)
+        return len(history.runs) + len(history.damage) - len(kept)
+
+
+def count_by_layer(addresses: Iterable[str]) -> dict[str, int]:
+    """Return how many of these addresses each layer of site.yml has."""
+    counts: dict[str, int] = {}
+    for address in addresses:
+        layer = layer_of(address)
+        counts[layer] = counts.get(layer, 0) + 1
+    return counts
+
+
+def layer_of(address: str) -> str:
+    """Return the layer of site.yml that an address or a stored request belongs to, OTHER for a request of no layer."""
+    if address.startswith("desired:"):
+        return REQUESTS.get(address[len("desired:") :], OTHER)
+    begin = max((begin for begin in LAYERS if address.startswith(begin)), key=len, default="")
+    return LAYERS[begin] if begin else address.partition(":")[0]
+
+
+def _has_effect(run: Run) -> bool:
+    """Return whether a run changed something, did not end, or ended what was asked for."""
+    return bool(run.changed) or not run.ended or (run.kind == RESTORE and run.is_whole())
+
+
+def _newest_within_bounds(lines: Sequence[str | Run], pinned: Sequence[Run]) -> list[str]:
+    """Return the texts of the newest lines that fit into the bounds, in their order; the pinned ones are among them."""
+    texts = [line.to_line() if isinstance(line, Run) else line for line in lines]
+    room = MOST_BYTES - sum(_size(text) for line, text in zip(lines, texts) if line in pinned)
+    places, of_kind = MOST - len(pinned), dict(MOST_OF_KIND)
+    kept = []
+    for line, text in zip(reversed(lines), reversed(texts)):
+        kind = line.kind if isinstance(line, Run) else ""
+        if line not in pinned and of_kind.get(kind, 1) > 0:
+            of_kind[kind] = of_kind.get(kind, MOST) - 1
+            room, places = room - _size(text), places - 1
+            if min(room, places) >= 0:
+                kept.append(text)
+        elif line in pinned:
+            kept.append(text)
+    return kept[::-1]
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape")) + 1
+
+
+def _unwritten(error: TuningError | str) -> str:
+    return f"What was done now is not in the history of this host: {error}"

@@ -1,0 +1,57 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The history of a host as a table for people."""
+
+from __future__ import annotations
+
+from .._notation.printable import escape_unprintable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .run import Run
+
+HEADINGS = ("began (UTC)", "took", "who", "what", "version", "settings changed", "end")
+EMPTY = "No run is noted on this host."
+
+
+def render(runs: Sequence[Run]) -> list[str]:
+    """Return a line of headings and one for each run, in their order, with aligned columns and without control codes.
+
+    Where there is no run, the only line says so.
+    """
+    if not runs:
+        return [EMPTY]
+    rows = [HEADINGS, *(tuple(map(escape_unprintable, _cells(run))) for run in runs)]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def _cells(run: Run) -> tuple[str, ...]:
+    seconds = run.seconds()
+    return (
+        run.began.replace("T", " ").rstrip("Z"),
+        "-" if seconds is None else f"{seconds:.0f} s",
+        _who(run),
+        " ".join([run.playbook, *_options("--tags", run.tags), *_options("--skip-tags", run.skip_tags)]),
+        run.version,
+        ", ".join(f"{layer} {number}" for layer, number in run.changed.items()) or "none",
+        run.outcome or _missing_end(run),
+    )
+
+
+def _who(run: Run) -> str:
+    """Return who began a run, with the user on the host where that is another one."""
+    return f"{run.who()} as {run.host_user}" if run.controller and run.host_user != run.user else run.who()
+
+
+def _options(name: str, values: Sequence[str]) -> list[str]:
+    return [name, ",".join(values)] if values else []
+
+
+def _missing_end(run: Run) -> str:
+    """Return that a run did not end, and which layers are left or that later runs have done them."""
+    return f"did not end, left {', '.join(run.left)}" if run.left else "did not end, done since"

@@ -1,0 +1,171 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One run in the history of a host: who began it, when, what it meant to do and what it changed."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from .._version import VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+#: Characters of a text and entries of a list in a line.
+LONGEST, MOST_ENTRIES = 200, 50
+#: The variables of the environment in which playbooks say whose run this is, and which line is the one of the run.
+ORIGIN, RUN = "SOVEREIGN_EPYC_ORIGIN", "SOVEREIGN_EPYC_RUN"
+#: Seconds within which a run without an end may be one that still goes on.
+GOES_ON = 7200
+
+
+class Run:
+    """One run, as its line has it. Moments are texts in UTC; ``ended`` is empty until the run has ended.
+
+    ``user`` and ``controller`` are empty for who worked on the host itself, whose name is in ``host_user``. ``layers``
+    are those that the run meant to do, none for an undo of everything; ``requested`` are those of epyc_steps, and
+    ``left`` those that neither this run nor a later one is known to have done.
+    """
+
+    TEXTS = ("id", "kind", "began", "ended", "user", "host_user", "controller", "version", "playbook", "outcome")
+    LISTS = ("tags", "skip_tags", "layers", "requested", "left")
+    __slots__ = (*TEXTS, *LISTS, "changed")
+
+    id: str
+    kind: str
+    began: str
+    ended: str
+    user: str
+    host_user: str
+    controller: str
+    version: str
+    playbook: str
+    outcome: str
+    tags: list[str]
+    skip_tags: list[str]
+    layers: list[str]
+    requested: list[str]
+    left: list[str]
+    #: How many settings were changed, by layer.
+    changed: dict[str, int]
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        """Raise ValueError for values of other types than a line has; keys of a later version are left out."""
+        for name in self.TEXTS:
+            setattr(self, name, _require(str, values.get(name, ""))[:LONGEST])
+        for name in self.LISTS:
+            entries = _require(list, values.get(name, []))[:MOST_ENTRIES]
+            setattr(self, name, [_require(str, entry)[:LONGEST] for entry in entries])
+        counts = _require(dict, values.get("changed", {}))
+        self.changed = {layer: _require(int, count) for layer, count in counts.items()}
+        if not (self.id and self.kind and self.began):
+            raise ValueError("a run has an id, a kind and a begin")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the run as plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def to_line(self) -> str:
+        """Return the line of the run."""
+        import json
+
+        return json.dumps(self.to_dict())
+
+    def is_unfinished(self) -> bool:
+        """Return whether the run began and did not end, and no later run has done what it left."""
+        return not self.ended and bool(self.left)
+
+    def is_whole(self) -> bool:
+        """Return whether the run does all layers that its inventory asks for; of an undo, whether it is of all."""
+        return set(self.requested) <= set(self.layers) if self.requested else not self.layers
+
+    def who(self) -> str:
+        """Return who began the run, as USER@CONTROLLER or as the user on the host."""
+        return f"{self.user}@{self.controller}" if self.controller else self.host_user
+
+    def seconds(self) -> float | None:
+        """Return how long the run took; None where it did not end, or where its line is all that it took."""
+        took = _seconds(self.ended) - _seconds(self.began) if self.ended else 0
+        return took if took > 0 else None
+
+    def sentence(self, now: float | None = None) -> str:
+        """Return that the run did not end, and what it was to do, without a full stop."""
+        moment = f"{self.began[:10]} at {self.began[11:16]} UTC"
+        age = (time.time() if now is None else now) - _seconds(self.began)
+        running = ", unless it still goes on" if 0 <= age < GOES_ON else ""
+        return (
+            f"the run of {self.playbook} that {self.who()} began on {moment} did not end{running}: it was to do "
+            f"{', '.join(self.layers) or 'no layer'}"
+        )
+
+
+def new_run(kind: str, now: float | None) -> Run:
+    """Return a new run by who started this process, as the playbook and sudo say it."""
+    origin = _origin()
+    moment = format_moment(now)
+    values = {
+        **{name: origin.get(name, "") for name in ("user", "controller", "playbook")},
+        **{name: origin.get(name, []) for name in ("tags", "skip_tags")},
+        "id": f"{moment}-{os.urandom(4).hex()}",
+        "kind": kind,
+        "began": moment,
+        "host_user": os.environ.get("SUDO_USER") or _user_name(),
+        "version": VERSION,
+    }
+    return Run(values)
+
+
+def _origin() -> dict[str, Any]:
+    """Return what the playbook says of its run, nothing where no playbook of ours runs."""
+    import json
+
+    try:
+        values = json.loads(os.environ.get(ORIGIN, "{}"))
+        Run({**values, "id": "-", "kind": "-", "began": "-"})
+    except (TypeError, ValueError, RecursionError):
+        return {}
+    return dict(values)
+
+
+def _user_name() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def parse_line(line: str) -> Run | None:
+    """Return the run of a line, None for a damaged one."""
+    import json
+
+    try:
+        return Run(_require(dict, json.loads(line)))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _require(wanted: type, value: Any) -> Any:
+    if not isinstance(value, wanted) or isinstance(value, bool):
+        raise ValueError(f"{value!r} is no {wanted.__name__}")
+    return value
+
+
+def format_moment(now: float | None) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() if now is None else now))
+
+
+def _seconds(moment: str) -> float:
+    """Return the seconds since the epoch of a moment, 0 for a text that is none."""
+    import calendar
+
+    try:
+        return float(calendar.timegm(time.strptime(moment, "%Y-%m-%dT%H:%M:%SZ")))
+    except ValueError:
+        return 0.0

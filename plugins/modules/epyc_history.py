@@ -1,0 +1,179 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: epyc_history
+short_description: Read or write the history of a host, one line for each run that changed something
+version_added: 0.1.0
+description:
+  - Reads who changed a host with this collection, when, from which controller, and how many settings of which layer.
+  - The playbook C(sovereign.epyc.site) notes its begin before its first change, and its end. A run that was killed or
+    that failed is one without an end. Modules that change settings in between count them in its line.
+  - An undo, a repair, and a boot that had to put settings in force are noted, too. A run that changed nothing is not.
+  - The newest 500 runs are kept, of boots and of repairs 100 each, and at most 256 KiB. An undo keeps them all.
+author: The sovereign.epyc authors (@sovereign-epyc)
+extends_documentation_fragment: sovereign.epyc.attributes
+options:
+  state:
+    description:
+      - V(read) returns the history, and changes nothing.
+      - V(begun) notes the begin of a run, and V(ended) its end. Neither counts as a change.
+      - V(absent) forgets all runs. The newest one of C(sovereign.epyc.site) and one that did not end stay until
+        everything is put back, because they say what was asked for.
+    type: str
+    choices: [read, begun, ended, absent]
+    default: read
+  layers:
+    description: The layers that the run does. Only with O(state=begun).
+    type: list
+    elements: str
+    default: []
+  requested:
+    description: The layers that the inventory asks for, of which tags may leave out some. Only with O(state=begun).
+    type: list
+    elements: str
+    default: []
+  run:
+    description: The RV(run) that ends. Required with O(state=ended).
+    type: str
+notes:
+  - Needs root.
+  - Who runs a playbook is known to the controller only, and comes in the environment that
+    P(sovereign.epyc.run_origin#lookup) makes.
+  - Modules count their changes in the run that the variable E(SOVEREIGN_EPYC_RUN) of their environment names.
+seealso:
+  - plugin: sovereign.epyc.run_origin
+    plugin_type: lookup
+"""
+
+EXAMPLES = r"""
+- name: Read what was done on the host
+  sovereign.epyc.epyc_history:
+  become: true
+
+- name: Show a line for each run
+  ansible.builtin.debug:
+    msg: "{{ ansible_facts.epyc_history | map(attribute='playbook') }}"
+
+- name: Forget the runs of a host that goes to somebody else
+  sovereign.epyc.epyc_history:
+    state: absent
+  become: true
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: The fact C(epyc_history).
+  returned: with O(state=read)
+  type: dict
+  contains:
+    epyc_history:
+      description:
+        - The runs, the oldest first. Moments are in UTC. Without C(ended) a run did not end, and C(left)
+          has the layers that no later run has done either.
+        - C(kind) is V(site), V(restore), V(repair) or V(boot). C(user) and
+          C(controller) are empty for work on the host itself, and C(host_user) is the user there.
+        - C(changed) has the number of changed settings by layer.
+      type: list
+      elements: dict
+      sample:
+        - id: 2026-11-29T09:10:03Z-5f0c2a91
+          kind: site
+          began: "2026-11-29T09:10:03Z"
+          ended: "2026-11-29T09:11:40Z"
+          user: ops
+          host_user: deploy
+          controller: ctl
+          version: 0.1.0
+          playbook: site.yml
+          outcome: done
+          tags: []
+          skip_tags: []
+          layers: [base, numa, cat]
+          requested: [base, numa, cat]
+          left: []
+          changed: {base: 12, numa: 3, cat: 9}
+lines:
+  description: The same for people, a line for each run.
+  returned: with O(state=read)
+  type: list
+  elements: str
+unfinished:
+  description: A sentence on the newest run that did not end, empty where all have ended.
+  returned: with O(state=read)
+  type: str
+  sample: ""
+remarks:
+  description: What is damaged in the file, and what could not be noted. Each is a warning, too.
+  returned: always
+  type: list
+  elements: str
+run:
+  description: The id of the run that has begun.
+  returned: with O(state=begun), and not in check mode
+  type: str
+  sample: 2026-11-29T09:10:03Z-5f0c2a91
+forgotten:
+  description: How many runs were forgotten, or would be.
+  returned: with O(state=absent)
+  type: int
+"""
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import history, history_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+
+
+SPEC = dict(
+    state=dict(type="str", choices=["read", "begun", "ended", "absent"], default="read"),
+    layers=dict(type="list", elements="str", default=[]),
+    requested=dict(type="list", elements="str", default=[]),
+    run=dict(type="str"),
+)
+
+
+def run(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+    """Read or write the history, and return the module's result."""
+    state = params["state"]
+    if state == "read":
+        return read(store)
+    if state == "absent":
+        forgotten = history.forget(store, check)
+        return dict(changed=forgotten > 0, forgotten=forgotten, remarks=[])
+    if check:
+        return dict(changed=False, remarks=[])
+    if state == "begun":
+        return dict(changed=False, remarks=[], run=history.begin(store, params["layers"], params["requested"]).id)
+    remark = history.end(store, params["run"])
+    return dict(changed=False, remarks=[remark] if remark else [])
+
+
+def read(store: Store) -> dict[str, Any]:
+    """Return the history as the result of a look."""
+    found = history.History(store)
+    unfinished = found.newest_unfinished()
+    return dict(
+        changed=False,
+        ansible_facts=dict(epyc_history=[one.to_dict() for one in found.notable_runs()]),
+        lines=history_text.render(found.notable_runs()),
+        unfinished=unfinished.sentence() if unfinished else "",
+        remarks=found.damage,
+    )
+
+
+def main() -> None:
+    run_writer(SPEC, run, required_if=[("state", "ended", ("run",))])
+
+
+if __name__ == "__main__":
+    main()

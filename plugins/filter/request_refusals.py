@@ -6,15 +6,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: request_refusals
-short_description: What a run was asked that nobody knows, as layers, tags and variables
+short_description: What a run was asked that nobody knows, as layers and variables
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Finds layers that there are not, tags that are no layer, and variables that begin as those of the collection and
+  - Finds layers that there are not, and variables that begin as those of the collection and
     are none of them, and says which known one each looks like.
   - Of prefixes that are everyday words, such as C(plan_) or C(group_), only names that are nearly a known one are
     found, since others have such variables, too.
-positional: _input, layers, host, tags, names, foreign
+positional: _input, layers, host, names, foreign
 options:
   _input:
     description: The layers that were asked for, as C(epyc_steps).
@@ -28,11 +28,6 @@ options:
   host:
     description: The name of the host.
     type: str
-    required: true
-  tags:
-    description: The tags of the command line.
-    type: list
-    elements: str
     required: true
   names:
     description: The names of the variables of the host.
@@ -49,7 +44,7 @@ options:
 EXAMPLES = r"""
 - name: Show what is wrong with the request
   ansible.builtin.debug:
-    msg: "{{ ['numma'] | sovereign.epyc.request_refusals(['numa'], 'epyc-1', [], ['plan_verfy']) }}"
+    msg: "{{ ['numma'] | sovereign.epyc.request_refusals(['numa'], 'epyc-1', ['plan_verfy']) }}"
 """
 
 RETURN = r"""
@@ -66,12 +61,12 @@ if TYPE_CHECKING:
 
 
 def request_refusals(
-    asked: Any, layers: Sequence[str], host: str, tags: Iterable[str], names: Iterable[str], foreign: Any = ()
+    asked: Any, layers: Sequence[str], host: str, names: Iterable[str], foreign: Any = ()
 ) -> list[str]:
     """Return a sentence for each refusal."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _request
 
-    return _request.find_request_refusals(asked, layers, host, tags, names, foreign)
+    return _request.find_request_refusals(asked, layers, host, names, foreign)
 
 
 class FilterModule:

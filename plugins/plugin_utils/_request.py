@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the request of a run itself has wrong: its layers, its tags, its variables. No host is needed to find it out."""
+"""What the request of a run itself has wrong: its layers and its variables. No host is needed to find it out."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables im
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-#: Tags that have a meaning of their own in Ansible.
-TAGS_OF_ANSIBLE = ("all", "always", "never", "tagged", "untagged")
 
 
 def text_to_list(value: Any) -> Any:
@@ -37,17 +34,15 @@ def text_to_list(value: Any) -> Any:
 
 
 def find_request_refusals(
-    asked: Any, layers: Sequence[str], host: str, tags: Iterable[str], names: Iterable[str], foreign: Any = ()
+    asked: Any, layers: Sequence[str], host: str, names: Iterable[str], foreign: Any = ()
 ) -> list[str]:
-    """Return a sentence for each refusal: of ``asked``, which is epyc_steps as a list, of tags, and of variables.
+    """Return a sentence for each refusal: of ``asked``, which is epyc_steps as a list, and of variables.
 
     ``names`` are the variables of the host, and those that are ``foreign`` are nobody's misspelt ones.
     """
-    unknown_tags = [tag for tag in tags if tag not in (*layers, *TAGS_OF_ANSIBLE)]
     others = foreign if isinstance(foreign, (list, tuple)) else []
     return [
         *_refuse_layers(asked, layers, host),
-        *(f"There is no layer for the tag {tag}; {suggest(tag, layers, 'the layers are')}" for tag in unknown_tags),
         *find_unknown_variables(names, [str(name) for name in others]),
     ]
 

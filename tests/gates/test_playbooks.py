@@ -102,18 +102,17 @@ def test_layers_that_are_no_list_of_names_run_nothing(run: Callable[..., str], t
 
 
 def test_all_refusals_of_a_host_are_one_message(run: Callable[..., str], tmp_path: Path) -> None:
-    """Those of the request, of the plan, of the roles and of the instances, and a tag that is no layer."""
+    """Those of the request, of the plan, of the roles and of the instances."""
     host: dict[str, object] = {
         "plan_sku": "none",
         "plan_verfy": {},
         "numa_thp": "sometimes",
         "llama_instances": [{"name": "chat", "modell": "/none", "port": 8080}, {"name": "code", "port": 8081}],
     }
-    said = refuse(run, tmp_path, {"epyc-1": host}, "--tags", "numa,llama,nosuch")
+    said = refuse(run, tmp_path, {"epyc-1": host}, "--tags", "numa,llama")
     lines = said.partition("[ERROR]: ")[2].split("\nOrigin:")[0].splitlines()
     assert lines[-1] == "Nothing was changed."
     for words in (
-        "There is no layer for the tag nosuch; the layers are prerequisites",
         "There is no variable plan_verfy; did you mean plan_verify?",
         "for an EPYC none (plan_sku)",
         "Variables of the layer numa: value of numa_thp must be one of",

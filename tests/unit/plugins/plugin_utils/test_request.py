@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Layers, tags and variables that nobody knows are refused with the one that is meant; those of others are let pass."""
+"""Layers and variables that nobody knows are refused with the one that is meant; those of others are let pass."""
 
 from __future__ import annotations
 
@@ -44,16 +44,8 @@ def test_text_is_taken_for_a_list_as_options_of_modules_take_it(text: Any, words
     ],
 )
 def test_layers_that_there_are_not(asked: Any, words: str) -> None:
-    (refusal,) = find_request_refusals(asked, LAYERS, "epyc-1", ["all"], [])
+    (refusal,) = find_request_refusals(asked, LAYERS, "epyc-1", [])
     assert refusal.startswith(words)
-
-
-def test_tags_that_are_no_layer() -> None:
-    assert find_request_refusals(LAYERS, LAYERS, "epyc-1", ["numa", "never", "tagged"], []) == []
-    assert find_request_refusals(LAYERS, LAYERS, "epyc-1", ["numa", "nosuch", "numma"], []) == [
-        "There is no layer for the tag nosuch; the layers are prerequisites, base, numa, cat.",
-        "There is no layer for the tag numma; did you mean numa?",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -89,5 +81,5 @@ def test_what_a_run_notes_is_no_variable_of_the_inventory() -> None:
 
 
 def test_all_refusals_of_a_request_come_together() -> None:
-    refusals = find_request_refusals(["numma"], LAYERS, "epyc-1", ["nosuch"], ["plan_verfy", "numa_x"], ["numa_x"])
-    assert [refusal.split()[0] for refusal in refusals] == ["epyc_steps", "There", "There"]
+    refusals = find_request_refusals(["numma"], LAYERS, "epyc-1", ["plan_verfy", "numa_x"], ["numa_x"])
+    assert [refusal.split()[0] for refusal in refusals] == ["epyc_steps", "There"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: request_refusals
-short_description: What a run was asked that nobody knows, as layers, tags and variables
+short_description: What a run was asked that nobody knows, as layers and variables
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:

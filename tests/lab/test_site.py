@@ -12,7 +12,6 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_run
 from tests.fixtures.virtual_epyc import guest_of
@@ -24,10 +23,9 @@ ROOT = Path(__file__).parents[2]
 SITE = "playbooks/site.yml"
 EVERY_MODULE = Path(__file__).with_name("every_module.yml")
 CAT = "Partition the L3 caches"
-LAYERS = yaml.safe_load((ROOT / SITE).read_text())[0]["vars"]["site_layers"]
 LOOK, SAY = "Ask whether the last run still holds", "Say that nothing is left to do"
 #: Has a run go through all layers though nothing is left to do. No task has that tag, but with tags it does not look.
-THROUGH = ("--skip-tags", "never")
+THROUGH = ("--skip-tags", "none")
 #: How often a run is killed before one that may go on to its end, and how many lines the record of a whole run has at
 #: least, so that each moment of it may be the last.
 KILLS = 30

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Layers, tags and variables that nobody knows are refused with the one that is meant; those of others are let pass."""
+"""Layers and variables that nobody knows are refused with the one that is meant; those of others are let pass."""
 
 from __future__ import annotations
 

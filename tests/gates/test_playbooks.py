@@ -103,7 +103,7 @@ def test_layers_that_are_no_list_of_names_run_nothing(run: Callable[..., str], t
 
 def test_all_refusals_of_a_host_are_one_message(run: Callable[..., str], tmp_path: Path) -> None:
     """Those of the request, of the plan, of the roles and of the instances, and a tag that is no layer."""
-    host = {
+    host: dict[str, object] = {
         "plan_sku": "none",
         "plan_verfy": {},
         "numa_thp": "sometimes",

@@ -12,6 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._version import VERSION
 
 from .conftest import build
 
@@ -23,6 +26,11 @@ KNOWN |= {"docs", "extensions", "inventories", "meta", "playbooks", "plugins", "
 def test_it_holds_nothing_of_the_workshop(archive: Path) -> None:
     with tarfile.open(archive) as content:
         assert {Path(name).parts[0] for name in content.getnames()} <= KNOWN
+
+
+def test_the_engine_has_the_version_of_the_archive() -> None:
+    """A host has no galaxy.yml, so the engine carries the version, and a release changes both."""
+    assert yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"] == VERSION
 
 
 @pytest.mark.slow

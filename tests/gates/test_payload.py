@@ -40,7 +40,8 @@ from .conftest import ROOT
 #: texts for suffixes can be read (llama_server). Whether the record is root's own and can be written is looked at
 #: before anything is changed, what killed runs have left is removed, and what is printed has escapes; the door to
 #: files in folders of others; one parser of numbers, what no option can be, and sentences that are cut (all that had no
-#: room). An undo of layers knows which settings each has, and looks at the units of instances (epyc_restore).
+#: room). The history of the host, in which each module of settings counts what it changes, and its command; the undo of
+#: one layer (all that had no room).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,
@@ -50,19 +51,20 @@ BEFORE = {
     "epyc_bios_settings": 235.3,
     "epyc_bmc_reset": 207.3,
     "epyc_drift": 350.0,
-    "epyc_engine": 458.0,
+    "epyc_engine": 478.0,
+    "epyc_history": 197.0,
     "epyc_last_run": 372.0,
     "epyc_plan": 213.5,
     "epyc_prerequisites": 217.9,
     "epyc_recommend": 387.2,
-    "epyc_repair": 346.0,
-    "epyc_restore": 350.0,
+    "epyc_repair": 354.0,
+    "epyc_restore": 348.0,
     "epyc_verify": 418.0,
     "gateway_member": 242.3,
     "gguf_info": 221.1,
-    "hugepages": 217.0,
+    "hugepages": 225.0,
     "irq_affinity": 224.5,
-    "kernel_cmdline": 230.7,
+    "kernel_cmdline": 234.0,
     "llama_ablation": 559.0,
     "llama_ablation_boot": 570.8,
     "llama_ask": 287.1,
@@ -70,12 +72,12 @@ BEFORE = {
     "llama_build": 252.4,
     "llama_fingerprint": 427.3,
     "llama_rpc_worker": 354.5,
-    "llama_server": 460.0,
+    "llama_server": 468.0,
     "llama_tune": 661.6,
     "model_file": 231.4,
     "model_quantize": 257.1,
     "msr_bits": 225.2,
-    "resctrl_schemata": 231.2,
+    "resctrl_schemata": 237.5,
     "service_placement": 354.5,
     "sysfs_settings": 218.4,
 }

@@ -112,7 +112,9 @@ def restored(host):
     """Restore, which must say it has put everything back; return what it remarks."""
     done = host.module("epyc_restore")
     assert not done.get("failed"), done["msg"]
-    assert host.run(f"ls {STORE}", check=False) == "", "nothing is remembered any more"
+    assert host.run(f"ls -I history.jsonl {STORE}", check=False) == "", (
+        "no original and no request is remembered any more"
+    )
     return done["remarks"]
 
 

@@ -30,8 +30,8 @@ THROUGH = ("--skip-tags", "none")
 #: least, so that each moment of it may be the last.
 KILLS = 30
 LINES = 60
-#: How many modules a host may execute for such a run.
-MOST_MODULES = 10
+#: How many modules a host may execute for such a run. Two note its begin and its end.
+MOST_MODULES = 12
 
 LIVE = {
     "/proc/sys/kernel/numa_balancing": "0",

@@ -90,6 +90,7 @@ from ansible.playbook.handler import Handler
 from ansible.plugins.callback import CallbackBase
 from ansible.utils import color
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import OTHER
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
@@ -182,7 +183,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         see = whole.get(_module(result.task))
         if see is not None and self.check:
             # The tasks before it have no settings of their own.
-            self.gathering.forget_layer(result.host.get_name(), _report.OTHER)
+            self.gathering.forget_layer(result.host.get_name(), OTHER)
         if see is None or not self._add(result, lambda: see(result.result)):
             return False
         name = result.host.get_name()

@@ -41,8 +41,9 @@ from .conftest import ROOT
 #: before anything is changed, what killed runs have left is removed, and what is printed has escapes; the door to
 #: files in folders of others; one parser of numbers, what no option can be, and sentences that are cut (all that had no
 #: room).
-#: What was asked for and a run that did not end are held against the host (epyc_drift, epyc_last_run); the checklist and
-#: a repair are made of the findings of a whole check, which looks at the units of llama.cpp (epyc_verify, epyc_repair).
+#: What was asked for and a run that did not end are held against the host (epyc_drift, epyc_last_run); the checklist
+#: and a repair are made of the findings of a whole check, which looks at the units of llama.cpp (epyc_verify,
+#: epyc_repair).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,

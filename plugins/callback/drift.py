@@ -18,6 +18,7 @@ description:
     which role and variables asked for it, and which command repairs it. Compares with the report before.
   - What could not be read is unknown, never fine, and so are a task that check mode had to leave out, and a result that
     this plugin cannot read.
+  - Where no host was checked, files that are there stay as they are.
   - Texts of hosts are shown with escapes for what a terminal or a page would obey, such as colours and marks that turn
     the direction of writing. In JSON they are as they came.
   - Results of tasks with C(no_log) are named and not shown.
@@ -216,7 +217,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             if self.get_option("terminal"):
                 self._display.display(page)
             for path, text in files.items():
-                textfile.replace(os.path.abspath(path), text)
+                # A report of no hosts says nothing, and the last one says since when something is wrong.
+                if document["hosts"] or not os.path.exists(path):
+                    textfile.replace(os.path.abspath(path), text)
             code = _report.exit_code(document)
         except TuningError as error:
             self._display.error(str(error), wrap_text=False)

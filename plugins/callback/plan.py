@@ -46,8 +46,8 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plan_html, 
 
 COLLECTION = "sovereign.epyc."
 MODULE = "sovereign.epyc.epyc_plan"
-#: The modules of the role plan, which change nothing.
-OF_THE_PLAN = (MODULE, "sovereign.epyc.epyc_preflight")
+#: The modules of the role plan, which change no setting; epyc_history notes the begin of site.yml only.
+OF_THE_PLAN = (MODULE, "sovereign.epyc.epyc_preflight", "sovereign.epyc.epyc_history")
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no annotations

@@ -18,6 +18,7 @@ description:
     which role and variables asked for it, and which command repairs it. Compares with the report before.
   - What could not be read is unknown, never fine, and so are a task that check mode had to leave out, and a result that
     this plugin cannot read.
+  - Where no host was checked, files that are there stay as they are.
   - Texts of hosts are shown with escapes for what a terminal or a page would obey, such as colours and marks that turn
     the direction of writing. In JSON they are as they came.
   - Results of tasks with C(no_log) are named and not shown.
@@ -91,6 +92,7 @@ from ansible.playbook.handler import Handler
 from ansible.plugins.callback import CallbackBase
 from ansible.utils import color
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import OTHER
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
@@ -183,7 +185,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         see = whole.get(_module(result.task))
         if see is not None and self.check:
             # The tasks before it have no settings of their own.
-            self.gathering.forget_layer(result.host.get_name(), _report.OTHER)
+            self.gathering.forget_layer(result.host.get_name(), OTHER)
         if see is None or not self._add(result, lambda: see(result.result)):
             return False
         name = result.host.get_name()

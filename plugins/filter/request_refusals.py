@@ -10,8 +10,8 @@ short_description: What a run was asked that nobody knows, as layers and variabl
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Finds layers that there are not, and variables that begin as those of the collection and
-    are none of them, and says which known one each looks like.
+  - Finds layers that there are not, and variables that begin as those of the collection and are none of them, and says
+    which known one each looks like.
   - Of prefixes that are everyday words, such as C(plan_) or C(group_), only names that are nearly a known one are
     found, since others have such variables, too.
 positional: _input, layers, host, names, foreign

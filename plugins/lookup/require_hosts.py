@@ -54,14 +54,16 @@ from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.lookup import LookupBase
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import suggest
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 #: Options of ansible-playbook with which no task runs.
 LISTINGS = ("syntax", "listhosts", "listtasks", "listtags")
-#: A tag that no task has, by agreement: with ``--skip-tags none`` all tasks run, also where the last run still holds.
-SKIPS_NOTHING = "none"
+#: A tag that no task has: with ``--skip-tags never`` all tasks run, also where the last run still holds.
+SKIPS_NOTHING = "never"
 TASK_NAME = re.compile(r"^ *(?:- )?name: *[\"']?(.+?)[\"']? *$", re.MULTILINE)
 
 
@@ -94,8 +96,8 @@ def describe_wrong_tags(tags: Sequence[str], variables: Mapping[str, Any]) -> st
     if not chosen and not skipped:
         return ""
     option, wrong = ("--tags", chosen) if chosen else ("--skip-tags", skipped)
-    remedy = f"The tags are {', '.join(tags)}." if tags else f"This playbook has no tags: leave out {option}."
-    return f"{option} names {', '.join(wrong)}, which is no tag of this playbook. {remedy}"
+    remedy = suggest(wrong[0], tags, "its tags are") if tags else f"it has none, so leave out {option}."
+    return f"{option} names {', '.join(wrong)}, which is no tag of this playbook; {remedy}"
 
 
 def describe_wrong_start(pattern: str | None) -> str:

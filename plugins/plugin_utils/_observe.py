@@ -24,10 +24,15 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings imp
     REBOOT,
     SITE,
     STATUSES,
-    UNSUPPORTED,
     Finding,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import DRIFT, OK, UNKNOWN, Verdict
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import (
+    DRIFT,
+    OK,
+    UNKNOWN,
+    UNSUPPORTED,
+    Verdict,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._shape import describe_error
 

@@ -14,6 +14,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,11 @@ COMMAND_LINES = ("wrong inventory", "empty limit", "all unreachable", "unknown t
 SENTENCES = {
     "wrong inventory": {4: "missing.yml (which does not exist) names none. Say with -i which inventory to read."},
     "empty limit": {1: "leaves us with no hosts to target"},
-    "unknown tag": {4: "--tags names nosuch, which is no tag of this playbook."},
+    "unknown tag": {4: "--tags names nosuch, which is no tag of this playbook;"},
     "nothing served": {2: "idle", 4: "and the limit 'idle'. Choose other hosts with -l, or leave it out."},
 }
 #: What each playbook that needs it is told, by its name.
-ARGUMENTS = {
+ARGUMENTS: dict[str, dict[str, Any]] = {
     "ask": {"ask_prompt": "Are you there?"},
     "recommend": {"recommend_models": "/srv/models/x.gguf"},
     "restore": {"epyc_restore_instances": True},
@@ -84,7 +85,7 @@ class Controller:
     def write_inventory(self, name: str, group: dict[str, Any]) -> None:
         (self.folder / name).write_text(json.dumps({"all": group}))
 
-    def run_playbooks(self, collections: Path, runs: list[tuple[str, ...]]) -> list[tuple[int, str]]:
+    def run_playbooks(self, collections: Path, runs: Sequence[tuple[str, ...]]) -> list[tuple[int, str]]:
         """Return the exit code and the output of each run; the first word is the name of a playbook."""
         asked = [
             [f"sovereign.epyc.{name}", *words, "-e", json.dumps(self.find_arguments(name))] for name, *words in runs

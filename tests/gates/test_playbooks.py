@@ -29,6 +29,13 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, 
 from .conftest import ROOT
 
 
+def test_playbooks_of_the_clone_run_from_any_folder(run: Callable[..., str], tmp_path: Path) -> None:
+    """A role, a module, and a playbook that imports another one are found without the clone's ansible.cfg."""
+    playbooks = [str(ROOT / name) for name in ("site.yml", "playbooks/roll.yml", "playbooks/verify.yml")]
+    said = run("ansible-playbook", "--syntax-check", "-i", "localhost,", *playbooks, cwd=tmp_path)
+    assert [f"playbook: {name}" in said for name in playbooks] == [True] * 3
+
+
 def test_hosts_are_rebooted_in_the_order_of_the_inventory() -> None:
     """A group made at run time has its hosts in the order in which they answered."""
     loader = DataLoader()

@@ -25,7 +25,7 @@ EVERY_MODULE = Path(__file__).with_name("every_module.yml")
 CAT = "Partition the L3 caches"
 LOOK, SAY = "Ask whether the last run still holds", "Say that nothing is left to do"
 #: Has a run go through all layers though nothing is left to do. No task has that tag, but with tags it does not look.
-THROUGH = ("--skip-tags", "none")
+THROUGH = ("--skip-tags", "never")
 #: How often a run is killed before one that may go on to its end, and how many lines the record of a whole run has at
 #: least, so that each moment of it may be the last.
 KILLS = 30

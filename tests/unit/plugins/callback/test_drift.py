@@ -121,6 +121,12 @@ def test_where_no_host_was_checked_nothing_is_known_and_the_last_report_stays(ru
     assert report == last
 
 
+def test_a_report_of_no_hosts_does_not_replace_the_last_one(run: Run) -> None:
+    report = run(NOTHING, "--check")[2]
+    code, output, kept = run(NOTHING, "--check", hosts=())
+    assert (code, kept) == (1, report) and "none was checked, so nothing is known" in output
+
+
 def test_secrets_stay_secret(run: Run) -> None:
     code, output, report = run(FILE.replace("Write,", "Secret, no_log: true,"), "--check")
     assert (code, report["findings"][0]["what"], report["findings"][0]["where"]) == (2, "Secret", "")

@@ -107,9 +107,9 @@ def test_a_listing_is_not_judged(monkeypatch: pytest.MonkeyPatch, option: str) -
     ("chosen", "skipped", "tags"),
     [
         (["all"], [], ()),
-        (["untagged"], ["none"], ()),
+        (["untagged"], ["never"], ()),
         (["numa", "base"], ["cat"], ("base", "numa", "cat")),
-        (["tagged"], ["none"], ("base",)),
+        (["tagged"], ["never"], ("base",)),
     ],
 )
 def test_tags_that_there_are_go_through(
@@ -121,10 +121,15 @@ def test_tags_that_there_are_go_through(
 @pytest.mark.parametrize(
     ("chosen", "skipped", "tags", "words"),
     [
-        (["nosuch"], [], (), "--tags names nosuch, which is no tag of this playbook. This playbook has no tags: leave"),
+        (["nosuch"], [], (), "--tags names nosuch, which is no tag of this playbook; it has none, so leave"),
         (["tagged"], [], (), "--tags names tagged"),
         (["never"], [], (), "--tags names never"),
-        (["numa", "nosuch"], [], ("base", "numa"), "--tags names nosuch, which is no tag of this playbook. The tags"),
+        (
+            ["numa", "nosuch"],
+            [],
+            ("base", "numa"),
+            "--tags names nosuch, which is no tag of this playbook; its tags are base, numa",
+        ),
         (["untagged"], [], ("base",), "--tags names untagged"),
         (["all"], ["always"], (), "--skip-tags names always"),
         (["all"], ["all"], ("base",), "--skip-tags names all"),

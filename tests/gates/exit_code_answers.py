@@ -68,6 +68,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
             "ansible_facts": {"epyc": {"intent": {}, "topology": {"sku": "9754"}, "plan": {"cannot": []}}},
         }
     },
+    "epyc_preflight": {"all": {"refusals": []}},
     "epyc_recommend": {"all": {"text": "llama_instances: []"}},
     "epyc_last_run": {"all": {"holds": False}},
     "llama_ask": in_states(SERVING, {**MEASURED, "unit": "llama-chat.service", "complaints": []}, FAILED),

@@ -49,7 +49,7 @@ def in_states(states: tuple[str, ...], answer: dict[str, Any], otherwise: dict[s
     return {state: answer if state in states else otherwise for state in STATES}
 
 
-CLEAN, NOT_CLEAN = {"clean": True}, {"clean": False}
+CLEAN, NOT_CLEAN = ({"clean": clean, "lines": ["1 setting was looked at"]} for clean in (True, False))
 FAILED = {"failed": True, "msg": "The instance chat does not run."}
 MEASURED = {"clean": True, "text": "It was measured.", "instance": "chat", "document": "", "reboots": False}
 #: Module -> state -> answer; "all" are states with the same answer. A stand-in for a module of Ansible has its name
@@ -68,6 +68,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
             "ansible_facts": {"epyc": {"intent": {}, "topology": {"sku": "9754"}, "plan": {"cannot": []}}},
         }
     },
+    "epyc_preflight": {"all": {"refusals": []}},
     "epyc_recommend": {"all": {"text": "llama_instances: []"}},
     "epyc_last_run": {"all": {"holds": False}},
     "llama_ask": in_states(SERVING, {**MEASURED, "unit": "llama-chat.service", "complaints": []}, FAILED),
@@ -79,6 +80,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         name: {}
         for name in (
             "epyc_engine",
+            "epyc_history",
             "epyc_restore",
             "gateway_member",
             "llama_rpc_worker",

@@ -74,6 +74,7 @@ def test_only_the_settings_and_requests_of_the_layer_go(machine: Machine) -> Non
     assert machine.values() == {**tuned, **{name: machine.before[name] for name in back}}
     assert stored(machine.store) == (INTENT, {"sysfs/numa": REQUESTS["sysfs/numa"]})
     assert machine.ledger.originals() == {"sysfs:numa_balancing": "1"}
+    assert all(machine.store.has(name) for name in FILES)
     assert {change.address for change in done.changes} == {
         "sysfs:workqueue/cpumask",
         "irq:default",
@@ -110,6 +111,14 @@ def test_the_last_run_holds_no_more_and_repairs_of_other_layers_stay_counted(mac
     machine.store.save(REPAIRS, {"most": 2, "repairs": {}})
     machine.undo("irq")
     assert (machine.store.has(LAST_RUN), machine.store.has(REPAIRS)) == (False, True)
+
+
+def test_a_layer_whose_settings_were_as_asked_leaves_the_record_of_the_others(machine: Machine) -> None:
+    """Without the files of the ledger, originals would count as lost while requests are stored."""
+    converge([Desired(machine.store, {"cpuidle/cpuidle": {"settings": []}})], machine.ledger)
+    machine.undo("irq", "numa")
+    assert stored(machine.store)[1].keys() == {"cpuidle/cpuidle"}
+    assert machine.ledger.originals() == {} and not machine.ledger.is_lost()
 
 
 def test_layer_after_layer_leaves_what_everything_leaves(machine: Machine) -> None:

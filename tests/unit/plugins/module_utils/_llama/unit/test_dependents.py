@@ -47,11 +47,9 @@ def test_pools_that_an_instance_was_planned_with_are_not_taken_away(tmp_path: Pa
         f"The instance chat has 4096MiB of its memory in pools of huge pages, which {layer} made and"
     )
     assert "Nothing was changed." in said
-    names = '"cat", "numa", "llama"' if layer == "numa" else '"cat", "grub_params", "llama"'
-    assert json.loads(said.partition("-e '")[2].partition("'")[0]) == {
-        "epyc_restore_layers": json.loads(f"[{names}]"),
-        "epyc_restore_instances": True,
-    }
+    asked = json.loads(said.partition("-e '")[2].partition("'")[0])
+    assert asked["epyc_restore_instances"] is True
+    assert set(asked["epyc_restore_layers"]) == {"cat", layer, "llama"}
 
 
 @pytest.mark.parametrize(

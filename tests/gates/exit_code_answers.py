@@ -59,7 +59,10 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "all": {"text": "The checklist.", "complaints": ["Something is not as configured."], "pending_reboot": []},
         **in_states(("clean host",), CLEAN, NOT_CLEAN),
     },
-    "epyc_drift": in_states(("clean host",), CLEAN, NOT_CLEAN),
+    "epyc_drift": {
+        "all": {"lines": ["cat: not in force", "Run site.yml --tags cat for it"]},
+        **in_states(("clean host",), CLEAN, NOT_CLEAN),
+    },
     "epyc_repair": {"all": {"lines": ["numa: drift"]}, **in_states(("clean host",), CLEAN, NOT_CLEAN)},
     "epyc_plan": {
         "all": {
@@ -71,6 +74,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "epyc_preflight": {"all": {"refusals": []}},
     "epyc_recommend": {"all": {"text": "llama_instances: []"}},
     "epyc_last_run": {"all": {"holds": False}},
+    "epyc_history": {"all": {"run": "20261129T091000Z"}},
     "llama_ask": in_states(SERVING, {**MEASURED, "unit": "llama-chat.service", "complaints": []}, FAILED),
     "llama_benchmark": in_states(SERVING, MEASURED, FAILED),
     "llama_ablation": in_states(SERVING, MEASURED, FAILED),
@@ -80,7 +84,6 @@ ANSWERS: dict[str, dict[str, Any]] = {
         name: {}
         for name in (
             "epyc_engine",
-            "epyc_history",
             "epyc_restore",
             "gateway_member",
             "llama_rpc_worker",

@@ -47,9 +47,11 @@ if TYPE_CHECKING:
 USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
 
   plan      show which CPUs each role gets on this host under the stored intent
-  check     compare every stored setting with the running kernel; changes nothing
+  check     compare every stored setting with the running kernel, and what site.yml was asked for with what is there;
+            changes nothing
   apply     apply every stored setting; the boot service runs this
-  repair    put back what has drifted, repair [ROLE,ROLE], unless somebody else sets it again and again
+  repair    put back what has drifted, repair [ROLE,ROLE], unless somebody else sets it again and again, and say what
+            it leaves alone
   watch     move new interrupts to the CPUs that the stored settings name, until it is stopped; a service runs this
   settle    put the stored settings back where an ablation or a tuning has left others; it ends one that goes on
   restore   put back everything that was ever changed, and forget the stored settings, or only those of some layers of

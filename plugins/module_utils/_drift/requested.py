@@ -42,7 +42,7 @@ for _row in KNOBS.values():
 #: Of a layer with several requests, the one under which it is reported, where that is not the first.
 MAIN_REQUEST = {"grub_params": "cmdline/cmdline", "irq": "irq/irq"}
 #: The layers that store something on every host, unless their variables say that they are to store nothing.
-ALWAYS = ("numa", "grub_params", "irq", "cat", "cpufreq")
+ALWAYS = ("numa", "grub_params", "irq", "cat")
 WITHOUT_REQUESTS = ("prerequisites", "base", "bios", "bios_check", "llama")
 BASE = "base"
 

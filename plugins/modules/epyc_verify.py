@@ -63,12 +63,6 @@ options:
         waits when all slots are busy. A key is read on the host, from the file that the instance was given.
     type: bool
     default: true
-  settings_only:
-    description:
-      - Whether to judge stored settings only, and not what the inventory asks for, whether anything is stored, or a run
-        that did not end. Instances are not looked at then.
-    type: bool
-    default: false
   allow_pending_reboot:
     description: Whether boot parameters that wait for a reboot are fine.
     type: bool
@@ -212,7 +206,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         allow_pending_reboot=params["allow_pending_reboot"],
     )
     items = expected.check(host, verdicts, boot_run)
-    more, services = verify.check(host) if params["services"] and not params["settings_only"] else ([], {})
+    more, services = verify.check(host) if params["services"] else ([], {})
     items += more
     return {
         "clean": all(item.clean for item in items),
@@ -239,7 +233,6 @@ def main() -> None:
         layers=dict(type="list", elements="str", default=[]),
         units=dict(type="dict", default={}),
         services=dict(type="bool", default=True),
-        settings_only=dict(type="bool", default=False),
         allow_pending_reboot=dict(type="bool", default=False),
     )
     run_reader(spec, read)

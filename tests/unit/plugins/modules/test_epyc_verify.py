@@ -16,7 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.modules import epyc_verify
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 NOTHING: dict[str, Any] = dict.fromkeys(("nps", "smt", "cores", "memory_channels", "memory_speed"))
-PARAMS = {**NOTHING, "layers": [], "units": {}, "services": False, "settings_only": True, "allow_pending_reboot": False}
+PARAMS = {**NOTHING, "layers": [], "units": {}, "services": False, "allow_pending_reboot": False}
 
 
 def test_a_boot_service_that_ends_while_the_settings_are_read_has_not_been_done(

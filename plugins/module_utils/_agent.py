@@ -92,10 +92,9 @@ def _advice(unit: str, told: str) -> str:
     if not told.endswith((" is failed", " is inactive")):
         return ""
     # Imported here, as no gateway is told of it.
-    from ._drift import origin, words
+    from ._drift.next_step import advise_on_unit
 
-    repair = origin.of_unit(f"llama:{unit}/active")[2]
-    return f"; 'journalctl -u {unit}' says why. {words.instruction({'repair': repair})}"
+    return f"; {advise_on_unit(unit)}"
 
 
 def serve() -> None:

@@ -14,6 +14,7 @@ from .._knobs.catalogue import KNOBS, row_of
 from .._knobs.knob import L3_DOMAIN
 from .._notation import cpulist
 from . import origin, words
+from .next_step import repair_of_unit
 from .verdict import DRIFT, OK, PLAN, UNKNOWN, UNSUPPORTED
 
 TYPE_CHECKING = False
@@ -207,7 +208,7 @@ class _Builder:
             finding.wanted = finding.found = finding.at_boot = ""
             return finding
         if finding.layer == LLAMA:
-            finding.role, finding.variables, finding.repair = origin.of_unit(first.address)
+            finding.role, finding.variables, finding.repair = repair_of_unit(first.address)
             return finding
         finding.role = origin.role(first.request)
         names = (origin.variable(one.request, one.address, one.wanted, self.role_of()) for one in members)

@@ -24,16 +24,6 @@ def role(request: str) -> str:
     return ROLES.get(request, "")
 
 
-def of_unit(address: str) -> tuple[str, list[str], str]:
-    """Return role, variables and repairing play of the address of a unit: an instance, or a worker."""
-    parts = address.partition(":")[2].split("/")
-    if any(part.startswith("vllm-") for part in parts):
-        return "vllm", ["vllm_instances"], "sovereign.epyc.vllm"
-    if any(part.startswith("llama-") for part in parts):
-        return "llama", ["llama_instances"], "sovereign.epyc.site --tags llama"
-    return "group", [], "sovereign.epyc.group"
-
-
 def variable(request: str, address: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
     """Return the variable that decides on a setting, an empty text where none of ours does.
 

@@ -14,6 +14,7 @@ import re
 from .._knobs.catalogue import row_of
 from .._knobs.knob import L3_DOMAIN
 from .._notation import cpulist
+from .next_step import as_sentence, describe_step
 from .verdict import CHANGE_WHAT_IS_ASKED, DRIFT, NOT_SUPPORTED, OK, UNKNOWN, UNSUPPORTED
 
 TYPE_CHECKING = False
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 #: A number of ASCII digits, or one other character.
 NUMBERS = re.compile(r"([0-9]+)|([^0-9])", re.DOTALL)
-#: A repair that begins with this is a playbook; any other is a command for the host.
-PLAYBOOKS = "sovereign.epyc."
 STATUS_WORDS = {OK: "ok", UNSUPPORTED: NOT_SUPPORTED, UNKNOWN: "unknown", DRIFT: "drift"}
 #: What a setting is called that has no value, and all that is asked of a layer.
 NOTHING, ALL_SETTINGS = "nothing", "all settings"
@@ -89,12 +88,8 @@ def sentence(finding: Mapping[str, Any]) -> str:
 
 def next_step(finding: Mapping[str, Any]) -> str:
     """Return the one thing to do about a finding, such as "run site.yml --tags cat"; empty where its reason says it."""
-    repair = str(finding["repair"])
-    if repair.startswith(PLAYBOOKS):
-        name, dummy, options = repair[len(PLAYBOOKS) :].partition(" ")
-        return f"run {name}.yml {options}".rstrip()
-    if repair:
-        return f"run '{repair}' on the host"
+    if step := describe_step(str(finding["repair"])):
+        return step
     return CHANGE_WHAT_IS_ASKED.rstrip(".") if finding.get("status") == UNSUPPORTED else ""
 
 
@@ -105,8 +100,7 @@ def line(finding: Mapping[str, Any]) -> str:
 
 def instruction(finding: Mapping[str, Any]) -> str:
     """Return the one thing to do about a finding as a sentence; empty where there is none."""
-    step = next_step(finding)
-    return f"{step[:1].upper()}{step[1:]}." if step else ""
+    return as_sentence(next_step(finding))
 
 
 def instructions(findings: Iterable[Mapping[str, Any]]) -> list[str]:

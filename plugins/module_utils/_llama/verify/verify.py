@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 
-from ..._drift import origin, words
+from ..._drift.next_step import advise_on_unit
 from ..._errors import TuningError
 from ..._knobs.units import show
 from ..._verify.items import OK, UNASKED, UNKNOWN, WRONG, Item
@@ -122,9 +122,7 @@ def serving(name: str, plan: Plan, unit: str | None = None) -> Item:
     if word == "activating" or (word == "active" and status == 503):
         return _item("service", name, UNKNOWN, f"{unit} is being started. Ask again when it serves.", word)
     if word != "active":
-        repair = origin.of_unit(f"llama:{unit}/active")[2]
-        sentence = f"{unit} is {word}. 'journalctl -u {unit}' says why. {words.instruction({'repair': repair})}"
-        return _item("service", name, WRONG, sentence, word)
+        return _item("service", name, WRONG, f"{unit} is {word}. {advise_on_unit(unit)}", word)
     if status != 200:
         answer = f"{plan['url']}/health answers {status}" if status else f"at {plan['url']} {text}"
         sentence = f"{unit} is active, and {answer}. 'journalctl -u {unit}' says what it does."

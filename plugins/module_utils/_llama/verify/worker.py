@@ -55,7 +55,7 @@ def _runs(plan: Mapping[str, Any]) -> Item:
         return _item(
             "service",
             WRONG,
-            f"{UNIT} is {word}, so that the server that uses it is down too. 'journalctl -u {UNIT}' says why. {REPAIR}",
+            f"{UNIT} is {word}, so that the server that uses it is down too. {advise_on_unit(UNIT)}",
             word,
         )
     other = installed.changed_files(plan["programs"])

@@ -18,12 +18,14 @@ from typing import Any
 from tools.example_specs import OURS, PLUGINS, ROOT, Wrong, check_variables, source
 
 #: Programs whose arguments are not checked.
-PLAIN = {"cat", "cd", "cp", "export", "sha256sum", "systemctl"}
+PLAIN = {"cat", "cd", "cp", "curl", "export", "sha256sum", "systemctl"}
 #: A copy of the example inventory that the pages have the reader make, and where a host keeps its clone.
 COPY = ("inventories/mine", "inventories/example")
 #: A file of variables that they have the reader write.
 MINE = "mine.yml"
 CLONE = "/srv/sovereign-epyc/"
+#: What makes the tools of `make setup` those of a shell.
+ACTIVATE = ".venv/bin/activate"
 
 
 def check_line(line: str) -> None:
@@ -57,6 +59,13 @@ def check_command(words: Sequence[str]) -> None:
 def check_tool(arguments: Sequence[str]) -> None:
     if not any(Path(folder, arguments[0]).is_file() for folder in os.environ["PATH"].split(os.pathsep)):
         raise Wrong(f"there is no tool {arguments[0]}")
+    if arguments[0] in PROGRAMS:
+        check_command(arguments)
+
+
+def activate(arguments: Sequence[str]) -> None:
+    if list(arguments) != [ACTIVATE]:
+        raise Wrong(f"there is no file of the setup {shlex.join(arguments)}; {ACTIVATE} is one")
 
 
 def parse(program: str, arguments: Sequence[str]) -> Any:
@@ -126,6 +135,7 @@ def vepyc(arguments: Sequence[str]) -> None:
 
 
 PROGRAMS: dict[str, Callable[[Sequence[str]], Any]] = {
+    ".": activate,
     "ansible-playbook": ansible_playbook,
     "ansible-pull": lambda arguments: ansible_playbook(arguments, "ansible-pull"),
     "ansible-doc": lambda arguments: parse("ansible-doc", arguments),

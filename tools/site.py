@@ -52,6 +52,8 @@ EMULATED = "The processor of this machine is emulated: its speed says nothing ab
 SHARE = Bar("<=", 30)
 COLD, WARM = "cold", "warm"
 BOOT = "boot a virtual EPYC"
+#: Runs by itself, where other commands need the tools of the clone.
+VEPYC = "lab/bin/vepyc"
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,12 @@ def play(sku: str, name: str, *more: str) -> list[str]:
     return ["ansible-playbook", f"playbooks/{name}.yml", "-l", sku, *more]
 
 
+def next_commands(sku: str) -> dict[str, str]:
+    """Return what to do with a machine that is tuned, as commands that work from the root of any clone."""
+    playbook = "tools/run.sh ansible-playbook -i inventories/lab playbooks/drift.yml"
+    return {"Ask it yourself": f"make ask SKU={sku} PROMPT='...'", "Run any playbook on it": f"{playbook} -l {sku}"}
+
+
 def asking(sku: str, prompt: str, guesses: bool = False) -> Step:
     """Return the step that asks. A token takes an emulated processor about a second.
 
@@ -93,8 +101,8 @@ def boot(sku: str) -> Step:
     run_dir = RunDir.of(sku)
     tuned = run_dir.has_bootable_disk() and tuned_mark(sku).exists()
     if tuned or run_dir.stopped.exists():
-        return Step(["lab/bin/vepyc", "start", sku, "--llama"], "40 to 120 s", announces=True)
-    return Step(["lab/bin/vepyc", "up", sku, "--llama"], "20 s, the first time 2 to 4 minutes", announces=True)
+        return Step([VEPYC, "start", sku, "--llama"], "40 to 120 s", announces=True)
+    return Step([VEPYC, "up", sku, "--llama"], "20 s, the first time 2 to 4 minutes", announces=True)
 
 
 def steps(sku: str) -> dict[str, Step]:
@@ -220,7 +228,7 @@ def do_all(sku: str, begun: float, page: Path | None) -> int:
         print(f"\n[{number}/{len(todo)}] {what}", flush=True)
         done = run(step, what)
         if done.code:
-            command = shlex.join(step.command)
+            command = shlex.join(step.command if step.command[0] == VEPYC else ["tools/run.sh", *step.command])
             print(f"site: '{what}' failed with exit code {done.code}; run it again alone: {command}")
             return done.code
         if first_task is None and done.seconds_to_first_task is not None:
@@ -228,7 +236,10 @@ def do_all(sku: str, begun: float, page: Path | None) -> int:
         seconds[what] = done.seconds
     assert done is not None and first_task is not None
     tuned_mark(sku).write_text(collection_digest())
-    print(f"\n{EMULATED}\nAsk it yourself: make ask SKU={sku} PROMPT='...'\n\nWhere the time went:")
+    print(f"\n{EMULATED}")
+    for purpose, command in next_commands(sku).items():
+        print(f"{purpose}: {command}")
+    print("\nWhere the time went:")
     for what, spent in seconds.items():
         print(f"{spent:7.0f} s  {what}")
     print(f"{sum(seconds.values()):7.0f} s  in all")
@@ -251,7 +262,7 @@ def switch_on(sku: str) -> int:
     if not run_dir.alive() and not run_dir.has_bootable_disk():
         print(f"site: there is no machine that was switched off; make one: make site SKU={sku}")
         return 1
-    if code := run(Step(["lab/bin/vepyc", "start", sku], "40 to 120 s", announces=True), BOOT).code:
+    if code := run(Step([VEPYC, "start", sku], "40 to 120 s", announces=True), BOOT).code:
         return code
     if not is_tuned(sku):
         print(f"It is not, or no longer, as this collection tunes it: make site SKU={sku}")

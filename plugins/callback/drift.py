@@ -18,9 +18,11 @@ description:
     which role and variables asked for it, and which command repairs it. Compares with the report before.
   - What could not be read is unknown, never fine, and so are a task that check mode had to leave out, and a result that
     this plugin cannot read.
+  - Where no host was checked, files that are there stay as they are.
   - Texts of hosts are shown with escapes for what a terminal or a page would obey, such as colours and marks that turn
     the direction of writing. In JSON they are as they came.
   - Results of tasks with C(no_log) are named and not shown.
+  - Where no host was checked, files of an earlier report stay as they are.
 options:
   terminal:
     description: Whether to show the report as a page in the terminal.
@@ -90,6 +92,7 @@ from ansible.playbook.handler import Handler
 from ansible.plugins.callback import CallbackBase
 from ansible.utils import color
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import OTHER
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
@@ -126,11 +129,15 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
     def __init__(self, display: Any = None, options: Any = None) -> None:
         super().__init__(display=display, options=options)
         self.gathering = _report.Gathering()
+        #: Hosts that a module has checked whole, and those of them with findings.
+        self.checked: set[str] = set()
+        self.judged: set[str] = set()
         self.check = bool(context.CLIARGS.get("check"))
         self.active = self.check
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         self.gathering = _report.Gathering()
+        self.checked, self.judged = set(), set()
         self.active = self.check
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
@@ -148,7 +155,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         self._take(result, skipped=True)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        if not self._take_drift(result) and self.active:
+        # A play says by an assertion that a host is not as configured: that is its verdict, and no failure.
+        is_verdict = _module(result.task) == "assert" and result.host.get_name() in self.judged
+        if not self._take_drift(result) and self.active and not is_verdict:
             message = str(result.result.get("msg") or result.result.get("censored") or "It failed without a message.")
             self.gathering.fail(result.host.get_name(), _report.FAILED, _task(result.task)[1], message)
 
@@ -161,6 +170,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         # What a handler would do follows from what another task would change.
         if self._take_drift(result) or not self.check or isinstance(result.task, Handler):
             return
+        if result.host.get_name() in self.checked:
+            return
         role, task = _task(result.task)
         self._add(result, lambda: _observe.of_check(task, role, str(result.task.action), result.result, skipped))
 
@@ -168,9 +179,20 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         if _module(result.task) == _observe.BIOS_MODULE and self.active and not self.check:
             task = _task(result.task)[1]
             return self._add(result, lambda: _observe.of_bios(task, result.result))
-        if _module(result.task) != _observe.DRIFT_MODULE:
+        whole = {_observe.DRIFT_MODULE: _observe.of_drift}
+        if self.check:
+            whole[_observe.REPAIR_MODULE] = _observe.of_repair
+        see = whole.get(_module(result.task))
+        if see is not None and self.check:
+            # The tasks before it have no settings of their own.
+            self.gathering.forget_layer(result.host.get_name(), OTHER)
+        if see is None or not self._add(result, lambda: see(result.result)):
             return False
-        return self._add(result, lambda: _observe.of_drift(result.result))
+        name = result.host.get_name()
+        self.checked.add(name)
+        if self.gathering.host(name).findings:
+            self.judged.add(name)
+        return True
 
     def _add(self, result: Any, see: Callable[[], _observe.Seen | _observe.Mapped | None]) -> bool:
         """Add what a result tells, and return whether it tells anything."""
@@ -195,8 +217,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             document, page, files = self._reports()
             if self.get_option("terminal"):
                 self._display.display(page)
-            for path, text in files.items():
-                textfile.replace(os.path.abspath(path), text)
+            if document["summary"]["hosts"]:
+                for path, text in files.items():
+                    textfile.replace(os.path.abspath(path), text)
+            elif files:
+                self._display.display(f"Nothing was written to {', '.join(files)}.")
             code = _report.exit_code(document)
         except TuningError as error:
             self._display.error(str(error), wrap_text=False)
@@ -252,10 +277,12 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         """Return the report, its page for the terminal, and the texts of files by their paths."""
         generated = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         previous, inventory = self._previous(), _inventory()
+        # A module that checks a host whole tells of drift, whatever the mode is.
+        check = _again(inventory) if self.check and not self.checked else None
         paths = {self.get_option(name): render for name, render in FORMATS.items() if self.get_option(name)}
 
         def make(gathering: _report.Gathering) -> tuple[_report.Document, str, dict[str, str]]:
-            document = gathering.document(generated=generated, previous=previous, inventory=inventory)
+            document = gathering.document(generated=generated, previous=previous, inventory=inventory, check=check)
             page = _report_text.render(document, colour=bool(color.ANSIBLE_COLOR))
             return document, page, {path: render(document) for path, render in paths.items()}
 
@@ -269,6 +296,21 @@ def _inventory() -> list[str]:
         return []
     here = f"{os.getcwd()}{os.sep}"
     return [name[len(here) :] if name.startswith(here) else name for name in names]
+
+
+def _again(inventory: list[str]) -> _report.Again:
+    """Return this run without --check and without its hosts, as it was written on the command line.
+
+    Variables that are not in a file are left out, because they may be secrets.
+    """
+    written = context.CLIARGS
+    words = ["ansible-playbook", *(word for name in inventory for word in ("-i", name)), *(written.get("args") or ())]
+    tags = [tag for tag in written.get("tags") or () if tag != "all"]
+    for option, names in (("--tags", tags), ("--skip-tags", written.get("skip_tags") or ())):
+        words += [option, ",".join(names)] if names else []
+    extra = [str(text) for text in written.get("extra_vars") or ()]
+    files = [text for text in extra if text.startswith("@")]
+    return _report.Again([*words, *(word for file in files for word in ("-e", file))], len(files) < len(extra))
 
 
 def _module(task: Any) -> str:

@@ -19,6 +19,7 @@ description:
   - Says nothing of a run with any other module of this collection, such as that of C(sovereign.epyc.site), which plans
     too.
   - Hosts without a plan are named first, with the reason. A result that this plugin cannot read is one.
+  - Where no host has a plan, the page of an earlier run stays as it is.
   - Texts of hosts are shown with escapes for what a page would obey, such as marks that turn the direction of writing.
 options:
   html:
@@ -45,6 +46,8 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plan_html, 
 
 COLLECTION = "sovereign.epyc."
 MODULE = "sovereign.epyc.epyc_plan"
+#: The modules of the role plan, which change no setting; epyc_history notes the begin of site.yml only.
+OF_THE_PLAN = (MODULE, "sovereign.epyc.epyc_preflight", "sovereign.epyc.epyc_history")
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no annotations
@@ -59,7 +62,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
     def _begin(self) -> None:
         self.gathering = _plan_report.Gathering()
-        #: Whether a task of epyc_plan has begun, and one of another module of the collection.
+        #: Whether a task of epyc_plan has begun, and one of a module of the collection that is not of the role plan.
         self.plans = self.acts = False
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
@@ -68,7 +71,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         action = str(task.action)
         self.plans = self.plans or action == MODULE
-        self.acts = self.acts or (action.startswith(COLLECTION) and action != MODULE)
+        self.acts = self.acts or (action.startswith(COLLECTION) and action not in OF_THE_PLAN)
 
     def v2_runner_on_ok(self, result: Any) -> None:
         if str(result.task.action) == MODULE:
@@ -89,6 +92,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         """Write the page, and say where it is."""
         path = self.get_option("html")
         if not path or not self.plans or self.acts:
+            return
+        if not self.gathering.has_plans:
+            self._display.display(f"No host has a plan, so nothing was written to {path}.")
             return
         try:
             summary, page = _set_aside.make_report(_draw_plans, self.gathering)

@@ -10,8 +10,8 @@ short_description: Who runs a playbook from which controller, for the history of
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Returns a variable of the environment, for the keyword C(environment) of a play. The modules of this collection
-    write what it says into the history of the host; see M(sovereign.epyc.epyc_history).
+  - The value of the variable E(SOVEREIGN_EPYC_ORIGIN), for the keyword C(environment) of a play. The modules of this
+    collection write what it says into the history of the host; see M(sovereign.epyc.epyc_history).
   - It has the user and the name of the controller, the playbooks as they were named on the command line, and the tags.
     With AWX the user is the one who started the job.
   - Takes no terms.
@@ -24,7 +24,7 @@ EXAMPLES = r"""
 - name: Put settings back, and have the history of the host say who did
   hosts: all
   environment:
-    - "{{ lookup('sovereign.epyc.run_origin') }}"
+    SOVEREIGN_EPYC_ORIGIN: "{{ lookup('sovereign.epyc.run_origin') }}"
   tasks:
     - name: Put everything back
       sovereign.epyc.epyc_restore:
@@ -33,9 +33,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _raw:
-  description: One dictionary, of the name of the variable and a text in JSON.
+  description: One text in JSON.
   type: list
-  elements: dict
+  elements: str
 """
 
 import getpass
@@ -48,15 +48,13 @@ from ansible import context
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.run import ORIGIN
-
 #: Variables in which AWX and its forerunner name the user who started a job.
 AWX_USERS = ("awx_user_name", "tower_user_name")
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no annotations
-    def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[dict[str, str]]:
-        """Return the variable. Raises AnsibleError for terms."""
+    def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[str]:
+        """Return the value of the variable. Raises AnsibleError for terms."""
         if terms or kwargs:
             raise AnsibleError("run_origin takes no terms and no options")
         known = variables or {}
@@ -68,7 +66,7 @@ class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no ann
             "tags": [] if tags == ["all"] else tags,
             "skip_tags": [str(tag) for tag in known.get("ansible_skip_tags", ())],
         }
-        return [{ORIGIN: json.dumps(origin)}]
+        return [json.dumps(origin)]
 
 
 def _user() -> str:

@@ -48,6 +48,8 @@ LINGER, PATIENCE, LONGEST = 60.0, 1.0, 128
 AHEAD = 60.0
 #: How many findings an answer names.
 NAMED = 3
+#: Characters of a sentence that is told whole.
+LONGEST_SENTENCE = 300
 DRIFT = "sovereign_epyc_drift{"
 USAGE = """usage: sovereign-epyc agent [[vllm] INSTANCE]
        sovereign-epyc agent --leave | --join
@@ -73,8 +75,8 @@ def main(words: Sequence[str]) -> int:
             return 1
         names = [one] if _unit(one) else _instances()
         for name in names:
-            line = f"{name}: {answer(name, asked()) or 'no answer: systemd does not say how it is'}"
-            sys.stdout.write(f"{escape_unprintable(line)}\n")
+            told = answer(name, asked()) or "no answer: systemd does not say how it is"
+            sys.stdout.write(f"{escape_unprintable(f'{name}: {told}{_advice(_unit(name), told)}')}\n")
     except TuningError as error:
         sys.stderr.write(f"{escape_unprintable(str(error))}\n")
         return 1
@@ -83,6 +85,17 @@ def main(words: Sequence[str]) -> int:
     if not os.path.exists(f"{UNIT_FOLDER}/{SOCKET}"):
         sys.stderr.write("No gateway can ask for this: set base_agent_bind, and run site.yml --tags base.\n")
     return 0
+
+
+def _advice(unit: str, told: str) -> str:
+    """Return what to do about a unit that has stopped, as a check says it; empty for another answer."""
+    if not told.endswith((" is failed", " is inactive")):
+        return ""
+    # Imported here, as no gateway is told of it.
+    from ._drift import origin, words
+
+    repair = origin.of_unit(f"llama:{unit}/active")[2]
+    return f"; 'journalctl -u {unit}' says why. {words.instruction({'repair': repair})}"
 
 
 def serve() -> None:
@@ -202,13 +215,22 @@ def judged(wants: Mapping[str, Any]) -> tuple[str, str]:
     ]
     if not wrong:
         return FULL, ""
-    what = ", ".join(dict.fromkeys(_plain(line.partition(',what="')[2].partition('"')[0]) for line in wrong[:NAMED]))
+    # A run of site.yml that did not end is said whole, and alone: it is why the rest may be wrong.
+    unfinished = next((line for line in wrong if line.startswith(f'{DRIFT}layer="run",')), "")
+    if unfinished:
+        return wants["untuned"], _plain(_what_of(unfinished), LONGEST_SENTENCE)
+    what = ", ".join(dict.fromkeys(_plain(_what_of(line)) for line in wrong[:NAMED]))
     return wants["untuned"], f"not as configured: {what}{' and more' if len(wrong) > NAMED else ''}"
 
 
-def _plain(text: str) -> str:
+def _what_of(line: str) -> str:
+    """Return what a line of the file is about."""
+    return line.partition(',what="')[2].partition('"')[0]
+
+
+def _plain(text: str, longest: int = 60) -> str:
     """Return a text of the file, in which others may have written, without what a log or a terminal would obey."""
-    return "".join(char if " " <= char <= "~" else "?" for char in text[:60])
+    return "".join(char if " " <= char <= "~" else "?" for char in text[:longest])
 
 
 def _unit(question: str) -> str:

@@ -15,7 +15,7 @@ import time
 
 from ._cli_history import forget_history, show_history, unfinished_data, unfinished_lines
 from ._drift import metrics, repair
-from ._drift.words import line
+from ._drift import words as drift_words
 from ._errors import TuningError
 from ._host import plan_text
 from ._host.host import Host
@@ -41,15 +41,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ._drift.verdict import Verdict
+    from ._drift.survey import Survey
     from ._knobs.knob import Change
 
 USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
 
   plan      show which CPUs each role gets on this host under the stored intent
-  check     compare every stored setting with the running kernel; changes nothing
+  check     compare every stored setting with the running kernel, and what site.yml was asked for with what is there;
+            changes nothing
   apply     apply every stored setting; the boot service runs this
-  repair    put back what has drifted, repair [ROLE,ROLE], unless somebody else sets it again and again
+  repair    put back what has drifted, repair [ROLE,ROLE], unless somebody else sets it again and again, and say what
+            it leaves alone
   watch     move new interrupts to the CPUs that the stored settings name, until it is stopped; a service runs this
   settle    put the stored settings back where an ablation or a tuning has left others; it ends one that goes on
   restore   put back everything that was ever changed, and forget the stored settings, or only those of some layers of
@@ -166,10 +168,10 @@ def plan(as_json: bool) -> int:
 
 
 def check(as_json: bool) -> int:
-    """Print a line for each setting that is not as configured, and a line that counts."""
+    """Print a line for each finding, with what to do about it, and a line that counts settings."""
     from ._llama.unit import drift  # only checks look at units
 
-    return _show(drift.of_host(KernelFS(read_only=True)).verdicts, as_json)
+    return _show(drift.of_host(KernelFS(read_only=True)), as_json)
 
 
 def check_to_textfile(as_json: bool, textfile: str) -> int:
@@ -193,18 +195,17 @@ def check_to_textfile(as_json: bool, textfile: str) -> int:
     except TuningError:
         textfiles.replace(textfile, metrics.of_failure())
         raise
-    return _show(survey.verdicts, as_json)
+    return _show(survey, as_json)
 
 
-def _show(verdicts: Sequence[Verdict], as_json: bool) -> int:
-    wrong = [verdict for verdict in verdicts if not verdict.clean]
+def _show(survey: Survey, as_json: bool) -> int:
+    findings = [finding.to_dict() for finding in survey.findings()]
     if as_json:
-        _say_json({"settings": [verdict.to_dict() for verdict in verdicts]})
+        settings = [verdict.to_dict() for verdict in survey.verdicts]
+        _say_json({"settings": settings, "findings": findings, "coverage": survey.coverage()})
     else:
-        for verdict in wrong:
-            _say(line(verdict))
-        _say(f"{len(verdicts)} settings checked, {len(wrong)} not as configured")
-    return 2 if wrong else 0
+        _say(*map(drift_words.line, findings), drift_words.counted(survey.settings()))
+    return 2 if findings else 0
 
 
 def apply(as_json: bool, retry: bool = False) -> int:
@@ -230,7 +231,9 @@ def apply(as_json: bool, retry: bool = False) -> int:
 
 def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
     """Put back what has drifted in the layers of some roles; exit code 2 where something stays wrong."""
-    outcome = repair.repair(KernelFS(), Store(), roles)
+    from ._llama.unit import drift
+
+    outcome = repair.repair(KernelFS(), Store(), roles, look=drift.of_host)
     if as_json:
         _say_json({**outcome.to_dict(), "remarks": outcome.remarks})
     else:

@@ -14,10 +14,12 @@ description:
     boot, and whether a reboot is pending.
   - The units of llama.cpp are among them, as the layer V(llama). Each has to be as M(sovereign.epyc.llama_server) wrote
     it, without drop-ins, to run, to run after a boot, and to have loaded the program and the model that are there.
+  - A layer or an instance of O(asked) that is not on the host is drift, and so is a run of C(sovereign.epyc.site) that
+    began and did not end, which is the first finding.
   - What could not be read is V(unknown) with the reason, never fine. Neither is a host on which nothing is stored.
   - Needs nothing but the host; P(sovereign.epyc.drift#callback) makes a page for a fleet of what it returns.
 author: The sovereign.epyc authors (@sovereign-epyc)
-extends_documentation_fragment: sovereign.epyc.attributes.reader
+extends_documentation_fragment: [sovereign.epyc.attributes.reader, sovereign.epyc.asked]
 options:
   requests:
     description:
@@ -65,7 +67,9 @@ findings:
   elements: dict
   contains:
     layer:
-      description: The layer, such as V(resctrl); V(boot) is what is stored for the boot service, and that itself.
+      description: >-
+        The layer, such as V(resctrl); V(boot) is what is stored for the boot service, and that itself; V(run) is a run
+        of C(sovereign.epyc.site) that did not end.
       type: str
     what:
       description: What the setting is.
@@ -124,6 +128,12 @@ coverage:
   returned: always
   type: dict
   sample: {resctrl: {ok: 40, unsupported: 0, unknown: 0, drift: 2}}
+lines:
+  description: A line for each finding, with what to do about it, and a line that counts settings.
+  returned: always
+  type: list
+  elements: str
+  sample: ["L3 share of group draft, L3 domain 0 (CCD 0): found ffff, wanted fff0. Run site.yml --tags cat."]
 map:
   description: >-
     The host under the plan, as M(sovereign.epyc.epyc_plan) returns it, without instances. Null where there is no plan.
@@ -168,6 +178,7 @@ settings:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import requested, words
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import drift
@@ -182,11 +193,13 @@ if TYPE_CHECKING:
 
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the verdicts as the module's result."""
-    survey = drift.of_host(fs, params["requests"], params["intent"])
+    survey = drift.of_host(fs, params["requests"], params["intent"], **requested.read_option(params))
+    findings = [finding.to_dict() for finding in survey.findings()]
     result = {
         "clean": survey.clean,
-        "findings": [finding.to_dict() for finding in survey.findings()],
+        "findings": findings,
         "coverage": survey.coverage(),
+        "lines": [*map(words.line, findings), words.counted(survey.settings())],
     }
     if not survey.clean:
         result["map"] = _map(survey.host)
@@ -204,7 +217,8 @@ def _map(host: Host) -> dict[str, Any] | None:
 
 def main() -> None:
     detail = dict(type="str", choices=["settings", "findings"], default="settings")
-    run_reader(dict(requests=dict(type="dict"), intent=dict(type="dict"), detail=detail), read)
+    asked = requested.OPTION
+    run_reader(dict(requests=dict(type="dict"), intent=dict(type="dict"), detail=detail, asked=asked), read)
 
 
 if __name__ == "__main__":

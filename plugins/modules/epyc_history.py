@@ -42,9 +42,9 @@ options:
     type: str
 notes:
   - Needs root.
-  - Who runs a playbook is known to the controller only, and comes in the environment that
+  - Who runs a playbook is known to the controller only, and comes in E(SOVEREIGN_EPYC_ORIGIN), which
     P(sovereign.epyc.run_origin#lookup) makes.
-  - Modules count their changes in the run that the variable E(SOVEREIGN_EPYC_RUN) of their environment names.
+  - Modules count their changes in the run that E(SOVEREIGN_EPYC_RUN) of their environment names.
 seealso:
   - plugin: sovereign.epyc.run_origin
     plugin_type: lookup

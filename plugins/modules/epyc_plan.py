@@ -69,6 +69,18 @@ options:
           - How much of each L3 domain that a role has a share of, from the lowest way up. Written as O(draft.l3).
           - Without it the default group keeps all that is left.
         type: str
+  sku:
+    description:
+      - The SKU that the intent is for, such as V(9754), as the CPU calls itself. It is compared before anything is
+        planned, and a host of another one is refused. Empty accepts any.
+    type: str
+    default: ""
+  refuse:
+    description:
+      - Whether the module fails where the intent does not fit the host. With V(false) RV(refusals) has the reason, and
+        RV(ansible_facts), RV(map) and RV(text) are not returned then.
+    type: bool
+    default: true
 notes:
   - Run as root with the cpuid driver loaded, the module knows the width of L3 masks even while resctrl is not mounted.
 """
@@ -206,6 +218,11 @@ map:
       description: A line for each remark, for each layer that cannot be had, and for what could not be read.
       type: list
       elements: str
+refusals:
+  description: Why the intent is not for this host, a sentence; empty where it was planned.
+  returned: when O(refuse=false)
+  type: list
+  elements: str
 remarks:
   description:
     - What a person should know of the plan, also as warnings. That a role is without CPUs that are offline, that an
@@ -227,6 +244,7 @@ text:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data, plan_text, topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan as planner
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
@@ -264,22 +282,45 @@ SPEC = dict(
     draft=placement(),
     verify=placement(),
     default=dict(type="dict", default={}, options=dict(l3=dict(type="str"))),
+    sku=dict(type="str", default=""),
+    refuse=dict(type="bool", default=True),
 )
+#: The options that are no part of the intent.
+OF_THE_REQUEST = ("sku", "refuse")
 
 
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
-    """Return the plan of this host as the module's result."""
-    top = topology.discover(fs)
-    plan = planner.plan(Intent.parse(params), top)
+    """Return the plan of this host as the module's result, or why there is none."""
     store = Store(fs.root, read_only=True)
     unfinished = unfinished_run(store)
+    remarks = [f"{unfinished.sentence()}."] if unfinished else []
+    intent = {key: value for key, value in params.items() if key not in OF_THE_REQUEST}
+    try:
+        top = topology.discover(fs)
+        refuse_other_sku(top, params["sku"])
+        plan = planner.plan(Intent.parse(intent), top)
+    except BadRequest as error:
+        if params["refuse"]:
+            raise
+        return {"refusals": [str(error)], "remarks": remarks, "stored": sorted(stored(store)[1])}
     return {
-        "ansible_facts": {"epyc": planner.facts(params, plan, top)},
+        "ansible_facts": {"epyc": planner.facts(intent, plan, top)},
+        "refusals": [],
         "map": map_data.of(plan, top, seats(fs.root)),
-        "remarks": [*([f"{unfinished.sentence()}."] if unfinished else []), *plan.remarks],
+        "remarks": [*remarks, *plan.remarks],
         "stored": sorted(stored(store)[1]),
         "text": plan_text.render(plan, top),
     }
+
+
+def refuse_other_sku(top: topology.Topology, sku: str) -> None:
+    """Raise BadRequest where the CPU calls itself by another number than that of this SKU."""
+    if sku and top.sku != sku:
+        raise BadRequest(
+            f"The CPU calls itself '{top.model}', but the variables of this host are for an EPYC {sku} (plan_sku). "
+            "Move the host to the group of its SKU in the inventory, or set plan_sku_check to false to go on with "
+            "these variables."
+        )
 
 
 def main() -> None:

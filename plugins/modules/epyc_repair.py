@@ -17,9 +17,10 @@ description:
   - When each setting was repaired is written down on the host. One that was repaired O(most) times within a day is not
     repaired any more until the day is over, and with it what the same request sets. The module does not fail then; it
     is RV(clean=false), and the metrics of the host's own check have C(sovereign_epyc_repair_given_up).
+  - All else that is not as configured is left alone and named in RV(left_alone), such as an instance that is stopped.
   - While an ablation or a tuning goes on, nothing is repaired.
 author: The sovereign.epyc authors (@sovereign-epyc)
-extends_documentation_fragment: sovereign.epyc.attributes
+extends_documentation_fragment: [sovereign.epyc.attributes, sovereign.epyc.asked]
 options:
   roles:
     description: The roles whose settings may be repaired.
@@ -48,7 +49,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 clean:
-  description: Whether nothing of these layers is left that should be otherwise.
+  description: >-
+    Whether the host is as configured now, in all layers. In check mode what would be repaired is not.
   returned: always
   type: bool
 repaired:
@@ -66,6 +68,15 @@ left:
   returned: always
   type: list
   elements: dict
+left_alone:
+  description: What is not as configured and is not the work of this repair, each with the command that is for it.
+  returned: always
+  type: list
+  elements: dict
+coverage:
+  description: As of M(sovereign.epyc.epyc_drift), before the repair.
+  returned: always
+  type: dict
 lines:
   description: All of that for people.
   returned: always
@@ -74,10 +85,14 @@ lines:
   sample: ["L3 share of group draft (L3 domain 0 (CCD 0)): was repaired, ffff -> fff0"]
 """
 
+from functools import partial
+
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import requested
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair import MOST, ROLES, repair
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import drift
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,12 +106,14 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
     """Repair, and return the module's result."""
     if params["most"] < 1:
         raise BadRequest(f"most: {params['most']} repairs of a setting are none: say at least 1.")
-    outcome = repair(KernelFS(read_only=check), store, params["roles"], params["most"], check)
+    look = partial(drift.of_host, **requested.read_option(params))
+    outcome = repair(KernelFS(read_only=check), store, params["roles"], params["most"], check, look=look)
     return {
         "changed": bool(outcome.changes or (check and outcome.repaired)),
         "clean": outcome.clean,
         **outcome.to_dict(),
-        "lines": outcome.lines(check),
+        "lines": outcome.lines(),
+        "coverage": outcome.coverage,
         "diff": {
             "before": {change.address: change.before for change in outcome.changes},
             "after": {change.address: change.after for change in outcome.changes},
@@ -108,6 +125,7 @@ def main() -> None:
     spec = dict(
         roles=dict(type="list", elements="str", choices=list(ROLES), default=list(ROLES)),
         most=dict(type="int", default=MOST),
+        asked=requested.OPTION,
     )
     run_writer(spec, write)
 

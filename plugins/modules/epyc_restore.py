@@ -17,7 +17,8 @@ description:
   - Each layer is put back whole or not at all, whatever becomes of the others. What cannot be reached now, as a setting
     of an offline CPU, stays remembered. The module fails then, when all else is put back, and names what is left.
     Running it again goes on with that.
-  - A host on which nothing is left to put back keeps no file of the record.
+  - A host on which nothing is left to put back keeps no file of the record but the history of what was done there,
+    which M(sovereign.epyc.epyc_history) can drop.
   - With O(layers), exactly the settings of these layers are put back, and what they stored for the boot service is
     dropped. Other layers, their stored requests, the engine and its services stay. Afterwards C(site.yml) looks at the
     whole host again.

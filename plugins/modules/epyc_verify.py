@@ -19,7 +19,7 @@ description:
     it speculate, are its threads and its memory where they were planned? How fast it is, is reported and not judged.
   - What could not be read is V(unknown) with the reason, never fine.
 author: The sovereign.epyc authors (@sovereign-epyc)
-extends_documentation_fragment: sovereign.epyc.attributes.reader
+extends_documentation_fragment: [sovereign.epyc.attributes.reader, sovereign.epyc.asked]
 options:
   nps:
     description: The NUMA nodes per socket to expect, as in M(sovereign.epyc.epyc_bios).
@@ -48,6 +48,14 @@ options:
     type: list
     elements: str
     default: []
+  tuned:
+    description:
+      - Whether the host must be tuned. Every finding of M(sovereign.epyc.epyc_drift) is an item then. A host on which
+        nothing is stored is not as configured, and neither is one on which a run of C(sovereign.epyc.site) did not end,
+        or which lacks something of O(asked).
+      - Without it, only what is stored on the host is judged, which may be nothing.
+    type: bool
+    default: false
   units:
     description:
       - Running services whose threads to look at. A key is the name of a systemd unit, a value the CPUs that its
@@ -61,6 +69,8 @@ options:
         expected of each.
       - The request takes a slot, for 60 seconds at most, and what that slot has cached of a conversation is lost. It
         waits when all slots are busy. A key is read on the host, from the file that the instance was given.
+      - With V(false) and O(tuned), the units of the instances are judged, and the item C(services) says that what they
+        do was not looked at.
     type: bool
     default: true
   allow_pending_reboot:
@@ -97,7 +107,8 @@ checklist:
   contains:
     name:
       description: >-
-        What it is about, such as C(resctrl), C(boot_service) or C(threads/llama-server.service); of an instance called
+        What it is about, such as C(resctrl), C(boot_service) or C(threads/llama-server.service); C(run), C(stored) and
+        C(units) are findings on a run that did not end, on what is stored, and on units; of an instance called
         chat C(service/chat), C(speculation/chat), C(placement/chat), C(placement/chat-rpc) for the process that drafts
         on a CCD of its own, C(jitter/chat) and C(speed/chat); of M(sovereign.epyc.llama_rpc_worker)
         C(service/rpc-worker) and C(placement/rpc-worker).
@@ -108,7 +119,7 @@ checklist:
     verdict:
       description: >-
         V(ok), V(wrong), V(unknown), V(unsupported) where this host cannot have what is asked, V(unasked), or V(pending)
-        with O(allow_pending_reboot).
+        with O(allow_pending_reboot), or V(not looked at) with O(services=false).
       type: str
     expected:
       description: What is expected, where that is one value.
@@ -176,10 +187,12 @@ boot_service:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.judge import survey, waits
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import judge, requested, words
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.survey import Survey
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import drift
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
@@ -195,32 +208,42 @@ if TYPE_CHECKING:
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the checklist as the module's result."""
     boot_run = boot_service.state(fs)
-    store = Store(read_only=True)
-    intent, requests = stored(store)
-    host = Host(fs, intent, stored=True)
-    verdicts = survey(host, store, requests)
+    survey = _survey(params, fs)
     expected = checklist.Checklist(
         bios=wanted(params),
         layers=params["layers"],
         units={unit: str(cpus or "") for unit, cpus in params["units"].items()},
         allow_pending_reboot=params["allow_pending_reboot"],
+        tuned=params["tuned"],
+        services=params["services"],
     )
-    items = expected.check(host, verdicts, boot_run)
-    more, services = verify.check(host) if params["services"] else ([], {})
+    items = expected.check(survey, boot_run)
+    more, services = verify.check(survey.host) if params["services"] else ([], {})
     items += more
+    counted = [words.counted(survey.settings())] if params["tuned"] else []
     return {
         "clean": all(item.clean for item in items),
         "checklist": [item.to_dict() for item in items],
         "complaints": checklist_items.complaints(items),
-        "text": checklist_items.render(items),
+        "text": "\n".join([checklist_items.render(items), *counted]),
         "services": services,
         "pending_reboot": [
-            *(checklist.sentence(verdict) for verdict in verdicts if waits(verdict)),
-            *checklist.taken_back(fs, verdicts),
+            *checklist.waiting(survey.verdicts),
+            *checklist.taken_back(fs, survey.verdicts),
         ],
         "boot_id": fs.read("/proc/sys/kernel/random/boot_id"),
         "boot_service": next(item.found for item in items if item.name == "boot_service"),
     }
+
+
+def _survey(params: dict[str, Any], fs: KernelFS) -> Survey:
+    """Check the host; where it need not be tuned, only what is stored, also while a trial goes on."""
+    if params["tuned"]:
+        return drift.of_host(fs, **requested.read_option(params))
+    store = Store(read_only=True)
+    intent, requests = stored(store)
+    host = Host(fs, intent, stored=True)
+    return Survey(host, [*judge.survey(host, store, requests), *judge.away(host)], judge.why_not_at_boot(host))
 
 
 def main() -> None:
@@ -234,6 +257,8 @@ def main() -> None:
         units=dict(type="dict", default={}),
         services=dict(type="bool", default=True),
         allow_pending_reboot=dict(type="bool", default=False),
+        tuned=dict(type="bool", default=False),
+        asked=requested.OPTION,
     )
     run_reader(spec, read)
 

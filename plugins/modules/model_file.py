@@ -39,13 +39,16 @@ options:
     type: str
   checksum:
     description:
-      - Which file it must be, as V(sha256:) and 64 hexadecimal digits. Required with O(url).
+      - Which file it must be, as V(sha256:) and 64 hexadecimal digits.
       - With one for each file of a model, in their order, all of its files are meant. With a single one, only the file
         at O(path) is.
       - V(server) takes the one that the server says, of every file of the model, as Hugging Face hubs do. It protects
         from a damaged download, and from nothing that the server does. So O(url) has to begin with C(https://) and to
         name a commit, C(.../resolve/COMMIT/...), and the checksum is returned to be written down.
-      - Without it, only the header of the file is held against its size.
+      - Without it, a file that is missing is fetched with the checksum that the server states, of every file of the
+        model. It is remembered with O(url), so that later runs ask nobody, and returned to be written down. O(url) has
+        to begin with C(https://), or be on the host itself; a server that states none is refused.
+      - Without it, of a file that did not come from O(url), only the header is held against its size.
     type: list
     elements: str
   size:
@@ -189,7 +192,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_writer(SPEC, ensure, required_by=dict(url="checksum"))
+    run_writer(SPEC, ensure)
 
 
 if __name__ == "__main__":

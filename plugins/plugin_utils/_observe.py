@@ -5,7 +5,8 @@
 """Drift, read from the results of single tasks: those of epyc_drift, and those of any play in check mode.
 
 In check mode a task says what it would change, as before and after by address where it is one of our modules. It says
-only whether the running host or what is stored differs, never both; and a task that check mode skips says nothing.
+only whether the running host or what is stored differs, never both; and a task that check mode skips says nothing. What
+it would change is no drift: the same run without --check makes it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,20 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings imp
     BIOS,
     BOOT,
     LAYERS,
+    LLAMA,
     OTHER,
     REBOOT,
     SITE,
     STATUSES,
-    UNSUPPORTED,
     Finding,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import DRIFT, OK, UNKNOWN, Verdict
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import (
+    DRIFT,
+    OK,
+    UNKNOWN,
+    UNSUPPORTED,
+    Verdict,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._shape import describe_error
 
@@ -38,7 +45,7 @@ if TYPE_CHECKING:
 
 #: Tells on the host itself what it finds there.
 LOOK = "sovereign-epyc check"
-HALF = "check mode shows only one of now and at boot; drift.yml shows both"
+PUT_BACK = "as it was before the collection changed it"
 HIDDEN = "the task has no_log"
 #: What outlives a boot, so that before and after are of the next one.
 LASTING = (
@@ -50,7 +57,14 @@ RUN = ("engine:", "llama:")
 RUNNING = "/active"
 #: Our module -> its layer. A task of it that would change nothing counts as one setting.
 MODULES = {**{row.module: row.name for row in KNOBS.values()}, "epyc_engine": BOOT, "epyc_bios_settings": BIOS}
+MODULES.update(llama_server=LLAMA, llama_rpc_worker=LLAMA)
 LAST_RUN, DRIFT_MODULE, BIOS_MODULE = "epyc_last_run", "epyc_drift", "epyc_bios_settings"
+REPAIR_MODULE, RESTORE_MODULE = "epyc_repair", "epyc_restore"
+#: Modules that leave a host as it is, though check mode may call what they do a change.
+CHANGE_NOTHING = (
+    *("llama_ablation", "llama_ablation_boot", "llama_ask", "llama_benchmark", "llama_tune"),
+    *("add_host", "group_by"),
+)
 #: What a BMC may say of a setting, and how that counts.
 CLAIMS = {"claimed by firmware": OK, "not on this machine": UNSUPPORTED}
 WAITS = "waits for a reboot"
@@ -63,6 +77,14 @@ def of_drift(result: Mapping[str, Any]) -> Mapped | None:
     if not {"findings", "coverage"} <= result.keys():
         return None
     return result["findings"], result["coverage"], result.get("map")
+
+
+def of_repair(result: Mapping[str, Any]) -> Mapped | None:
+    """Return the same of a result of epyc_repair in check mode: all that is not as configured."""
+    kinds = ("repaired", "given_up", "left", "left_alone")
+    if not {"coverage", *kinds} <= result.keys():
+        return None
+    return [one for kind in kinds for one in result[kind]], result["coverage"], None
 
 
 def unreadable(task: str, role: str, action: str, error: Exception) -> Seen:
@@ -94,13 +116,13 @@ def of_check(task: str, role: str, action: str, result: Mapping[str, Any], skipp
         return [one for findings, dummy in seen for one in findings], _added([counts for dummy, counts in seen])
     if skipped:
         return _one(task, role, layer, UNKNOWN, str(result.get("msg") or "check mode skipped it"))
-    if not result.get("changed"):
+    if not result.get("changed") or module in CHANGE_NOTHING:
         return [], {layer: {**dict.fromkeys(STATUSES, 0), OK: 1}}
     diff = result.get("diff")
     before = diff.get("before") if isinstance(diff, dict) else None
     after = diff.get("after") if isinstance(diff, dict) else None
     if action.startswith("sovereign.epyc.") and isinstance(before, dict) and isinstance(after, dict):
-        return _of_addresses(role, before, after)
+        return _of_addresses(role, before, after, PUT_BACK if module == RESTORE_MODULE else "")
     reason = HIDDEN if "censored" in result else "the task would change it"
     where = result.get("dest") or result.get("path") or result.get("name") or result.get("item") or ""
     return _one(task, role, layer, DRIFT, reason, where if isinstance(where, str) else "")
@@ -126,7 +148,7 @@ def of_bios(task: str, result: Mapping[str, Any]) -> Seen:
         finding.persistent = OK if finding.pending_reboot else finding.live
         finding.reason = row["sentence"].rstrip(".")
         finding.role, finding.variables = BIOS, [f"bios_{row['option']}"]
-        finding.repair = f"{REBOOT} -e epyc_reboot_ok=true" if finding.pending_reboot else _repair(BIOS)
+        finding.repair = f"{REBOOT} -e epyc_reboot_ok=true" if finding.pending_reboot else f"{SITE} --tags {BIOS}"
         finding.addresses = [f"bios:{row['attribute'] or row['option']}"]
         findings.append(finding.to_dict())
     return findings, {BIOS: counts}
@@ -140,18 +162,17 @@ def _one(task: str, role: str, layer: str, status: str, reason: str, where: str 
         finding.live = DRIFT
     finding.reason = reason
     finding.role = role
-    finding.repair = _repair(role)
     finding.addresses = [f"task:{role}/{task}/{where}"]
     return [finding.to_dict()], {layer: {**dict.fromkeys(STATUSES, 0), status: 1}}
 
 
-def _of_addresses(role: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Seen:
+def _of_addresses(role: str, before: Mapping[str, Any], after: Mapping[str, Any], reason: str = "") -> Seen:
     verdicts = []
     for address, wanted in after.items():
         prefix = address.partition(":")[0]
         known = [one for one, name in origin.ROLES.items() if name == role and one.startswith(f"{prefix}/")]
         verdict = Verdict(known[0] if known else "", address, wanted)
-        verdict.reason = HALF
+        verdict.reason = reason
         if address.startswith(LASTING) and not (address.startswith(RUN) and address.endswith(RUNNING)):
             verdict.at_boot, verdict.persistent = before.get(address), DRIFT
             if prefix in drift_findings.STORED:
@@ -165,14 +186,10 @@ def _of_addresses(role: str, before: Mapping[str, Any], after: Mapping[str, Any]
     findings = drift_findings.findings(verdicts)
     for finding in findings:
         finding.role = finding.role or role
-        finding.repair = _repair(role)
+        # What does it is the run itself, without --check.
+        finding.repair = ""
     coverage = _added([{drift_findings.layer_of(v.address): {drift_findings.status(v): 1}} for v in verdicts])
     return [finding.to_dict() for finding in findings], coverage
-
-
-def _repair(role: str) -> str:
-    """The tags of site.yml are the names of its roles; the command line of another play is not known here."""
-    return f"{SITE} --tags {role}" if role in (*origin.ROLES.values(), "base", BIOS, "llama", "prerequisites") else ""
 
 
 def _added(counts: list[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:

@@ -73,8 +73,6 @@ def _body(document: Document) -> Iterator[Html]:
     yield element("p", summary(document), class_="headline")
     generated = element("time", document["generated"])
     yield element("p", generated, ". Hosts with the same map are drawn once.", class_="faint")
-    if not document["hosts"]:
-        yield element("p", "No host was asked, so nothing is known.")
     yield _map_assets.legend(any(domain["ways"] for plan in document["plans"] for domain in plan["map"]["domains"]))
     host = element("label", "Host ", element("input", name="host", type="search", autocomplete="off"))
     yield element("form", host, element("output"), hidden=True, data_all=document["hosts"])

@@ -55,6 +55,11 @@ class Gathering:
         """Return the names of the hosts."""
         return self._hosts
 
+    @property
+    def has_plans(self) -> bool:
+        """Return True if a host has a plan."""
+        return bool(self._plans)
+
     def only(self, name: str) -> Gathering:
         """Return what is known of one host alone."""
         alone = Gathering()

@@ -19,19 +19,17 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings imp
     OTHER,
     STATUSES,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import PLAYBOOKS, natural
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _map_shape, _observe, _plain, _shape
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._hostnames import fold
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-VERSION = 2
-#: Those that the next report can be compared with: the first one had no maps.
-READABLE = (1, 2)
+VERSION = 3
+#: Those that the next report can be compared with: the first one had no maps, the second one did not mark checks.
+READABLE = (1, 2, 3)
 KIND = "sovereign.epyc.drift"
-#: A repair that begins with this is a playbook; any other is a command for the host.
-PLAYBOOKS = "sovereign.epyc."
 UNREACHABLE, FAILED, DRIFT, UNKNOWN, CLEAN = "unreachable", "failed", "drift", "unknown", "clean"
 #: What a host can be, in the order of the report: the most urgent first.
 STATES = (UNREACHABLE, FAILED, DRIFT, UNKNOWN, CLEAN)
@@ -101,6 +99,11 @@ class Gathering:
         # Hosts that are alike have the same counts, and share them.
         row.coverage = self._coverages.setdefault(json.dumps(merged, sort_keys=True), merged)
 
+    def forget_layer(self, name: str, layer: str) -> None:
+        """Count nothing of a layer that was counted on a host."""
+        row = self.host(name)
+        row.coverage = {other: counts for other, counts in row.coverage.items() if other != layer}
+
     def fail(self, name: str, state: str, task: str, message: str) -> None:
         """Note that a host could not be looked at; the first reason stands."""
         row = self.host(name)
@@ -125,20 +128,31 @@ class Gathering:
         self.add(name, *_observe.unreadable("all results of this host", "", _observe.DRIFT_MODULE, error))
         self.hosts[name].error = failed
 
-    def document(self, *, generated: str, previous: Document | None = None, inventory: Sequence[str] = ()) -> Document:
-        """Return the report. ``inventory`` holds what the inventories are called on a command line."""
+    def document(
+        self,
+        *,
+        generated: str,
+        previous: Document | None = None,
+        inventory: Sequence[str] = (),
+        check: Again | None = None,
+    ) -> Document:
+        """Return the report. ``inventory`` holds what the inventories are called on a command line.
+
+        ``check`` is the run that a report in check mode is of; without it, the report is one of drift.
+        """
         past = Past(previous, generated)
         names = sorted(self.hosts, key=natural)
         order = self._order(names)
         drawn = dict.fromkeys(row.map for row in map(self.hosts.__getitem__, names) if row.map is not None)
         maps = {text: number for number, text in enumerate(drawn)}
         rows = [self._host(name, order, past, maps) for name in names]
-        findings = self._findings(order, rows, generated, inventory)
+        findings = self._findings(order, rows, generated, inventory, check)
         gone = past.gone(rows, {finding["id"]: finding for finding in findings})
         states = [row["state"] for row in rows]
         return {
             "kind": KIND,
             "version": VERSION,
+            "check": check is not None,
             "generated": generated,
             "previous": past.generated,
             "summary": {
@@ -152,6 +166,7 @@ class Gathering:
             "layers": [{"name": layer, "title": title} for layer, title in LAYERS.items()],
             "groups": _groups(rows),
             "findings": findings,
+            "next": check.for_hosts([row["name"] for row in rows if row["findings"]]) if check else None,
             "gone": gone,
             "maps": [json.loads(text) for text in maps],
             "hosts": rows,
@@ -199,7 +214,12 @@ class Gathering:
         return document
 
     def _findings(
-        self, order: Mapping[int, int], rows: Sequence[Document], generated: str, inventory: Sequence[str]
+        self,
+        order: Mapping[int, int],
+        rows: Sequence[Document],
+        generated: str,
+        inventory: Sequence[str],
+        check: Again | None,
     ) -> list[Document]:
         hosts: dict[int, list[str]] = {}
         since: dict[int, list[str]] = {}
@@ -211,11 +231,29 @@ class Gathering:
         for number, rank in order.items():
             finding = json.loads(self._texts[number])
             finding["command"] = command(finding["repair"], hosts[rank], inventory)
+            if check and not finding["repair"] and finding["status"] == DRIFT:
+                finding["command"] = check.command(hosts[rank])
             finding["since"] = min(since[rank])
             dated = zip(hosts[rank], since[rank])
             finding["new"] = [host for host, date in dated if date == generated]
             result.append({"id": rank, "hosts": hosts[rank], "label": fold(hosts[rank]), **finding})
         return sorted(result, key=lambda finding: finding["id"])
+
+
+class Again:
+    """The same run without --check: the words of its command line, and whether it had variables that are not shown."""
+
+    def __init__(self, words: Sequence[str], extra_variables: bool = False) -> None:
+        self.words = words
+        self.extra_variables = extra_variables
+
+    def command(self, hosts: Sequence[str]) -> str:
+        """Return the command line for these hosts."""
+        return " ".join(map(_plain.quoted, [*self.words, "-l", ",".join(hosts)]))
+
+    def for_hosts(self, hosts: Sequence[str]) -> Document | None:
+        """Return the same as data; None for no hosts."""
+        return {"command": self.command(hosts), "extra_variables": self.extra_variables} if hosts else None
 
 
 class Past:

@@ -40,12 +40,12 @@ LEGEND = {**words.STATUS_WORDS, **words.OTHER_WORDS}
 
 def render(document: Document) -> str:
     """Return the page."""
-    title = f"Drift: {words.summary(document)}"
+    title = f"{words.heading(document)}: {words.summary(document)}"
     return _html_page.page(title, STYLE + _map_assets.STYLE, SCRIPT + _map_assets.SCRIPT, _body(document))
 
 
 def _body(document: Document) -> Iterator[Html]:
-    yield element("h1", "Drift report")
+    yield element("h1", f"{words.heading(document)} report")
     yield element("p", words.summary(document), class_="headline")
     generated = element("time", document["generated"])
     yield element("p", generated, f". {words.covered(document)} {words.comparison(document)}", class_="faint")
@@ -77,17 +77,17 @@ def _errors(document: Document) -> Iterator[Html]:
 def _findings(document: Document) -> Iterator[Html]:
     titles = {layer["name"]: layer["title"] for layer in document["layers"]}
     if document["findings"]:
-        yield element("h2", "What is not as configured")
+        yield element("h2", "What would change" if document["check"] else "What is not as configured")
     for finding in document["findings"]:
         status, command = finding["status"], words.repair(finding)
         rows = {
             "Hosts": words.named(finding),
-            "Found": words.values(finding),
-            "Verdicts": words.verdicts(finding),
+            "Change" if document["check"] else "Found": words.values(finding, document["check"]),
+            "Verdicts": "" if document["check"] else words.verdicts(finding),
             "Why": finding["reason"] if status == "drift" else "",
             "Asked by": words.asked_by(finding),
             "Known": words.age(finding),
-            "Repair": element("code", command) if finding["command"] else command,
+            "Next" if document["check"] else "Repair": element("code", command) if finding["command"] else command,
         }
         shape = element("span", SHAPES[status], class_=status)
         pairs = [part for name, text in rows.items() if text for part in (element("dt", name), element("dd", text))]
@@ -136,7 +136,7 @@ def _matrix(document: Document) -> Iterator[Html]:
         if numbers not in lists:
             found = [findings[number] for number in numbers]
             marks = json.dumps(_map_marks.of(found), separators=(",", ":"))
-            lists[numbers] = ([_line(one) for one in found], marks)
+            lists[numbers] = ([_line(one, document["check"]) for one in found], marks)
         rows.append(_row(row, *lists[numbers], [layer["name"] for layer in layers]))
     head = element("tr", element("th", "Host"), *(element("th", layer["title"]) for layer in layers))
     yield element("table", element("thead", head), element("tbody", *rows))
@@ -164,6 +164,7 @@ def _draw_status(status: str) -> Html:
     return element("td", SHAPES[status], class_=status or "unasked", title=LEGEND[status])
 
 
-def _line(finding: Document) -> Html:
+def _line(finding: Document, check: bool) -> Html:
     where = element("a", words.title(finding), href=f"#f{finding['id']}")
-    return element("li", where, f": {words.values(finding)}; {words.verdicts(finding)}")
+    told = words.values(finding, check) if check else f"{words.values(finding)}; {words.verdicts(finding)}"
+    return element("li", where, f": {told}")

@@ -43,7 +43,7 @@ def code(text: str) -> str:
 def _lines(document: Document) -> Iterator[str]:
     findings = {finding["id"]: finding for finding in document["findings"]}
     titles = {layer["name"]: layer["title"] for layer in document["layers"]}
-    yield "# Drift report"
+    yield f"# {words.heading(document)} report"
     yield ""
     yield f"**{escaped(words.summary(document))}** {escaped(words.comparison(document))}".rstrip()
     yield ""
@@ -52,7 +52,7 @@ def _lines(document: Document) -> Iterator[str]:
         if group["state"] == CLEAN:
             continue
         yield ""
-        yield f"## {group['state'].capitalize()}: {escaped(words.named(group))}"
+        yield f"## {words.state(group, document).capitalize()}: {escaped(words.named(group))}"
         yield ""
         if group["state"] in (UNREACHABLE, FAILED):
             yield f"{escaped(group['error']['task'])}: {escaped(group['error']['message'])}"
@@ -61,8 +61,14 @@ def _lines(document: Document) -> Iterator[str]:
             yield "| | Layer | Setting | Found | Now | At boot | Reboot | Asked by | |"
             yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
         for number in group["findings"]:
-            yield _row(findings[number], titles)
-    if document["findings"]:
+            yield _row(findings[number], titles, document["check"])
+    if document["next"]:
+        more = ", with the same \\-e" if document["next"]["extra_variables"] else ""
+        yield ""
+        yield f"## Next{more}"
+        yield ""
+        yield code(document["next"]["command"])
+    elif document["findings"]:
         yield ""
         yield "## Repair"
         yield ""
@@ -81,14 +87,14 @@ def _lines(document: Document) -> Iterator[str]:
         yield f"## Clean: {escaped(words.named(group))}"
 
 
-def _row(finding: Document, titles: dict[str, str]) -> str:
+def _row(finding: Document, titles: dict[str, str], check: bool) -> str:
     pending = "pending" if finding["pending_reboot"] else "no"
     reason = f" ({finding['reason']})" if finding["reason"] and finding["status"] == "drift" else ""
     cells = (
         finding["id"],
         titles[finding["layer"]],
         words.title(finding),
-        words.values(finding) + reason,
+        words.values(finding, check) + reason,
         finding["live"],
         finding["persistent"],
         pending,

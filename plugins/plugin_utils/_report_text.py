@@ -39,7 +39,7 @@ def render(document: Document, colour: bool = False) -> str:
 
 
 def _lines(document: Document, paint: _Painter) -> Iterator[str]:
-    yield paint.strong(f"Drift of {words.summary(document)}")
+    yield paint.strong(f"{words.heading(document)} of {words.summary(document)}")
     if words.comparison(document):
         yield words.comparison(document)
     findings = {finding["id"]: finding for finding in document["findings"]}
@@ -48,17 +48,15 @@ def _lines(document: Document, paint: _Painter) -> Iterator[str]:
         if group["state"] == CLEAN:
             continue
         yield ""
-        yield f"{paint(group['state'].upper(), group['state'])} {paint.strong(words.named(group))}"
+        state = words.state(group, document).upper()
+        yield f"{paint(state, group['state'])} {paint.strong(words.named(group))}"
         if group["state"] in (UNREACHABLE, FAILED):
             yield f"  {group['error']['task']}: {group['error']['message']}"
         if not group["findings"] and group["state"] not in (UNREACHABLE, FAILED):
             yield "  No task reported on its settings."
         for number in group["findings"]:
-            yield from _finding(findings[number], titles, paint)
-    if document["findings"]:
-        yield ""
-        yield "Repair:"
-        yield from _repairs(document)
+            yield from _finding(findings[number], titles, paint, document)
+    yield from _what_to_do(document)
     if document["gone"]:
         yield ""
         yield "Gone since the last report:"
@@ -67,20 +65,39 @@ def _lines(document: Document, paint: _Painter) -> Iterator[str]:
     yield ""
     yield words.covered(document)
     yield from _layers(document)
-    clean = [group for group in document["groups"] if group["state"] == CLEAN]
-    for group in clean:
-        yield f"{paint('CLEAN', 'clean')} {words.named(group)}"
+    for group in [group for group in document["groups"] if group["state"] == CLEAN]:
+        clean = words.CHECK_WORDS[CLEAN].upper() if document["check"] else "CLEAN"
+        yield f"{paint(clean, 'clean')} {words.named(group)}"
 
 
-def _finding(finding: Document, titles: dict[str, str], paint: _Painter) -> Iterator[str]:
-    mark = paint(finding["status"], finding["status"])
+def _what_to_do(document: Document) -> Iterator[str]:
+    """Yield the repairs by command; of a check the one command that makes all that it tells of."""
+    if not document["findings"]:
+        return
+    yield ""
+    if document["check"] and document["next"]:
+        yield f"Next{', with the same -e' if document['next']['extra_variables'] else ''}:"
+        yield f"  {document['next']['command']}"
+    else:
+        yield "Repair:"
+        yield from _repairs(document)
+
+
+def _finding(finding: Document, titles: dict[str, str], paint: _Painter, document: Document) -> Iterator[str]:
+    check = document["check"]
+    mark = paint(words.status(finding, document), finding["status"])
     yield f"  [{finding['id']}] {titles[finding['layer']]}: {paint.strong(words.title(finding))}: {mark}"
-    if words.values(finding):
-        yield f"      {words.values(finding)}"
-    if finding["status"] == "drift":
+    if words.values(finding, check):
+        yield f"      {words.values(finding, check)}"
+    if finding["status"] == "drift" and check:
+        if finding["reason"]:
+            yield f"      {finding['reason']}"
+    elif finding["status"] == "drift":
         reason = f"; {finding['reason']}" if finding["reason"] else ""
         yield f"      {words.verdicts(finding)}{reason}"
-    yield f"      {', '.join(part for part in (words.asked_by(finding), words.age(finding)) if part)}"
+    known = [part for part in (words.asked_by(finding), "" if check else words.age(finding)) if part]
+    if known:
+        yield f"      {', '.join(known)}"
 
 
 def _repairs(document: Document) -> Iterator[str]:
@@ -96,8 +113,8 @@ def _layers(document: Document) -> Iterator[str]:
     width = max(len(layer["title"]) for layer in document["layers"])
     for layer in words.asked(document):
         hosts = [cell(row, layer["name"]) for row in document["hosts"]]
-        counts = [f"{hosts.count(status)} {words.STATUS_WORDS[status]}" for status in STATUSES if status in hosts]
-        counts += [f"{hosts.count(other)} {word}" for other, word in words.OTHER_WORDS.items() if other in hosts]
+        kinds = words.cell_words(document)
+        counts = [f"{hosts.count(one)} {kinds[one]}" for one in (*STATUSES, *words.OTHER_WORDS) if one in hosts]
         yield f"  {layer['title']:<{width}}  hosts: {', '.join(counts)}"
     if words.unasked(document):
         yield f"  {words.unasked(document)}"

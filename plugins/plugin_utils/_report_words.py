@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import STATUSES
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import (
-    CHANGE_WHAT_IS_ASKED,
-    NOT_SUPPORTED,
-)
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words as drift_words
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import OTHER, RUN, STATUSES
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import CHANGE_WHAT_IS_ASKED
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import STATUS_WORDS, title
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._hostnames import fold
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import (
     CLEAN,
@@ -27,16 +26,42 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import Document
 
 STATE_WORDS = {UNREACHABLE: "unreachable", FAILED: "failed", "drift": "with drift", UNKNOWN: "unknown", CLEAN: "clean"}
-STATUS_WORDS = {"ok": "ok", "unsupported": NOT_SUPPORTED, "unknown": "unknown", "drift": "drift"}
+#: The same of a check, which tells what a run would do.
+CHECK_WORDS = {**STATE_WORDS, "drift": "would change", CLEAN: "would not change"}
+#: What is not told of a host that was asked for no such layer: a run, and tasks.
+NO_LAYERS = (RUN, OTHER)
+__all__ = ["STATUS_WORDS", "title"]
 #: Of a layer on a host that has no status.
 OTHER_WORDS = {"": "not asked for", UNSEEN: "not looked at"}
 
 
 def summary(document: Document) -> str:
     """Return the one line on the fleet."""
-    counts = document["summary"]
-    states = [f"{counts['states'][state]} {STATE_WORDS[state]}" for state in STATES if counts["states"][state]]
+    counts, kinds = document["summary"], CHECK_WORDS if document["check"] else STATE_WORDS
+    states = [f"{counts['states'][state]} {kinds[state]}" for state in STATES if counts["states"][state]]
     return f"{number(counts['hosts'], 'host')}: {', '.join(states) or 'none was checked, so nothing is known'}."
+
+
+def heading(document: Document) -> str:
+    """Return what a report is of: drift, or a check of what a run would change."""
+    return "Check" if document["check"] else "Drift"
+
+
+def state(group: Document, document: Document) -> str:
+    """Return the state of a group of hosts in a word or two."""
+    return CHECK_WORDS["drift"] if document["check"] and group["state"] == "drift" else str(group["state"])
+
+
+def status(finding: Document, document: Document) -> str:
+    """Return the status of a finding in a word or two."""
+    return CHECK_WORDS["drift"] if document["check"] and finding["status"] == "drift" else finding["status"]
+
+
+def cell_words(document: Document) -> dict[str, str]:
+    """Return what the statuses of a layer on a host are called, also of a host that has none."""
+    if document["check"]:
+        return {**STATUS_WORDS, **OTHER_WORDS, "drift": CHECK_WORDS["drift"], "": OTHER_WORDS[UNSEEN]}
+    return {**STATUS_WORDS, **OTHER_WORDS}
 
 
 def comparison(document: Document) -> str:
@@ -50,28 +75,20 @@ def comparison(document: Document) -> str:
 def covered(document: Document) -> str:
     """Return how many settings were checked, and with which outcome."""
     counts = document["summary"]["settings"]
-    parts = ", ".join(f"{counts[status]} {STATUS_WORDS[status]}" for status in STATUSES)
-    return f"{number(sum(counts.values()), 'setting')} checked: {parts}."
+    kinds = cell_words(document)
+    parts = ", ".join(f"{counts[one]} {kinds[one]}" for one in STATUSES if one == "ok" or counts[one])
+    wrong = "" if document["check"] else ", " + drift_words.counted(counts).partition(", ")[2]
+    return f"{number(sum(counts.values()), 'setting')} checked{wrong}: {parts}."
 
 
-def title(finding: Document) -> str:
-    """Return what a finding is about."""
-    return f"{finding['what']}, {finding['where']}" if finding["where"] else str(finding["what"])
-
-
-def values(finding: Document) -> str:
-    """Return found and wanted; where nothing was compared, why."""
-    if finding["status"] != "drift":
-        return f"{STATUS_WORDS[finding['status']]}: {finding['reason']}"
-    parts = []
-    if finding["found"] != finding["wanted"]:
-        parts.append(f"found {finding['found']}, wanted {finding['wanted']}")
-    elif finding["wanted"]:
-        found = "not there," if finding["found"] == "nothing" else finding["found"]
-        parts.append(f"is {found} as wanted")
-    if finding["persistent"] == "drift" and finding["at_boot"] not in ("", finding["found"]):
-        parts.append(f"{finding['at_boot']} after a boot")
-    return ", ".join(parts)
+def values(finding: Document, check: bool = False) -> str:
+    """Return found and wanted, in a check what would change into what; where nothing was compared, why."""
+    if not check or finding["status"] != "drift":
+        return drift_words.values(finding)
+    before = finding["at_boot"] if finding["persistent"] == "drift" else finding["found"]
+    if before != finding["wanted"]:
+        return f"{before} -> {finding['wanted']}"
+    return f"{before} -> another one" if before else ""
 
 
 def verdicts(finding: Document) -> str:
@@ -122,10 +139,18 @@ def asked(document: Document) -> list[dict[str, str]]:
 
 
 def unasked(document: Document) -> str:
-    """Return in a sentence which layers no host was asked for; an empty text where there is none to tell of."""
+    """Return in a sentence which layers no host was asked for; an empty text where there is none to tell of.
+
+    A check does not know what the layers are about that its run leaves out. Of a host on which nothing is stored it is
+    not known what it was asked for.
+    """
     there = asked(document)
-    titles = [layer["title"] for layer in document["layers"] if layer not in there]
+    rest = [layer for layer in document["layers"] if layer not in there and layer["name"] not in NO_LAYERS]
     seen = [bool(row["coverage"]) for row in document["hosts"]]
-    if not titles or not any(seen):
+    untuned = any("desired:" in finding["addresses"] for finding in document["findings"])
+    if not rest or not any(seen) or untuned:
         return ""
-    return f"Not asked for on any host{'' if all(seen) else ' that was looked at'}: {', '.join(titles)}."
+    titles = ", ".join(layer["title"] for layer in rest)
+    if document["check"]:
+        return f"Not looked at in this run: {titles}."
+    return f"Not asked for on any host{'' if all(seen) else ' that was looked at'}: {titles}."

@@ -100,6 +100,8 @@ def shipped(tracked: list[Path]) -> Iterator[Path]:
         "extensions",
         "conftest.py",
         ".collections",
+        "collections",
+        "playbooks/collections",
         ".ci",
     )
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "sovereign-epyc")

@@ -49,7 +49,7 @@ ANSWERS = {
 }
 HERE = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
 OK = ("-e", "ablation_reboots=true", "-e", "epyc_reboot_ok=true")
-BOOK, BOOT, REBOOT = "playbooks/ablation.yml", "llama_ablation_boot", "reboot"
+BOOK, BOOT, REBOOT = "sovereign.epyc.ablation", "llama_ablation_boot", "reboot"
 
 
 class Controller:

@@ -44,7 +44,7 @@ from ansible.plugins.action import ActionBase
 
 class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
-        return {"clean": True, "findings": [], "coverage": {}}
+        return {"clean": True, "findings": [], "coverage": {}, "lines": ["1 setting checked, 0 not as configured"]}
 """
 DEAD, LOCKED, LIAR = "node03", "node07", "node11"
 WISH = {"bios_nps": 4, "bios_smt": False, "bios_c_states": False, "bios_wait": 0, "bios_throttle": 5}

@@ -41,7 +41,10 @@ from .conftest import ROOT
 #: before anything is changed, what killed runs have left is removed, and what is printed has escapes; the door to
 #: files in folders of others; one parser of numbers, what no option can be, and sentences that are cut (all that had no
 #: room). The history of the host, in which each module of settings counts what it changes, and its command; the undo of
-#: one layer (all that had no room).
+#: one layer, which knows which settings each layer has, and looks at the units of instances (all that had no room).
+#: What was asked for and a run that did not end are held against the host (epyc_drift, epyc_last_run); the checklist
+#: and a repair are made of the findings of a whole check, which looks at the units of llama.cpp (epyc_verify,
+#: epyc_repair).
 BEFORE = {
     "cpufreq_per_ccd": 233.2,
     "cpuidle_states": 241.0,
@@ -50,16 +53,17 @@ BEFORE = {
     "epyc_bios_info": 220.0,
     "epyc_bios_settings": 235.3,
     "epyc_bmc_reset": 207.3,
-    "epyc_drift": 350.0,
+    "epyc_drift": 362.0,
     "epyc_engine": 478.0,
     "epyc_history": 197.0,
-    "epyc_last_run": 372.0,
+    "epyc_last_run": 384.0,
     "epyc_plan": 213.5,
+    "epyc_preflight": 492.1,
     "epyc_prerequisites": 217.9,
     "epyc_recommend": 387.2,
-    "epyc_repair": 354.0,
-    "epyc_restore": 348.0,
-    "epyc_verify": 418.0,
+    "epyc_repair": 371.0,
+    "epyc_restore": 364.0,
+    "epyc_verify": 448.0,
     "gateway_member": 242.3,
     "gguf_info": 221.1,
     "hugepages": 225.0,

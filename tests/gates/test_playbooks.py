@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,10 +22,18 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import 
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import planned
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _known_variables
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, machine
 
 from .conftest import ROOT
+
+
+def test_playbooks_of_the_clone_run_from_any_folder(run: Callable[..., str], tmp_path: Path) -> None:
+    """A role, a module, and a playbook that imports another one are found without the clone's ansible.cfg."""
+    playbooks = [str(ROOT / name) for name in ("site.yml", "playbooks/roll.yml", "playbooks/verify.yml")]
+    said = run("ansible-playbook", "--syntax-check", "-i", "localhost,", *playbooks, cwd=tmp_path)
+    assert [f"playbook: {name}" in said for name in playbooks] == [True] * 3
 
 
 def test_hosts_are_rebooted_in_the_order_of_the_inventory() -> None:
@@ -70,21 +79,72 @@ def test_the_instances_of_the_example_can_be_asked_for() -> None:
 
 #: What somebody writes who means to leave a layer out, each for a host of its own, and what the refusal names.
 ODD_STEPS = {
-    "switched": ({"base": False}, "is a dictionary"),
-    "text": ("base", "is a text"),
-    "false": (False, "is false"),
-    "nested": ([{"base": False}], "has {'base': False}"),
-    "unknown": (["base", "numma"], "has numma"),
+    "switched": ({"base": False}, "epyc_steps of switched is a dictionary"),
+    "text": ("base,numma", "epyc_steps of text has numma; did you mean numa?"),
+    "json": ('["numma"]', "epyc_steps of json has numma; did you mean numa?"),
+    "false": (False, "epyc_steps of false is false"),
+    "nested": ([{"base": False}], "epyc_steps of nested has {'base': False}"),
+    "unknown": (["base", "numma"], "epyc_steps of unknown has numma"),
 }
+LOCAL = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
+
+
+def refuse(run: Callable[..., str], folder: Path, hosts: dict[str, dict[str, object]], *arguments: str) -> str:
+    """Return what a check of site.yml says that refuses each of these hosts, which are this machine."""
+    inventory = folder / "hosts.json"
+    inventory.write_text(json.dumps({"all": {"hosts": {name: {**LOCAL, **one} for name, one in hosts.items()}}}))
+    with pytest.raises(pytest.fail.Exception) as caught:
+        run("ansible-playbook", "-i", str(inventory), "playbooks/site.yml", "--check", *arguments)
+    said = str(caught.value)
+    # The next tasks would be those of the first layer.
+    assert "Refuse before anything is changed what this host cannot have" in said
+    assert "Refuse what the collection is not made for" not in said
+    return said
 
 
 def test_layers_that_are_no_list_of_names_run_nothing(run: Callable[..., str], tmp_path: Path) -> None:
-    here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
-    hosts = {name: {**here, "epyc_steps": steps} for name, (steps, dummy) in ODD_STEPS.items()}
-    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": hosts}}))
-    with pytest.raises(pytest.fail.Exception) as caught:
-        run("ansible-playbook", "-i", str(tmp_path / "hosts.json"), "playbooks/site.yml", "--check")
-    said = " ".join(str(caught.value).split())
-    for name, (dummy, words) in ODD_STEPS.items():
-        assert f"epyc_steps of {name} {words}" in said, said
-    assert "Ask whether the last run still holds" not in said
+    said = refuse(run, tmp_path, {name: {"epyc_steps": steps} for name, (steps, dummy) in ODD_STEPS.items()})
+    for dummy, words in ODD_STEPS.values():
+        assert words in " ".join(said.split()), said
+
+
+def test_all_refusals_of_a_host_are_one_message(run: Callable[..., str], tmp_path: Path) -> None:
+    """Those of the request, of the plan, of the roles and of the instances."""
+    host: dict[str, object] = {
+        "plan_sku": "none",
+        "plan_verfy": {},
+        "numa_thp": "sometimes",
+        "llama_instances": [{"name": "chat", "modell": "/none", "port": 8080}, {"name": "code", "port": 8081}],
+    }
+    said = refuse(run, tmp_path, {"epyc-1": host}, "--tags", "numa,llama")
+    lines = said.partition("[ERROR]: ")[2].split("\nOrigin:")[0].splitlines()
+    assert lines[-1] == "Nothing was changed."
+    for words in (
+        "There is no variable plan_verfy; did you mean plan_verify?",
+        "for an EPYC none (plan_sku)",
+        "Variables of the layer numa: value of numa_thp must be one of",
+        "Instance chat: An instance has no option 'modell'; did you mean model?",
+        "Instance code: model is missing",
+    ):
+        assert [line for line in lines if words in line], said
+
+
+def test_the_variables_of_playbooks_are_listed() -> None:
+    """What playbooks and roles read is known, all that is known is read, and the page has the same table."""
+    texts = [path.read_text() for folder in ("playbooks", "roles") for path in (ROOT / folder).rglob("*.yml")]
+    words = {word for text in texts for word in re.findall(r"(?<![\w./])(?:epyc|site)_\w+", text)}
+    # Modules, groups that a run makes, a file, and what tasks note.
+    others = {path.stem for path in (ROOT / "plugins/modules").glob("*.py")} | {"epyc_tuned", "epyc_repair_result"}
+    groups = {word for word in words if word.endswith(("_now", "_not_now"))}
+    noted = {"site_start", "site_check", *_known_variables.NOTED}
+    read = words - others - groups - noted
+    assert read - _known_variables.known_variables() == _known_variables.PLAYBOOK_VARIABLES.keys()
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", (ROOT / "docs/variables.md").read_text(), re.MULTILINE)
+    assert rows == [*_known_variables.PLAYBOOK_VARIABLES.items()]
+
+
+def test_the_inventories_of_the_clone_have_no_unknown_variable() -> None:
+    files = [yaml.safe_load(path.read_text()) for path in (ROOT / "inventories").rglob("*.yml")]
+    names = {name for file in files if isinstance(file, dict) for name in file}
+    assert len(names) > 10
+    assert _known_variables.find_unknown_variables(names) == []

@@ -209,7 +209,6 @@ def test_a_reboot_after_an_undo_proves_that_boot_parameters_are_back(controller:
         played = controller.play("reboot", host, "-e", "epyc_reboot_ok=true")
         assert played.returncode == 0, played.output
         assert played["Prove that the boot parameters are back"]["status"] == "ok"
-    # What the inventory asks for beside what is stored, and instances, are no matter of a reboot.
     assert all(asked == {"services": False} for asked in controller.asked("epyc_verify"))
 
 

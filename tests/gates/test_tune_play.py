@@ -146,7 +146,7 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Controller:
 
 @pytest.fixture(scope="module")
 def first(controller: Controller) -> play.Play:
-    return controller.play("playbooks/tune.yml")
+    return controller.play("sovereign.epyc.tune")
 
 
 def failures(played: play.Play) -> dict[str, str]:
@@ -211,7 +211,7 @@ def test_a_second_run_changes_nothing_and_the_roles_read_it(controller: Controll
     book = controller.folder / "roles.yml"
     roles = ["sovereign.epyc.llama", "sovereign.epyc.verify"]
     book.write_text(yaml.safe_dump([{"hosts": "kept,agree2", "gather_facts": False, "roles": roles}]))
-    second = controller.play("playbooks/tune.yml", str(book), "-l", READERS)
+    second = controller.play("sovereign.epyc.tune", str(book), "-l", READERS)
     assert (second.returncode, failures(second)) == (0, {})
     assert second.changed.keys() == {"Try other options"} and controller.files() == before
     served = {one["host"]: one["options"] for one in second.results if one["task"] == "Run the instances"}
@@ -223,5 +223,5 @@ def test_a_second_run_changes_nothing_and_the_roles_read_it(controller: Controll
 
 def test_beside_a_list_of_hosts_it_writes_nothing(controller: Controller) -> None:
     extra = json.dumps(host(instance("chat", CHAT)))
-    played = controller.play("playbooks/tune.yml", "-e", extra, inventory="plain,")
+    played = controller.play("sovereign.epyc.tune", "-e", extra, inventory="plain,")
     assert "The inventory is a list of hosts" in failures(played)["plain"]

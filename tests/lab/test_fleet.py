@@ -23,7 +23,7 @@ from vepyc.play import run_recorded
 pytestmark = pytest.mark.slow
 
 OK = ("-e", "epyc_reboot_ok=true")
-GUARD = "Refuse a host that is not of the SKU that its variables are for"
+GUARD = "Refuse before anything is changed what this host cannot have"
 STOP = "Stop at a host that did not come back clean"
 #: What the faults need that no default asks for.
 ASKED = {
@@ -126,7 +126,7 @@ def test_site_tunes_those_who_can_be_and_names_the_others(fleet):
     refusal = failed(fleet.first)["wrong"]
     assert refusal["task"] == GUARD
     assert refusal["msg"].startswith(
-        "wrong calls its CPU 'AMD EPYC 9754 128-Core Processor', but its variables are for an EPYC"
+        "The CPU calls itself 'AMD EPYC 9754 128-Core Processor', but the variables of this host are for an EPYC"
     )
     assert fleet.wrong.touched_since(fleet.wrong_before) == set()
     for guest in (fleet.one, fleet.two):

@@ -45,7 +45,7 @@ def test_a_locked_down_kernel(boot_guest):
     site = guest.play("playbooks/site.yml", "-e", '{"prefetch_draft": {"l1_stream": "disabled"}}', succeeds=False)
     assert (site.returncode, site.changed) == (2, {})
     (refusal,) = [row for row in site.results if row["status"] == "failed"]
-    assert refusal["task"] == "Refuse prefetchers that nobody can switch here"
+    assert refusal["task"] == "Refuse before anything is changed what this host cannot have"
     for words in ("/sys/kernel/security/lockdown", "Nothing was changed", "prefetch_draft"):
         assert words in refusal["msg"]
     assert guest.everything() == everything

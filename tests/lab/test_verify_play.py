@@ -13,6 +13,8 @@ import pytest
 pytestmark = pytest.mark.slow
 
 VERIFY = "playbooks/verify.yml"
+#: Without the boot parameters, which the fixture takes back.
+ASKED = ("-e", json.dumps({"epyc_steps": ["base", "numa", "irq", "cat", "cpufreq"]}))
 CHECK = "Go through the checklist"
 TUNED = ["Look whether what was tuned still holds", "Warn where it was measured on something else"]
 VLLM = "Prove that what vLLM serves answers, and where it computes"
@@ -62,14 +64,14 @@ def complaints(guest, **asked):
 
 
 def green(guest, *arguments):
-    play = guest.play(VERIFY, *arguments)
+    play = guest.play(VERIFY, *ASKED, *arguments)
     assert play[CHECK]["complaints"] == []
     return play
 
 
 def red(guest, *arguments):
     """Run the playbook; it must fail. Return what it complains of."""
-    play = guest.play(VERIFY, *arguments, succeeds=False)
+    play = guest.play(VERIFY, *ASKED, *arguments, succeeds=False)
     assert play.returncode == 2, play.output
     assert play[FAIL]["msg"] == "\n".join(play[CHECK]["complaints"])
     return play[CHECK]["complaints"]
@@ -104,10 +106,9 @@ def test_tuned_host_is_green_and_left_as_it_was(tuned):
 
 def test_changed_mask_is_red_until_it_is_repaired(tuned):
     tuned.run("echo L3:2=ff >/sys/fs/resctrl/draft/schemata")
-    assert red(tuned) == [
-        "L3 partition: resctrl:draft/L3/2 is ff and should be f. Run site.yml again, or 'sovereign-epyc apply' on the "
-        "host."
-    ]
+    (complaint,) = red(tuned)
+    assert complaint.startswith("L3 partition: L3 share of group draft, L3 domain 2")
+    assert complaint.endswith(": found ff, wanted f. Run site.yml --tags cat.")
     tuned.run("sovereign-epyc apply")
     assert complaints(tuned) == []
 
@@ -131,14 +132,38 @@ MASK = "ln -sf /dev/null /etc/systemd/system/sovereign-epyc.service && systemctl
 )
 def test_boot_service_that_will_not_run_is_red_until_it_is_repaired(tuned, how, state):
     tuned.run(how)
-    *layers, service = complaints(tuned)
-    (partition,) = (layer for layer in layers if layer.startswith("L3 partition: "))
-    assert "as configured, but will not be after a boot: sovereign-epyc.service is not enabled" in partition
-    assert service == (
+    assert complaints(tuned) == [
         f"boot service: sovereign-epyc.service is {state}, so no setting is applied at boot. Run site.yml --tags base."
-    )
+    ]
     assert "engine:sovereign-epyc.service/enabled" in tuned.module("epyc_engine")["diff"]["before"]
     assert complaints(tuned) == []
+
+
+def test_a_layer_that_was_taken_out_by_hand_is_red_and_so_is_a_run_that_did_not_end(tuned):
+    """Until it is made again, and until a run of the same layers has ended."""
+    steps = ["-e", json.dumps({"epyc_steps": ["base", "numa", "irq", "cat", "cpufreq", "prefetch"]})]
+    assert green(tuned, *steps, "-e", '{"prefetch_draft": {}, "prefetch_verify": {}}')
+    stored = "/var/lib/sovereign-epyc/desired.json"
+    tuned.run(f"cp -a {stored} /run/kept.json && sed -i 's,resctrl/resctrl,resctrl/other,' {stored}")
+    tuned.run(
+        f"python3 -c \"import json; d = json.load(open('{stored}')); d['requests'].pop('resctrl/other'); "
+        f"json.dump(d, open('{stored}', 'w'))\""
+    )
+    try:
+        (complaint,) = red(tuned)
+    finally:
+        tuned.run(f"cp -a /run/kept.json {stored}")
+    assert complaint == (
+        "L3 partition: found nothing, wanted stored; the layer cat is asked for, and nothing is stored "
+        "for it on this host. Run site.yml --tags cat."
+    )
+    begun = tuned.module("epyc_history", state="begun", layers=["numa"], requested=["base", "numa"])
+    try:
+        (complaint,) = red(tuned)
+    finally:
+        tuned.module("epyc_history", state="ended", run=begun["run"])
+    assert complaint.startswith("run of site.yml: the run of ") and " did not end" in complaint
+    assert complaint.endswith(": it was to do numa. Run site.yml.")
 
 
 @pytest.mark.parametrize("days", [-400, 400])
@@ -174,7 +199,8 @@ def test_parameter_that_waits_for_a_reboot_is_red_unless_allowed(tuned):
     assert tuned.module("kernel_cmdline", **asked)["reboot_required"] is True
     try:
         assert complaints(tuned) == [
-            "boot parameters: cmdline:foo.bar is nothing and should be 1, which waits for a reboot. Run reboot.yml."
+            "boot parameters: boot parameter, foo.bar: found nothing, wanted 1, which waits for a reboot. Run "
+            "reboot.yml -e epyc_reboot_ok=true."
         ]
         play = green(tuned, "-e", "verify_allow_pending_reboot=true")
         assert play[CHECK]["pending_reboot"] == ["cmdline:foo.bar is nothing and should be 1, which waits for a reboot"]

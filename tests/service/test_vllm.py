@@ -82,7 +82,7 @@ def play(box: Container, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
 def test_a_host_without_libnuma_is_refused(box: Container, play: Callable[..., Play]) -> None:
     before = state(box)
     played = play()
-    assert played.returncode == 2 and "install libnuma1. Nothing was changed." in " ".join(played.output.split())
+    assert played.returncode == 2 and "install libnuma1. No instance was changed." in " ".join(played.output.split())
     assert state(box) == before
 
 

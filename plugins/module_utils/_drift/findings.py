@@ -14,7 +14,7 @@ from .._knobs.catalogue import KNOBS, row_of
 from .._knobs.knob import L3_DOMAIN
 from .._notation import cpulist
 from . import origin, words
-from .verdict import DRIFT, OK, PLAN, UNKNOWN
+from .verdict import DRIFT, OK, PLAN, UNKNOWN, UNSUPPORTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from .._knobs.catalogue import RoleOf
     from .verdict import Verdict
 
-UNSUPPORTED = "unsupported"
 #: The statuses of a setting in a count, worst last.
 STATUSES = (OK, UNSUPPORTED, UNKNOWN, DRIFT)
-#: The last layers of a report, which are not knobs.
-BIOS, LLAMA, BOOT, OTHER = "bios", "llama", "boot", "other"
+#: The layers of a report that are not knobs. The first one is about runs of site.yml that did not end.
+RUN, BIOS, LLAMA, BOOT, OTHER = "run", "bios", "llama", "boot", "other"
 #: Layer -> its name for people, in the order of the recipe.
 LAYERS = {
+    RUN: "run of site.yml",
     **{row.name: row.title for row in KNOBS.values()},
     BIOS: "BIOS",
     LLAMA: "llama.cpp",
@@ -42,6 +42,8 @@ ORDER = list(LAYERS)
 STORED = ("desired", "engine", "ledger")
 #: The address of a ledger of which no whole file is left: no run can mend that.
 LOST = "ledger:lost"
+#: Whether the boot service is enabled, as the module epyc_engine names it.
+SERVICE_ENABLED = f"engine:{SERVICE}/enabled"
 #: The layer that the CPUs of roles are reported in.
 SYSFS = "sysfs"
 SITE, REBOOT = "sovereign.epyc.site", "sovereign.epyc.reboot"
@@ -129,10 +131,15 @@ def coverage(verdicts: Sequence[Verdict], boot: str = "") -> dict[str, dict[str,
     for verdict in verdicts:
         row = counts.setdefault(layer_of(verdict.address), dict.fromkeys(STATUSES, 0))
         row[status(verdict, boot)] += 1
-    if counts.keys() - {BOOT}:
+    if counts.keys() - {BOOT, RUN}:
         row = counts.setdefault(BOOT, dict.fromkeys(STATUSES, 0))
         row[DRIFT if lost_at_boot(verdicts, boot) else OK] += 1
     return {layer: counts[layer] for layer in LAYERS if layer in counts}
+
+
+def sum_of_layers(coverage: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """Return how many settings of all layers have which status."""
+    return {status: sum(counts.get(status, 0) for counts in coverage.values()) for status in STATUSES}
 
 
 def findings(verdicts: Iterable[Verdict], boot: str = "", host: Host | None = None) -> list[Finding]:
@@ -194,6 +201,11 @@ class _Builder:
         finding.reason = first.reason
         finding.request = first.request
         finding.addresses = [one.address for one in members]
+        if finding.layer == RUN:
+            # The sentence says all.
+            finding.what, finding.reason, finding.repair = first.reason, "", SITE
+            finding.wanted = finding.found = finding.at_boot = ""
+            return finding
         if finding.layer == LLAMA:
             finding.role, finding.variables, finding.repair = origin.of_unit(first.address)
             return finding
@@ -244,4 +256,6 @@ def _repair(finding: Finding, first: Verdict) -> str:
         return f"{REBOOT} -e epyc_reboot_ok=true"
     if finding.role:
         return f"{SITE} --tags {finding.role}"
+    if finding.addresses == [SERVICE_ENABLED]:
+        return f"{SITE} --tags base"
     return SITE if finding.layer in (BOOT, OTHER) or not finding.request else APPLY

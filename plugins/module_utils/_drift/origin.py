@@ -25,8 +25,11 @@ def role(request: str) -> str:
 
 
 def of_unit(address: str) -> tuple[str, list[str], str]:
-    """Return role, variables and repairing play of the address of a unit of llama.cpp: an instance, or a worker."""
-    if address.startswith("llama:llama-"):
+    """Return role, variables and repairing play of the address of a unit: an instance, or a worker."""
+    parts = address.partition(":")[2].split("/")
+    if any(part.startswith("vllm-") for part in parts):
+        return "vllm", ["vllm_instances"], "sovereign.epyc.vllm"
+    if any(part.startswith("llama-") for part in parts):
         return "llama", ["llama_instances"], "sovereign.epyc.site --tags llama"
     return "group", [], "sovereign.epyc.group"
 

@@ -20,11 +20,12 @@ from .._knobs import history
 from .._knobs.application import Application
 from .._knobs.catalogue import KNOBS
 from . import survey as surveys
-from .verdict import DRIFT
+from . import words
+from .verdict import DRIFT, has_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from .._io.kernelfs import KernelFS
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from .._knobs.knob import Change
     from .findings import Finding
     from .metrics import Sample
+
+    #: Checks the host again, as survey.of_host does.
+    Look = Callable[..., surveys.Survey]
 
 DAY = 86400
 #: How often one setting is repaired within a day.
@@ -48,30 +52,36 @@ SHAPE = {"most": int, "repairs": {"*": list}}
 class Repair:
     """What was repaired, or would be: ``changes``, and the findings that were ``repaired``, ``given_up`` or ``left``.
 
-    ``remarks`` are sentences on what failed or could not be done.
+    ``left_alone`` are findings that are not the work of this repair. ``remarks`` are sentences on what failed or could
+    not be done. ``check`` says that nothing was repaired, only looked at.
     """
 
-    __slots__ = ("changes", "given_up", "left", "remarks", "repaired")
+    __slots__ = ("changes", "check", "coverage", "given_up", "left", "left_alone", "remarks", "repaired")
 
-    def __init__(self) -> None:
+    def __init__(self, check: bool = False) -> None:
+        self.check = check
         self.changes: list[Change] = []
         self.repaired: list[Finding] = []
         self.given_up: list[Finding] = []
         self.left: list[Finding] = []
+        self.left_alone: list[Finding] = []
         self.remarks: list[str] = []
+        #: How many settings of each layer had which status before the repair.
+        self.coverage: dict[str, dict[str, int]] = {}
 
     @property
     def clean(self) -> bool:
-        """Return whether nothing of what was asked for is still wrong."""
-        return not (self.given_up or self.left or self.remarks)
+        """Return whether the host is as it was asked for; a check has repaired nothing."""
+        return not (self.given_up or self.left or self.left_alone or self.remarks or (self.check and self.repaired))
 
     def to_dict(self) -> dict[str, list[dict[str, object]]]:
         """Return the findings as plain data, by what became of them."""
-        return {name: [one.to_dict() for one in getattr(self, name)] for name in ("repaired", "given_up", "left")}
+        names = ("repaired", "given_up", "left", "left_alone")
+        return {name: [one.to_dict() for one in getattr(self, name)] for name in names}
 
-    def lines(self, check: bool = False) -> list[str]:
+    def lines(self) -> list[str]:
         """Return what people should know, a line for each finding."""
-        done = "would be repaired" if check else "was repaired"
+        done = "would be repaired" if self.check else "was repaired"
         lines = [f"{_named(one)}: {done}, {one.found} -> {one.wanted}" for one in self.repaired]
         lines += [
             f"{_named(one)}: given up, it is {one.found} again and should be {one.wanted}. Somebody else sets it: find "
@@ -79,27 +89,40 @@ class Repair:
             for one in self.given_up
         ]
         lines += [f"{_named(one)}: left, it is {one.found} and should be {one.wanted}" for one in self.left]
+        lines += [f"Left alone: {words.line(one.to_dict())}" for one in self.left_alone]
         return [*lines, *self.remarks] or ["Nothing was to be repaired."]
 
 
 def repair(
-    fs: KernelFS, store: Store, roles: Collection[str], most: int = MOST, check: bool = False, clock: Any = time
+    fs: KernelFS,
+    store: Store,
+    roles: Collection[str],
+    most: int = MOST,
+    check: bool = False,
+    clock: Any = time,
+    look: Look | None = None,
 ) -> Repair:
     """Repair what has drifted in the layers of these roles; with ``check`` only say what would be.
 
-    BadRequest for a role whose settings are not repaired so. A setting is repaired ``most`` times within a day.
+    ``look`` checks the host, as survey.of_host does by default; what it finds beside the work of this repair is left
+    alone, and named. BadRequest for a role whose settings are not repaired so. A setting is repaired ``most`` times
+    within a day.
     """
+    look = look or surveys.of_host
     if other := sorted(set(roles) - set(ROLES)):
         raise BadRequest(
             f"{other[0]} is not repaired by itself; {', '.join(ROLES)} are. What needs a reboot or a restart, and what "
             "is not of this collection, is for site.yml and for somebody who looks."
         )
     with nullcontext() if check else store.lock():
-        outcome = Repair()
+        outcome = Repair(check)
         if store.has(TRIAL):
             outcome.remarks.append(f"Nothing is repaired while {surveys.UNDER_TRIAL}.")
             return outcome
-        wrong = _wrong(fs, store, roles)
+        survey = look(fs, store=store)
+        found, outcome.coverage = survey.findings(), survey.coverage()
+        wrong = [one for one in found if _can_repair(one, roles)]
+        outcome.left_alone = [one for one in found if one not in wrong]
         past = _past(store, clock.time())
         outcome.given_up = [one for one in wrong if _often(one, past) >= most]
         held = {one.request for one in outcome.given_up}
@@ -111,7 +134,7 @@ def repair(
             # Before the kernel is written: what cannot be counted could be repaired again and again.
             _note(store, past, most, outcome.repaired, clock.time())
             tried = len(outcome.repaired)
-            _apply(fs, store, roles, outcome)
+            _apply(fs, store, roles, outcome, look)
             unwritten = history.note(store, history.REPAIR, {change.address for change in outcome.changes})
             outcome.remarks += [unwritten] if unwritten else []
             if len(outcome.repaired) < tried:
@@ -131,22 +154,25 @@ def families(store: Store, found: Iterable[Finding], clock: Any = time) -> dict[
     return {GIVEN_UP: samples} if samples else {}
 
 
-def _wrong(fs: KernelFS, store: Store, roles: Collection[str]) -> list[Finding]:
-    """Return what is not in force, and can be at once."""
-    return [
-        one
-        for one in surveys.of_host(fs, store=store).findings()
-        if one.role in roles and one.live == DRIFT and not one.pending_reboot and not KNOBS[one.layer].needs_reboot
-    ]
+def _can_repair(finding: Finding, roles: Collection[str]) -> bool:
+    """Return whether a repair of these roles puts it right: it is not in force, can be at once, and is stored."""
+    return (
+        finding.role in roles
+        and finding.live == DRIFT
+        and not finding.pending_reboot
+        and not KNOBS[finding.layer].needs_reboot
+        and all(map(has_place, finding.addresses))
+    )
 
 
-def _apply(fs: KernelFS, store: Store, roles: Collection[str], outcome: Repair) -> None:
+def _apply(fs: KernelFS, store: Store, roles: Collection[str], outcome: Repair, look: Look) -> None:
     """Apply the requests of what is to be repaired, and look again."""
     work = Application(fs, store, only={one.request for one in outcome.repaired})
     work.run()
     outcome.changes, outcome.remarks = work.changes, [*work.failures, *work.unsupported]
     try:
-        still = {address for one in _wrong(fs, store, roles) for address in one.addresses}
+        found = look(fs, store=store).findings()
+        still = {address for one in found if _can_repair(one, roles) for address in one.addresses}
     except TuningError as error:
         outcome.remarks.append(f"{len(work.changes)} settings were changed, and cannot be looked at again: {error}")
         still = {address for one in outcome.repaired for address in one.addresses}

@@ -9,10 +9,12 @@ from __future__ import annotations
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .._io.store import TRIAL, Store
+from .._knobs import history
 from .._knobs.desired import INTENT, stored
 from .._knobs.ledger import Ledger
 from . import findings
 from .judge import away, survey, why_not_at_boot
+from .requested import REQUESTS, layers_of_host, missing_layers
 from .verdict import DRIFT, OK, Verdict, unknown
 
 TYPE_CHECKING = False
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._io.kernelfs import KernelFS
+    from .requested import Layers
 
 NOTHING = "nothing is stored on this host: site.yml has never run here, or everything was put back"
 UNDER_TRIAL = (
@@ -48,6 +51,10 @@ class Survey:
         """Return what is not as configured."""
         return findings.findings(self.verdicts, self.boot, self.host)
 
+    def settings(self) -> dict[str, int]:
+        """Return how many settings of all layers have which status."""
+        return findings.sum_of_layers(self.coverage())
+
     def coverage(self) -> dict[str, dict[str, int]]:
         """Return by layer how many settings have which status."""
         return findings.coverage(self.verdicts, self.boot)
@@ -60,10 +67,12 @@ def of_host(
     store: Store | None = None,
     remarks: list[str] | None = None,
     more: Sequence[Verdict] = (),
+    layers: Layers | None = None,
 ) -> Survey:
     """Check requests under an intent; what is not given is taken from the store. ``remarks`` is as for judge.survey.
 
-    ``more`` are verdicts on what is not stored for the boot service.
+    ``more`` are verdicts on what is not stored for the boot service. ``layers`` are those of site.yml that must be on
+    this host; without them, those that its newest run was asked for.
     """
     for request, options in (requests or {}).items():
         if not isinstance(request, str) or not isinstance(options, dict):
@@ -73,15 +82,32 @@ def of_host(
     store = store or Store(read_only=True)
     stored_intent, stored_requests = stored(store)
     host = Host(fs, stored_intent if intent is None else intent, stored=True)
+    run = _unfinished_run(store)
     if store.has(TRIAL):
-        return Survey(host, [unknown("", "desired:", UNDER_TRIAL)])
-    verdicts = survey(host, store, stored_requests if requests is None else requests, remarks)
-    if not verdicts:
-        return Survey(host, [unknown("", "desired:", NOTHING), *more])
-    verdicts += _ledger(Ledger(store, fs))
-    if intent is not None and not _same(intent, stored_intent):
+        return Survey(host, [*run, unknown("", "desired:", UNDER_TRIAL)])
+    asked, boot = layers_of_host(store, layers), why_not_at_boot(host)
+    given = stored_requests if requests is None else requests
+    verdicts = survey(host, store, given, remarks)
+    if not verdicts and (not asked or asked.keys() & REQUESTS.keys()):
+        return Survey(host, [*run, unknown("", "desired:", NOTHING), *more])
+    missing = missing_layers(host, given, asked, boot)
+    if verdicts:
+        verdicts += _ledger(Ledger(store, fs))
+    if intent is not None and verdicts and not _same(intent, stored_intent):
         verdicts.append(_other_intent(intent, stored_intent))
-    return Survey(host, [*verdicts, *away(host), *more], why_not_at_boot(host))
+    return Survey(host, [*run, *missing, *verdicts, *away(host), *more], boot)
+
+
+def _unfinished_run(store: Store) -> list[Verdict]:
+    """Return the verdict on a run of site.yml that began on this host and did not end; nothing where all have ended."""
+    run = history.unfinished_run(store)
+    if run is None:
+        return []
+    verdict = Verdict("", f"{findings.RUN}:site", "ended")
+    verdict.found, verdict.at_boot = "did not end", "did not end"
+    verdict.live = verdict.persistent = DRIFT
+    verdict.reason = run.sentence()
+    return [verdict]
 
 
 def _ledger(ledger: Ledger) -> list[Verdict]:

@@ -10,6 +10,8 @@
 from __future__ import annotations
 
 OK, DRIFT, UNKNOWN = "ok", "drift", "unknown"
+#: The status of what this host cannot have.
+UNSUPPORTED = "unsupported"
 #: The prefix of the CPUs that a role has.
 PLAN = "plan"
 #: Of what the hardware, the kernel or the plan of a host does not allow, and what to do about it.

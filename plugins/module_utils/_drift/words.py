@@ -14,21 +14,24 @@ import re
 from .._knobs.catalogue import row_of
 from .._knobs.knob import L3_DOMAIN
 from .._notation import cpulist
-from .._notation.printable import escape_unprintable
-from .verdict import DRIFT, NOT_SUPPORTED, UNKNOWN, has_place
+from .verdict import CHANGE_WHAT_IS_ASKED, DRIFT, NOT_SUPPORTED, OK, UNKNOWN, UNSUPPORTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Union
+    from typing import Any, Union
 
     from .._knobs.knob import Words
-    from .verdict import Verdict
 
     Place = Union[int, str]
 
 #: A number of ASCII digits, or one other character.
 NUMBERS = re.compile(r"([0-9]+)|([^0-9])", re.DOTALL)
+#: A repair that begins with this is a playbook; any other is a command for the host.
+PLAYBOOKS = "sovereign.epyc."
+STATUS_WORDS = {OK: "ok", UNSUPPORTED: NOT_SUPPORTED, UNKNOWN: "unknown", DRIFT: "drift"}
+#: What a setting is called that has no value, and all that is asked of a layer.
+NOTHING, ALL_SETTINGS = "nothing", "all settings"
 #: Addresses of all that there is of a kind.
 ALL = {"desired:": "stored requests"}
 UNITS = {
@@ -45,49 +48,91 @@ def describe(address: str) -> Words:
     """Return what a setting is, the unit of its place, and its place; for an unknown setting, its address."""
     prefix, dummy, rest = address.partition(":")
     if not rest:
-        return ALL.get(address, "all settings"), "", None
+        return ALL.get(address, ALL_SETTINGS), "", None
     row = row_of(address)
     if row:
         return row.describe(rest)
     return OTHERS[prefix](rest) if prefix in OTHERS else (address, "", None)
 
 
-def line(verdict: Verdict) -> str:
-    """Return what is wrong with a setting, or with all that is asked of a layer, in one line that can be printed."""
-    return escape_unprintable(_line(verdict))
+def title(finding: Mapping[str, Any]) -> str:
+    """Return what a finding is about, with its place."""
+    return f"{finding['what']}, {finding['where']}" if finding["where"] else str(finding["what"])
 
 
-def _line(verdict: Verdict) -> str:
-    subject = verdict.address if has_place(verdict.address) else _title(verdict.address)
-    if not verdict.supported:
-        return f"{subject}: {NOT_SUPPORTED}: {verdict.reason}"
-    if UNKNOWN in (verdict.live, verdict.persistent):
-        return f"{subject}: {UNKNOWN}: {verdict.reason}"
-    values = (verdict.wanted, verdict.found, verdict.at_boot)
-    wanted, found, at_boot = ("nothing" if text is None else text or "''" for text in values)
-    more = f"; {verdict.reason}" if verdict.reason else ""
-    if verdict.persistent == DRIFT and not more:
-        more = f", {at_boot} after a boot"
-    return f"{subject}: now {verdict.live}, at boot {verdict.persistent}: wanted {wanted}, found {found}{more}"
+def values(finding: Mapping[str, Any]) -> str:
+    """Return what was found and what is wanted; where nothing was compared, why. Empty where the title says all."""
+    if finding["status"] != DRIFT:
+        return f"{STATUS_WORDS[finding['status']]}: {finding['reason']}"
+    found, wanted, at_boot = finding["found"], finding["wanted"], finding["at_boot"]
+    if wanted and (finding["live"] == OK or found == wanted):
+        now = "not there now" if found == NOTHING else f"{found} now"
+        return f"{now}, as wanted" + (f"; {at_boot} after a boot" if at_boot not in ("", found) else "")
+    parts = [f"found {found}, wanted {wanted}"] if found != wanted else []
+    if finding["pending_reboot"]:
+        parts.append("which waits for a reboot")
+    elif finding["persistent"] == DRIFT and at_boot not in ("", found):
+        parts.append(f"{at_boot} after a boot")
+    return ", ".join(parts)
 
 
-def _title(address: str) -> str:
-    row = row_of(address)
-    return row.title if row else ALL.get(address, address.rstrip(":"))
+def sentence(finding: Mapping[str, Any]) -> str:
+    """Return a finding in one line without a full stop at its end: what it is about, the values, and the reason."""
+    subject = title(finding)
+    if finding["what"] == ALL_SETTINGS:
+        row = row_of(finding["addresses"][0])
+        subject = row.title if row else finding["addresses"][0].rstrip(":")
+    reason = str(finding["reason"]) if finding["status"] == DRIFT else ""
+    told = "; ".join(part for part in (values(finding), reason) if part)
+    return (f"{subject}: {told}" if told else subject).rstrip(".")
+
+
+def next_step(finding: Mapping[str, Any]) -> str:
+    """Return the one thing to do about a finding, such as "run site.yml --tags cat"; empty where its reason says it."""
+    repair = str(finding["repair"])
+    if repair.startswith(PLAYBOOKS):
+        name, dummy, options = repair[len(PLAYBOOKS) :].partition(" ")
+        return f"run {name}.yml {options}".rstrip()
+    if repair:
+        return f"run '{repair}' on the host"
+    return CHANGE_WHAT_IS_ASKED.rstrip(".") if finding.get("status") == UNSUPPORTED else ""
+
+
+def line(finding: Mapping[str, Any]) -> str:
+    """Return a finding in one line, with what to do about it."""
+    return f"{sentence(finding)}. {instruction(finding)}".rstrip()
+
+
+def instruction(finding: Mapping[str, Any]) -> str:
+    """Return the one thing to do about a finding as a sentence; empty where there is none."""
+    step = next_step(finding)
+    return f"{step[:1].upper()}{step[1:]}." if step else ""
+
+
+def instructions(findings: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return what to do about findings as sentences, each thing once, the first finding's first."""
+    return [step for step in dict.fromkeys(map(instruction, findings)) if step]
+
+
+def counted(settings: Mapping[str, int]) -> str:
+    """Return in words how many settings were checked, and how many are not as configured."""
+    total = sum(settings.values())
+    return f"{total} setting{'' if total == 1 else 's'} checked, {total - settings[OK]} not as configured"
 
 
 def value(address: str, text: str | None) -> str:
     """Return what a value means, for people."""
     if text is None:
-        return "nothing"
+        return NOTHING
     if address.startswith(("engine:/", "desired:", "prerequisites:/")) and address != "desired:intent":
         return "stored"
     if address.startswith("llama:/"):
         # A whole unit file; its difference is in the output of --diff.
-        return f"a text of {len(text.splitlines())} lines"
-    row = row_of(address)
-    if row:
-        text = row.shown(address.partition(":")[2], text)
+        number = len(text.splitlines())
+        return f"a text of {number} line{'' if number == 1 else 's'}"
+    row, rest = row_of(address), address.partition(":")[2]
+    if row and rest:
+        text = row.shown(rest, text)
     return text or "''"
 
 

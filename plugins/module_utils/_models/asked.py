@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is asked of a model: each of its files, where it comes from, which one it must be, and by whose word.
+"""What is asked of a model: each of its files, where it comes from, which one it must be, and who states that.
 
 A model in several files is asked for by the path and the URL of the first one, with a checksum for each.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from urllib.parse import urlsplit, urlunsplit
 
 from .._errors import BadRequest, TuningError
@@ -32,15 +33,20 @@ PINNED = re.compile(r"/resolve/[0-9a-f]{40}/")
 
 
 class Asked:
-    """One file: its path, its URL, the digits of its checksum, whether the server says them, and its bytes if known."""
+    """One file: its path, its URL, the digits of its checksum, and its bytes if known.
 
-    __slots__ = ("path", "sha256", "size", "trusts", "url")
+    ``takes_stated`` is true where the server of the URL states the checksum, because none is given; with
+    ``asks_always`` also of a file that is on the host already and not known to come from there.
+    """
+
+    __slots__ = ("asks_always", "path", "sha256", "size", "takes_stated", "url")
 
     def __init__(self, path: str, url: str | None, checksum: str | None, size: int | None) -> None:
         self.path = path
         self.url = url
-        self.trusts = checksum == SERVER
-        self.sha256 = None if self.trusts else digest_in(checksum)
+        self.asks_always = checksum == SERVER
+        self.takes_stated = self.asks_always or bool(url and not checksum)
+        self.sha256 = None if self.takes_stated else digest_in(checksum)
         self.size = size
 
 
@@ -49,11 +55,10 @@ def files_of(options: Mapping[str, Any]) -> list[Asked]:
     path, url = os.path.abspath(options["path"]), options.get("url")
     checksums = [str(one) for one in _listed(options.get("checksum")) if one]
     sizes = [require_whole(one, "size") for one in _listed(options.get("size"))]
-    paths = parts_of(path) if len(checksums) > 1 or SERVER in checksums else [path]
+    stated = SERVER in checksums or bool(url and not checksums)
+    paths = parts_of(path) if len(checksums) > 1 or stated else [path]
     if url:
         check_url(url)
-        if not checksums:
-            raise BadRequest("checksum: url needs the checksum of the file, as sha256:HEX.")
     elif SERVER in checksums:
         raise BadRequest(f"checksum: '{SERVER}' needs a url, whose server says the checksum.")
     if SERVER in checksums:
@@ -69,6 +74,15 @@ def files_of(options: Mapping[str, Any]) -> list[Asked]:
         Asked(one, urls[number], checksums[number] if checksums else None, sizes[number] if sizes else None)
         for number, one in enumerate(paths)
     ]
+
+
+def missing_checksum_message(url: str, reason: str) -> str:
+    """Return the sentences on a file at a URL that is not taken without a checksum, with the line that gives it one."""
+    several = " of a model in several files, a list with one for each," if len(parts_of(urlsplit(url).path)) > 1 else ""
+    return (
+        f"checksum: {url} is not taken without a checksum, because {reason}. Add the line 'checksum: sha256:HEX',"
+        f"{several} where HEX is what 'curl -sL {shlex.quote(url)} | sha256sum' prints."
+    )
 
 
 def headers_of(options: Mapping[str, Any], check: bool) -> dict[str, str]:

@@ -16,11 +16,11 @@ from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.checksum import ALGORITHM, digest_of, mismatch, mismatch_on_server
 from .._io.download import Download, check_space
-from .._io.http import head
+from .._io.http import Remote, head, is_private
 from .._io.untrusted import open_folder
 from .._notation.sizes import about
 from . import gguf
-from .asked import files_of
+from .asked import files_of, missing_checksum_message
 from .model_file import KNOWN, SHAPE, Absent, ModelFile, Run, stamp, status
 from .progress import Progress
 
@@ -46,6 +46,23 @@ def ensure(options: Mapping[str, Any], store: Store, check: bool = False) -> dic
     remarks = list(dict.fromkeys(run.remarks))
     diff = {"before": run.before, "after": run.after}
     return {"changed": run.before != run.after, "diff": diff, "remarks": remarks, **facts}
+
+
+def find_refusal(options: Mapping[str, Any], store: Store) -> str | None:
+    """Return why the files of a model cannot be had, None if nothing stands against it.
+
+    Nothing is written, and no file is read whole: one that has another checksum than asked for is found by `ensure`.
+    """
+    try:
+        run = Run(options, store, check=True)
+        run.reads_files = False
+        files = [Present(run, asked) for asked in files_of(options)]
+        for file in files:
+            file.look()
+        _check_space([file for file in files if file.reason], run)
+    except TuningError as error:
+        return str(error)
+    return None
 
 
 def _present(files: Sequence[Present], run: Run) -> dict[str, Any]:
@@ -93,6 +110,8 @@ class Present(ModelFile):
     def __init__(self, run: Run, asked: Asked) -> None:
         super().__init__(run, asked)
         self.wanted = asked.sha256
+        #: What the server states of the file, None as long as it was not asked.
+        self.stated: Remote | None = None
         #: Why the file that is there is not the wanted one, None when it is.
         self.reason: str | None = None
         self.downloaded = self.resumed = 0
@@ -100,8 +119,8 @@ class Present(ModelFile):
     def look(self) -> None:
         """Verify the file that is there."""
         found: str | None = None
-        if self.asked.trusts:
-            self._ask_for_digest()
+        if self.asked.takes_stated:
+            self._find_stated_digest()
         self.reason = f"There is no file {self.path} on the host. Give its url, or copy it there first."
         if self.found:
             found, self.reason = self._verify_file()
@@ -110,21 +129,37 @@ class Present(ModelFile):
         if self.reason:
             self.differs("", found, f"{ALGORITHM}{self.wanted}" if self.wanted else "a file")
 
-    def _ask_for_digest(self) -> None:
-        """Take the checksum that the server says; of a file that came from there, the one that it said then."""
-        known = self.known()
-        if known.get("url") == self.asked.url:
-            self.wanted = known["sha256"]
-            return
-        if self.run.silent:
-            return
-        self.wanted = head(str(self.asked.url), self.run.timeout, self.run.headers).sha256
-        if not self.wanted:
-            raise BadRequest(f"checksum: the server does not say the SHA-256 of {self.asked.url}; give it.")
+    def _find_stated_digest(self) -> None:
+        """Set ``wanted`` to the digest that the server stated when the file was fetched, or states now.
+
+        A file that came from elsewhere is taken as it is, unless the server has to be asked always.
+        """
+        stored = self.stored()
+        if self.found and stored.get("url") == self.asked.url:
+            self.wanted = stored["sha256"]
+        elif self.found and not self.asked.asks_always and not stored.get("url"):
+            self.wanted = self.known().get("sha256")
+        elif not self.run.silent:
+            self.wanted = self._ask_for_digest(str(self.asked.url))
+
+    def _ask_for_digest(self, url: str) -> str:
+        """Return the digest that the server states; BadRequest, with what to add, where it is not to be had."""
+        if not is_private(url):
+            raise BadRequest(missing_checksum_message(url, "whoever is on the way of http:// could state another one"))
+        try:
+            self.stated = head(url, self.run.timeout, self.run.headers)
+        except BadRequest:
+            raise
+        except TuningError as error:
+            words = str(error).replace(f"{url} cannot be fetched: ", "").rstrip(".")
+            raise BadRequest(missing_checksum_message(url, f"its server cannot be asked for one: {words}")) from None
+        if not self.stated.sha256:
+            raise BadRequest(missing_checksum_message(url, "its server states no SHA-256 of it"))
         self.run.remarks.append(
-            f"{self.path}: {ALGORITHM}{self.wanted} is the word of the server alone. Give it as the checksum, so that "
-            "no other file is taken later."
+            f"{self.path}: {ALGORITHM}{self.stated.sha256} is stated by the server of the file alone. Give it as the "
+            "checksum, so that no other file is taken later."
         )
+        return self.stated.sha256
 
     def _verify_file(self) -> tuple[str, str | None]:
         """Return the digest found and the reason why the file is not the wanted one, None when it is."""
@@ -132,6 +167,8 @@ class Present(ModelFile):
             gguf.read_part(self.path)
             return "a file", None
         known = self.known().get("sha256")
+        if not known and not self.run.reads_files:
+            return "a file", None
         digest = known or self._digest()
         text = ALGORITHM + digest
         if digest != self.wanted:
@@ -153,7 +190,7 @@ class Present(ModelFile):
 
     def _remember_file(self) -> None:
         row: dict[str, object] = {"sha256": self.wanted, "stamp": stamp(self.path)}
-        self.remember(files={**row, "url": self.asked.url} if self.asked.trusts else row, parts=None)
+        self.remember(files={**row, "url": self.asked.url} if self.asked.url else row, parts=None)
 
     # Fetching
 
@@ -164,7 +201,7 @@ class Present(ModelFile):
             self.run.remarks.append(f"{self.asked.url}: in check mode no token is sent, so the server was not asked.")
         elif size is None or self.run.check:
             try:
-                said = head(str(self.asked.url), self.run.timeout, self.run.headers).size
+                said = (self.stated or head(str(self.asked.url), self.run.timeout, self.run.headers)).size
             except BadRequest:
                 raise
             except TuningError as error:

@@ -13,9 +13,10 @@ from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.checksum import ALGORITHM
 from .._io.store import ANY
+from .._notation.gguf_parts import parts_of
 from .._notation.numbers import require_whole
 from .._notation.sizes import bytes_of
-from .asked import headers_of
+from .asked import SERVER, headers_of
 from .attributes import Attributes
 
 TYPE_CHECKING = False
@@ -38,6 +39,8 @@ class Run:
         self.options = options
         self.store = store
         self.check = check
+        #: False where a file that is there is not read whole to compare its digest.
+        self.reads_files = True
         self.before: dict[str, str | None] = {}
         self.after: dict[str, str | None] = {}
         self.remarks: list[str] = []
@@ -73,8 +76,11 @@ class ModelFile:
 
     def known(self) -> dict[str, Any]:
         """Return what is remembered of the file, its digest above all; nothing when the file has changed since."""
-        known = self.run.store.load_cache(KNOWN, SHAPE).get("files", {}).get(self.path, {})
-        return known if known and known.get("stamp") == stamp(self.path) else {}
+        return _known_of(self.run.store, self.path)
+
+    def stored(self) -> dict[str, Any]:
+        """Return what was stored of the file when it was taken, also when it has changed since."""
+        return _stored_of(self.run.store, self.path)
 
     def remember(self, **rows: Mapping[str, object] | None) -> None:
         """Store what is known of the complete file (``files``) or of the part (``parts``); None removes the entry."""
@@ -86,6 +92,29 @@ class ModelFile:
                 if row is not None:
                     data[table][self.path] = row
             store.save(KNOWN, data)
+
+
+def is_as_verified(store: Store, asked: Mapping[str, Any]) -> bool:
+    """Return whether all files of a model are there, and have the digests that a run asks for, as the store knows them.
+
+    False where it is not known: no file is read.
+    """
+    checksums = [str(one) for one in asked.get("checksum") or () if one]
+    paths = [asked["path"]] if len(checksums) == 1 and SERVER not in checksums else parts_of(asked["path"])
+    wanted = checksums if len(checksums) == len(paths) else [SERVER] * len(paths)
+    digests = [_known_of(store, path).get("sha256") for path in paths]
+    return all(digest and one in (SERVER, f"{ALGORITHM}{digest}") for digest, one in zip(digests, wanted))
+
+
+def _known_of(store: Store, path: str) -> dict[str, Any]:
+    """Return what the store knows of a file; nothing when the file has changed since."""
+    stored = _stored_of(store, path)
+    return stored if stored and stored.get("stamp") == stamp(path) else {}
+
+
+def _stored_of(store: Store, path: str) -> dict[str, Any]:
+    row: dict[str, Any] = store.load_cache(KNOWN, SHAPE).get("files", {}).get(path, {})
+    return row
 
 
 class Absent(ModelFile):

@@ -4,15 +4,18 @@
 
 """The checklist of a tuned host: one item per layer of settings, and the things that no single setting shows.
 
-It uses the verdicts of _drift/judge.py, so it judges what the kernel shows now, not what was once written.
+It uses the findings of a check, as the drift report does, so it judges what the kernel shows now, not what was once
+written.
 """
 
 from __future__ import annotations
 
-from .._drift.judge import away, waits
-from .._drift.verdict import CHANGE_WHAT_IS_ASKED, DRIFT, has_place
+from .._drift import words
+from .._drift.findings import BOOT, LLAMA, RUN, SERVICE_ENABLED
+from .._drift.judge import waits
+from .._drift.verdict import PLAN
 from .._errors import BadRequest
-from .._io.paths import WAITS
+from .._io.paths import SERVICE, WAITS
 from .._kernel import partitions
 from .._knobs.boot.knob import PREFIX as CMDLINE
 from .._knobs.boot.request import ISOLCPUS_FLAGS
@@ -21,21 +24,23 @@ from .._notation import cpulist
 from . import boot_service, unit_threads
 from .bios import check as bios_settings
 from .bios.setting import Look
-from .items import OK, PENDING, UNASKED, UNKNOWN, UNSUPPORTED, WRONG, Item
+from .items import OK, PENDING, UNASKED, UNKNOWN, UNSEEN, UNSUPPORTED, WRONG, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from .._drift.findings import Finding
+    from .._drift.survey import Survey
     from .._drift.verdict import Verdict
-    from .._host.host import Host
     from .._io.kernelfs import KernelFS
 
-#: How many addresses a sentence names; it counts the others.
+#: How many findings a sentence names; it counts the others.
 NAMED = 3
-REPAIR = "Run site.yml again, or 'sovereign-epyc apply' on the host."
-REBOOT = "Run reboot.yml."
-AGAIN = "Mend that, and look again."
+#: Addresses of findings that the item on the boot service is about.
+OF_BOOT_SERVICE = (f"boot:{SERVICE}", SERVICE_ENABLED)
+#: The last word of the addresses of what the items on a running service are about, too.
+OF_SERVICE = ("active", "loaded")
 #: Boot parameter -> the file in which the kernel shows the CPUs that it is in force for.
 ISOLATION = {"isolcpus": "/sys/devices/system/cpu/isolated", "nohz_full": "/sys/devices/system/cpu/nohz_full"}
 
@@ -50,10 +55,13 @@ class Checklist:
         layers: Sequence[str],
         units: Mapping[str, str],
         allow_pending_reboot: bool,
+        tuned: bool = False,
+        services: bool = True,
     ) -> None:
         """Each of ``layers`` must have a stored request; ``units`` maps systemd units to the CPUs of their threads.
 
-        Raises BadRequest for an unknown layer.
+        ``tuned`` says that the host must be tuned, so that every finding of a check is an item. ``services`` says that
+        others look at what instances do. Raises BadRequest for an unknown layer.
         """
         unknown = [name for name in layers if name not in KNOBS]
         if unknown:
@@ -62,67 +70,89 @@ class Checklist:
         self.layers = layers
         self.units = units
         self.allow_pending_reboot = allow_pending_reboot
+        self.tuned = tuned
+        self.services = services
 
-    def check(self, host: Host, verdicts: Sequence[Verdict], boot_run: tuple[str | None, str]) -> list[Item]:
+    def check(self, survey: Survey, boot_run: tuple[str | None, str]) -> list[Item]:
         """Return all items, in the order of the recipe. ``boot_run`` is the state that the boot service had first."""
-        items = bios_settings.check(Look(host.fs, host.topology), self.bios, only={"nps", "smt", *self.bios})
-        items += [self._layer(name, [v for v in verdicts if v.request.split("/")[0] == name]) for name in KNOBS]
-        items += [Item("cpus", "CPUs of the plan", WRONG, verdict.reason) for verdict in away(host)]
-        items.append(_isolation(host.fs, verdicts))
-        items.append(_service(*boot_run, bool(verdicts)))
+        host, found = survey.host, survey.findings()
+        items = self._of_host(found) if self.tuned else []
+        items += bios_settings.check(Look(host.fs, host.topology), self.bios, only={"nps", "smt", *self.bios})
+        for name in KNOBS:
+            mine = [one for one in found if one.layer == name and not _is_plan(one)]
+            number = sum(verdict.request.partition("/")[0] == name for verdict in survey.verdicts)
+            items.append(self._layer(name, mine, number, survey.boot))
+        items += [Item("cpus", "CPUs of the plan", WRONG, _line([one])) for one in found if _is_plan(one)]
+        items.append(_isolation(host.fs, survey.verdicts))
+        items.append(_service(*boot_run, any(verdict.request for verdict in survey.verdicts)))
         items += [unit_threads.check(host, unit, cpus) for unit, cpus in self.units.items()]
-        return items
+        return [*items, *self._of_units(found)] if self.tuned else items
 
-    def _layer(self, name: str, verdicts: Sequence[Verdict]) -> Item:
+    def _of_host(self, found: Sequence[Finding]) -> list[Item]:
+        """Return the items on a run that did not end, and on what is stored; none where all is as it should be."""
+        stored = [one for one in found if one.layer == BOOT and one.addresses[0] not in OF_BOOT_SERVICE]
+        items = [Item("run", "run of site.yml", WRONG, _line([one])) for one in found if one.layer == RUN]
+        return [*items, *(Item("stored", "what is stored", _word(one), _line([one])) for one in stored)]
+
+    def _of_units(self, found: Sequence[Finding]) -> list[Item]:
+        """Return the items on units of llama.cpp that are not as they were written, and on services left out."""
+        units = [one for one in found if one.layer == LLAMA]
+        if self.services:
+            units = [one for one in units if one.addresses[0].rpartition("/")[2] not in OF_SERVICE]
+            return [Item("units", one.what, _word(one), _line([one])) for one in units]
+        left_out = "What instances answer, and where they compute (verify_services is false)."
+        return [
+            *(Item("units", one.what, _word(one), _line([one])) for one in units),
+            Item("services", "services", UNSEEN, left_out),
+        ]
+
+    def _layer(self, name: str, found: Sequence[Finding], number: int, boot: str) -> Item:
+        """Return the item on a layer with this number of settings; ``boot`` is why nothing is applied at a boot."""
         title = KNOBS[name].title
-        if not verdicts:
+        if not number and not found:
             if name in self.layers:
                 return Item(
                     name, title, WRONG, "Nothing is stored for it on this host, but it is required. Run site.yml."
                 )
             return Item(name, title, UNASKED, "Nothing is stored for it on this host.")
-        told = [
-            (word, f"{_named([sentence(verdict) for verdict in members])} {advice}")
-            for word, advice, members in (
-                (WRONG, REPAIR, [v for v in verdicts if _differs(v) and not waits(v)]),
-                (UNSUPPORTED, CHANGE_WHAT_IS_ASKED, [v for v in verdicts if not v.supported]),
-                (UNKNOWN, AGAIN, [v for v in verdicts if v.supported and not v.clean and not _differs(v)]),
-                (PENDING if self.allow_pending_reboot else WRONG, REBOOT, [v for v in verdicts if waits(v)]),
-            )
-            if members
-        ]
+        waiting = [one for one in found if one.pending_reboot and KNOBS[name].needs_reboot]
+        others = [one for one in found if one not in waiting]
+        groups = [(word, [one for one in others if _word(one) == word]) for word in (WRONG, UNSUPPORTED, UNKNOWN)]
+        groups.append((PENDING if self.allow_pending_reboot else WRONG, waiting))
+        # What is about the whole layer begins with its title, which the item has already.
+        told = [(word, _line(members).removeprefix(f"{title}: ")) for word, members in groups if members]
         if not told:
-            return Item(name, title, OK, f"{_count(len(verdicts))} in force, and kept over a boot.")
+            return Item(name, title, OK, f"{_count(number)} in force{'' if boot else ', and kept over a boot'}.")
         worst = min((word for word, dummy in told), key=(WRONG, UNSUPPORTED, UNKNOWN, PENDING).index)
         return Item(name, title, worst, " ".join(text for dummy, text in told))
 
 
-def sentence(verdict: Verdict) -> str:
-    """Return what is wrong with one setting, or with all of a layer, without a full stop at the end."""
-    reason = verdict.reason.rstrip(".")
-    if not verdict.supported:
-        return f"Not supported here: {reason}"
-    if not has_place(verdict.address):
-        return f"Unknown: {reason}"
-    if UNKNOWN in (verdict.live, verdict.persistent):
-        return f"{verdict.address} is unknown: {reason}"
+def describe_waiting(verdict: Verdict) -> str:
+    """Return in a sentence that a boot parameter waits for a reboot, without a full stop at its end."""
     wanted, found = _text(verdict.wanted), _text(verdict.found)
-    if waits(verdict):
-        return f"{verdict.address} is {found} and should be {wanted}, which waits for a reboot"
-    if verdict.live == OK:
-        reason = verdict.reason or "the next boot is configured otherwise"
-        return f"{verdict.address} is {found} as configured, but will not be after a boot: {reason}"
-    reason = f" ({verdict.reason})" if verdict.reason else ""
-    return f"{verdict.address} is {found} and should be {wanted}{reason}"
+    return f"{verdict.address} is {found} and should be {wanted}, which waits for a reboot"
 
 
-def _differs(verdict: Verdict) -> bool:
-    return DRIFT in (verdict.live, verdict.persistent)
+def waiting(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return in sentences which boot parameters wait for a reboot."""
+    return [describe_waiting(verdict) for verdict in verdicts if waits(verdict)]
 
 
-def _named(sentences: Sequence[str]) -> str:
-    more = f"; and {len(sentences) - NAMED} more" if len(sentences) > NAMED else ""
-    return f"{'; '.join(sentences[:NAMED])}{more}."
+def _is_plan(finding: Finding) -> bool:
+    """Return whether a finding is about the CPUs of a role, which are offline."""
+    return finding.addresses[0].startswith(f"{PLAN}:")
+
+
+def _word(finding: Finding) -> str:
+    """Return the verdict of an item about a finding."""
+    return finding.status if finding.status in (UNSUPPORTED, UNKNOWN) else WRONG
+
+
+def _line(found: Sequence[Finding]) -> str:
+    """Return findings in sentences, the first ones named and the others counted, with what to do about them."""
+    rows = [one.to_dict() for one in found]
+    more = f"; and {len(rows) - NAMED} more" if len(rows) > NAMED else ""
+    return " ".join([f"{'; '.join(map(words.sentence, rows[:NAMED]))}{more}.", *words.instructions(rows)])
 
 
 def _text(value: str | None) -> str:
@@ -139,12 +169,12 @@ def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
     wanted = {v.address[len(CMDLINE) :]: v.wanted for v in verdicts if v.address.startswith(CMDLINE) and v.live == OK}
     good, bad = [], []
     for parameter, path in ISOLATION.items():
-        words = (wanted.get(parameter) or "").split(",")
-        flags = [word for word in words if word in ISOLCPUS_FLAGS]
-        if not words[0] or (parameter == "isolcpus" and flags and "domain" not in flags):
+        parts = (wanted.get(parameter) or "").split(",")
+        flags = [part for part in parts if part in ISOLCPUS_FLAGS]
+        if not parts[0] or (parameter == "isolcpus" and flags and "domain" not in flags):
             continue
         last = cpulist.parse(fs.read("/sys/devices/system/cpu/present"))[-1]
-        asked = set(cpulist.parse_bitmap(",".join(word for word in words if word not in flags), last))
+        asked = set(cpulist.parse_bitmap(",".join(part for part in parts if part not in flags), last))
         found = fs.find(path)
         if found is None:
             bad.append(f"There is no {path}, so {parameter} is without effect: this kernel was built without it.")

@@ -24,7 +24,9 @@ PENDING = "pending"
 CLAIMED = "claimed by firmware"
 #: Asked for, and the BIOS of this machine has no such setting.
 ABSENT = "not on this machine"
-CLEAN = (OK, UNASKED, PENDING, CLAIMED)
+#: Left out on purpose, as who asked said.
+UNSEEN = "not looked at"
+CLEAN = (OK, UNASKED, PENDING, CLAIMED, UNSEEN)
 
 
 class Item:
@@ -64,7 +66,7 @@ def render(items: Sequence[Item]) -> str:
     marks = max([8, *(len(_mark(item)) for item in items)])
     rows = [f"{_mark(item):<{marks}} {item.title:<{width}}  {item.sentence}" for item in items]
     counts = [f"{sum(item.verdict == verdict for item in items)} {verdict}" for verdict in (OK, WRONG, UNKNOWN)]
-    for verdict in (UNSUPPORTED, ABSENT, CLAIMED, PENDING, UNASKED):
+    for verdict in (UNSUPPORTED, ABSENT, CLAIMED, PENDING, UNASKED, UNSEEN):
         number = sum(item.verdict == verdict for item in items)
         counts += [f"{number} {verdict}"] if number else []
     return "\n".join([*rows, f"{len(items)} items: {', '.join(counts)}"])

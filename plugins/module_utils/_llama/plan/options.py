@@ -15,6 +15,7 @@ from ..._errors import BadRequest
 from ..._models import head
 from ..._notation.numbers import parse_decimal, parse_whole
 from ..._notation.sizes import UNITS, bytes_of
+from ..._notation.suggestions import suggest
 from . import adapters, kinds, router, sampling, settings, worker_rules
 
 TYPE_CHECKING = False
@@ -223,9 +224,8 @@ class Options:
         """Read a dictionary of an inventory. Raises BadRequest, naming the key, for an invalid one."""
         if not isinstance(raw, dict):
             raise BadRequest(f"An instance is '{raw}'; it is a dictionary of {', '.join(_required())} and more.")
-        unknown = sorted(str(key) for key in set(raw) - set(FIELDS))
-        if unknown:
-            raise BadRequest(f"An instance has no option '{unknown[0]}'; it takes {', '.join(FIELDS)}.")
+        for key in sorted(str(key) for key in set(raw) - set(FIELDS)):
+            raise BadRequest(f"An instance has no option '{key}'; {suggest(key, FIELDS, 'it takes')}")
         values = {}
         for key, field in FIELDS.items():
             value = raw.get(key)

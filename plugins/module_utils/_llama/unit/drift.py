@@ -24,28 +24,44 @@ from .installed import REPAIR, changed_files, intact, plan_of, replaced, units_o
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any
 
+    from ..._drift.requested import Layers
     from ..._io.kernelfs import KernelFS
+    from ..._io.store import Store
 
 WRITTEN, PLANNED = "as it was written", "as they were planned"
 BY_HAND = "somebody has changed it since, and it runs otherwise than planned from its next start on"
 ADDED = "somebody has added them, and the unit runs otherwise than planned"
 GONE = "it is gone, and what starts it or drafts for it is still there"
+MISSING = "the inventory asks for this instance, and it is not on this host"
 UNMARKED = "it was written by an earlier version of the collection, which wrote no digest of it"
 BETWEEN = "it is being started or stopped; look again"
 
 
 def of_host(
-    fs: KernelFS, requests: Mapping[str, Mapping[str, Any]] | None = None, intent: Mapping[str, Any] | None = None
+    fs: KernelFS,
+    requests: Mapping[str, Mapping[str, Any]] | None = None,
+    intent: Mapping[str, Any] | None = None,
+    layers: Layers | None = None,
+    instances: Collection[str] | None = None,
+    store: Store | None = None,
 ) -> survey.Survey:
-    """Return what a check of a host finds out, of its settings and of its units of llama.cpp."""
-    return survey.of_host(fs, requests, intent, more=verdicts(fs.root))
+    """Return what a check of a host finds out, of its settings and of its units of llama.cpp.
+
+    All that answers whether a host is as configured answers from this: epyc_drift, epyc_verify, epyc_repair, the
+    command sovereign-epyc, and by the metrics of its check the agent. ``layers`` are as for survey.of_host, and
+    ``instances`` are the names of those that must be here, beside all that are.
+    """
+    return survey.of_host(fs, requests, intent, store, more=verdicts(fs.root, instances or ()), layers=layers)
 
 
-def verdicts(root: str = "/") -> list[Verdict]:
-    """Return the verdicts on the units of all instances, of their drafts and of a worker."""
+def verdicts(root: str = "/", instances: Collection[str] = ()) -> list[Verdict]:
+    """Return the verdicts on the units of all instances, of their drafts and of a worker.
+
+    An instance of ``instances`` that is not on the host has one verdict, that it is missing.
+    """
     units = {}
     for name, text in units_of_instances(root).items():
         units[unit_of(name)] = text
@@ -56,7 +72,8 @@ def verdicts(root: str = "/") -> list[Verdict]:
     if is_there:
         units[WORKER_UNIT] = textfile.read(textfile.under(root, f"{UNIT_FOLDER}/{WORKER_UNIT}")) or ""
     shown, why = _shown(units)
-    found = []
+    missing = [name for name in instances if unit_of(name) not in units]
+    found = [_verdict(unit_of(name), "file", WRITTEN, None, MISSING) for name in missing]
     for unit, text in units.items():
         other = changed_files(plan["programs"]) if unit == WORKER_UNIT and plan else None
         found += _of_unit(unit, text, shown.get(unit, {}), why, other, root)

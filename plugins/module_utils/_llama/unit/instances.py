@@ -10,7 +10,6 @@ Everything that can be refused is refused before a unit is touched, so that what
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from functools import partial
 
 from ..._errors import BadRequest, TuningError
@@ -26,8 +25,10 @@ from . import beside, check, disk, timing, walls
 from .files import rpc_binary, unit_files
 from .installed import installed_units, plan_of
 from .instance import Instance, Plans, restarts
-from .planned import held_by, plan_beside, running
+from .pending import NOTHING, Pending
+from .planned import held_by, plan_beside, refuse_damaged_files, running
 from .refusals import (
+    Refusals,
     read_key_file,
     refuse_taken_port,
     refuse_unknown_user,
@@ -37,7 +38,7 @@ from .refusals import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from ..._host.host import Host
@@ -49,64 +50,136 @@ if TYPE_CHECKING:
 WORKER_SECONDS = 10
 
 
-def knobs_of(host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: str = "/") -> list[Knob]:
+def knobs_of(
+    host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: str = "/", pending: Pending = NOTHING
+) -> list[Knob]:
     """Return what brings these instances to the host, and with ``purge`` takes all others away.
 
-    BadRequest says of which one, and why it cannot be; nothing was changed then.
+    BadRequest names each instance that cannot be, and why, one a line; nothing was changed then. An instance of which
+    something is ``pending`` is only held against what is on the host already, and has no knob.
     """
-    options = []
-    servers: dict[str, Capabilities] = {}
-    for raw in asked:
-        with _named(raw.get("name")):
-            one = Options.parse(raw)
-            refuse_unknown_user(one)
-            options.append(one)
-            known = servers.get(one.binary)
-            servers[one.binary] = known or server_probe.capabilities(one.binary, walls.of_trial(one, []))
-    refuse_what_two_have(options)
-    if options and not host.fs.read_only and not os.path.exists(textfile.under(root, COMMAND)):
+    refusals = Refusals()
+    parsed = _parse_instances(asked, refusals)
+    servers = _ask_servers([options for options, raw in parsed], pending, refusals)
+    with refusals.kept():
+        refuse_what_two_have([options for options, raw in parsed])
+    if parsed and not host.fs.read_only:
+        refuse_missing_command(root)
+    planner = None if pending.systemd else _make_planner(host, asked, purge, root, refusals)
+    knobs: list[Knob] = [Instance(name, {}, root=root) for name in planner.gone] if planner else []
+    for options, raw in parsed:
+        server = servers.get(options.binary)
+        with refusals.kept(options.name):
+            refuse_taken_port(options, planner.ending_with(options.name) if planner else [])
+        with refusals.kept(options.name):
+            if planner and server and pending.can_plan(options):
+                knobs.append(planner.plan(options, raw, server))
+            else:
+                refuse_damaged_files(options, pending.files)
+    refusals.raise_all()
+    return [*knobs, Plans(planner.services if planner else [])]
+
+
+def refuse_missing_command(root: str) -> None:
+    if not os.path.exists(textfile.under(root, COMMAND)):
         raise BadRequest(
-            f"There is no {COMMAND}, which their units call. Run the role base, or the module epyc_engine."
+            f"There is no {COMMAND}, which the units of instances call. Run the role base, or the module epyc_engine."
         )
-    names = [one.name for one in options]
-    installed = installed_units(root)
-    gone = [name for name in installed if purge and name not in names]
-    others = [plan_of(text) for name, text in installed.items() if name not in names and not purge]
-    staying = [plan for plan in others if plan]
-    runs = running([*gone, *names])
-    held = {name: list(held_by(host, name)) for name in runs}
-    services: list[Service] = []
-    knobs: list[Knob] = [Instance(name, {}, root=root) for name in gone]
-    computed: dict[str, list[str]] = {}
-    for one, raw in zip(options, asked):
-        with _named(one.name):
-            server, proof = servers[one.binary], None
-            service = plan_beside(host, one, server, _freed(held, runs), services, staying)
-            service.rate = timing.rate_of(installed.get(one.name), service)
-            refuse_taken_port(one, [name for name in runs if name in gone or name == one.name])
-            arguments = server_arguments.arguments(service.wants, server)
-            loaded = _loaded(service, server)
+
+
+def _make_planner(
+    host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: str, refusals: Refusals
+) -> Planner:
+    """Return the planner; what is wrong with the instances says more than that systemd does not answer."""
+    try:
+        return Planner(host, asked, purge, root)
+    except TuningError:
+        refusals.raise_all()
+        raise
+
+
+def _parse_instances(asked: Sequence[Mapping[str, Any]], refusals: Refusals) -> list[tuple[Options, Mapping[str, Any]]]:
+    """Return the options of each instance that has valid ones, beside the dictionary that they were read from."""
+    parsed = []
+    for raw in asked:
+        with refusals.kept(raw.get("name")):
+            options = Options.parse(raw)
+            parsed.append((options, raw))
+            refuse_unknown_user(options)
+    return parsed
+
+
+def _ask_servers(instances: Sequence[Options], pending: Pending, refusals: Refusals) -> dict[str, Capabilities | None]:
+    """Return the capabilities of each server by its path; None of one that was refused, once for all of its instances.
+
+    A server that will be installed later is not in it.
+    """
+    servers: dict[str, Capabilities | None] = {}
+    for options in instances:
+        if options.binary in servers or pending.has_binary(options):
+            continue
+        servers[options.binary] = None
+        with refusals.kept(options.name):
+            servers[options.binary] = server_probe.capabilities(options.binary, walls.of_trial(options, []))
+    return servers
+
+
+class Planner:
+    """Plans one instance after the other beside those that it has planned, and those that are on the host."""
+
+    def __init__(self, host: Host, asked: Sequence[Mapping[str, Any]], purge: bool, root: str) -> None:
+        self.host = host
+        self.root = root
+        self.services: list[Service] = []
+        self._names = [str(raw.get("name")) for raw in asked]
+        self._installed = installed_units(root)
+        #: Instances on the host that will be removed.
+        self.gone = [name for name in self._installed if purge and name not in self._names]
+        others = [plan_of(text) for name, text in self._installed.items() if name not in self._names and not purge]
+        self._staying = [plan for plan in others if plan]
+        self._running = running([*self.gone, *self._names])
+        self._held = {name: list(held_by(host, name)) for name in self._running}
+        #: Remarks of the computed token, by binary.
+        self._computed: dict[str, list[str]] = {}
+
+    def ending_with(self, name: str) -> list[str]:
+        """Return the running instances that have ended when this one starts: itself, and those that are removed."""
+        return [other for other in self._running if other in self.gone or other == name]
+
+    def plan(self, one: Options, raw: Mapping[str, Any], server: Capabilities) -> Instance:
+        """Return the knob of an instance. BadRequest where it cannot be beside the others."""
+        proof = None
+        service = plan_beside(self.host, one, server, _freed(self._held, self._running), self.services, self._staying)
+        service.rate = timing.rate_of(self._installed.get(one.name), service)
+        arguments = server_arguments.arguments(service.wants, server)
+        loaded = _loaded(service, server)
+        files = unit_files(service, arguments, *loaded)
+        before, after = self._installed.get(one.name), files[f"{UNIT_FOLDER}/{service.unit}"]
+        if one.unit_settings and before != after:
+            check.refuse_settings(files)
+        anew = one.name in self._running and restarts(before, after)
+        if anew or one.name not in self._running:
+            if one.rpc_workers and not self.host.fs.read_only:
+                reach(worker_rules.named(one.rpc_workers), WORKER_SECONDS)
+            service.remarks += _tried(service, server, arguments, self._computed)
+            largest = max(service.files, key=lambda path: service.files[path][0])
+            service.rate = timing.rate(disk.speed(largest))
             files = unit_files(service, arguments, *loaded)
-            before, after = installed.get(one.name), files[f"{UNIT_FOLDER}/{service.unit}"]
-            if one.unit_settings and before != after:
-                check.refuse_settings(files)
-            anew = one.name in runs and restarts(before, after)
-            if anew or one.name not in runs:
-                if one.rpc_workers and not host.fs.read_only:
-                    reach(worker_rules.named(one.rpc_workers), WORKER_SECONDS)
-                service.remarks += _tried(service, server, arguments, computed)
-                largest = max(service.files, key=lambda path: service.files[path][0])
-                service.rate = timing.rate(disk.speed(largest))
-                files = unit_files(service, arguments, *loaded)
-            if anew and one.update_order == "start_first":
-                if beside.name_of(one.name) in [*names, *installed]:
-                    raise BadRequest(f"update_order start_first needs the name {beside.name_of(one.name)} for a while.")
-                ended = _freed(held, [*gone, *(other.name for other in services)])
-                proof = _proof(host, raw, service, server, ended, services, plan_of(before or ""))
+        if anew and one.update_order == "start_first":
+            proof = self._start_beside(raw, service, server, before)
         service.remarks += timing.remarks(service)
-        services.append(service)
-        knobs.append(Instance(one.name, files, service, root, proof))
-    return [*knobs, Plans(services)]
+        self.services.append(service)
+        return Instance(one.name, files, service, self.root, proof)
+
+    def _start_beside(
+        self, raw: Mapping[str, Any], service: Service, server: Capabilities, before: str | None
+    ) -> Callable[[], None] | None:
+        """Return what starts the new instance beside the one that runs; None where there is no room for both."""
+        twin = beside.name_of(service.name)
+        if twin in [*self._names, *self._installed]:
+            raise BadRequest(f"update_order start_first needs the name {twin} for a while.")
+        ended = _freed(self._held, [*self.gone, *(other.name for other in self.services)])
+        return _proof(self.host, raw, service, server, ended, self.services, plan_of(before or ""))
 
 
 def _freed(held: Mapping[str, list[Held]], names: Sequence[str]) -> list[Held]:
@@ -161,13 +234,3 @@ def _tried(
     if options.binary not in computed:
         computed[options.binary] = server_probe.one_token(options.binary, server, behind)
     return computed[options.binary]
-
-
-@contextmanager
-def _named(name: object) -> Iterator[None]:
-    """Have a refusal say which instance it is about."""
-    try:
-        yield
-    except TuningError as error:
-        error.args = (f"Instance {name}: {error}",)
-        raise

@@ -17,15 +17,17 @@ from ..._kernel.hugepages import default_page_kb
 from ..._knobs.units import show
 from ..._models import model as gguf_model
 from ..._notation import cpulist
+from ..hooks import keys
 from ..plan import memory as memory_plan
 from ..plan import plan
 from ..plan.names import rpc_unit_of, unit_of
 from . import corpus
+from .pending import model_files
 from .refusals import identity, refuse_one_file_in_two_places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
     from ..._host.host import Host
@@ -67,12 +69,7 @@ def plan_beside(
     if options.hugepages == "none" and not options.lock:
         _share(free, weights, before)
     service = plan.plan_service(options, host, server, model, draft, free, projector, adapters, more)
-    for option in OTHER_FILES:
-        path = getattr(options, option)
-        if path:
-            service.files[path] = _file(option, path)
-    if options.suffix_corpus:
-        corpus.refuse(options.suffix_corpus)
+    service.files.update(_read_other_files(options))
     others = [(other.name, other.expect, other.mapped) for other in before]
     for seat in [*others, *((other["name"], other["expect"], other["mapped"]) for other in staying)]:
         refuse_one_file_in_two_places((service.name, service.expect, service.mapped), seat)
@@ -84,6 +81,25 @@ def plan_beside(
                 "the other works. Say with cpus which ones each shall have."
             )
     return service
+
+
+def refuse_damaged_files(options: Options, pending: Collection[str]) -> None:
+    """Raise BadRequest for a file of an instance that is no model or cannot be read; those that are pending may be."""
+    for path in model_files(options):
+        if path not in pending:
+            gguf_model.read(path)
+    _read_other_files(options)
+    if options.api_key_file:
+        keys.read_keys(options.api_key_file)
+
+
+def _read_other_files(options: Options) -> dict[str, list[int]]:
+    """Return size and time of each file that is no model, by its path; BadRequest for one that cannot be used."""
+    paths = {option: getattr(options, option) for option in OTHER_FILES}
+    files = {path: _file(option, path) for option, path in paths.items() if path}
+    if options.suffix_corpus:
+        corpus.refuse(options.suffix_corpus)
+    return files
 
 
 def _file(option: str, path: str) -> list[int]:

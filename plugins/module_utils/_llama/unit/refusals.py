@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import pwd
+from contextlib import contextmanager
 
-from ..._errors import BadRequest
+from ..._errors import BadRequest, TuningError
 from ..._io import sandbox, textfile
 from ..._io.path_visibility import what_bars
 from ..._io.paths import UNIT_FOLDER
@@ -18,7 +19,7 @@ from ..plan.names import unit_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
     from ..._io.sandbox import Walls
@@ -36,6 +37,31 @@ WAYS = {
     "read": "Change its mode, as with 'chmod o+r', or name a user with the option user.",
     "seen": "It lies in a folder that the unit does not have. Give the path that 'realpath' says, or move the file.",
 }
+
+
+class Refusals:
+    """The refusals of several instances, so that one run names all of them."""
+
+    def __init__(self) -> None:
+        self.errors: list[TuningError] = []
+
+    @contextmanager
+    def kept(self, name: object = None) -> Iterator[None]:
+        """Keep the error of this block, which names the instance that it is about, and go on after the block."""
+        try:
+            yield
+        except TuningError as error:
+            if name is not None:
+                error.args = (f"Instance {name}: {Exception.__str__(error)}",)
+            self.errors.append(error)
+
+    def raise_all(self) -> None:
+        """Raise the only error, or BadRequest with the sentence of each error, one a line."""
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        if self.errors:
+            sentences = list(dict.fromkeys(str(error) for error in self.errors))
+            raise BadRequest("\n".join(sentences), refusals=sentences)
 
 
 def refuse_what_two_have(options: Sequence[Options]) -> None:

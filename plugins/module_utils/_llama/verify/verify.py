@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 
+from ..._drift import origin, words
 from ..._errors import TuningError
 from ..._knobs.units import show
 from ..._verify.items import OK, UNASKED, UNKNOWN, WRONG, Item
@@ -121,7 +122,8 @@ def serving(name: str, plan: Plan, unit: str | None = None) -> Item:
     if word == "activating" or (word == "active" and status == 503):
         return _item("service", name, UNKNOWN, f"{unit} is being started. Ask again when it serves.", word)
     if word != "active":
-        sentence = f"{unit} is {word}. 'journalctl -u {unit}' says why; start it with 'systemctl start {unit}'."
+        repair = origin.of_unit(f"llama:{unit}/active")[2]
+        sentence = f"{unit} is {word}. 'journalctl -u {unit}' says why. {words.instruction({'repair': repair})}"
         return _item("service", name, WRONG, sentence, word)
     if status != 200:
         answer = f"{plan['url']}/health answers {status}" if status else f"at {plan['url']} {text}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..._host.host import Host
 
 NAME = "rpc-worker"
-REPAIR = "Run group.yml again."
+REPAIR = "Run group.yml."
 
 
 def items(host: Host, clock: Any) -> list[Item]:
@@ -55,8 +55,7 @@ def _runs(plan: Mapping[str, Any]) -> Item:
         return _item(
             "service",
             WRONG,
-            f"{UNIT} is {word}, so that the server that uses it is down too. 'journalctl -u {UNIT}' says why; start it "
-            f"with 'systemctl start {UNIT}'.",
+            f"{UNIT} is {word}, so that the server that uses it is down too. 'journalctl -u {UNIT}' says why. {REPAIR}",
             word,
         )
     other = installed.changed_files(plan["programs"])

@@ -37,7 +37,7 @@ def run(tmp_path: Path) -> Run:
         body = "\n".join(f"    {line}" for line in tasks.splitlines())
         playbook.write_text(f"- hosts: all\n  gather_facts: false\n  tasks:\n{body}\n")
         report = tmp_path / "report.json"
-        target = "playbooks/drift.yml" if tasks == "drift" else str(playbook)
+        target = {"drift": "playbooks/drift.yml"}.get(tasks, tasks if tasks.endswith(".yml") else str(playbook))
         variables = {"ANSIBLE_STDOUT_CALLBACK": "sovereign.epyc.drift", "SOVEREIGN_EPYC_DRIFT_JSON": str(report)}
         away = [name for name in hosts if name.startswith("away")]
         done = plays.run(tmp_path, hosts, away, target, *arguments, **{**variables, **options})
@@ -52,7 +52,7 @@ def test_a_play_that_is_no_check_is_not_reported(run: Run) -> None:
 
 def test_a_check_that_would_change_nothing_is_clean(run: Run) -> None:
     code, output, report = run(NOTHING, "--check", hosts=("one", "two"))
-    assert (code, output.splitlines()[0]) == (0, "Drift of 2 hosts: 2 clean.")
+    assert (code, output.splitlines()[0]) == (0, "Check of 2 hosts: 2 would not change.")
     assert [row["state"] for row in report["hosts"]] == ["clean", "clean"]
 
 
@@ -60,7 +60,12 @@ def test_a_check_that_would_change_something_is_drift(run: Run) -> None:
     code, output, report = run(FILE, "--check")
     assert (code, report["summary"]["states"]["drift"]) == (2, 1), output
     assert report["findings"][0]["what"] == "Write"
-    assert "Run the play without --check." in output
+    command = report["next"]["command"]
+    assert command.startswith("ansible-playbook -i ") and command.endswith("play.yml -l one")
+    assert output.count(command) == 1 and not report["next"]["extra_variables"]
+    secret = run(FILE, "--check", "-e", "token=swordfish", "--tags", "all", "--skip-tags", "x")
+    assert "Next, with the same -e:" in secret[1] and "swordfish" not in secret[1]
+    assert secret[2]["next"]["command"].endswith("play.yml --skip-tags x -l one")
     assert run(FILE, "--check", SOVEREIGN_EPYC_DRIFT_EXIT_CODE="false")[0] == 0
 
 
@@ -78,6 +83,19 @@ def test_the_drift_play_on_hosts_where_nothing_is_stored(run: Run) -> None:
     assert "nothing is stored on this host" in output
 
 
+def test_a_host_that_is_not_as_configured_is_said_so_in_a_sentence(run: Run) -> None:
+    code, output, report = run("drift", ANSIBLE_STDOUT_CALLBACK="default")
+    assert "one is not as configured. stored requests: unknown: nothing is stored on this host" in output
+    assert "Run site.yml. 1 setting checked, 1 not as configured." in output
+    assert (code, report["groups"][0]["state"]) == (2, "unknown"), "the assertion is no failure of the host"
+
+
+def test_a_repair_in_check_mode_tells_of_the_whole_host_and_is_not_clean(run: Run) -> None:
+    code, output, report = run("playbooks/repair.yml", "--check")
+    assert (code, report["check"], report["hosts"][0]["state"]) == (2, False, "unknown"), output
+    assert report["summary"]["settings"] == {"ok": 0, "unsupported": 0, "unknown": 1, "drift": 0}
+
+
 def test_a_host_that_nobody_answers_for_is_an_error_and_comes_first(run: Run) -> None:
     code, output, report = run("drift", hosts=("host-01", "away"))
     assert code == 1
@@ -92,10 +110,21 @@ def test_a_failure_is_an_error_unless_it_was_made_good(run: Run) -> None:
     assert run(f"{fail}, ignore_errors: true}}\n{NOTHING}", "--check")[0] == 0
 
 
-def test_where_no_host_was_checked_nothing_is_known(run: Run) -> None:
-    for tasks, *arguments in ((NOTHING, "--check"), ("drift",)):
-        code, output, dummy = run(tasks, *arguments, hosts=())
-        assert (code, "none was checked, so nothing is known" in output) == (1, True)
+def test_where_no_host_was_checked_nothing_is_known_and_the_last_report_stays(run: Run, tmp_path: Path) -> None:
+    last = run(NOTHING, "--check")[2]
+    code, output, report = run(NOTHING, "--check", hosts=())
+    assert (code, "none was checked, so nothing is known" in output) == (1, True)
+    assert f"Nothing was written to {tmp_path}/report.json." in output
+    assert report == last
+    code, output, report = run("drift", hosts=())
+    assert (code, "No host was reached" in output) == (4, True)
+    assert report == last
+
+
+def test_a_report_of_no_hosts_does_not_replace_the_last_one(run: Run) -> None:
+    report = run(NOTHING, "--check")[2]
+    code, output, kept = run(NOTHING, "--check", hosts=())
+    assert (code, kept) == (1, report) and "none was checked, so nothing is known" in output
 
 
 def test_secrets_stay_secret(run: Run) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.callback import plan
 from ansible_collections.sovereign.epyc.tests.unit.fakes import plays
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import plans
 
 Run = Callable[..., "tuple[str, str]"]
 
@@ -61,10 +62,12 @@ class Screen:
         self.said.append(f"error: {text}")
 
 
-def ended(monkeypatch: pytest.MonkeyPatch, path: Path | str, *actions: str) -> str:
-    """Return what the plugin says at the end of a run with tasks of these modules."""
+def ended(monkeypatch: pytest.MonkeyPatch, path: Path | str, *actions: str, planned: tuple[str, ...] = ("one",)) -> str:
+    """Return what the plugin says at the end of a run with tasks of these modules, on hosts that have a plan."""
     screen = Screen()
     plugin = plan.CallbackModule(display=screen)
+    for host in planned:
+        plugin.gathering.add(host, plans.result("9354"))
     monkeypatch.setattr(plugin, "get_option", {"html": str(path)}.get)
     for action in actions:
         plugin.v2_playbook_on_task_start(SimpleNamespace(action=action), False)
@@ -81,9 +84,11 @@ def test_it_draws_where_it_may_and_a_run_that_does_more_is_none_of_its(
     assert ended(monkeypatch, page, plan.MODULE, "sovereign.epyc.hugepages") == ""
     assert not page.exists()
     assert ended(monkeypatch, page, plan.MODULE, "ansible.builtin.debug") == (
-        f"0 hosts: 0 different plans. They are drawn in {page}."
+        f"1 host: 1 different plan. They are drawn in {page}."
     )
-    assert "No host was asked, so nothing is known." in page.read_text()
+    drawn = page.read_text()
+    assert ended(monkeypatch, page, plan.MODULE, planned=()) == f"No host has a plan, so nothing was written to {page}."
+    assert page.read_text() == drawn
 
 
 def test_a_page_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

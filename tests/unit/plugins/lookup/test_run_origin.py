@@ -33,8 +33,8 @@ def controller(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def origin(**variables: Any) -> dict[str, Any]:
-    (environment,) = run_origin.LookupModule().run([], {**ALL, **variables})
-    found: dict[str, Any] = json.loads(environment[ORIGIN])
+    (text,) = run_origin.LookupModule().run([], {**ALL, **variables})
+    found: dict[str, Any] = json.loads(text)
     return found
 
 

@@ -96,6 +96,14 @@ def test_drift_costs_what_the_operator_says(host: Host) -> None:
     assert _agent.answer("chat", host.wants(untuned="0%")).startswith("up 0% # ")
 
 
+def test_a_run_of_site_yml_that_did_not_end_is_the_reason(host: Host) -> None:
+    sentence = f"the run of site.yml that ops@ctl began did not end: it was to do {', '.join(['base', 'numa'] * 5)}"
+    run = finding(sentence)
+    run.layer = "run"
+    host.checked(run, finding("NUMA balancing"))
+    assert _agent.answer("chat", host.wants()) == f"up 50% # {sentence}"
+
+
 def test_what_is_in_force_or_waits_for_a_reboot_costs_nothing(host: Host) -> None:
     """A boot service that is not enabled, and a boot parameter that the operator has just asked for."""
     host.checked(finding("boot service", live="ok"), finding("isolcpus", pending=True), finding("x", live="unknown"))
@@ -155,9 +163,11 @@ def test_by_hand_it_says_what_gateways_are_told(host: Host, capsys: pytest.Captu
     assert _cli.main(["agent"]) == 0
     said = capsys.readouterr()
     assert said.out.splitlines() == [
-        "b-rpc: stopped # llama-b-rpc.service is inactive",
+        "b-rpc: stopped # llama-b-rpc.service is inactive; 'journalctl -u llama-b-rpc.service' says why. "
+        "Run site.yml --tags llama.",
         "chat: up 100% # it does not check itself: base_textfile is not set",
-        "vllm batch: stopped # vllm-batch.service is inactive",
+        "vllm batch: stopped # vllm-batch.service is inactive; 'journalctl -u vllm-batch.service' says why. "
+        "Run vllm.yml.",
     ]
     assert "No gateway can ask for this: set base_agent_bind" in said.err
     unit = {"untuned": "20%", "textfile": str(host.root / "epyc.prom"), "oldest": 9.0}

@@ -87,25 +87,27 @@ def test_the_plan_of_the_stored_intent(machine: Machine) -> None:
 def test_a_check_tells_by_its_exit_code_and_changes_nothing(machine: Machine) -> None:
     assert machine.run("check") == (
         2,
-        "sysfs:numa_balancing: now drift, at boot ok: wanted 0, found 1\n1 settings checked, 1 not as configured\n",
+        "NUMA balancing: found 1, wanted 0. Run site.yml --tags numa.\n2 settings checked, 1 not as configured\n",
         "",
     )
     assert machine.balancing() == "1"
     machine.tree.put(BALANCING, 0)
-    assert machine.run("check")[:2] == (0, "1 settings checked, 0 not as configured\n")
-    (row,) = json.loads(machine.run("check", "--json")[1])["settings"]
-    assert (row["address"], row["live"]) == ("sysfs:numa_balancing", "ok")
+    assert machine.run("check")[:2] == (0, "2 settings checked, 0 not as configured\n")
+    told = json.loads(machine.run("check", "--json")[1])
+    assert [(row["address"], row["live"]) for row in told["settings"]] == [("sysfs:numa_balancing", "ok")]
+    assert told["findings"] == [] and told["coverage"].keys() == {"sysfs", "boot"}, "the boot service counts too"
 
 
 def test_a_check_names_the_reason_of_what_is_unknown(machine: Machine) -> None:
     machine.ask({"colour/colour": {}})
     code, page, _errors = machine.run("check")
     assert code == 2
-    assert "colour: unknown: this version of the collection has no knob colour\n" in page
+    assert "colour: unknown: this version of the collection has no knob colour. Run site.yml.\n" in page
     machine.ask({"msr/msr": {"settings": [{"cpus": "all", "dc_cfg": {"hardware_prefetch": "disabled"}}]}})
     (line, counted) = machine.run("check")[1].splitlines()
     assert line.startswith("prefetchers: not supported here: bit 13 of register 0xc0011022 (DC_CFG) is documented for")
-    assert counted == "1 settings checked, 1 not as configured"
+    assert line.endswith(". No command gives a host what it cannot have: change what the inventory asks for.")
+    assert counted == "2 settings checked, 1 not as configured"
     machine.ask({})
     assert machine.run("check")[1].startswith("stored requests: unknown: nothing is stored on this host: ")
 

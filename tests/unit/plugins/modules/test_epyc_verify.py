@@ -16,7 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.modules import epyc_verify
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 NOTHING: dict[str, Any] = dict.fromkeys(("nps", "smt", "cores", "memory_channels", "memory_speed"))
-PARAMS = {**NOTHING, "layers": [], "units": {}, "services": False, "allow_pending_reboot": False}
+PARAMS = {**NOTHING, "layers": [], "units": {}, "services": False, "allow_pending_reboot": False, "tuned": False}
 
 
 def test_a_boot_service_that_ends_while_the_settings_are_read_has_not_been_done(
@@ -34,7 +34,7 @@ def test_a_boot_service_that_ends_while_the_settings_are_read_has_not_been_done(
 
     monkeypatch.setattr(epyc_verify.boot_service.command, "run", run)
     monkeypatch.setattr(epyc_verify, "stored", lambda store: (Intent.parse({}), {}))
-    monkeypatch.setattr(epyc_verify, "survey", survey)
+    monkeypatch.setattr(epyc_verify.judge, "survey", survey)
     host = hosts.small(tmp_path)
     host.put("/proc/cmdline", "ro")
     host.put("/proc/sys/kernel/random/boot_id", "1")

@@ -62,7 +62,7 @@ def test_a_change_of_the_running_host() -> None:
     assert (one["what"], one["found"], one["wanted"]) == ("transparent huge pages", "always", "madvise")
     assert (one["live"], one["persistent"], one["status"]) == ("drift", "unknown", "drift")
     assert (one["role"], one["variables"]) == ("numa", ["numa_thp"])
-    assert one["repair"] == "sovereign.epyc.site --tags numa"
+    assert one["repair"] == "", "the run without --check"
     assert counts == {"sysfs": {"ok": 0, "unsupported": 0, "unknown": 0, "drift": 1}}
 
 
@@ -106,7 +106,6 @@ def test_a_service_is_of_the_next_boot_and_its_run_of_now() -> None:
     assert (one["what"], one["where"], one["wanted"]) == ("boot service", "sovereign-epyc.service", "enabled")
     assert (one["live"], one["persistent"], one["at_boot"]) == ("ok", "drift", "disabled")
     assert (two["what"], two["live"], two["found"]) == ("run of the watch service", "drift", "failed")
-    assert {one["repair"], two["repair"]} == {"sovereign.epyc.site --tags base"}
 
 
 def test_a_kernel_module_is_of_now_and_its_file_of_the_next_boot() -> None:
@@ -120,7 +119,6 @@ def test_a_kernel_module_is_of_now_and_its_file_of_the_next_boot() -> None:
         "unknown",
         "drift",
     )
-    assert {one["repair"] for one in (file, driver)} == {"sovereign.epyc.site --tags prerequisites"}
 
 
 def test_an_instance_that_runs_otherwise_than_planned() -> None:
@@ -136,7 +134,32 @@ def test_an_instance_that_runs_otherwise_than_planned() -> None:
         "nothing",
     )
     assert (two["what"], two["live"], two["found"]) == ("run of instance chat", "drift", "failed")
-    assert {one["repair"], two["repair"]} == {"sovereign.epyc.site --tags llama"}
+    assert {one["role"], two["role"]} == {"llama"}, "also of a file in the folder of units"
+
+
+def test_an_undo_says_what_it_puts_back() -> None:
+    result = change({"sysfs:thp/enabled": "never"}, {"sysfs:thp/enabled": "always"})
+    (one,), dummy = _observe.of_check("Put back", "", "sovereign.epyc.epyc_restore", result)
+    assert (one["found"], one["wanted"], one["reason"]) == ("never", "always", _observe.PUT_BACK)
+
+
+def test_a_look_that_changes_nothing_is_no_drift() -> None:
+    for action in ("sovereign.epyc.llama_benchmark", "ansible.builtin.group_by"):
+        findings, counts = _observe.of_check("Measure", "", action, {"changed": True})
+        assert findings == [] and counts == {"other": {"ok": 1, "unsupported": 0, "unknown": 0, "drift": 0}}
+
+
+def test_a_repair_in_check_mode_tells_of_the_whole_host() -> None:
+    kinds: dict[str, Any] = {name: [] for name in ("repaired", "given_up", "left", "left_alone")}
+    counts = {"sysfs": {"ok": 1, "drift": 2}}
+    result = {**kinds, "repaired": [{"what": "a"}], "left_alone": [{"what": "b"}], "coverage": counts}
+    assert _observe.of_repair(result) == ([{"what": "a"}, {"what": "b"}], counts, None)
+    assert _observe.of_repair({"msg": "desired.json cannot be read"}) is None
+
+
+def test_instances_that_would_not_change_count_as_their_layer() -> None:
+    counts = _observe.of_check("Run", "llama", "sovereign.epyc.llama_server", {"changed": False})[1]
+    assert counts == {"llama": {"ok": 1, "unsupported": 0, "unknown": 0, "drift": 0}}
 
 
 def test_a_task_that_would_change_nothing_counts() -> None:

@@ -259,7 +259,7 @@ def test_a_layer_that_there_is_no_more_is_among_the_others() -> None:
 
 def test_what_is_not_there_as_wanted_is_not_called_nothing() -> None:
     finding = {**FINDING, "wanted": "nothing", "found": "nothing", "persistent": "drift", "at_boot": "1-3"}
-    assert _report_words.values(finding) == "is not there, as wanted, 1-3 after a boot"
+    assert _report_words.values(finding) == "not there now, as wanted; 1-3 after a boot"
 
 
 def test_counts_of_several_tasks_add_up() -> None:

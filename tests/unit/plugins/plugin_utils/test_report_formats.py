@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import jsonschema
@@ -17,6 +18,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
+    _observe,
     _report,
     _report_html,
     _report_junit,
@@ -53,7 +55,7 @@ DRIFT a
       now drift, at boot ok, reboot none pending
       role cat, plan_draft, since 2026-11-20T12:00:00Z
   [2] boot parameters: boot parameter, nohz_full: drift
-      is 1-15 as wanted, nothing after a boot
+      1-15 now, as wanted; nothing after a boot
       now ok, at boot drift, reboot none pending
       role grub_params, grub_params_isolation, new
 
@@ -64,14 +66,14 @@ Repair:
 Gone since the last report:
   b: huge pages of 2 MiB, node 2 (huge pages), was there since 2026-11-20T12:00:00Z
 
-18 settings checked: 16 ok, 0 not supported here, 0 unknown, 2 drift.
+18 settings checked, 2 not as configured: 16 ok, 2 drift.
   kernel settings  hosts: 2 ok
   huge pages       hosts: 2 ok
   L3 partition     hosts: 1 ok, 1 drift
   prefetchers      hosts: 2 ok
   boot parameters  hosts: 1 ok, 1 drift
   boot service     hosts: 2 ok
-  Not asked for on any host: frequencies, idle states, interrupts, CPU partition, BIOS, llama.cpp, other tasks.
+  Not asked for on any host: frequencies, idle states, interrupts, CPU partition, BIOS, llama.cpp.
 CLEAN b"""
 
 
@@ -94,6 +96,56 @@ class Texts(HTMLParser):
 def test_the_page() -> None:
     first = report({"a": ("mask",), "b": ("pages",)}, generated=BEFORE)
     assert _report_text.render(report({"a": ("mask", "grub"), "b": ()}, first)) == PAGE
+
+
+CHECK = """\
+Check of 3 hosts: 2 would change, 1 would not change.
+
+WOULD CHANGE a
+  [1] kernel settings: transparent huge pages: would change
+      always -> madvise
+      role numa, numa_thp
+  [2] llama.cpp: unit of instance chat: would change
+      a text of 1 line -> another one
+      role llama, llama_instances
+
+WOULD CHANGE c
+  [3] other tasks: Write, /etc/x: would change
+      the task would change it
+
+Next, with the same -e:
+  ansible-playbook playbooks/site.yml --tags numa,llama -l a,c
+
+4 settings checked: 1 ok, 3 would change.
+  kernel settings  hosts: 1 ok, 1 would change, 1 not looked at
+  llama.cpp        hosts: 1 would change, 2 not looked at
+  other tasks      hosts: 1 would change, 2 not looked at
+  Not looked at in this run: huge pages, L3 partition, frequencies, idle states, prefetchers, interrupts, CPU \
+partition, boot parameters, BIOS, boot service.
+WOULD NOT CHANGE b"""
+
+
+def test_a_check_says_what_would_change_and_ends_with_one_command() -> None:
+    def would(role: str, module: str, **result: Any) -> _observe.Seen:
+        return _observe.of_check("Write", role, module, {"changed": bool(result), **result})
+
+    def diff(address: str, before: str, after: str) -> dict[str, Any]:
+        return {"diff": {"before": {address: before}, "after": {address: after}}}
+
+    unit = diff("llama:/etc/systemd/system/llama-chat.service", "[Unit]", "[Service]")
+    gathering = _report.Gathering()
+    gathering.add(
+        "a", *would("numa", "sovereign.epyc.sysfs_settings", **diff("sysfs:thp/enabled", "always", "madvise"))
+    )
+    gathering.add("a", *would("llama", "sovereign.epyc.llama_server", **unit))
+    gathering.add("b", *would("numa", "sovereign.epyc.sysfs_settings"))
+    gathering.add("c", *would("", "ansible.builtin.copy", dest="/etc/x"))
+    run = _report.Again(["ansible-playbook", "playbooks/site.yml", "--tags", "numa,llama"], extra_variables=True)
+    document = gathering.document(generated=NOW, check=run)
+    assert _report_text.render(document) == CHECK
+    markdown = _report_markdown.render(document)
+    assert "| a text of 1 line -\\> another one |" in markdown and markdown.count("site.yml") == 1
+    assert "now drift" not in _report_html.render(document)
 
 
 def test_colours_are_only_added() -> None:
@@ -126,10 +178,11 @@ def test_json_is_as_its_schema_says() -> None:
     first = report({**FLEET, "c": ("mask",), "a-1": ("pages",)}, generated=BEFORE)
     drawn = report(FLEET, first, host_map=plans.result("two 7543")["map"])
     assert len(drawn["maps"]) == 1 and [row.get("map") for row in drawn["hosts"] if row["findings"]].count(0) > 2
-    for document in (first, drawn, report({})):
+    check = gathered(FLEET).document(generated=NOW, check=_report.Again(["ansible-playbook", "site.yml"]))
+    for document in (first, drawn, report({}), check):
         validator.validate(json.loads(json.dumps(document)))
         # What a schema cannot say.
-        layers = [*KNOBS, "bios", "llama", "boot", "other"]
+        layers = ["run", *KNOBS, "bios", "llama", "boot", "other"]
         assert [layer["name"] for layer in document["layers"]] == layers
         named = {finding["layer"] for finding in document["findings"]}
         assert named.union(*(host["coverage"] for host in document["hosts"])) <= {*layers}
@@ -221,7 +274,7 @@ def test_a_host_that_could_not_be_looked_at_is_not_one_that_nobody_asked() -> No
     document = gathering.document(generated=NOW)
     lines = _report_text.render(document).splitlines()
     assert "  L3 partition     hosts: 1 ok, 1 drift, 3 not looked at" in lines
-    nobody = "frequencies, idle states, interrupts, CPU partition, BIOS, llama.cpp, other tasks"
+    nobody = "frequencies, idle states, interrupts, CPU partition, BIOS, llama.cpp"
     assert lines[-2] == f"  Not asked for on any host that was looked at: {nobody}."
     page = Texts(_report_html.render(document))
     marks = [attributes.get("title") for tag, attributes in page.tags if tag == "td"]

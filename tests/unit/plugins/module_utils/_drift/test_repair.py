@@ -15,6 +15,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair import DAY, GIVEN_UP, ROLES, families, repair
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import ENABLED
@@ -50,7 +51,7 @@ class Machine:
     def repair(self, *roles: str, **more: Any) -> list[str]:
         """Repair; return how many were repaired, given up and left, and the words on them."""
         done = repair(self.fs, self.store, roles or ROLES, clock=self.clock, **more)
-        return [f"{len(done.repaired)} {len(done.given_up)} {len(done.left)}", *done.lines(bool(more.get("check")))]
+        return [f"{len(done.repaired)} {len(done.given_up)} {len(done.left)}", *done.lines()]
 
     def fight(self) -> None:
         self.tree.put(BALANCING, 1)
@@ -81,6 +82,47 @@ def test_a_check_says_what_would_be_repaired(machine: Machine) -> None:
     machine.fight()
     assert machine.repair(check=True) == ["1 0 0", "NUMA balancing: would be repaired, 1 -> 0"]
     assert machine.balancing() == "1" and not machine.store.has(REPAIRS)
+
+
+def test_a_host_is_clean_only_where_nothing_is_left_and_a_check_repairs_nothing(machine: Machine) -> None:
+    def clean(check: bool = False) -> bool:
+        return repair(machine.fs, machine.store, ROLES, clock=machine.clock, check=check).clean
+
+    assert clean() and clean(check=True)
+    machine.fight()
+    assert not clean(check=True)
+    assert clean(), "it was repaired"
+    machine.tree.drop(ENABLED)
+    assert not clean(), "the boot service is for site.yml"
+    told = machine.repair()
+    assert told[0] == "0 0 0" and told[1].startswith("Left alone: boot service, sovereign-epyc.service: ")
+    assert told[1].endswith(" Run site.yml --tags base.")
+
+
+def test_what_is_not_the_work_of_a_repair_is_named_with_what_is_to_be_done(machine: Machine) -> None:
+    def look(fs: KernelFS, store: Store) -> surveys.Survey:
+        unit = Verdict("", "llama:llama-chat.service/active", "active")
+        unit.found, unit.live, unit.persistent = "failed", "drift", "ok"
+        unit.reason = "'journalctl -u llama-chat.service' says why"
+        return surveys.of_host(fs, store=store, more=[unit], layers={"numa": [], "cat": []})
+
+    machine.fight()
+    assert machine.repair(look=look)[1:] == [
+        "NUMA balancing: was repaired, 1 -> 0",
+        "Left alone: L3 partition: found nothing, wanted stored; the layer cat is asked for, and nothing is stored for "
+        "it on this host. Run site.yml --tags cat.",
+        "Left alone: run of instance chat: found failed, wanted active; 'journalctl -u llama-chat.service' says why. "
+        "Run site.yml --tags llama.",
+    ]
+    assert machine.balancing() == "0"
+
+
+def test_a_host_on_which_nothing_is_stored_is_not_clean(tmp_path: Path) -> None:
+    done = repair(KernelFS(str(hosts.small(tmp_path).root)), Store(str(tmp_path)), ROLES)
+    assert not done.clean
+    (line,) = done.lines()
+    assert line.startswith("Left alone: stored requests: unknown: nothing is stored on this host")
+    assert line.endswith(". Run site.yml.")
 
 
 def test_a_third_time_within_a_day_is_a_fight(machine: Machine) -> None:
@@ -169,14 +211,22 @@ def test_a_second_look_that_fails_is_told_with_what_was_done(machine: Machine, m
         monkeypatch.setattr(surveys, "of_host", lambda *dummy, **more: machine.fail())
 
     monkeypatch.setattr(KernelFS, "write", write)
-    done = repair(machine.fs, machine.store, ROLES, clock=machine.clock)
+
+    def look(*given: Any, **more: Any) -> surveys.Survey:
+        return surveys.of_host(*given, **more)
+
+    done = repair(machine.fs, machine.store, ROLES, clock=machine.clock, look=look)
     assert len(done.changes) == len(done.left) == 1
     assert done.remarks == ["1 settings were changed, and cannot be looked at again: No topology."]
 
 
 def test_only_the_layers_of_these_roles(machine: Machine) -> None:
     machine.fight()
-    assert machine.repair("irq", "cat")[0] == "0 0 0" and machine.balancing() == "1"
+    assert machine.repair("irq", "cat") == [
+        "0 0 0",
+        "Left alone: NUMA balancing: found 1, wanted 0. Run site.yml --tags numa.",
+    ]
+    assert machine.balancing() == "1"
     with pytest.raises(BadRequest, match="grub_params is not repaired by itself; cat, cpufreq"):
         machine.repair("grub_params")
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words as drift_words
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import findings
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import verdict
 
 
@@ -87,24 +88,59 @@ def test_what_a_value_means(address: str, text: str | None, words: str) -> None:
     assert drift_words.value(address, text) == words
 
 
+def finding(address: str = "sysfs:thp/enabled", **changes: Any) -> dict[str, Any]:
+    """A finding on one address, as a check has it."""
+    one = verdict("x/x", address, **{"wanted": "never", "found": None, **changes})
+    (found,) = findings([one])
+    return found.to_dict()
+
+
 @pytest.mark.parametrize(
     ("address", "changes", "line"),
     [
-        ("sysfs:thp/enabled", {}, "sysfs:thp/enabled: now drift, at boot ok: wanted never, found nothing"),
-        ("sysfs:thp/enabled", {"live": "unknown", "reason": "why"}, "sysfs:thp/enabled: unknown: why"),
+        ("sysfs:thp/enabled", {}, "transparent huge pages: found nothing, wanted never"),
+        ("sysfs:thp/enabled", {"reason": "why."}, "transparent huge pages: found nothing, wanted never; why"),
+        ("sysfs:thp/enabled", {"live": "unknown", "reason": "why"}, "transparent huge pages: unknown: why"),
         (
             "cmdline:quiet",
             {"persistent": "drift", "at_boot": "", "wanted": None, "live": "ok"},
-            "cmdline:quiet: now ok, at boot drift: wanted nothing, found nothing, '' after a boot",
+            "boot parameter, quiet: not there now, as wanted; a flag without a value after a boot",
+        ),
+        (
+            "cmdline:nohz_full",
+            {"persistent": "drift", "at_boot": "1", "wanted": "1-7", "found": "1-7", "live": "ok"},
+            "boot parameter, nohz_full: 1-7 now, as wanted; 1 after a boot",
         ),
         ("msr:", {"live": "unknown", "supported": False, "reason": "why"}, "prefetchers: not supported here: why"),
         ("msr:", {"live": "unknown", "reason": "why"}, "prefetchers: unknown: why"),
+        ("msr:", {"wanted": "stored", "reason": "why"}, "prefetchers: found nothing, wanted stored; why"),
         ("desired:", {"live": "unknown", "reason": "why"}, "stored requests: unknown: why"),
         ("colour:", {"live": "unknown", "reason": "why"}, "colour: unknown: why"),
     ],
 )
-def test_a_line_names_no_address_without_a_place(address: str, changes: dict[str, Any], line: str) -> None:
-    assert drift_words.line(verdict("x/x", address, **{"wanted": "never", "found": None, **changes})) == line
+def test_a_sentence_names_the_layer_where_all_of_it_is_meant(address: str, changes: dict[str, Any], line: str) -> None:
+    assert drift_words.sentence(finding(address, **changes)) == line
+
+
+@pytest.mark.parametrize(
+    ("repair", "step"),
+    [
+        ("sovereign.epyc.site", "run site.yml"),
+        ("sovereign.epyc.site --tags cat", "run site.yml --tags cat"),
+        ("sovereign-epyc apply", "run 'sovereign-epyc apply' on the host"),
+        ("", ""),
+    ],
+)
+def test_what_to_do_next(repair: str, step: str) -> None:
+    assert drift_words.next_step({**finding(), "repair": repair}) == step
+    sentence = f"{step[:1].upper()}{step[1:]}."
+    assert drift_words.instructions([{**finding(), "repair": repair}] * 2) == ([sentence] if step else [])
+
+
+def test_a_count() -> None:
+    counts = {"ok": 335, "unsupported": 0, "unknown": 1, "drift": 1}
+    assert drift_words.counted(counts) == "337 settings checked, 2 not as configured"
+    assert drift_words.counted({**counts, "ok": 0, "unknown": 0}) == "1 setting checked, 1 not as configured"
 
 
 def test_places() -> None:

@@ -28,11 +28,9 @@ PROGRAM = """
 import contextlib, io, json, sys
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.sovereign.epyc.plugins.module_utils import _ansible, _cli, _knob_module
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift import judge, survey
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.checklist import Checklist
 from ansible_collections.sovereign.epyc.plugins.modules import zone_reclaim
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report
@@ -58,7 +56,7 @@ fs.write(FILE, "1")
 found = survey.of_host(fs, store=store)
 told["drift"] = [finding.to_dict() for finding in found.findings() if finding.layer == "zone_reclaim"]
 items = Checklist(bios={}, layers=["zone_reclaim"], units={}, allow_pending_reboot=False).check(
-    Host(fs), judge.survey(Host(fs), store, stored(store)[1]), ("done", "It has run.")
+    found, ("done", "It has run.")
 )
 told["verify"] = [item.to_dict() for item in items if item.name == "zone_reclaim"]
 report = _report.Gathering()

@@ -238,7 +238,7 @@ def test_what_fits_only_because_a_part_is_there(fetch: Fetcher, monkeypatch: pyt
     ("options", "words"),
     [
         ({"url": "file:///etc/passwd"}, "cannot be fetched; say one that begins with https:// or http://"),
-        ({"checksum": None}, "url needs the checksum of the file"),
+        ({"checksum": None, "url": "http://h.example.com/m.gguf"}, "/m.gguf is not taken without a checksum"),
         ({"checksum": "md5:d41d8cd98f00b204e9800998ecf8427e"}, "say sha256: and 64 hexadecimal digits"),
         ({"checksum": f"sha256:{'g' * 64}"}, "say sha256: and 64 hexadecimal digits"),
         ({"mode": "420"}, "quote it as '0644'"),

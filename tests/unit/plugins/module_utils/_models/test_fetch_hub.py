@@ -84,7 +84,7 @@ def test_the_word_of_a_hub(hub: Hub) -> None:
     done = hub(checksum="server")
     assert done["checksum"] == [checksum(ONE), checksum(OTHER)]
     assert [path.read_bytes() for path in hub.paths] == hub.contents
-    assert f"{checksum(OTHER)} is the word of the server alone. Give it as the checksum" in done["remarks"][1]
+    assert f"{checksum(OTHER)} is stated by the server of the file alone. Give it as the" in done["remarks"][1]
     asked = len(hub.server.requests)
     again = hub(checksum="server")
     assert (again["changed"], again["remarks"], len(hub.server.requests)) == (False, [], asked)
@@ -103,5 +103,5 @@ def test_a_hub_that_says_no_checksum(hub: Hub) -> None:
     """And the word of the store behind it is not asked for."""
     hub.linked = {}
     hub.store.answer = lambda request: say(request, 200, ONE, X_Linked_ETag=f'"{checksum(ONE)[7:]}"')
-    assert "the server does not say the SHA-256 of" in hub.refused(checksum="server")
+    assert "because its server states no SHA-256 of it. Add the line" in hub.refused(checksum="server")
     assert not any(hub.there())

@@ -162,7 +162,7 @@ def test_progress_counts_all_files(hub: Hub, monkeypatch: pytest.MonkeyPatch) ->
         ({"path": "/m/x-00002-of-00002.gguf"}, "is not the first of its 2 files; give /m/x-00001-of-00002.gguf."),
         ({"url": "http://127.0.0.1/x.gguf"}, "is not the first of 2 files, as "),
         ({"path": "/m/x.gguf"}, "/m/x.gguf has 1 files, and 2 are given"),
-        ({"checksum": []}, "url needs the checksum of the file"),
+        ({"checksum": [], "url": f"http://h.example.com{AT % 1}"}, "a list with one for each, where HEX is what"),
         ({"checksum": "server", "url": None}, "'server' needs a url"),
         ({"checksum": ["server", checksum(ONE)]}, "'server' stands alone"),
         ({"checksum": "server", "url": "https://h.example.com/o/n/resolve/main/x.gguf"}, "name a commit of 40"),

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import judge
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.survey import Survey
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.items import Item
@@ -31,7 +33,9 @@ SHOW = {
 
 
 def verdict(address: str, wanted: str | None, found: str | None, **changes: Any) -> Verdict:
-    one = Verdict({"cmdline": "cmdline/x"}.get(address.split(":")[0], f"{address.split(':')[0]}/x"), address, wanted)
+    knob = address.partition(":")[0]
+    request = next((f"{knob}/{label}" for label in KNOBS[knob].roles), "") if knob in KNOBS else f"{knob}/x"
+    one = Verdict(request, address, wanted)
     one.found = found
     one.live = "ok" if wanted == found else "drift"
     one.persistent = "ok"
@@ -59,8 +63,9 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hosts.Host:
 
 def check(tree: hosts.Host, verdicts: list[Verdict], **expected: Any) -> dict[str, Item]:
     rules = {"bios": {}, "layers": [], "units": {}, "allow_pending_reboot": False, **expected}
-    run = boot_service.state(tree.fs)
-    return {item.name: item for item in checklist.Checklist(**rules).check(Host(tree.fs), verdicts, run)}
+    run, host = boot_service.state(tree.fs), Host(tree.fs)
+    survey = Survey(host, [*verdicts, *judge.away(host)])
+    return {item.name: item for item in checklist.Checklist(**rules).check(survey, run)}
 
 
 def test_a_bare_host_is_asked_nothing(tree: hosts.Host) -> None:
@@ -92,20 +97,20 @@ def test_drift_is_named_with_both_values_and_the_way_out(tree: hosts.Host) -> No
     item = check(tree, rows)["resctrl"]
     assert item.verdict == "wrong"
     assert item.sentence == (
-        "resctrl:draft/L3/2 is ff and should be f. Run site.yml again, or 'sovereign-epyc apply' on the host."
+        "L3 share of group draft, L3 domain 2 (CCD 1): found ff, wanted f. Run site.yml --tags cat."
     )
 
 
 def test_many_are_counted(tree: hosts.Host) -> None:
-    rows = [verdict(f"irq:{number}/affinity", "0", "1") for number in range(9)]
-    assert "irq:2/affinity is 1 and should be 0; and 6 more. Run" in check(tree, rows)["irq"].sentence
+    rows = [verdict(f"irq:{number}/affinity", "0", str(number + 1)) for number in range(9)]
+    assert "CPUs, interrupt 2: found 3, wanted 0; and 6 more. Run" in check(tree, rows)["irq"].sentence
 
 
 def test_what_is_right_now_and_not_at_boot_is_wrong(tree: hosts.Host) -> None:
     rows = [verdict("sysfs:thp/enabled", "always", "always", persistent="drift", reason="set persistent")]
     item = check(tree, rows)["sysfs"]
     assert item.verdict == "wrong"
-    assert item.sentence.startswith("sysfs:thp/enabled is always as configured, but will not be after a boot: set pers")
+    assert item.sentence.startswith("transparent huge pages: always now, as wanted; nothing after a boot; set ")
 
 
 def test_unknown_is_not_fine(tree: hosts.Host) -> None:
@@ -114,7 +119,7 @@ def test_unknown_is_not_fine(tree: hosts.Host) -> None:
     ]
     item = check(tree, rows)["msr"]
     assert (item.verdict, item.clean) == ("unknown", False)
-    assert item.sentence == "msr:0xc0000108[1]/cpu3 is unknown: CPU 3 is offline. Mend that, and look again."
+    assert item.sentence.startswith("prefetcher l1_stride, CPU 3: unknown: CPU 3 is offline. ")
 
 
 def test_what_a_host_cannot_have_comes_with_no_advice_that_cannot_help(tree: hosts.Host) -> None:
@@ -122,7 +127,7 @@ def test_what_a_host_cannot_have_comes_with_no_advice_that_cannot_help(tree: hos
     item = check(tree, [gone])["msr"]
     assert (item.verdict, item.clean) == ("unsupported", False)
     assert item.sentence == (
-        "Not supported here: Locked down. No command gives a host what it cannot have: change what the inventory asks "
+        "not supported here: Locked down. No command gives a host what it cannot have: change what the inventory asks "
         "for."
     )
     assert checklist_items.render([item]).splitlines() == [
@@ -138,7 +143,7 @@ def test_the_worst_of_a_layer_is_what_it_is(tree: hosts.Host) -> None:
     for verdicts, expected in (([unread], "unknown"), ([unread, never], "unsupported"), ([never, wrong], "wrong")):
         item = check(tree, verdicts)["sysfs"]
         assert item.verdict == expected
-        assert ("Run site.yml again" in item.sentence) is (wrong in verdicts)
+        assert ("found always, wanted never" in item.sentence) is (wrong in verdicts)
         assert all(one.reason in item.sentence for one in verdicts)
 
 
@@ -147,7 +152,11 @@ def test_a_parameter_that_waits_for_a_reboot(tree: hosts.Host, allowed: bool, ex
     rows = [verdict("cmdline:nohz_full", "1-3", None, pending_reboot=True)]
     item = check(tree, rows, allow_pending_reboot=allowed)["cmdline"]
     assert item.verdict == expected
-    assert item.sentence == "cmdline:nohz_full is nothing and should be 1-3, which waits for a reboot. Run reboot.yml."
+    assert item.sentence == (
+        "boot parameter, nohz_full: found nothing, wanted 1-3, which waits for a reboot. Run reboot.yml -e "
+        "epyc_reboot_ok=true."
+    )
+    assert checklist.waiting(rows) == ["cmdline:nohz_full is nothing and should be 1-3, which waits for a reboot"]
 
 
 def test_waiting_excuses_no_drift(tree: hosts.Host) -> None:
@@ -237,7 +246,8 @@ def test_a_role_without_some_of_its_cpus_is_wrong(tree: hosts.Host) -> None:
     tree.offline("5-7")
     item = check(tree, [])["cpus"]
     assert (item.verdict, item.clean) == ("wrong", False)
-    assert item.sentence.startswith("verify is without CPU 5-7, which is offline. Bring each back with ")
+    assert "verify is without CPU 5-7, which is offline. Bring each back with " in item.sentence
+    assert item.sentence.endswith(" Run 'chcpu --enable 5-7' on the host.")
 
 
 def threads(tree: hosts.Host, *where: tuple[str, int]) -> None:

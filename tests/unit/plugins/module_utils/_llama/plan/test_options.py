@@ -55,7 +55,7 @@ def test_a_module_takes_what_an_instance_takes(raw: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"modle": 1}, "no option 'modle'; it takes name, binary"),
+        ({"modle": 1}, "no option 'modle'; did you mean model?"),
         ({"model": None}, "model is missing: an instance needs a model, or several by name in models."),
         ({"port": None}, "port is missing: an instance needs name, binary, port"),
         ({"name": "Chat"}, "name is 'Chat'; say a name of small letters"),

@@ -171,8 +171,14 @@ def test_a_worker(systemd: Systemd, tmp_path: Path) -> None:
         "files of the RPC worker", str(program), "group", "sovereign.epyc.group",
     )  # fmt: skip
     systemd.active[WORKER] = "inactive"
-    lines = [line(verdict) for verdict in drift.verdicts(str(systemd.root)) if not verdict.clean]
-    assert lines[1] == (
-        f"llama:{WORKER}/active: now drift, at boot ok: wanted active, found inactive; "
-        f"'journalctl -u {WORKER}' says why"
+    assert line(wrong(systemd)[1].to_dict()) == (
+        f"run of the RPC worker: found inactive, wanted active; 'journalctl -u {WORKER}' says why. Run group.yml."
     )
+
+
+def test_an_instance_that_the_inventory_asks_for_and_that_is_not_there(systemd: Systemd) -> None:
+    root = str(systemd.root)
+    assert findings(drift.verdicts(root, ["chat"])) == []
+    (one,) = findings(drift.verdicts(root, ["chat", "embed"]))
+    assert (one.what, one.found, one.status) == ("unit of instance embed", "nothing", "drift")
+    assert (one.reason, one.repair) == (drift.MISSING, "sovereign.epyc.site --tags llama")

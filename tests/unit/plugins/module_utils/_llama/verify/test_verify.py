@@ -212,7 +212,12 @@ def test_a_process_that_does_not_run_has_no_place(here: Instances) -> None:
 @pytest.mark.parametrize(
     ("state", "health", "verdict", "words"),
     [
-        ("failed", (200, b"{}"), "wrong", f"{MAIN} is failed. 'journalctl -u {MAIN}' says why; start it with"),
+        (
+            "failed",
+            (200, b"{}"),
+            "wrong",
+            f"{MAIN} is failed. 'journalctl -u {MAIN}' says why. Run site.yml --tags llama.",
+        ),
         ("active", (500, b"no"), "wrong", "/health answers 500."),
         ("activating", (503, b"{}"), "unknown", "is being started"),
         ("active", (503, b"{}"), "unknown", "is being started"),

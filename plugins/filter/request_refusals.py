@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: request_refusals
+short_description: What a run was asked that nobody knows, as layers and variables
+version_added: 0.1.0
+author: The sovereign.epyc authors (@sovereign-epyc)
+description:
+  - Finds layers that there are not, and variables that begin as those of the collection and are none of them, and says
+    which known one each looks like.
+  - Of prefixes that are everyday words, such as C(plan_) or C(group_), only names that are nearly a known one are
+    found, since others have such variables, too.
+positional: _input, layers, host, names, foreign
+options:
+  _input:
+    description: The layers that were asked for, as C(epyc_steps).
+    type: raw
+    required: true
+  layers:
+    description: The layers that there are.
+    type: list
+    elements: str
+    required: true
+  host:
+    description: The name of the host.
+    type: str
+    required: true
+  names:
+    description: The names of the variables of the host.
+    type: list
+    elements: str
+    required: true
+  foreign:
+    description: Names that belong to somebody else, as C(epyc_foreign_variables).
+    type: list
+    elements: str
+    default: []
+"""
+
+EXAMPLES = r"""
+- name: Show what is wrong with the request
+  ansible.builtin.debug:
+    msg: "{{ ['numma'] | sovereign.epyc.request_refusals(['numa'], 'epyc-1', ['plan_verfy']) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: A sentence for each refusal.
+  type: list
+  elements: str
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def request_refusals(
+    asked: Any, layers: Sequence[str], host: str, names: Iterable[str], foreign: Any = ()
+) -> list[str]:
+    """Return a sentence for each refusal."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _request
+
+    return _request.find_request_refusals(asked, layers, host, names, foreign)
+
+
+class FilterModule:
+    """What Ansible looks for in this file."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filter by its name."""
+        return {"request_refusals": request_refusals}

@@ -1,0 +1,51 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: text_to_list
+short_description: The list in a text, as a survey or the command line hands it over
+version_added: 0.1.0
+author: The sovereign.epyc authors (@sovereign-epyc)
+description:
+  - Takes a text as options of modules that are lists do, with words between commas. A text that begins with C([) is
+    JSON.
+  - Whatever is no text is returned as it is.
+positional: _input
+options:
+  _input:
+    description: A list, or a text with one.
+    type: raw
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show the layers that were asked for on the command line, with -e epyc_steps=base,numa
+  ansible.builtin.debug:
+    msg: "{{ epyc_steps | sovereign.epyc.text_to_list }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The list.
+  type: raw
+"""
+
+from typing import Any
+
+
+def text_to_list(value: Any) -> Any:
+    """Return the list in a text."""
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _request
+
+    return _request.text_to_list(value)
+
+
+class FilterModule:
+    """What Ansible looks for in this file."""
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filter by its name."""
+        return {"text_to_list": text_to_list}

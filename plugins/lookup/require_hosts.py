@@ -1,0 +1,158 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: require_hosts
+short_description: The hosts of a play, or a refusal of a run that would do nothing
+version_added: 0.1.0
+author: The sovereign.epyc authors (@sovereign-epyc)
+description:
+  - Returns a pattern of hosts for the keyword C(hosts) of a play. Fails where no host of the inventory matches the
+    pattern and the limit of the command line, because Ansible would end such a run with the exit code 0.
+  - Also fails where the command line chooses tags that the play does not have, or begins at a task that this collection
+    does not have. Ansible would run no task then, and end with the exit code 0.
+  - Judges nothing for C(--syntax-check), C(--list-hosts), C(--list-tasks) and C(--list-tags).
+options:
+  _terms:
+    description: One pattern of hosts.
+    required: true
+  tags:
+    description: The tags that a user may choose for this play. A play without tags has none.
+    type: list
+    elements: str
+    default: []
+"""
+
+EXAMPLES = r"""
+- name: Greet the hosts of a group, and fail where it is empty
+  hosts: "{{ query('sovereign.epyc.require_hosts', 'gateway') }}"
+  gather_facts: false
+  tasks:
+    - name: Say who is there
+      ansible.builtin.debug:
+        msg: "{{ inventory_hostname }} is there."
+"""
+
+RETURN = r"""
+_raw:
+  description: The pattern as it was given.
+  type: list
+  elements: str
+"""
+
+import fnmatch
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from ansible import constants, context
+from ansible.errors import AnsibleError
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.lookup import LookupBase
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+#: Options of ansible-playbook with which no task runs.
+LISTINGS = ("syntax", "listhosts", "listtasks", "listtags")
+#: A tag that no task has: with ``--skip-tags never`` all tasks run, also where the last run still holds.
+SKIPS_NOTHING = "never"
+TASK_NAME = re.compile(r"^ *(?:- )?name: *[\"']?(.+?)[\"']? *$", re.MULTILINE)
+
+
+class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no annotations
+    def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[str]:
+        """Return the pattern. Raises AnsibleError, with a reason and a remedy, for a run that would do nothing."""
+        self.set_options(var_options=variables, direct=kwargs)
+        if len(terms) != 1 or not isinstance(terms[0], str):
+            raise AnsibleError("require_hosts takes one pattern of hosts.")
+        command_line = context.CLIARGS
+        if not any(command_line.get(option) for option in LISTINGS):
+            refusal = (
+                describe_wrong_tags(self.get_option("tags"), variables)
+                or describe_wrong_start(command_line.get("start_at_task"))
+                or describe_missing_hosts(terms[0], variables)
+            )
+            if refusal:
+                raise AnsibleError(f"{refusal} Nothing was changed.")
+        return [*terms]
+
+
+def describe_wrong_tags(tags: Sequence[str], variables: Mapping[str, Any]) -> str:
+    """Return why the tags of the command line would leave out all tasks or the refusals; an empty text if they do not.
+
+    ``tags`` are those that the play has for its users.
+    """
+    everything = ("all", "tagged" if tags else "untagged")
+    chosen = [tag for tag in variables["ansible_run_tags"] if tag not in (*everything, *tags)]
+    skipped = [tag for tag in variables["ansible_skip_tags"] if tag not in (SKIPS_NOTHING, *tags)]
+    if not chosen and not skipped:
+        return ""
+    option, wrong = ("--tags", chosen) if chosen else ("--skip-tags", skipped)
+    remedy = suggest(wrong[0], tags, "its tags are") if tags else f"it has none, so leave out {option}."
+    return f"{option} names {', '.join(wrong)}, which is no tag of this playbook; {remedy}"
+
+
+def describe_wrong_start(pattern: str | None) -> str:
+    """Return that no task has the name of ``--start-at-task``; an empty text if one has."""
+    if not pattern:
+        return ""
+    # Ansible shows the name of a role's task after the name of the role.
+    short = pattern.rpartition(" : ")[2]
+    if any(name in (pattern, short) or fnmatch.fnmatch(name, short) for name in read_task_names(ROOT)):
+        return ""
+    return f"--start-at-task names {pattern!r}, and no task of this collection has that name."
+
+
+def read_task_names(root: str) -> Iterator[str]:
+    """Yield the names of all tasks of the collection's playbooks and roles."""
+    for folder in ("playbooks", "roles"):
+        for place, dummy, names in os.walk(os.path.join(root, folder)):
+            for name in names:
+                if name.endswith(".yml"):
+                    with open(os.path.join(place, name), encoding="utf-8") as file:
+                        yield from TASK_NAME.findall(file.read())
+
+
+def describe_missing_hosts(pattern: str, variables: Mapping[str, Any]) -> str:
+    """Return why no host of the inventory matches the pattern and the limit; an empty text if one does."""
+    groups, limit = variables["groups"], variables.get("ansible_limit")
+    inventory = copy_inventory(groups)
+    if limit:
+        inventory.subset(limit)
+    if inventory.get_hosts(pattern):
+        return ""
+    source = describe_sources(variables.get("ansible_inventory_sources") or [])
+    # The implicit localhost is in no group, and only a limit can leave it out.
+    if not groups["all"] and pattern not in constants.LOCALHOST:
+        return f"No host was reached, because {source} names none. Say with -i which inventory to read."
+    reason = f"No host was reached: of {len(groups['all'])} in {source}, none matches {pattern!r}"
+    if limit:
+        return f"{reason} and the limit {limit!r}. Choose other hosts with -l, or leave it out."
+    return f"{reason}. Put a host there, or say with -i which inventory to read."
+
+
+def copy_inventory(groups: Mapping[str, Sequence[str]]) -> InventoryManager:
+    """Return an inventory with the hosts of these groups, to match patterns as Ansible does, also with a limit."""
+    inventory = InventoryManager(loader=DataLoader(), parse=False)
+    for group, hosts in groups.items():
+        inventory.add_group(group)
+        for host in hosts:
+            inventory.add_host(host, group=group)
+    return inventory
+
+
+def describe_sources(sources: Sequence[str]) -> str:
+    """Return the inventories as the subject of a sentence, and of each path whether it exists."""
+    texts = [
+        str(source) if "," in source or os.path.exists(source) else f"{source} (which does not exist)"
+        for source in sources
+    ]
+    return f"the inventory {' and '.join(texts) or 'of this run'}"

@@ -1,0 +1,29 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The known word that a misspelt one looks like."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: How much two words have to have in common, from 0 to 1.
+ALIKE = 0.7
+
+
+def find_similar(word: str, known: Iterable[str], alike: float = ALIKE) -> str | None:
+    """Return the known word that is most like this one; None if none is."""
+    # Imported here, as words are rarely misspelt.
+    import difflib
+
+    return next(iter(difflib.get_close_matches(word, list(known), 1, alike)), None)
+
+
+def suggest(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the end of a sentence: the similar known word, or after ``otherwise`` all of them."""
+    names = list(known)
+    near = find_similar(word, names)
+    return f"did you mean {near}?" if near else f"{otherwise} {', '.join(names)}."

@@ -1,0 +1,189 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What stands in the way of a run of site.yml on this host, found before its first change, and all of it at once.
+
+Each layer is asked by the code that it runs later itself, in check mode. What the run itself brings to the host, such
+as a model that will be fetched, is pending: it is looked at where it is needed, and not here.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .._errors import TuningError
+from .._io.checksum import ALGORITHM, digest_of
+from .._knobs import desired
+from .._knobs.boot import knob as boot
+from .._knobs.converge import converge
+from .._knobs.msr import knob as msr
+from .._llama.unit import instances
+from .._llama.unit.pending import Pending
+from .._models.model_file import is_as_verified
+from . import llama_sources, prerequisites
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from .._host.host import Host
+    from .._io.store import Store
+    from .._knobs.knob import Knob
+    from .._knobs.ledger import Ledger
+
+BOOTED = "/run/systemd/system"
+CONTAINER = "/run/systemd/container"
+#: Layers that talk to a BMC or only read.
+WITHOUT_SYSTEMD = ("bios", "bios_check")
+#: Layers that set what a container shares with its host.
+OF_THE_KERNEL = ("prerequisites", "numa", "grub_params", "irq", "cat", "cpufreq", "cpuidle", "prefetch")
+#: The server of instances that name none, while none has been built.
+NOT_BUILT = "/the/server/that/will/be/built"
+NUMA_POOLS = "hugepages/hugepages"
+
+
+class Preflight:
+    """The question of one run to one host: which layers it comes to, and what it asks of each of them.
+
+    ``params`` are those of the module epyc_preflight. Without an intent the plan was refused, and what needs it is not
+    looked at.
+    """
+
+    def __init__(self, params: Mapping[str, Any], host: Host, ledger: Ledger) -> None:
+        self.params = params
+        self.layers: Sequence[str] = params["layers"]
+        self.host = host
+        self.ledger = ledger
+        self.refusals: list[str] = []
+        self._booted = True
+
+    def run(self) -> list[str]:
+        """Return a sentence for each refusal."""
+        in_container = self._refuse_container()
+        self._booted = self._refuse_without_systemd()
+        checks: dict[str, Callable[[], None]] = {"prerequisites": self._check_system}
+        if not in_container and self.params["intent"] is not None:
+            checks.update(grub_params=self._check_boot_parameters, cat=self._check_cat, prefetch=self._check_prefetch)
+        if self.params["instances"] is not None:
+            checks["llama"] = self._check_instances
+        self._run_checks(checks)
+        return list(dict.fromkeys(self.refusals))
+
+    def _run_checks(self, checks: Mapping[str, Callable[[], None]]) -> None:
+        """Keep what each check of a layer of this run refuses."""
+        for layer, check in checks.items():
+            if layer in self.layers:
+                self._keep(check)
+
+    def _refuse_container(self) -> bool:
+        """Return whether this is a container, in which some of the layers cannot be had."""
+        layers = [layer for layer in OF_THE_KERNEL if layer in self.layers]
+        if not layers or self.host.fs.find(CONTAINER) is None:
+            return False
+        self.refusals.append(
+            f"This host is a container, and kernel settings belong to its host: leave {', '.join(layers)} out of "
+            "epyc_steps."
+        )
+        return True
+
+    def _refuse_without_systemd(self) -> bool:
+        """Return whether systemd is there for the layers that need it."""
+        layers = [layer for layer in self.layers if layer not in WITHOUT_SYSTEMD]
+        if layers and not self.host.fs.is_dir(BOOTED):
+            self.refusals.append(
+                f"This host was not booted with systemd, which these layers need: {', '.join(layers)}. Boot it with "
+                "systemd as PID 1."
+            )
+            return False
+        return True
+
+    def _keep(self, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except TuningError as error:
+            several = error.details.get("refusals")
+            self.refusals += several if isinstance(several, list) else [str(error)]
+
+    def _check_system(self) -> None:
+        asked = self.params["system"]
+        if asked and not asked["allow_unsupported"]:
+            found = prerequisites.system(self.host.fs)
+            prerequisites.refuse_unsupported(found, asked["distributions"], asked["kernel"])
+
+    def _check_boot_parameters(self) -> None:
+        asked = self.params["boot_parameters"]
+        if asked and (asked["parameters"] or asked["absent"]):
+            self._check(boot.build(self.host, asked))
+
+    def _check_cat(self) -> None:
+        if "cat" in self.host.plan.cannot:
+            self.refusals.append(self.host.plan.cannot["cat"])
+
+    def _check_prefetch(self) -> None:
+        """Where registers can only be read, they may hold what is asked of them already."""
+        if not self.params["prefetch"] or "prefetch" not in self.host.plan.cannot:
+            return
+        try:
+            self._check(msr.build(self.host, {"settings": self.params["prefetch"], "load_module": True}))
+        except TuningError as error:
+            self.refusals.append(
+                f"{error} To tune all else of this host, leave its prefetchers alone: set prefetch_draft and "
+                "prefetch_verify to {}."
+            )
+
+    def _check(self, knobs: Sequence[Knob]) -> None:
+        converge(knobs, self.ledger, check=True)
+
+    def _check_instances(self) -> None:
+        params = self.params
+        binary = params["binary"] or NOT_BUILT
+        self._check_present_files()
+        self._keep(self._check_sources)
+        if "base" not in self.layers and params["instances"]:
+            self._keep(lambda: instances.refuse_missing_command(self.host.fs.root))
+        self._check_server(binary)
+        asked = [{**raw, "binary": raw.get("binary") or binary} for raw in params["instances"]]
+        servers = [binary] if params["installs"] else []
+        pending = Pending(self._pending_files(), servers, self._placement_is_pending(), not self._booted)
+        instances.knobs_of(self.host, asked, params["purge"], self.host.fs.root, pending)
+
+    def _check_present_files(self) -> None:
+        for path in self.params["present"]:
+            if not os.path.isfile(path):
+                self.refusals.append(
+                    f"llama_models: there is no file {path} on the host. Give its url, or copy it there first."
+                )
+
+    def _check_sources(self) -> None:
+        """Look whether the server and the models can be had that the run brings."""
+        if self.params["sources"]:
+            self.refusals += llama_sources.find_refusals(self.params["sources"], self.host.fs, self.ledger.store)
+
+    def _check_server(self, binary: str) -> None:
+        """Compare the server with its checksum, where it is on the host already."""
+        checksum = self.params["binary_checksum"]
+        if checksum and os.path.isfile(binary):
+            found = f"{ALGORITHM}{digest_of(binary)}"
+            if found != checksum:
+                self.refusals.append(
+                    f"{binary} is {found}, and llama_checksum says {checksum}. Install that file, or correct "
+                    "llama_checksum."
+                )
+
+    def _pending_files(self) -> list[str]:
+        """Return the models that this run may still fetch or make."""
+        store: Store = self.ledger.store
+        fetched = [one["path"] for one in self.params["fetched"] if not is_as_verified(store, one)]
+        return [*fetched, *self.params["made"]]
+
+    def _placement_is_pending(self) -> bool:
+        """Return whether CPUs or free memory will be others when the instances are started."""
+        if self.params["intent"] is None:
+            return True
+        if "numa" not in self.layers:
+            return False
+        smt = self.params["smt"]
+        pools = self.params["pools"] or NUMA_POOLS in desired.stored(self.ledger.store)[1]
+        return bool(pools or (smt and smt != self.host.topology.smt))

@@ -1,0 +1,229 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: epyc_preflight
+short_description: Refuse, before the first change, all that a host cannot have of a run
+version_added: 0.1.0
+description:
+  - Looks at the layers of a run and at the instances of llama.cpp before any of them changes anything, and fails with
+    all refusals at once, one a line.
+  - Each layer is held against the host by the code that it runs later itself, in check mode. What the run brings to the
+    host is not looked at before it is there, such as a model that will be fetched or a server that will be built.
+  - The role P(sovereign.epyc.plan#role) runs it. Options that are not given are taken from the variables of the roles
+    in O(layers), as far as the play has them; their values are also held against the argument specs of these roles.
+  - Nothing is written.
+author: The sovereign.epyc authors (@sovereign-epyc)
+extends_documentation_fragment: sovereign.epyc.attributes.reader
+options:
+  layers:
+    description: The layers of the run, roles of this collection, as C(numa) or C(llama).
+    type: list
+    elements: str
+    default: []
+  refusals:
+    description: Sentences of refusals that were found before, with which it fails, too.
+    type: list
+    elements: str
+    default: []
+  intent:
+    description:
+      - The intent of the plan, as M(sovereign.epyc.epyc_plan) returns it. Without it, nothing is held against the plan.
+    type: dict
+  system:
+    description: The options C(distributions), C(kernel) and C(allow_unsupported) of
+      M(sovereign.epyc.epyc_prerequisites).
+    type: dict
+  boot_parameters:
+    description: The options C(parameters) and C(absent) of M(sovereign.epyc.kernel_cmdline).
+    type: dict
+  prefetch:
+    description: The option C(settings) of M(sovereign.epyc.msr_bits).
+    type: list
+    elements: dict
+    default: []
+  pools:
+    description: Whether pools of huge pages are asked for, which take memory that instances cannot have.
+    type: bool
+    default: false
+  smt:
+    description: What the run makes of simultaneous multithreading, V(on) or V(off).
+    type: str
+  instances:
+    description: The instances of M(sovereign.epyc.llama_server). Without the option none is looked at.
+    type: list
+    elements: dict
+  binary:
+    description: The server of the instances that name none. Without the option one will be built.
+    type: path
+  binary_checksum:
+    description: The checksum of O(binary), as C(sha256:) and 64 digits.
+    type: str
+  installs:
+    description: Whether the run installs or builds O(binary).
+    type: bool
+    default: false
+  purge:
+    description: Whether other instances are removed, as with O(sovereign.epyc.llama_server#module:purge).
+    type: bool
+    default: false
+  fetched:
+    description: The models that the run fetches, each with C(path) and C(checksum).
+    type: list
+    elements: dict
+    default: []
+  present:
+    description: The paths of models that have to be on the host already.
+    type: list
+    elements: path
+    default: []
+  sources:
+    description:
+      - Where the server and the models of O(instances) come from. Refused is what cannot be had.
+      - The server of a missing model is asked once for each of its files (C(HEAD)), from the host, and for no file
+        that is there.
+    type: dict
+    suboptions:
+      install:
+        description: Where the server comes from.
+        type: str
+        choices: [binary, package, source]
+        default: binary
+      packages:
+        description: Packages that the run installs. Refused is one that is neither installed nor in the package lists
+          of the host, as far as it has lists and they are those of Debian or Ubuntu.
+        type: list
+        elements: str
+        default: []
+      archive:
+        description: See O(sovereign.epyc.llama_build#module:archive).
+        type: str
+      checksum:
+        description: See O(sovereign.epyc.llama_build#module:checksum).
+        type: str
+      models:
+        description: The models. One without O(sources.models.url) is not looked at.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          path:
+            description: See O(sovereign.epyc.model_file#module:path).
+            type: path
+            required: true
+          url:
+            description: See O(sovereign.epyc.model_file#module:url).
+            type: str
+          checksum:
+            description: See O(sovereign.epyc.model_file#module:checksum).
+            type: list
+            elements: str
+          size:
+            description: See O(sovereign.epyc.model_file#module:size).
+            type: list
+            elements: int
+          hub:
+            description: Whether it comes from the hub that the token is for.
+            type: bool
+            default: false
+      hub_needs_token:
+        description: Whether a token is sent to the hub. Its models are not asked for then, because no token is sent.
+        type: bool
+        default: false
+  made:
+    description: The paths of models that the run makes of others.
+    type: list
+    elements: path
+    default: []
+notes:
+  - Needs root.
+seealso:
+  - module: sovereign.epyc.epyc_plan
+  - module: sovereign.epyc.llama_server
+"""
+
+EXAMPLES = r"""
+- name: Refuse what this host cannot have of two layers
+  sovereign.epyc.epyc_preflight:
+    layers: [cat, llama]
+    intent: "{{ ansible_facts.epyc.intent }}"
+    binary: /usr/bin/llama-server
+    instances:
+      - name: chat
+        model: /srv/models/model.gguf
+        port: 8080
+"""
+
+RETURN = r"""
+refusals:
+  description: Each refusal as a sentence. With one or more of them the task fails, and its message has them all.
+  returned: always
+  type: list
+  elements: str
+"""
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.preflight import Preflight
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+
+MODEL = dict(
+    path=dict(type="path", required=True),
+    url=dict(type="str"),
+    checksum=dict(type="list", elements="str"),
+    size=dict(type="list", elements="int"),
+    hub=dict(type="bool", default=False),
+)
+SOURCES = dict(
+    install=dict(type="str", choices=["binary", "package", "source"], default="binary"),
+    packages=dict(type="list", elements="str", default=[]),
+    archive=dict(type="str"),
+    checksum=dict(type="str"),
+    models=dict(type="list", elements="dict", default=[], options=MODEL),
+    hub_needs_token=dict(type="bool", default=False, no_log=False),
+)
+SPEC = dict(
+    layers=dict(type="list", elements="str", default=[]),
+    refusals=dict(type="list", elements="str", default=[]),
+    intent=dict(type="dict"),
+    system=dict(type="dict"),
+    boot_parameters=dict(type="dict"),
+    prefetch=dict(type="list", elements="dict", default=[]),
+    pools=dict(type="bool", default=False),
+    smt=dict(type="str"),
+    instances=dict(type="list", elements="dict"),
+    binary=dict(type="path"),
+    binary_checksum=dict(type="str"),
+    installs=dict(type="bool", default=False),
+    purge=dict(type="bool", default=False),
+    fetched=dict(type="list", elements="dict", default=[]),
+    present=dict(type="list", elements="path", default=[]),
+    made=dict(type="list", elements="path", default=[]),
+    sources=dict(type="dict", options=SOURCES),
+)
+
+
+def look(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+    """Return all refusals; the controller's half of the module fails with them."""
+    host = Host(fs, params["intent"])
+    ledger = Ledger(Store(fs.root, read_only=True), fs)
+    return {"refusals": [*params["refusals"], *Preflight(params, host, ledger).run()]}
+
+
+def main() -> None:
+    run_reader(SPEC, look)
+
+
+if __name__ == "__main__":
+    main()

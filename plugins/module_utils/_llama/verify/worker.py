@@ -10,6 +10,7 @@ on, and the nodes of its memory, can.
 
 from __future__ import annotations
 
+from ..._drift.next_step import advise_on_unit
 from ..._errors import TuningError
 from ..._knobs.units import show
 from ..._verify.items import OK, UNKNOWN, WRONG, Item

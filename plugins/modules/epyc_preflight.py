@@ -87,7 +87,7 @@ options:
       - The server of a missing model is asked once for each of its files (C(HEAD)), from the host, and for no file
         that is there.
     type: dict
-    options:
+    suboptions:
       install:
         description: Where the server comes from.
         type: str
@@ -110,7 +110,7 @@ options:
         type: list
         elements: dict
         default: []
-        options:
+        suboptions:
           path:
             description: See O(sovereign.epyc.model_file#module:path).
             type: path

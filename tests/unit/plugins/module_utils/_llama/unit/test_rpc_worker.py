@@ -175,7 +175,7 @@ def test_a_worker_that_is_elsewhere_or_down(judged: Judged) -> None:
     assert judged.sentences[1].endswith("Run group.yml.")
     judged.state = "failed"
     assert judged.items() == {"service/rpc-worker": "wrong", "placement/rpc-worker": "unknown"}
-    assert f"start it with 'systemctl start {UNIT}'" in judged.sentences[0]
+    assert judged.sentences[0].endswith(f"'journalctl -u {UNIT}' says why. Run group.yml.")
 
 
 def test_a_worker_with_another_program_or_without_a_plan(judged: Judged) -> None:

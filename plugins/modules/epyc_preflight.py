@@ -106,7 +106,7 @@ options:
         description: See O(sovereign.epyc.llama_build#module:checksum).
         type: str
       models:
-        description: The models. One without O(sources.models.url) is not looked at.
+        description: The models. One without O(sources.models[].url) is not looked at.
         type: list
         elements: dict
         default: []

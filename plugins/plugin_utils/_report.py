@@ -19,7 +19,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings imp
     OTHER,
     STATUSES,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import PLAYBOOKS, natural
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.next_step import PLAYBOOKS
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _map_shape, _observe, _plain, _shape
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._hostnames import fold
 

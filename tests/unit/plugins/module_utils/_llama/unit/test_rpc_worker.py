@@ -172,10 +172,10 @@ def test_a_worker_in_its_place(judged: Judged) -> None:
 def test_a_worker_that_is_elsewhere_or_down(judged: Judged) -> None:
     judged.planned(cpus="2-3")
     assert judged.items() == {"service/rpc-worker": "ok", "placement/rpc-worker": "wrong"}
-    assert judged.sentences[1].endswith("Run group.yml again.")
+    assert judged.sentences[1].endswith("Run group.yml.")
     judged.state = "failed"
     assert judged.items() == {"service/rpc-worker": "wrong", "placement/rpc-worker": "unknown"}
-    assert f"start it with 'systemctl start {UNIT}'" in judged.sentences[0]
+    assert judged.sentences[0].endswith(f"'journalctl -u {UNIT}' says why. Run group.yml.")
 
 
 def test_a_worker_with_another_program_or_without_a_plan(judged: Judged) -> None:

@@ -14,11 +14,11 @@ from .._notation import cpulist
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Union
-
-    from .knob import Words
+    from typing import Optional, Union
 
     Place = Union[int, str]
+    #: The same as in knob.py: an import for types alone is sent to hosts, too.
+    Words = tuple[str, str, Optional[Place]]
 
 #: What a setting is called that has no value.
 NOTHING = "nothing"

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from .address_words import Place
-    from .knob import Settings, Words
+    from .address_words import Place, Words
+
+    Settings = Mapping[str, "str | None"]
 
 
 def add_text_to_diff(result: dict[str, Any], knob_files: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ from .conftest import ROOT
 #: one layer, which knows which settings each layer has, and looks at the units of instances (all that had no room).
 #: What was asked for and a run that did not end are held against the host (epyc_drift, epyc_last_run); the checklist
 #: and a repair are made of the findings of a whole check, which looks at the units of llama.cpp (epyc_verify,
-#: epyc_repair). The words with which --diff prints changes are in the door of all modules: 6 KiB (all that had no room).
+#: epyc_repair). The door of all modules has the words with which --diff prints changes: 6 KiB (all that had no room).
 BEFORE = {
     "cpufreq_per_ccd": 236.3,
     "cpuidle_states": 241.0,

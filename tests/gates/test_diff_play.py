@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ def test_each_change_is_one_line_and_the_intent_of_the_layers_is_not_repeated(tm
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     inventory.write_text(json.dumps({"all": {"hosts": {"one": local}}}))
     before = sorted(tree.root.rglob("*"))
-    variables = {
+    variables: dict[str, Any] = {
         **VARIABLES,
         "ANSIBLE_COLLECTIONS_PATH": str(tmp_path),
         "ANSIBLE_CALLBACK_PLUGINS": "tools/callback",

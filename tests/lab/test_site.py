@@ -78,9 +78,8 @@ def test_check_of_a_bare_host_changes_nothing(playbook, bare):
     guest, before = bare
     play = guest.play(playbook, "--check", "--diff", "-e", '{"cpufreq_verify": {"boost": false}}')
     assert guest.touched_since(before) == set()
-    assert (
-        play[CAT]["diff"]["changes"]["after"]["resctrl:mount"] == "no options"
-    )  # it did look, and saw all there is to do
+    # It did look, and saw all there is to do.
+    assert play[CAT]["diff"]["changes"]["after"]["resctrl:mount"] == "no options"
     if playbook == SITE:
         assert guest.play(SITE, "--tags", "cat", "--check").changed.keys() == {CAT}  # also without the layers before it
 

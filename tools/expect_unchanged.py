@@ -32,7 +32,8 @@ def what_changes(result: dict[str, Any]) -> set[str]:
     if not result.get("changed"):
         return set()
     diff = result.get("diff")
-    addresses = diff.get("after") if isinstance(diff, dict) else None
+    changes = diff.get("changes") if isinstance(diff, dict) else None
+    addresses = changes.get("after") if isinstance(changes, dict) else None
     return set(addresses) if isinstance(addresses, dict) else {result["task"]}
 
 

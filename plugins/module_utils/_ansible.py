@@ -11,6 +11,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ._errors import TuningError
 from ._io.kernelfs import KernelFS
 from ._io.store import Store
+from ._knobs.change_text import add_text_to_diff
 from ._notation.parameters import refuse_impossible
 
 TYPE_CHECKING = False
@@ -20,21 +21,27 @@ if TYPE_CHECKING:
 
 
 def run_writer(
-    spec: dict[str, Any], write: Callable[[Mapping[str, Any], Store, bool], dict[str, Any]], **rules: Any
+    spec: dict[str, Any],
+    write: Callable[[Mapping[str, Any], Store, bool], dict[str, Any]],
+    knob_files: Mapping[str, Any] | None = None,
+    **rules: Any,
 ) -> None:
     """Run a module that changes the host, and exit with what ``write`` returns; its remarks also become warnings.
 
-    ``write`` gets the parameters, the store, and whether this is a check; it takes the locks that it needs.
+    ``write`` gets the parameters, the store, and whether this is a check; it takes the locks that it needs. The
+    ``diff`` of its result maps addresses to their values ``before`` and ``after``; ``knob_files`` maps the prefixes of
+    these addresses to the files of knobs that have words for them.
     """
+    knob_files = knob_files or {}
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True, **rules)
     try:
         refuse_impossible(module.params, "")
         result = write(module.params, Store(read_only=module.check_mode), module.check_mode)
     except TuningError as error:
-        module.fail_json(msg=str(error), **error.details)
+        module.fail_json(msg=str(error), **add_text_to_diff(error.details, knob_files))
     for remark in result.get("remarks", ()):
         module.warn(remark)
-    module.exit_json(**result)
+    module.exit_json(**add_text_to_diff(result, knob_files))
 
 
 def run_reader(spec: dict[str, Any], read: Callable[[dict[str, Any], KernelFS], dict[str, Any]]) -> None:

@@ -13,6 +13,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import Request
 
 from ._errors import TuningError
+from ._knobs.change_text import add_text_to_diff
 from ._notation.parameters import refuse_impossible
 from ._redfish.answers import BmcError
 from ._redfish.client import Access, Client
@@ -67,7 +68,7 @@ def run_bmc(
         module.fail_json(msg=str(error), **error.details)
     for remark in result.get("remarks", ()):
         module.warn(remark)
-    module.exit_json(**result)
+    module.exit_json(**add_text_to_diff(result, {}))
 
 
 def send(method: str, url: str, **more: Any) -> Any:

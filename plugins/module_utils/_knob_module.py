@@ -19,6 +19,7 @@ from ._knobs.ledger import Ledger, Original
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from types import ModuleType
     from typing import Any
 
     from ._io.store import Store
@@ -36,11 +37,13 @@ COMMON = dict(
 )
 
 
-def run_knob(name: str, spec: dict[str, Any], build: Build, **rules: Any) -> None:
-    """Run the module of a knob, and exit: ``build`` makes its knobs for a host from the options in ``spec``.
+def run_knob(name: str, spec: dict[str, Any], knob_file: ModuleType, **rules: Any) -> None:
+    """Run the module of a knob, and exit. ``build`` of the knob's file makes the knobs from the options in ``spec``.
 
     ``rules`` are further arguments of AnsibleModule, such as required_together.
     """
+
+    build: Build = knob_file.build
 
     def knobs_of(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
         request = f"{name}/{params['label'] or name}"
@@ -59,13 +62,19 @@ def run_knob(name: str, spec: dict[str, Any], build: Build, **rules: Any) -> Non
             knobs.append(desired.Desired(ledger.store, stored))
         return knobs
 
-    run_plain({**COMMON, **spec}, knobs_of, **rules)
+    run_plain({**COMMON, **spec}, knobs_of, {name: knob_file}, **rules)
 
 
 def run_plain(
-    spec: dict[str, Any], knobs_of: Callable[[Mapping[str, Any], Host, Ledger], Sequence[Knob]], **rules: Any
+    spec: dict[str, Any],
+    knobs_of: Callable[[Mapping[str, Any], Host, Ledger], Sequence[Knob]],
+    knob_files: Mapping[str, Any] | None = None,
+    **rules: Any,
 ) -> None:
-    """Run a module that converges the knobs that ``knobs_of`` makes from its parameters, and exit."""
+    """Run a module that converges the knobs that ``knobs_of`` makes from its parameters, and exit.
+
+    ``knob_files`` maps the prefixes of addresses to the files of knobs that have words for them.
+    """
 
     def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
         host, ledger = host_and_ledger(store, check, params.get("intent"))
@@ -77,7 +86,7 @@ def run_plain(
         facts = {key: value for knob in knobs for key, value in knob.facts().items()}
         return dict(changed=bool(outcome.changes), diff=outcome.diff(), remarks=outcome.remarks, **facts)
 
-    run_writer(spec, write, **rules)
+    run_writer(spec, write, knob_files, **rules)
 
 
 def _converge_and_count(knobs: Sequence[Knob], ledger: Ledger) -> Outcome:

@@ -131,11 +131,14 @@ diff:
     - An address is C(cpufreq:boost) for the switch of the whole machine, or C(cpufreq:POLICY/FILE) with the kernel's
       name of the file, such as C(cpufreq:policy0/scaling_governor). Frequencies are in kHz.
     - C(cpufreq:POLICY/boost) stands for the file C(boost) or C(cpb), whichever there is.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
   sample:
-    before: {"cpufreq:policy0/scaling_governor": "schedutil"}
-    after: {"cpufreq:policy0/scaling_governor": "performance"}
+    prepared: "governor, policy 0: schedutil -> performance\n"
+    changes:
+      before: {"cpufreq:policy0/scaling_governor": "schedutil"}
+      after: {"cpufreq:policy0/scaling_governor": "performance"}
 remarks:
   description: Where a limit does not hold because of boost, and which other programs set the same.
   returned: always
@@ -154,7 +157,7 @@ amd_pstate:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq.knob import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq import knob
 
 SPEC = dict(
     settings=dict(
@@ -176,7 +179,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("cpufreq", SPEC, build)
+    run_knob("cpufreq", SPEC, knob)
 
 
 if __name__ == "__main__":

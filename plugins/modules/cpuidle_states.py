@@ -83,11 +83,14 @@ RETURN = r"""
 diff:
   description:
     - What differed, by address, which is C(cpuidle:CPU/STATE) with the name of the state. V(1) is forbidden.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
   sample:
-    before: {"cpuidle:cpu3/C2": "0"}
-    after: {"cpuidle:cpu3/C2": "1"}
+    prepared: "idle state C2, CPU 3: allowed -> forbidden\n"
+    changes:
+      before: {"cpuidle:cpu3/C2": "0"}
+      after: {"cpuidle:cpu3/C2": "1"}
 remarks:
   description: Which CPUs poll, and which other programs limit idle states.
   returned: always
@@ -106,7 +109,7 @@ governor:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpuidle import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import cpuidle
 
 SPEC = dict(
     settings=dict(
@@ -125,7 +128,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("cpuidle", SPEC, build)
+    run_knob("cpuidle", SPEC, cpuidle)
 
 
 if __name__ == "__main__":

@@ -75,12 +75,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 diff:
-  description: The settings that differed, by address.
+  description:
+    - The settings that differed, by address.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: success
   type: dict
   sample:
-    before: {"partition:llama.slice/cpus": null, "partition:llama.slice/type": null}
-    after: {"partition:llama.slice/cpus": "1-31,33-63", "partition:llama.slice/type": "root"}
+    prepared: "CPUs of llama.slice: nothing -> 1-31,33-63\npartition of llama.slice: nothing -> root\n"
+    changes:
+      before: {"partition:llama.slice/cpus": null, "partition:llama.slice/type": null}
+      after: {"partition:llama.slice/cpus": "1-31,33-63", "partition:llama.slice/type": "root"}
 remarks:
   description: Which units are concerned.
   returned: success
@@ -89,7 +93,7 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.partition import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import partition
 
 SPEC = dict(
     cpus=dict(type="str"),
@@ -98,7 +102,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("partition", SPEC, build, required_if=[("state", "present", ("cpus",))])
+    run_knob("partition", SPEC, partition, required_if=[("state", "present", ("cpus",))])
 
 
 if __name__ == "__main__":

@@ -209,12 +209,16 @@ machine:
   returned: success
   type: dict
 diff:
-  description: What was sent, or is to be sent, by attribute.
+  description:
+    - What was sent, or is to be sent, by attribute.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: success
   type: dict
   sample:
-    before: {NumaNodesPerSocket: "1 (active), - (pending)"}
-    after: {NumaNodesPerSocket: "1 (active), 4 (pending)"}
+    prepared: "NumaNodesPerSocket: 1 (active), - (pending) -> 1 (active), 4 (pending)\n"
+    changes:
+      before: {NumaNodesPerSocket: "1 (active), - (pending)"}
+      after: {NumaNodesPerSocket: "1 (active), 4 (pending)"}
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc

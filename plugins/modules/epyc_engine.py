@@ -107,11 +107,14 @@ diff:
       configured.
     - The value of C(UNIT/enabled) and C(UNIT/active) is systemd's word, such as V(disabled) or V(failed), or null where
       there is no such unit.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
   sample:
-    before: {"engine:/usr/sbin/sovereign-epyc": null, "engine:sovereign-epyc.service/enabled": "disabled"}
-    after: {"engine:/usr/sbin/sovereign-epyc": "9f86d081884c7d65", "engine:sovereign-epyc.service/enabled": "enabled"}
+    prepared: "engine on the host, 1 file: new\nboot service, sovereign-epyc.service: disabled -> enabled\n"
+    changes:
+      before: {"engine:/usr/sbin/sovereign-epyc": null, "engine:sovereign-epyc.service/enabled": "disabled"}
+      after: {"engine:/usr/sbin/sovereign-epyc": "9f86d081884c7d65", "engine:sovereign-epyc.service/enabled": "enabled"}
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._agent import DEFAULTS

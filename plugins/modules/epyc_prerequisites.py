@@ -95,11 +95,14 @@ diff:
   description:
     - What differed, by address. The value of a kernel module is V(loaded), or null where it is not. The value of the
       file is a digest, with its mode and owner where those are not as configured.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
   sample:
-    before: {"prerequisites:module/msr": null}
-    after: {"prerequisites:module/msr": "loaded"}
+    prepared: "kernel module msr: nothing -> loaded\n"
+    changes:
+      before: {"prerequisites:module/msr": null}
+      after: {"prerequisites:module/msr": "loaded"}
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain

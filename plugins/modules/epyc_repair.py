@@ -83,6 +83,17 @@ lines:
   type: list
   elements: str
   sample: ["L3 share of group draft (L3 domain 0 (CCD 0)): was repaired, ffff -> fff0"]
+diff:
+  description:
+    - The settings that were repaired, or would be, by address.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
+  returned: always
+  type: dict
+  sample:
+    prepared: "L3 share of group draft, L3 domain 2: ffff -> fff0\n"
+    changes:
+      before: {"resctrl:draft/L3/2": "ffff"}
+      after: {"resctrl:draft/L3/2": "fff0"}
 """
 
 from functools import partial
@@ -92,6 +103,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift import reque
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair import MOST, ROLES, repair
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import drift
 
 TYPE_CHECKING = False
@@ -127,7 +139,7 @@ def main() -> None:
         most=dict(type="int", default=MOST),
         asked=requested.OPTION,
     )
-    run_writer(spec, write)
+    run_writer(spec, write, KNOBS)
 
 
 if __name__ == "__main__":

@@ -61,12 +61,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 diff:
-  description: What was put back, by address.
+  description:
+    - What was put back, by address.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
   sample:
-    before: {"resctrl:mount": "no options"}
-    after: {"resctrl:mount": null}
+    prepared: "mount of resctrl: no options -> nothing\n"
+    changes:
+      before: {"resctrl:mount": "no options"}
+      after: {"resctrl:mount": null}
 summary:
   description: What was put back, or would be, and what to do next, in sentences.
   returned: always
@@ -97,6 +101,7 @@ left:
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Unrestored
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import host_and_ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.layers import require_layers
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo
 from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.dependents import require_undo_possible
@@ -135,7 +140,7 @@ def main() -> None:
         instances_leave=dict(type="bool", default=False),
         without_originals=dict(type="bool", default=False),
     )
-    run_writer(spec, write)
+    run_writer(spec, write, KNOBS)
 
 
 if __name__ == "__main__":

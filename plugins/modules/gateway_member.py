@@ -95,7 +95,9 @@ in_work:
   type: dict
   sample: {"before": 3, "after": 0}
 diff:
-  description: The servers whose state differed.
+  description:
+    - The servers whose state differed.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: success
   type: dict
 remarks:

@@ -128,12 +128,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 diff:
-  description: The pools that differed, by address, in pages.
+  description:
+    - The pools that differed, by address, in pages.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: success
   type: dict
   sample:
-    before: {"hugepages:node2/2048kB": "0"}
-    after: {"hugepages:node2/2048kB": "20480"}
+    prepared: "huge pages of 2 MiB, node 2: 0 -> 20480\n"
+    changes:
+      before: {"hugepages:node2/2048kB": "0"}
+      after: {"hugepages:node2/2048kB": "20480"}
 remarks:
   description: What was rounded.
   returned: success
@@ -147,7 +151,7 @@ given:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.hugepages.knob import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.hugepages import knob
 
 SIZE = dict(type="str", choices=["2MiB", "1GiB"], default="2MiB")
 SPEC = dict(
@@ -174,7 +178,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("hugepages", SPEC, build, required_if=[("state", "present", ("pools", "for_file"), True)])
+    run_knob("hugepages", SPEC, knob, required_if=[("state", "present", ("pools", "for_file"), True)])
 
 
 if __name__ == "__main__":

@@ -112,11 +112,14 @@ diff:
     - What differed, by address.
     - An address is C(irq:NUMBER/affinity) for a CPU list, C(irq:default) for the mask of later interrupts,
       C(irq:irqbalance/banned_cpus) or C(irq:irqbalance/service).
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
   sample:
-    before: {"irq:41/affinity": "0-127"}
-    after: {"irq:41/affinity": "0,32,64,96"}
+    prepared: "CPUs, interrupt 41: 0-127 -> 0,32,64,96\n"
+    changes:
+      before: {"irq:41/affinity": "0-127"}
+      after: {"irq:41/affinity": "0,32,64,96"}
 remarks:
   description: What names no interrupt, what is still at its old place, and whether irqbalance will undo this.
   returned: always
@@ -148,7 +151,7 @@ irqbalance:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq.knob import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq import knob
 
 SPEC = dict(
     cpus=dict(type="str"),
@@ -160,7 +163,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("irq", SPEC, build)
+    run_knob("irq", SPEC, knob)
 
 
 if __name__ == "__main__":

@@ -109,11 +109,14 @@ diff:
     - What differed, by address.
     - An address is C(cmdline:NAME). A value is what stands behind the name, an empty text for a parameter without one,
       and all words in their order where a name stands several times.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
   sample:
-    before: {"cmdline:nohz_full": null}
-    after: {"cmdline:nohz_full": "1-31,33-63"}
+    prepared: "boot parameter, nohz_full: nothing -> 1-31,33-63\n"
+    changes:
+      before: {"cmdline:nohz_full": null}
+      after: {"cmdline:nohz_full": "1-31,33-63"}
 remarks:
   description: Hazards of what was asked, and whose settings were overridden.
   returned: always
@@ -142,7 +145,7 @@ reboot_required:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot.knob import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import knob
 
 SPEC = dict(
     parameters=dict(type="list", elements="str", default=[]),
@@ -151,7 +154,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("cmdline", SPEC, build)
+    run_knob("cmdline", SPEC, knob)
 
 
 if __name__ == "__main__":

@@ -105,11 +105,14 @@ RETURN = r"""
 diff:
   description:
     - The build that was missing, by its folder, and the checksum of its archive, and those that O(prune) removes.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
   sample:
-    before: {"llama_build:/opt/llama/3fca1b2a9d07": null}
-    after: {"llama_build:/opt/llama/3fca1b2a9d07": "sha256:9f86d081884c7d65"}
+    prepared: "llama_build:/opt/llama/3fca1b2a9d07: nothing -> sha256:9f86d081884c7d65\n"
+    changes:
+      before: {"llama_build:/opt/llama/3fca1b2a9d07": null}
+      after: {"llama_build:/opt/llama/3fca1b2a9d07": "sha256:9f86d081884c7d65"}
 folder:
   description: The folder of the build. It holds C(bin) and C(build.json), which lists its inputs.
   returned: success

@@ -449,7 +449,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 diff:
-  description: What differed. The address of a file has its text as value.
+  description:
+    - What differed. The address of a file has its text as value.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
 services:

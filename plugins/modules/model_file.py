@@ -134,12 +134,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 diff:
-  description: What differed, by address. Its checksum stands for the content.
+  description:
+    - What differed, by address. Its checksum stands for the content.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
   sample:
-    before: {"model_file:/srv/models/large.gguf": null}
-    after: {"model_file:/srv/models/large.gguf": "sha256:9f86d081884c7d65"}
+    prepared: "model_file:/srv/models/large.gguf: nothing -> sha256:9f86d081884c7d65\n"
+    changes:
+      before: {"model_file:/srv/models/large.gguf": null}
+      after: {"model_file:/srv/models/large.gguf": "sha256:9f86d081884c7d65"}
 path:
   description: The file, of a model in several files the first one.
   returned: success

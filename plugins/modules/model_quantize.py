@@ -80,12 +80,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 diff:
-  description: The file that was missing, by its path, and what it is.
+  description:
+    - The file that was missing, by its path, and what it is.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
   sample:
-    before: {"model_quantize:/srv/models/draft-q2_k.gguf": null}
-    after: {"model_quantize:/srv/models/draft-q2_k.gguf": "Q2_K of /srv/models/draft-bf16.gguf"}
+    prepared: "model_quantize:/srv/models/draft-q2_k.gguf: nothing -> Q2_K of /srv/models/draft-bf16.gguf\n"
+    changes:
+      before: {"model_quantize:/srv/models/draft-q2_k.gguf": null}
+      after: {"model_quantize:/srv/models/draft-q2_k.gguf": "Q2_K of /srv/models/draft-bf16.gguf"}
 path:
   description: The new file.
   returned: success

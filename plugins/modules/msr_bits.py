@@ -168,11 +168,14 @@ diff:
   description:
     - What differed, by address. Each bit has its own, C(msr:REGISTER[BIT]/cpuCPU), with the values 0 and 1.
     - A kernel module is C(msr:module/NAME).
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
   sample:
-    before: {"msr:0xc0000108[0]/cpu16": "0"}
-    after: {"msr:0xc0000108[0]/cpu16": "1"}
+    prepared: "prefetcher l1_stream, CPU 16: enabled -> disabled\n"
+    changes:
+      before: {"msr:0xc0000108[0]/cpu16": "0"}
+      after: {"msr:0xc0000108[0]/cpu16": "1"}
 remarks:
   description: That a write taints the kernel, and which threads of a core change along.
   returned: always
@@ -191,7 +194,7 @@ tainted_before:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr.knob import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr import knob
 
 SWITCH = dict(type="str", choices=["enabled", "disabled"])
 SPEC = dict(
@@ -220,7 +223,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("msr", SPEC, build)
+    run_knob("msr", SPEC, knob)
 
 
 if __name__ == "__main__":

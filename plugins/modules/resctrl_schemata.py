@@ -174,11 +174,14 @@ diff:
   description:
     - What differed, by address.
     - An address is C(resctrl:GROUP) for a group, C(resctrl:GROUP/L3/ID) for a mask, C(resctrl:GROUP/cpus) and so on.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
   sample:
-    before: {"resctrl:draft/L3/2": "ffff"}
-    after: {"resctrl:draft/L3/2": "fff0"}
+    prepared: "L3 share of group draft, L3 domain 2: ffff -> fff0\n"
+    changes:
+      before: {"resctrl:draft/L3/2": "ffff"}
+      after: {"resctrl:draft/L3/2": "fff0"}
 remarks:
   description: What was rounded, and where a share protects nothing.
   returned: always
@@ -187,7 +190,7 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl import knob
 
 MONITORS = dict(
     type="list",
@@ -225,7 +228,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("resctrl", SPEC, build)
+    run_knob("resctrl", SPEC, knob)
 
 
 if __name__ == "__main__":

@@ -104,12 +104,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 diff:
-  description: The settings that differed, by address.
+  description:
+    - The settings that differed, by address.
+    - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: success
   type: dict
   sample:
-    before: {"sysfs:thp/enabled": "always", "sysfs:workqueue/cpumask": "0-127"}
-    after: {"sysfs:thp/enabled": "madvise", "sysfs:workqueue/cpumask": "0,32,64,96"}
+    prepared: "transparent huge pages: always -> madvise\nCPUs of unbound kernel work: 0-127 -> 0,32,64,96\n"
+    changes:
+      before: {"sysfs:thp/enabled": "always", "sysfs:workqueue/cpumask": "0-127"}
+      after: {"sysfs:thp/enabled": "madvise", "sysfs:workqueue/cpumask": "0,32,64,96"}
 remarks:
   description: What else the operator should know, such as another program that sets the same.
   returned: success
@@ -118,7 +122,7 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.sysfs import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import sysfs
 
 SPEC = dict(
     smt=dict(type="str", choices=["on", "off", "forceoff"]),
@@ -132,7 +136,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("sysfs", SPEC, build)
+    run_knob("sysfs", SPEC, sysfs)
 
 
 if __name__ == "__main__":

@@ -119,8 +119,9 @@ def of_check(task: str, role: str, action: str, result: Mapping[str, Any], skipp
     if not result.get("changed") or module in CHANGE_NOTHING:
         return [], {layer: {**dict.fromkeys(STATUSES, 0), OK: 1}}
     diff = result.get("diff")
-    before = diff.get("before") if isinstance(diff, dict) else None
-    after = diff.get("after") if isinstance(diff, dict) else None
+    changes = diff.get("changes") if isinstance(diff, dict) else None
+    before = changes.get("before") if isinstance(changes, dict) else None
+    after = changes.get("after") if isinstance(changes, dict) else None
     if action.startswith("sovereign.epyc.") and isinstance(before, dict) and isinstance(after, dict):
         return _of_addresses(role, before, after, PUT_BACK if module == RESTORE_MODULE else "")
     reason = HIDDEN if "censored" in result else "the task would change it"

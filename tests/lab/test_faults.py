@@ -91,17 +91,17 @@ def test_two_at_once(host):
         ran_ahead = wait([two], timeout=3).done
         host.run("touch /run/go")
     assert not ran_ahead
-    first, second = one.result()["diff"]["before"], two.result()["diff"]["before"]
+    first, second = one.result()["diff"]["changes"]["before"], two.result()["diff"]["changes"]["before"]
     host.run("rm /run/go")
     assert first["sysfs:thp/enabled"] == "always"
     assert second["sysfs:thp/enabled"] == "never"
     assert second.keys() >= {"sysfs:numa_balancing", "desired:sysfs/two"}
     back = host.module("sysfs_settings", state="original")
-    assert {key: text for key, text in back["diff"]["after"].items() if text} == {
+    assert {key: text for key, text in back["diff"]["changes"]["after"].items() if text} == {
         "sysfs:thp/enabled": "always",
         "sysfs:numa_balancing": "1",
     }
-    assert back["diff"]["after"].keys() >= {"desired:sysfs/one", "desired:sysfs/two"}
+    assert back["diff"]["changes"]["after"].keys() >= {"desired:sysfs/one", "desired:sysfs/two"}
 
 
 PARTITION = {"from_plan": True, "intent": INTENT}
@@ -130,7 +130,7 @@ def test_resctrl_was_mounted_by_another_with_cdp_and_is_not_any_more(host):
     """Their masks are of a mount that has ended: no restore could put them back, and none must be held up by them."""
     host.run(f"mount -t resctrl -o cdp none {MOUNT} && mkdir {MOUNT}/theirs")
     made = host.module("resctrl_schemata", **PARTITION)
-    assert any("L3CODE" in address for address in made["diff"]["before"]), made
+    assert any("L3CODE" in address for address in made["diff"]["changes"]["before"]), made
     host.run(f"umount {MOUNT} && mount -t resctrl none {MOUNT}")
     try:
         assert [remark.partition(" meanwhile")[0] for remark in restored(host)] == [
@@ -149,7 +149,7 @@ def test_a_whole_l3_domain_is_offline_during_an_undo(host):
     host.run(cpus.format(0))
     failed = host.module("epyc_restore")
     assert failed["failed"] and "L3 domain 3 are offline" in failed["msg"], failed
-    assert failed["diff"]["after"]["sysfs:thp/enabled"] == "always"
+    assert failed["diff"]["changes"]["after"]["sysfs:thp/enabled"] == "always"
     host.run(cpus.format(1))
     restored(host)
     host.run(f"umount {MOUNT}")

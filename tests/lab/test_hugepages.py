@@ -102,7 +102,7 @@ def test_a_model_in_a_page_of_1_gib(one_node):
     asked = {"pools": [{"size": "1GiB", "pages": 1}], "mount": True, "persistent": True}
     check = one_node.module("hugepages", **asked, _ansible_check_mode=True)
     made = one_node.module("hugepages", **asked)
-    assert made["diff"] == check["diff"] and made["diff"]["after"][MOUNT] == PLACE, made
+    assert made["diff"] == check["diff"] and made["diff"]["changes"]["after"][MOUNT] == PLACE, made
     assert one_node.run(f"findmnt -no FSTYPE,OPTIONS {PLACE}").split()[1].endswith("pagesize=1024M")
     assert not one_node.module("hugepages", **asked)["changed"]
     (row,) = [one for one in one_node.module("epyc_drift")["settings"] if one["address"] == MOUNT]
@@ -118,6 +118,6 @@ def test_a_model_in_a_page_of_1_gib(one_node):
         "hugepages:node0/1048576kB",
     ]
     one_node.run(f"rm -r {PLACE}/llama-chat /var/tmp/m.gguf")
-    assert one_node.module("hugepages", state="original")["diff"]["after"][MOUNT] is None
+    assert one_node.module("hugepages", state="original")["diff"]["changes"]["after"][MOUNT] is None
     assert one_node.changed_since(before).keys() <= {"/var/lib/sovereign-epyc/"}
     one_node.run(f"test ! -e {PLACE}")

@@ -70,7 +70,7 @@ def told(guest):
 def test_ban_keeps_it_to_the_same_cpus(host):
     asked = {"cpus": "4-7", "irqbalance": "ban"}
     made = host.module("irq_affinity", **asked)
-    assert made["diff"]["after"]["irq:irqbalance/banned_cpus"] == "0-3,8-15"
+    assert made["diff"]["changes"]["after"]["irq:irqbalance/banned_cpus"] == "0-3,8-15"
     assert made["irqbalance"] == "running"
     assert told(host) == "0-3,8-15"
     assert host.run(f"head -n 1 {FILE}").strip() == "IRQBALANCE_BANNED_CPULIST=0-3,8-15"
@@ -89,11 +89,11 @@ def test_ban_keeps_it_to_the_same_cpus(host):
 def test_stop_and_back(host):
     asked = {"cpus": "4-7", "irqbalance": "stop", "spread": True}
     check = host.module("irq_affinity", _ansible_check_mode=True, **asked)
-    assert check["diff"]["after"]["irq:irqbalance/service"] == "disabled inactive"
+    assert check["diff"]["changes"]["after"]["irq:irqbalance/service"] == "disabled inactive"
     assert host.run(STATE).split()[-2:] == ["active", "enabled"]
     made = host.module("irq_affinity", **asked)
     # It moves interrupts until it is stopped, so the diffs of the check and of the run differ in those.
-    assert made["diff"]["after"]["irq:irqbalance/service"] == "disabled inactive"
+    assert made["diff"]["changes"]["after"]["irq:irqbalance/service"] == "disabled inactive"
     assert made["irqbalance"] == "stopped"
     assert host.run("systemctl is-active irqbalance; systemctl is-enabled irqbalance", check=False).split() == [
         "inactive",

@@ -103,7 +103,7 @@ def test_parameters_reach_grub_and_go_back(host):
 
     made = host.module("kernel_cmdline", **asked)
     assert made["diff"] == check["diff"]
-    assert made["diff"]["before"] == {
+    assert made["diff"]["changes"]["before"] == {
         "cmdline:isolcpus": None,
         "cmdline:nohz_full": None,
         "cmdline:sovereign.test": None,
@@ -116,7 +116,7 @@ def test_parameters_reach_grub_and_go_back(host):
     assert (again["changed"], again["reboot_required"]) == (False, True)
 
     back = host.module("epyc_restore")
-    assert back["diff"]["after"].keys() == made["diff"]["after"].keys()
+    assert back["diff"]["changes"]["after"].keys() == made["diff"]["changes"]["after"].keys()
     assert host.run(FILES) == before
 
 
@@ -131,7 +131,11 @@ def test_what_others_set_is_overridden_and_kept(host):
         host.run("update-grub 2>&1")
         assert len(lines(host)) == 2
         result = host.module("kernel_cmdline", parameters=["foo=3", "both=1"], absent=["nosmt"])
-        assert result["diff"]["before"] == {"cmdline:foo": "foo=1 foo=2", "cmdline:both": None, "cmdline:nosmt": ""}
+        assert result["diff"]["changes"]["before"] == {
+            "cmdline:foo": "foo=1 foo=2",
+            "cmdline:both": None,
+            "cmdline:nosmt": "",
+        }
         assert [remark.split(", to")[0] for remark in result["remarks"]] == [
             "foo is also set by /etc/default/grub.d/50-other.cfg"
         ]

@@ -147,7 +147,7 @@ def test_registers_that_a_killed_run_had_written_are_not_written_again(host):
     """Only those that it had not written yet are written."""
     host.run_module("msr_bits", KILL.format(call="KernelFS.patch_words", turn=9), **OFF)
     done = host.module("msr_bits", **OFF)
-    assert list(done["diff"]["before"]) == [f"msr:0xc0000108[0]/cpu{cpu}" for cpu in range(8, 16)]
+    assert list(done["diff"]["changes"]["before"]) == [f"msr:0xc0000108[0]/cpu{cpu}" for cpu in range(8, 16)]
     host.module("msr_bits", state="original")
 
 

@@ -50,7 +50,9 @@ def test_a_check_of_a_bare_host_changes_nothing(host):
     before = host.untouched()
     play = host.play(SITE, "--check", "--diff")
     assert host.touched_since(before) == set()
-    assert play[CAT]["diff"]["after"]["resctrl:mount"] == "no options"  # it did look, and saw all there is to do
+    assert (
+        play[CAT]["diff"]["changes"]["after"]["resctrl:mount"] == "no options"
+    )  # it did look, and saw all there is to do
 
 
 def test_a_run_after_one_that_was_killed_tunes_the_host_and_serves(host):

@@ -65,7 +65,7 @@ def host(tuned_guest):
     yield tuned_guest
     tuned_guest.run(END, check=False)
     undone = tuned_guest.module("cpuset_partition", state="original")
-    assert undone["diff"]["after"]["partition:llama.slice/type"] is None
+    assert undone["diff"]["changes"]["after"]["partition:llama.slice/type"] is None
     assert tuned_guest.changed_since(before) == {}
     assert tuned_guest.run(f"ls -d {SLICE} /run/systemd/system.control/llama.slice.d", check=False) == ""
 
@@ -96,13 +96,13 @@ def test_the_role_asks_for_what_the_plan_has(tuned_guest):
     asked = ("--tags", "grub_params", "--check", "-e", "grub_params_isolation=partition")
     play = tuned_guest.play("playbooks/site.yml", *asked)
     assert (
-        play["Give the CPUs that compute to the instances alone"]["diff"]["after"].items()
+        play["Give the CPUs that compute to the instances alone"]["diff"]["changes"]["after"].items()
         >= {
             "partition:llama.slice/cpus": "1-3,5-7,9-11,13-15",
             "partition:llama.slice/type": "root",
         }.items()
     )
-    assert play["Set the boot parameters"]["diff"]["after"]["cmdline:nohz_full"] is None
+    assert play["Set the boot parameters"]["diff"]["changes"]["after"]["cmdline:nohz_full"] is None
 
 
 def test_only_its_own_tasks_run_there_and_they_are_spread(host):
@@ -111,7 +111,7 @@ def test_only_its_own_tasks_run_there_and_they_are_spread(host):
     assert host.run(f"ls -d {SLICE}", check=False) == ""
     made = host.module("cpuset_partition", cpus=CPUS, persistent=True)
     assert (
-        made["diff"]["after"].items()
+        made["diff"]["changes"]["after"].items()
         >= {
             "partition:llama.slice/cpus": CPUS,
             "partition:llama.slice/type": "root",

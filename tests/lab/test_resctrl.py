@@ -69,7 +69,7 @@ def test_all_threads_of_a_service(bare_guest, apply, service):
     astray = (after - before).pop()
     bare_guest.run(f"echo {astray} >/sys/fs/resctrl/tasks")
     result = apply(groups=[{"name": "a", "tasks_of": [service]}])
-    assert result["diff"]["before"] == {"resctrl:a/tasks_of/threads.service": "6 of 7 threads"}
+    assert result["diff"]["changes"]["before"] == {"resctrl:a/tasks_of/threads.service": "6 of 7 threads"}
     assert set(bare_guest.read("a", "tasks").split()) == after
 
 

@@ -78,7 +78,9 @@ def test_check_of_a_bare_host_changes_nothing(playbook, bare):
     guest, before = bare
     play = guest.play(playbook, "--check", "--diff", "-e", '{"cpufreq_verify": {"boost": false}}')
     assert guest.touched_since(before) == set()
-    assert play[CAT]["diff"]["after"]["resctrl:mount"] == "no options"  # it did look, and saw all there is to do
+    assert (
+        play[CAT]["diff"]["changes"]["after"]["resctrl:mount"] == "no options"
+    )  # it did look, and saw all there is to do
     if playbook == SITE:
         assert guest.play(SITE, "--tags", "cat", "--check").changed.keys() == {CAT}  # also without the layers before it
 
@@ -248,12 +250,12 @@ def test_drift_is_named_and_only_it_is_repaired(tuned):
     try:
         check = tuned.play(SITE, "--tags", "cat", "--check", "--diff")
         assert check.changed.keys() == {CAT}
-        assert check[CAT]["diff"] == {
+        assert check[CAT]["diff"]["changes"] == {
             "before": {"resctrl:draft/L3/2": "ff", "resctrl:verify/cpus": "9-10,13-15"},
             "after": {"resctrl:draft/L3/2": "f", "resctrl:verify/cpus": "9-11,13-15"},
         }
-        for address in check[CAT]["diff"]["after"]:
-            assert address in check.output, "a person who reads the screen sees it too"
+        for line in check[CAT]["diff"]["prepared"].splitlines():
+            assert line in check.output, "a person who reads the screen sees it too"
         tuned.run("echo MB:3=2048 >/sys/fs/resctrl/draft/schemata")
         assert tuned.state() == bad, "a check repairs nothing"
         tuned.run("echo MB:3=64 >/sys/fs/resctrl/draft/schemata")
@@ -271,7 +273,7 @@ def test_what_is_asked_for_no_more_is_put_back(tuned):
     check = tuned.play(SITE, *how, "--check")["Set governors, limits and boost"]
     done = tuned.play(SITE, *how)["Set governors, limits and boost"]
     assert check["diff"] == done["diff"]
-    assert done["diff"]["after"]["desired:cpufreq/cpufreq"] is None
+    assert done["diff"]["changes"]["after"]["desired:cpufreq/cpufreq"] is None
     assert "performance" not in tuned.run("cat /sys/devices/system/cpu/cpufreq/policy*/scaling_governor")
     assert "cpufreq" not in tuned.run("cat /var/lib/sovereign-epyc/desired.json")
 

@@ -23,7 +23,7 @@ def test_isolated_cpus_are_told(bare_guest):
     try:
         assert bare_guest.run(f"cat {MASK}") == "fcff\n"
         result = bare_guest.module("sysfs_settings", workqueue_cpus="0-3")
-        assert result["diff"]["before"] == {"sysfs:workqueue/cpumask": "0-7,10-15"}
+        assert result["diff"]["changes"]["before"] == {"sysfs:workqueue/cpumask": "0-7,10-15"}
         assert result["remarks"][0].startswith("CPUs 8-9 are isolated by a cpuset partition")
         bare_guest.module("sysfs_settings", state="original")
         assert bare_guest.run(f"cat {MASK}") == "fcff\n"

@@ -48,8 +48,8 @@ def test_a_check_lists_what_would_come_back_and_changes_nothing(host):
     assert list(play.changed) == [BACK]
     assert play[SAY]["msg"].startswith("Would be put back: ")
     host.planned = play[BACK]["diff"]
-    assert host.planned["after"]["resctrl:mount"] is None
-    assert {address.partition(":")[0] for address in host.planned["after"]} == {"resctrl", "desired"}
+    assert host.planned["changes"]["after"]["resctrl:mount"] is None
+    assert {address.partition(":")[0] for address in host.planned["changes"]["after"]} == {"resctrl", "desired"}
 
 
 def test_one_layer_comes_back_and_all_else_stays(host):

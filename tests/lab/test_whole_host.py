@@ -129,7 +129,7 @@ def test_killed_amid_128_registers(boot_guest):
     written = [key for key in guest.changed_since(first) if key.startswith("/dev/cpu/")]
     assert sorted(written) == sorted(f"/dev/cpu/{cpu}/msr 0xc0000108" for cpu in range(63))
     done = guest.module("msr_bits", **asked)
-    assert list(done["diff"]["after"]) == [f"msr:0xc0000108[0]/cpu{cpu}" for cpu in range(63, 128)]
+    assert list(done["diff"]["changes"]["after"]) == [f"msr:0xc0000108[0]/cpu{cpu}" for cpu in range(63, 128)]
 
     guest.module("msr_bits", state="original")
     left = guest.changed_since(first)

@@ -20,7 +20,7 @@ def test_a_check_of_a_bare_host_changes_nothing(service_host):
     played = service_host.run_role("--check", llama_instances=service_host.with_test_model(CHAT))
     assert played.returncode == 0, played.output
     services = played["Run the instances"]
-    assert services["changed"] and "llama:llama-chat.service/active" in services["diff"]["after"]
+    assert services["changed"] and "llama:llama-chat.service/active" in services["diff"]["changes"]["after"]
     assert service_host.run("ls /etc/systemd/system").count("llama") == 0
 
 

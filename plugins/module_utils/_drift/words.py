@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 
+from .._knobs import address_words
+from .._knobs.address_words import NOTHING, format_places, format_plural
 from .._knobs.catalogue import row_of
 from .._knobs.knob import L3_DOMAIN
 from .._notation import cpulist
@@ -20,38 +22,27 @@ from .verdict import CHANGE_WHAT_IS_ASKED, DRIFT, NOT_SUPPORTED, OK, UNKNOWN, UN
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Any, Union
+    from typing import Any
 
+    from .._knobs.address_words import Place
     from .._knobs.knob import Words
-
-    Place = Union[int, str]
 
 #: A number of ASCII digits, or one other character.
 NUMBERS = re.compile(r"([0-9]+)|([^0-9])", re.DOTALL)
 STATUS_WORDS = {OK: "ok", UNSUPPORTED: NOT_SUPPORTED, UNKNOWN: "unknown", DRIFT: "drift"}
-#: What a setting is called that has no value, and all that is asked of a layer.
-NOTHING, ALL_SETTINGS = "nothing", "all settings"
+#: What all that is asked of a layer is called.
+ALL_SETTINGS = "all settings"
 #: Addresses of all that there is of a kind.
 ALL = {"desired:": "stored requests"}
-UNITS = {
-    "sovereign-epyc.service": "boot service",
-    "sovereign-epyc-agent.service": "service of the agent",
-    "sovereign-epyc-agent.socket": "socket of the agent",
-    "sovereign-epyc-watch.service": "watch service",
-    "sovereign-epyc-check.service": "service of the check",
-    "sovereign-epyc-check.timer": "timer of the check",
-}
 
 
 def describe(address: str) -> Words:
     """Return what a setting is, the unit of its place, and its place; for an unknown setting, its address."""
-    prefix, dummy, rest = address.partition(":")
+    rest = address.partition(":")[2]
     if not rest:
         return ALL.get(address, ALL_SETTINGS), "", None
     row = row_of(address)
-    if row:
-        return row.describe(rest)
-    return OTHERS[prefix](rest) if prefix in OTHERS else (address, "", None)
+    return row.describe(rest) if row else address_words.describe(address)
 
 
 def title(finding: Mapping[str, Any]) -> str:
@@ -118,7 +109,7 @@ def value(address: str, text: str | None) -> str:
     """Return what a value means, for people."""
     if text is None:
         return NOTHING
-    if address.startswith(("engine:/", "desired:", "prerequisites:/")) and address != "desired:intent":
+    if address_words.has_unreadable_value(address):
         return "stored"
     if address.startswith("llama:/"):
         # A whole unit file; its difference is in the output of --diff.
@@ -131,20 +122,12 @@ def value(address: str, text: str | None) -> str:
 
 
 def where(unit: str, places: Iterable[Place], ccds: Mapping[int, int] | None = None) -> str:
-    """Return places as text: numbers in the kernel's list notation, L3 domains with the CCDs that they are on.
-
-    Names that have a unit are only counted, because they are many.
-    """
-    places = list(dict.fromkeys(places))
-    if unit and any(isinstance(place, str) for place in places):
-        return f"{len(places)} {_plural(unit, len(places))}"
-    numbers = [place for place in places if isinstance(place, int)]
-    if len(numbers) < len(places) or not places:
-        return ", ".join(str(place) for place in places)
-    text = f"{_plural(unit, len(numbers))} {cpulist.render(numbers)}"
+    """Return places as text, L3 domains with the CCDs that they are on."""
+    places = list(places)
+    text = format_places(unit, places)
     if unit == L3_DOMAIN and ccds:
-        on = sorted({ccds[number] for number in numbers if number in ccds})
-        text += f" ({_plural('CCD', len(on))} {cpulist.render(on)})" if on else ""
+        on = sorted({ccds[place] for place in places if isinstance(place, int) and place in ccds})
+        text += f" ({format_plural('CCD', len(on))} {cpulist.render(on)})" if on else ""
     return text
 
 
@@ -159,62 +142,3 @@ def natural(text: str) -> tuple[tuple[tuple[int, str], ...], str]:
         digits = number.lstrip("0")
         key.append((-1, char) if char else (len(digits), digits))
     return tuple(key), text
-
-
-def _plural(unit: str, number: int) -> str:
-    if number == 1:
-        return unit
-    return f"{unit[:-1]}ies" if unit.endswith("cy") else f"{unit}s"
-
-
-def _desired(rest: str) -> Words:
-    return ("stored intent", "", None) if rest == "intent" else ("stored request", "", rest)
-
-
-def _engine(rest: str) -> Words:
-    name, dummy, kind = rest.rpartition("/")
-    if name in UNITS:
-        return UNITS[name] if kind == "enabled" else f"run of the {UNITS[name]}", "", name
-    return "engine on the host", "file", rest
-
-
-def _ledger(dummy_rest: str) -> Words:
-    return "record of what was there before", "", None
-
-
-def _plan(rest: str) -> Words:
-    return f"CPUs of the role {rest}", "", None
-
-
-def _prerequisites(rest: str) -> Words:
-    if rest.startswith("/"):
-        return "kernel modules to load at boot", "", rest
-    return f"kernel module {rest.rpartition('/')[2]}", "", None
-
-
-def _llama(rest: str) -> Words:
-    folder, dummy, last = rest.rpartition("/")
-    unit = next((word for word in (*folder.split("/"), last) if word.startswith("llama-")), "")
-    who = f"instance {unit[len('llama-') :].partition('.service')[0]}" if unit else "the RPC worker"
-    if not rest.startswith("/"):
-        return OF_UNIT[last].format(who), "", None
-    return (f"unit of {who}" if last.endswith(".service") else f"drop-in {last} of {who}"), "", None
-
-
-#: What of a unit an address is about.
-OF_UNIT = {
-    "active": "run of {}",
-    "drop-ins": "drop-ins of {}",
-    "enabled": "{}",
-    "file": "unit of {}",
-    "loaded": "files of {}",
-}
-#: What is on a host beside the settings of knobs.
-OTHERS = {
-    "desired": _desired,
-    "engine": _engine,
-    "ledger": _ledger,
-    "llama": _llama,
-    "plan": _plan,
-    "prerequisites": _prerequisites,
-}

@@ -69,7 +69,7 @@ def test_a_setting_is_made_stored_and_put_back(tree: hosts.Host, run: Run) -> No
     store = Store(str(tree.root))
     done = run(sysfs_settings, **ASKED)
     assert done["changed"] is True
-    assert done["diff"]["before"]["sysfs:numa_balancing"] == "1"
+    assert done["diff"]["changes"]["before"]["sysfs:numa_balancing"] == "1"
     assert tree.fs.read(BALANCING) == "0"
     assert store.load("desired.json") == {
         "intent": {"draft": {"ccds": 1}},
@@ -94,7 +94,7 @@ def test_a_label_keeps_requests_apart(tree: hosts.Host, run: Run) -> None:
     run(sysfs_settings, label="two", **ASKED)
     assert sorted(Store(str(tree.root)).load("desired.json")["requests"]) == ["sysfs/one", "sysfs/two"]
     done = run(epyc_restore)
-    assert {"desired:intent", "desired:sysfs/one", "desired:sysfs/two"} <= set(done["diff"]["after"])
+    assert {"desired:intent", "desired:sysfs/one", "desired:sysfs/two"} <= set(done["diff"]["changes"]["after"])
     assert tree.fs.read(BALANCING) == "1"
 
 
@@ -105,7 +105,7 @@ def test_one_layer_is_put_back_alone(tree: hosts.Host, run: Run) -> None:
     assert (check["changed"], tree.fs.read(BALANCING)) == (True, "0")
     done = run(epyc_restore, layers=["numa", "irq"])
     assert (done["diff"], done["reboot_required"], done["pending"]) == (check["diff"], False, [])
-    assert done["diff"]["before"]["sysfs:numa_balancing"] == "0"
+    assert done["diff"]["changes"]["before"]["sysfs:numa_balancing"] == "0"
     assert tree.fs.read(BALANCING) == "1"
     assert run(epyc_restore, layers=["numa"])["changed"] is False
     for layers, sentence in ((["nuna"], "There is no layer 'nuna'; did you mean numa?"), ([], "No layer is named.")):
@@ -159,9 +159,12 @@ def test_a_writer_returns_what_it_did(tree: hosts.Host, run: Run, tmp_path: Path
     asked = {"path": str(file), "mode": "0600"}
     checked = run(model_file, check=True, owner="a stranger", **asked)
     assert checked["changed"] is True and file.stat().st_mode & 0o777 != 0o600
-    assert checked["diff"]["after"] == {f"model_file:{file}/owner": "a stranger", f"model_file:{file}/mode": "0600"}
+    assert checked["diff"]["changes"]["after"] == {
+        f"model_file:{file}/owner": "a stranger",
+        f"model_file:{file}/mode": "0600",
+    }
     assert checked["remarks"] == ["owner: there is no 'a stranger' on this host yet."]
-    assert run(model_file, **asked)["diff"]["after"] == {f"model_file:{file}/mode": "0600"}
+    assert run(model_file, **asked)["diff"]["changes"]["after"] == {f"model_file:{file}/mode": "0600"}
     assert run(model_file, **asked)["changed"] is False
     file.write_bytes(ggufs.WHOLE[:-1])
     failed = run(model_file, **asked)
@@ -190,7 +193,7 @@ def test_the_engine_is_installed_replaced_and_removed(
     assert (command.read_text(), command.stat().st_mode & 0o777) == ("#!/bin/sh\n", 0o755)
     assert run(epyc_engine)["changed"] is False
     (package / "_knob.py").write_text("edited")
-    assert list(run(epyc_engine)["diff"]["after"]) == [f"engine:{engine.PACKAGE}/_knob.py"]
+    assert list(run(epyc_engine)["diff"]["changes"]["after"]) == [f"engine:{engine.PACKAGE}/_knob.py"]
     assert run(epyc_engine, interval="often")["msg"].startswith("interval is 'often'")
     monkeypatch.setattr(units.command, "run", lambda command: "")
     assert run(epyc_engine, state="absent")["changed"] is True
@@ -221,8 +224,8 @@ def test_what_a_request_asks_for_no_more_is_put_back(tree: hosts.Host, run: Run,
     assert "[never]" in chosen()
     done = run(sysfs_settings, **ASKED)
     assert done["diff"] == checked["diff"]
-    assert done["diff"]["after"].pop("desired:sysfs/sysfs")
-    assert done["diff"]["after"] == {"sysfs:thp/enabled": "always"}
+    assert done["diff"]["changes"]["after"].pop("desired:sysfs/sysfs")
+    assert done["diff"]["changes"]["after"] == {"sysfs:thp/enabled": "always"}
     assert ("[always]" in chosen(), tree.fs.read(BALANCING)) == (True, "0")
     assert run(sysfs_settings, **ASKED)["changed"] is False
 
@@ -231,14 +234,16 @@ def test_what_another_request_still_asks_for_stays(tree: hosts.Host, run: Run, c
     run(sysfs_settings, thp="never", label="one", **ASKED)
     run(sysfs_settings, thp="never", persistent=True, label="two")
     done = run(sysfs_settings, state="unasked", label="one")
-    assert done["diff"]["after"] == {"sysfs:numa_balancing": "1", "desired:sysfs/one": None}
+    assert done["diff"]["changes"]["after"] == {"sysfs:numa_balancing": "1", "desired:sysfs/one": None}
     assert "[never]" in chosen()
     assert run(sysfs_settings, state="unasked", label="one")["changed"] is False
 
 
 def test_it_stays_where_that_is_asked_for(tree: hosts.Host, run: Run, chosen: Callable[[], str]) -> None:
     run(sysfs_settings, thp="never", **ASKED)
-    assert run(sysfs_settings, undo_unasked=False, **ASKED)["diff"]["after"].keys() == {"desired:sysfs/sysfs"}
+    assert run(sysfs_settings, undo_unasked=False, **ASKED)["diff"]["changes"]["after"].keys() == {
+        "desired:sysfs/sysfs"
+    }
     assert "[never]" in chosen()
 
 

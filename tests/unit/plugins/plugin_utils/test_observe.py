@@ -14,7 +14,7 @@ HIDDEN = {"_ansible_no_log": True, "changed": True, "censored": "the output has 
 
 
 def change(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    return {"changed": True, "diff": {"before": before, "after": after}}
+    return {"changed": True, "diff": {"changes": {"before": before, "after": after}}}
 
 
 def test_a_look_for_all_layers_tells_what_each_of_them_would() -> None:
@@ -163,7 +163,9 @@ def test_instances_that_would_not_change_count_as_their_layer() -> None:
 
 
 def test_a_task_that_would_change_nothing_counts() -> None:
-    assert _observe.of_check("Set it", "numa", SYSFS, {"changed": False, "diff": {"before": {}, "after": {}}}) == (
+    assert _observe.of_check(
+        "Set it", "numa", SYSFS, {"changed": False, "diff": {"changes": {"before": {}, "after": {}}}}
+    ) == (
         [],
         {"sysfs": {"ok": 1, "unsupported": 0, "unknown": 0, "drift": 0}},
     )

@@ -130,7 +130,7 @@ def test_a_check_says_what_would_change_and_ends_with_one_command() -> None:
         return _observe.of_check("Write", role, module, {"changed": bool(result), **result})
 
     def diff(address: str, before: str, after: str) -> dict[str, Any]:
-        return {"diff": {"before": {address: before}, "after": {address: after}}}
+        return {"diff": {"changes": {"before": {address: before}, "after": {address: after}}}}
 
     unit = diff("llama:/etc/systemd/system/llama-chat.service", "[Unit]", "[Service]")
     gathering = _report.Gathering()

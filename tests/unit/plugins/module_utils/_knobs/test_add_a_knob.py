@@ -106,7 +106,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_the_module_makes_it(told: dict[str, Any]) -> None:
-    assert told["module"]["before"]["zone_reclaim:mode"] == "1" and told["made"] == "0"
+    assert told["module"]["changes"]["before"]["zone_reclaim:mode"] == "1" and told["made"] == "0"
+    assert told["module"]["prepared"].startswith("zone reclaim: 1 -> 0\n")
 
 
 def test_drift_tells_it_with_role_variable_and_repair(told: dict[str, Any]) -> None:

@@ -52,12 +52,12 @@ def ask(kernel: Kernel, **options: Any) -> dict[str, Any]:
 def test_settings_are_made_and_put_back(kernel: Kernel) -> None:
     before = read_files(kernel.fs, FILES)
     checked = ask(kernel, check=True, **ASKED)
-    assert (checked["changed"], checked["diff"]) == (True, DIFF)
+    assert (checked["changed"], checked["diff"]["changes"]) == (True, DIFF)
     assert read_files(kernel.fs, FILES) == before
     assert not (kernel.host.root / HOME[1:]).exists()
 
     made = ask(kernel, **ASKED)
-    assert (made["changed"], made["diff"], made["remarks"]) == (True, DIFF, [])
+    assert (made["changed"], made["diff"]["changes"], made["remarks"]) == (True, DIFF, [])
     shown = read_files(kernel.fs, FILES)
     assert shown[f"{THP}/enabled"] == "always [madvise] never"
     assert shown[f"{THP}/defrag"] == "always defer [defer+madvise] madvise never"
@@ -65,7 +65,7 @@ def test_settings_are_made_and_put_back(kernel: Kernel) -> None:
     assert shown[f"{WORKQUEUE}/cpumask"] == shown[f"{WORKQUEUE}/writeback/cpumask"] == "1111"
     assert ask(kernel, **ASKED)["changed"] is False
 
-    assert ask(kernel, state="original")["diff"] == {"before": DIFF["after"], "after": DIFF["before"]}
+    assert ask(kernel, state="original")["diff"]["changes"] == {"before": DIFF["after"], "after": DIFF["before"]}
     assert read_files(kernel.fs, FILES) == before
     assert ask(kernel, state="original")["changed"] is False
 
@@ -96,7 +96,7 @@ def test_what_was_written_is_undone_when_the_kernel_refuses_the_rest(kernel: Ker
 
 def test_memory_tiering_is_kept(kernel: Kernel) -> None:
     kernel.fs.write(BALANCING, "2")
-    assert ask(kernel, numa_balancing=True)["diff"]["after"] == {"sysfs:numa_balancing": "3"}
+    assert ask(kernel, numa_balancing=True)["diff"]["changes"]["after"] == {"sysfs:numa_balancing": "3"}
     assert ask(kernel, numa_balancing=True)["changed"] is False
     ask(kernel, state="original")
     assert kernel.fs.read(BALANCING) == "2"

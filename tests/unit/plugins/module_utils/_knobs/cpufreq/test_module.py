@@ -80,7 +80,7 @@ def test_a_fixed_speed_and_back(machine: Machine) -> None:
     machine.ask({"cpus": "ccd0", "speed": "lowest"})
     assert machine.read("policy7/scaling_setspeed") == ["1500000"]
     left = machine.ask({"cpus": "0", "governor": "ondemand"})
-    assert left["diff"]["before"]["cpufreq:policy0/scaling_setspeed"] == "1500000"
+    assert left["diff"]["changes"]["before"]["cpufreq:policy0/scaling_setspeed"] == "1500000"
     machine.ask(state="original")
     assert machine.state() == before
 
@@ -101,7 +101,7 @@ def test_boost_where_the_switch_of_the_machine_was_off(machine: Machine) -> None
     assert machine.boosts() == []
     made = machine.ask({"cpus": "4-5", "boost": True})
     assert (machine.boosts(), machine.read("boost")) == ([4, 5], ["1"])
-    assert made["diff"]["after"]["cpufreq:boost"] == "1"
+    assert made["diff"]["changes"]["after"]["cpufreq:boost"] == "1"
     assert not machine.ask({"cpus": "4-5", "boost": True})["changed"]
     machine.ask(state="original")
     assert (machine.boosts(), machine.read("boost")) == ([], ["0"])
@@ -113,7 +113,7 @@ def test_the_register_is_believed_and_not_the_files(machine: Machine) -> None:
     assert machine.read("policy3/cpb", "policy3/boost") == ["1", "1"]
     assert 3 not in machine.boosts()
     made = machine.ask({"cpus": "3", "boost": True})
-    assert made["diff"]["before"] == {"cpufreq:policy3/boost": "0"}
+    assert made["diff"]["changes"]["before"] == {"cpufreq:policy3/boost": "0"}
     assert 3 in machine.boosts()
     assert not machine.ask({"cpus": "3", "boost": True})["changed"]
     machine.ask(state="original")

@@ -55,15 +55,15 @@ def test_pools_are_made_and_put_back(machine: Machine) -> None:
         "after": {"hugepages:node0/2048kB": "7", "hugepages:node1/2048kB": "6", "hugepages:node2/2048kB": "7"},
     }
     checked = machine.ask(check=True, **asked)
-    assert (checked["changed"], checked["diff"], machine.pages()) == (True, diff, [0, 3, 0, 0])
+    assert (checked["changed"], checked["diff"]["changes"], machine.pages()) == (True, diff, [0, 3, 0, 0])
     assert not (machine.kernel.host.root / HOME[1:]).exists()
 
     made = machine.ask(**asked)
-    assert (made["changed"], made["diff"], machine.pages()) == (True, diff, [7, 6, 7, 0])
+    assert (made["changed"], made["diff"]["changes"], machine.pages()) == (True, diff, [7, 6, 7, 0])
     assert made["remarks"] == ["pools[1]: 11MiB is no whole number of pages: rounded up to 6 pages of 2 MiB each."]
     assert machine.ask(**asked)["changed"] is False
 
-    assert machine.ask(state="original")["diff"] == {"before": diff["after"], "after": diff["before"]}
+    assert machine.ask(state="original")["diff"]["changes"] == {"before": diff["after"], "after": diff["before"]}
     assert machine.pages() == [0, 3, 0, 0]
     assert machine.ask(state="original")["changed"] is False
 
@@ -123,7 +123,7 @@ def test_a_pool_in_use_is_not_put_back_and_said(machine: Machine) -> None:
     machine.ask(pools=[{"node": "2", "pages": 20}, {"node": "3", "pages": 2}])
     with machine.pools.use(2, touched=5, mapped=10):
         back = machine.ask(state="original")
-        assert list(back["diff"]["after"]) == ["hugepages:node3/2048kB"]
+        assert list(back["diff"]["changes"]["after"]) == ["hugepages:node3/2048kB"]
         (remark,) = back["remarks"]
         assert remark.startswith("hugepages:node2/2048kB was not put back: ")
         assert "of which 5 are in use, so it cannot shrink to 0" in remark

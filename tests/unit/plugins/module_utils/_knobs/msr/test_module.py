@@ -141,10 +141,14 @@ def test_modules_are_loaded_only_when_asked_and_unloaded_again(machine: Machine)
     plain = machine.ask(off("3", "l1_stream"))
     assert "modules msr and cpuid are not loaded" in plain["msg"] and "Set load_module" in plain["msg"]
     checked = machine.ask(off("3", "l1_stream"), load_module=True, check=True)
-    assert checked["changed"] and checked["diff"]["after"]["msr:module/msr"] == "loaded"
+    assert checked["changed"] and checked["diff"]["changes"]["after"]["msr:module/msr"] == "loaded"
     assert machine.fs.names("/dev/cpu") == []
     made = machine.ask(off("3", "l1_stream"), load_module=True)
-    assert made["diff"]["before"] == {"msr:module/cpuid": None, "msr:module/msr": None, "msr:0xc0000108[0]/cpu3": "0"}
+    assert made["diff"]["changes"]["before"] == {
+        "msr:module/cpuid": None,
+        "msr:module/msr": None,
+        "msr:0xc0000108[0]/cpu3": "0",
+    }
     assert not machine.ask(off("3", "l1_stream"), load_module=True)["changed"]
     machine.load("msr", load=False)
     away = machine.ask(state="original")

@@ -45,7 +45,7 @@ class Machine:
         answer = self.apply(**options)
         if before:  # Without a mount and the driver of CPUID, a check cannot see how wide masks are.
             assert checked["diff"] == answer["diff"]
-        assert checked["diff"]["after"].keys() <= answer["diff"]["after"].keys()
+        assert checked["diff"]["changes"]["after"].keys() <= answer["diff"]["changes"]["after"].keys()
         after = self.state()
         assert not self.apply(**options)["changed"]
         assert self.state() == after
@@ -136,7 +136,7 @@ def test_monitors_keep_their_cpus_when_those_of_the_group_change(machine: Machin
         machine.fs.mkdir(f"{HOME}/{place}")
         machine.fs.write(f"{HOME}/{place}/cpus_list", cpus)
     answer = machine.apply_thrice(groups=[{**group, "cpus": "1-2,4"}])
-    assert answer["diff"]["after"] == {
+    assert answer["diff"]["changes"]["after"] == {
         "resctrl:a/cpus": "1-2,4",
         "resctrl:a/mon/theirs/cpus": "2",
         "resctrl:default/mon/base/cpus": "8",
@@ -153,7 +153,7 @@ def test_all_threads_of_a_service_that_runs(machine: Machine) -> None:
     assert machine.groups.groups["a"].tasks == {41, 42, 43}
     machine.fs.write(f"{HOME}/tasks", "42")
     answer = machine.apply(groups=[{"name": "a", "tasks_of": ["llama.service"]}])
-    assert answer["diff"]["before"] == {"resctrl:a/tasks_of/llama.service": "2 of 3 threads"}
+    assert answer["diff"]["changes"]["before"] == {"resctrl:a/tasks_of/llama.service": "2 of 3 threads"}
     assert machine.groups.groups["a"].tasks == {41, 42, 43}
     machine.ask(state="original")
     assert machine.state() == {}
@@ -172,7 +172,10 @@ def test_purge(machine: Machine, purge: str, left: set[str]) -> None:
 def test_absent(machine: Machine) -> None:
     machine.apply(groups=[{"name": "a", "cpus": "4", "monitors": [{"name": "one"}]}, {"name": "b"}])
     answer = machine.apply_thrice(groups=[{"name": "a", "state": "absent"}])
-    assert (answer["diff"]["before"]["resctrl:a"], answer["diff"]["after"]["resctrl:a"]) == ("present", None)
+    assert (answer["diff"]["changes"]["before"]["resctrl:a"], answer["diff"]["changes"]["after"]["resctrl:a"]) == (
+        "present",
+        None,
+    )
     assert machine.groups.groups.keys() == {"", "b"}
     assert machine.read("cpus_list") == "0-15"
 

@@ -1,0 +1,89 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Changes of settings as a text for people, which ``--diff`` prints: settings that change in the same way are one line.
+
+``{"cpufreq:policy0/scaling_governor": "schedutil", ...}`` and what it becomes on 256 policies is
+"governor, policies 0-255: schedutil -> performance".
+"""
+
+from __future__ import annotations
+
+from .._notation.printable import escape_unprintable
+from . import address_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .address_words import Place, Words
+
+    Settings = Mapping[str, "str | None"]
+
+
+def add_text_to_diff(result: dict[str, Any], knob_files: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of a module with its ``diff`` as Ansible prints it, where it has one.
+
+    Ansible prints ``prepared`` as it is. It would print each address twice if ``before`` and ``after`` stood beside it,
+    so these are in ``changes``. ``knob_files`` maps the prefix of addresses to the file of the knob, whose functions
+    ``describe`` and ``shown`` have the words for them.
+    """
+    if "diff" not in result:
+        return result
+    changes = result["diff"] or {"before": {}, "after": {}}
+    text = format_changes(changes["before"], changes["after"], knob_files)
+    return {**result, "diff": {"prepared": text, "changes": changes}}
+
+
+def format_changes(before: Settings, after: Settings, knob_files: Mapping[str, Any]) -> str:
+    """Return a line for all settings that change in the same way, and the changed lines of texts; empty for none."""
+    groups: dict[tuple[str, str, str], list[Place]] = {}
+    for address, value in after.items():
+        if address == address_words.INTENT and value is not None and len(after) > 1:
+            # In check mode no layer finds the intent stored, so each of them would print it again.
+            continue
+        what, unit, place = _describe(address, knob_files)
+        members = groups.setdefault((what, unit, _format_change(address, before.get(address), value, knob_files)), [])
+        members += [] if place is None else [place]
+    return "".join(
+        f"{escape_unprintable(_title(what, unit, places))}:{change}\n"
+        for (what, unit, change), places in groups.items()
+    )
+
+
+def _title(what: str, unit: str, places: list[Place]) -> str:
+    return f"{what}, {address_words.format_places(unit, places)}" if places else what
+
+
+def _describe(address: str, knob_files: Mapping[str, Any]) -> Words:
+    prefix, dummy, rest = address.partition(":")
+    describe = getattr(knob_files.get(prefix), "describe", None)
+    words: Words = describe(rest) if describe else address_words.describe(address)
+    return words
+
+
+def _format_change(address: str, before: str | None, after: str | None, knob_files: Mapping[str, Any]) -> str:
+    """Return how a value changes, behind a space; or the changed lines of a text, each behind a newline."""
+    if address_words.has_unreadable_value(address):
+        return " new" if before is None else " removed" if after is None else " changed"
+    if "\n" in (before or "") or "\n" in (after or ""):
+        return _format_changed_lines(before or "", after or "")
+    return f" {_format_value(address, before, knob_files)} -> {_format_value(address, after, knob_files)}"
+
+
+def _format_changed_lines(before: str, after: str) -> str:
+    # Imported here because few modules change texts.
+    import difflib
+
+    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm=""))[2:]
+    return "".join(f"\n{escape_unprintable(line)}" for line in lines) or " changed"
+
+
+def _format_value(address: str, value: str | None, knob_files: Mapping[str, Any]) -> str:
+    if value is None:
+        return address_words.NOTHING
+    prefix, dummy, rest = address.partition(":")
+    shown = getattr(knob_files.get(prefix), "shown", None)
+    return escape_unprintable(str(shown(rest, value)) if shown else value) or "''"

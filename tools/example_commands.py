@@ -77,6 +77,12 @@ def parse(program: str, arguments: Sequence[str]) -> Any:
     return told.parser.parse_args(told.args[1:])
 
 
+def ansible(arguments: Sequence[str]) -> None:
+    module = parse("ansible", arguments).module_name
+    if module.startswith(OURS) and not (ROOT / f"plugins/modules/{module[len(OURS) :]}.py").is_file():
+        raise Wrong(f"there is no module {module}")
+
+
 def ansible_playbook(arguments: Sequence[str], program: str = "ansible-playbook") -> None:
     options = parse(program, arguments)
     for book in options.args:
@@ -126,6 +132,10 @@ def sovereign_epyc(arguments: Sequence[str]) -> None:
         except layers.BadRequest as error:
             raise Wrong(str(error)) from None
         return
+    if words in (["--help"], ["--version"]):
+        return
+    if words == ["history", "--forget"]:
+        words = words[:1]
     if len(words) != 1 or not re.search(rf"^  {words[0]} ", cli.USAGE, re.MULTILINE):
         raise Wrong(f"sovereign-epyc does not take '{shlex.join(arguments)}'")
 
@@ -136,6 +146,7 @@ def vepyc(arguments: Sequence[str]) -> None:
 
 PROGRAMS: dict[str, Callable[[Sequence[str]], Any]] = {
     ".": activate,
+    "ansible": ansible,
     "ansible-playbook": ansible_playbook,
     "ansible-pull": lambda arguments: ansible_playbook(arguments, "ansible-pull"),
     "ansible-doc": lambda arguments: parse("ansible-doc", arguments),

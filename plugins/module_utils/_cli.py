@@ -20,9 +20,7 @@ from ._errors import TuningError
 from ._host import plan_text
 from ._host.host import Host
 from ._io import textfile as textfiles
-from ._io.console import complain as _complain
-from ._io.console import say as _say
-from ._io.console import say_json as _say_json
+from ._io.console import complain, say, say_json
 from ._io.kernelfs import KernelFS
 from ._io.store import TRIAL, Store
 from ._knobs import application as applications
@@ -100,13 +98,13 @@ def main(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] == "bench":
         return bench(arguments[1:])
     if list(arguments) == ["--help"]:
-        _say(*USAGE.splitlines())
+        say(*USAGE.splitlines())
         return 0
     if list(arguments) == ["--version"]:
-        _say(f"sovereign-epyc {VERSION}")
+        say(f"sovereign-epyc {VERSION}")
         return 0
     if not arguments:
-        _complain(*unfinished_lines(Store(read_only=True)))
+        complain(*unfinished_lines(Store(read_only=True)))
     words = [word for word in arguments if word != "--json"]
     as_json = len(words) < len(arguments)
     commands = {
@@ -136,7 +134,7 @@ def main(arguments: Sequence[str]) -> int:
             return 1
         return commands[words[0]](as_json)
     except TuningError as error:
-        _complain(*str(error).split("\n"))
+        complain(*str(error).split("\n"))
         return 1
 
 
@@ -160,10 +158,10 @@ def plan(as_json: bool) -> int:
     store = Store(read_only=True)
     host = Host(KernelFS(read_only=True), stored(store)[0])
     if as_json:
-        _say_json({"topology": host.topology.to_dict(), "plan": host.plan.to_dict(), **unfinished_data(store)})
+        say_json({"topology": host.topology.to_dict(), "plan": host.plan.to_dict(), **unfinished_data(store)})
     else:
-        _say(*unfinished_lines(store))
-        _say(*plan_text.render(host.plan, host.topology).split("\n"))
+        say(*unfinished_lines(store))
+        say(*plan_text.render(host.plan, host.topology).split("\n"))
     return 0
 
 
@@ -202,9 +200,9 @@ def _show(survey: Survey, as_json: bool) -> int:
     findings = [finding.to_dict() for finding in survey.findings()]
     if as_json:
         settings = [verdict.to_dict() for verdict in survey.verdicts]
-        _say_json({"settings": settings, "findings": findings, "coverage": survey.coverage()})
+        say_json({"settings": settings, "findings": findings, "coverage": survey.coverage()})
     else:
-        _say(*map(drift_words.line, findings), drift_words.counted(survey.settings()))
+        say(*map(drift_words.line, findings), drift_words.counted(survey.settings()))
     return 2 if findings else 0
 
 
@@ -224,7 +222,7 @@ def apply(as_json: bool, retry: bool = False) -> int:
     outcome = f"{len(work.failures)} failed" if work.failures else "done"
     unwritten = history.note(Store(), history.BOOT, {change.address for change in work.changes}, outcome)
     for sentence in [*work.unsupported, *([unwritten] if unwritten else [])]:
-        _complain(sentence)
+        complain(sentence)
     _report(work.changes, work.failures, as_json)
     return 1 if work.failures else 0
 
@@ -235,9 +233,9 @@ def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
 
     outcome = repair.repair(KernelFS(), Store(), roles, look=drift.of_host)
     if as_json:
-        _say_json({**outcome.to_dict(), "remarks": outcome.remarks})
+        say_json({**outcome.to_dict(), "remarks": outcome.remarks})
     else:
-        _say(*outcome.lines())
+        say(*outcome.lines())
     return 0 if outcome.clean else 2
 
 
@@ -294,12 +292,12 @@ def restore(as_json: bool, layers: Sequence[str] = (), without_originals: bool =
     losses = dependents.require_undo_possible(layers, ledger.originals(), fs.root) if layers else []
     done = undo(Host(fs), ledger, layers=layers)
     for remark in [*losses, *done.remarks]:
-        _complain(remark)
+        complain(remark)
     _report(done.changes, done.left, as_json, "were not put back")
     if not as_json and (done.changes or not done.left):
-        _say(done.summary(layers))
+        say(done.summary(layers))
     if done.left:
-        _complain(AGAIN)
+        complain(AGAIN)
     return 1 if done.left else 0
 
 
@@ -309,15 +307,15 @@ def show(as_json: bool) -> int:
     intent, requests = stored(store)
     originals = Ledger(store, fs).originals()
     if as_json:
-        _say_json({"intent": intent, "requests": requests, "originals": originals, **unfinished_data(store)})
+        say_json({"intent": intent, "requests": requests, "originals": originals, **unfinished_data(store)})
         return 0
-    _say(*unfinished_lines(store))
+    say(*unfinished_lines(store))
     _draw(Host(fs, intent))
-    _say(f"intent: {intent or 'none'}")
+    say(f"intent: {intent or 'none'}")
     for name, label, options in in_order(requests):
-        _say(f"request {name}/{label}: {options}")
+        say(f"request {name}/{label}: {options}")
     for address, value in sorted(originals.items()):
-        _say(f"original {address}: {_text(value)}")
+        say(f"original {address}: {_text(value)}")
     return 0
 
 
@@ -330,7 +328,7 @@ def _draw(host: Host) -> None:
     try:
         page = map_text.render(map_data.of(host.plan, host.topology), colour=not plain)
     except TuningError as error:
-        _say(f"There is no map of this host: {error}", "")
+        say(f"There is no map of this host: {error}", "")
     else:
         # Its colours are for the terminal, and all else in it are numbers and words of ours.
         sys.stdout.write(f"{page}\n\n")
@@ -339,13 +337,13 @@ def _draw(host: Host) -> None:
 def _report(changes: Sequence[Change], failures: Sequence[str], as_json: bool, failed: str = "requests failed") -> None:
     if as_json:
         rows = [{"address": c.address, "before": c.before, "after": c.after} for c in changes]
-        _say_json({"changes": rows, "failures": list(failures)})
+        say_json({"changes": rows, "failures": list(failures)})
         return
     for change in changes:
-        _say(f"{change.address}: {_text(change.before)} -> {_text(change.after)}")
+        say(f"{change.address}: {_text(change.before)} -> {_text(change.after)}")
     for failure in failures:
-        _complain(f"{ERROR}{failure}")
-    _say(f"{len(changes)} settings changed, {len(failures)} {failed}")
+        complain(f"{ERROR}{failure}")
+    say(f"{len(changes)} settings changed, {len(failures)} {failed}")
 
 
 def _text(value: str | None) -> str:

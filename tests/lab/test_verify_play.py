@@ -254,5 +254,5 @@ def test_bios_check_reports_and_fails_only_when_told(tuned, tmp_path):
         "NUMA nodes per socket: It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains) and should"
     )
     assert "determinism: It should be power, but its value is unknown: no kernel file shows it." in message
-    assert message.endswith("Nothing was changed.")
+    assert message.endswith("The layers after bios_check were not run.")
     assert tuned.play(play, "-e", '{"bios_check_nps": 4, "bios_check_enforce": true}').returncode == 0

@@ -50,7 +50,8 @@ EXAMPLES = r"""
 RETURN = r"""
 clean:
   description: >-
-    Whether the host is as configured now, in all layers. In check mode what would be repaired is not.
+    Whether the host is as configured now, in all layers, or where O(roles) names some, in these. In check mode what
+    would be repaired is not.
   returned: always
   type: bool
 repaired:

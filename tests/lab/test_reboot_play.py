@@ -130,7 +130,7 @@ def test_a_forced_reboot_that_ends_untuned_is_named(host):
         f"{host.machine.name} did not come back clean, at 'Prove that the host came back as configured': "
     )
     assert "boot service: Enabled, and its last run failed (exit-code, exit code 1)." in message
-    assert "L3 partition: Not supported here: " in message
+    assert "L3 partition: not supported here: " in message
     host.carry_modules()
     refused = host.module("resctrl_schemata", mount=True, groups=[{"name": "new"}])
     assert refused.get("failed") and "resctrl is absent" in refused["msg"] and "rdt=" in refused["msg"]

@@ -53,13 +53,14 @@ class Repair:
     """What was repaired, or would be: ``changes``, and the findings that were ``repaired``, ``given_up`` or ``left``.
 
     ``left_alone`` are findings that are not the work of this repair. ``remarks`` are sentences on what failed or could
-    not be done. ``check`` says that nothing was repaired, only looked at.
+    not be done. ``check`` says that nothing was repaired, only looked at. ``roles`` are those that were asked for.
     """
 
-    __slots__ = ("changes", "check", "coverage", "given_up", "left", "left_alone", "remarks", "repaired")
+    __slots__ = ("changes", "check", "coverage", "given_up", "left", "left_alone", "remarks", "repaired", "roles")
 
-    def __init__(self, check: bool = False) -> None:
+    def __init__(self, check: bool = False, roles: Collection[str] = ROLES) -> None:
         self.check = check
+        self.roles = roles
         self.changes: list[Change] = []
         self.repaired: list[Finding] = []
         self.given_up: list[Finding] = []
@@ -71,8 +72,10 @@ class Repair:
 
     @property
     def clean(self) -> bool:
-        """Return whether the host is as it was asked for; a check has repaired nothing."""
-        return not (self.given_up or self.left or self.left_alone or self.remarks or (self.check and self.repaired))
+        """Return whether the host is as it was asked for, or the roles of a repair of some; a check repairs nothing."""
+        whole = set(self.roles) == set(ROLES)
+        beside = [one for one in self.left_alone if whole or one.role in self.roles]
+        return not (self.given_up or self.left or beside or self.remarks or (self.check and self.repaired))
 
     def to_dict(self) -> dict[str, list[dict[str, object]]]:
         """Return the findings as plain data, by what became of them."""
@@ -115,7 +118,7 @@ def repair(
             "is not of this collection, is for site.yml and for somebody who looks."
         )
     with nullcontext() if check else store.lock():
-        outcome = Repair(check)
+        outcome = Repair(check, roles)
         if store.has(TRIAL):
             outcome.remarks.append(f"Nothing is repaired while {surveys.UNDER_TRIAL}.")
             return outcome

@@ -227,6 +227,10 @@ def test_only_the_layers_of_these_roles(machine: Machine) -> None:
         "Left alone: NUMA balancing: found 1, wanted 0. Run site.yml --tags numa.",
     ]
     assert machine.balancing() == "1"
+    some = repair(machine.fs, machine.store, ("irq", "cat"), clock=machine.clock)
+    assert some.left_alone and some.clean, "it was asked for other roles"
+    machine.tree.drop(ENABLED)
+    assert not repair(machine.fs, machine.store, ROLES, clock=machine.clock).clean
     with pytest.raises(BadRequest, match="grub_params is not repaired by itself; cat, cpufreq"):
         machine.repair("grub_params")
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from .._io.paths import SERVICE
 from .._knobs.catalogue import KNOBS, row_of
 from .._knobs.knob import L3_DOMAIN
+from .._knobs.units import BETWEEN_STATES
 from .._notation import cpulist
 from . import origin, words
 from .next_step import repair_of_unit
@@ -209,6 +210,9 @@ class _Builder:
             return finding
         if finding.layer == LLAMA:
             finding.role, finding.variables, finding.repair = repair_of_unit(first.address)
+            if first.found in BETWEEN_STATES:
+                # Its reason says what to do.
+                finding.repair = ""
             return finding
         finding.role = origin.role(first.request)
         names = (origin.variable(one.request, one.address, one.wanted, self.role_of()) for one in members)

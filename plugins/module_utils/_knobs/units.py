@@ -34,6 +34,8 @@ STOPPED = (None, "inactive", "failed")
 STARTS = ("restart", "try-restart")
 #: Of a unit whose file, or a drop-in of it, systemd has not read since it changed.
 OLD = "active as before its file changed"
+#: The states of a unit that was told to start, stop or reload, and has not done it yet.
+BETWEEN_STATES = ("activating", "deactivating", "reloading")
 
 
 class WithUnits(Knob):

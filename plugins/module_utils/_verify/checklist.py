@@ -20,6 +20,7 @@ from .._kernel import partitions
 from .._knobs.boot.knob import PREFIX as CMDLINE
 from .._knobs.boot.request import ISOLCPUS_FLAGS
 from .._knobs.catalogue import KNOBS
+from .._knobs.units import BETWEEN_STATES
 from .._notation import cpulist
 from . import boot_service, unit_threads
 from .bios import check as bios_settings
@@ -99,10 +100,11 @@ class Checklist:
         units = [one for one in found if one.layer == LLAMA]
         if self.services:
             units = [one for one in units if one.addresses[0].rpartition("/")[2] not in OF_SERVICE]
-            return [Item("units", one.what, _word(one), _line([one])) for one in units]
+            return [_unit_item(one) for one in units]
         left_out = "What instances answer, and where they compute (verify_services is false)."
         return [
-            *(Item("units", one.what, _word(one), _line([one])) for one in units),
+            # Whether a unit that is being started will serve is for those who look at services.
+            *(_unit_item(one) for one in units if one.found not in BETWEEN_STATES),
             Item("services", "services", UNSEEN, left_out),
         ]
 
@@ -141,6 +143,11 @@ def waiting(verdicts: Sequence[Verdict]) -> list[str]:
 def _is_plan(finding: Finding) -> bool:
     """Return whether a finding is about the CPUs of a role, which are offline."""
     return finding.addresses[0].startswith(f"{PLAN}:")
+
+
+def _unit_item(finding: Finding) -> Item:
+    # Its sentence begins with the title, which the item has already.
+    return Item("units", finding.what, _word(finding), _line([finding]).removeprefix(f"{finding.what}: "))
 
 
 def _word(finding: Finding) -> str:

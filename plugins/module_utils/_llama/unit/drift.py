@@ -18,7 +18,7 @@ from ..._drift.verdict import DRIFT, OK, Verdict, unknown
 from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import UNIT_FOLDER
-from ..._knobs.units import OLD, drop_ins, show
+from ..._knobs.units import BETWEEN_STATES, OLD, drop_ins, show
 from ..plan.names import WORKER_UNIT, rpc_unit_of, unit_of
 from .installed import REPAIR, changed_files, intact, plan_of, replaced, units_of_instances, worker
 
@@ -136,8 +136,10 @@ def _state(unit: str, kind: str, word: str, why: str) -> Verdict:
     address = f"llama:{unit}/{kind}"
     if not word:
         return unknown("", address, why or "systemd does not know it")
-    if word in ("activating", "deactivating", "reloading"):
-        return unknown("", address, BETWEEN)
+    if word in BETWEEN_STATES:
+        verdict = unknown("", address, BETWEEN)
+        verdict.found = word
+        return verdict
     lasting = kind == "enabled"
     verdict = _verdict(unit, kind, kind, word, "" if lasting else f"'journalctl -u {unit}' says why")
     # What runs now says nothing of the next boot, and the other way round.

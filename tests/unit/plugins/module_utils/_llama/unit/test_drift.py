@@ -143,7 +143,8 @@ def test_a_unit_of_a_package_is_not_ours(systemd: Systemd) -> None:
 @pytest.mark.parametrize("word", ["activating", "deactivating"])
 def test_one_that_is_between(systemd: Systemd, word: str) -> None:
     systemd.active[MAIN] = word
-    assert (only(systemd).status, only(systemd).reason) == ("unknown", drift.BETWEEN)
+    found = only(systemd)
+    assert (found.status, found.reason, found.found, found.repair) == ("unknown", drift.BETWEEN, word, "")
 
 
 def test_a_systemd_that_does_not_answer(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,6 @@ description:
     which role and variables asked for it, and which command repairs it. Compares with the report before.
   - What could not be read is unknown, never fine, and so are a task that check mode had to leave out, and a result that
     this plugin cannot read.
-  - Where no host was checked, files that are there stay as they are.
   - Texts of hosts are shown with escapes for what a terminal or a page would obey, such as colours and marks that turn
     the direction of writing. In JSON they are as they came.
   - Results of tasks with C(no_log) are named and not shown.

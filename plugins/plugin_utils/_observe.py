@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import findings as drift_findings
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift import origin
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import (
     BIOS,
     BOOT,
@@ -33,7 +32,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict impo
     UNSUPPORTED,
     Verdict,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, ROLES
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._shape import describe_error
 
 if TYPE_CHECKING:
@@ -171,7 +170,7 @@ def _of_addresses(role: str, before: Mapping[str, Any], after: Mapping[str, Any]
     verdicts = []
     for address, wanted in after.items():
         prefix = address.partition(":")[0]
-        known = [one for one, name in origin.ROLES.items() if name == role and one.startswith(f"{prefix}/")]
+        known = [one for one, name in ROLES.items() if name == role and one.startswith(f"{prefix}/")]
         verdict = Verdict(known[0] if known else "", address, wanted)
         verdict.reason = reason
         if address.startswith(LASTING) and not (address.startswith(RUN) and address.endswith(RUNNING)):

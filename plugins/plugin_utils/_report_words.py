@@ -77,7 +77,7 @@ def covered(document: Document) -> str:
     counts = document["summary"]["settings"]
     kinds = cell_words(document)
     parts = ", ".join(f"{counts[one]} {kinds[one]}" for one in STATUSES if one == "ok" or counts[one])
-    wrong = "" if document["check"] else ", " + drift_words.counted(counts).partition(", ")[2]
+    wrong = "" if document["check"] else f", {drift_words.count_wrong(counts)}"
     return f"{number(sum(counts.values()), 'setting')} checked{wrong}: {parts}."
 
 

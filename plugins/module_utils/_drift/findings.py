@@ -10,7 +10,7 @@ A boot service that is not enabled is one finding too, though every setting is l
 from __future__ import annotations
 
 from .._io.paths import SERVICE
-from .._knobs.catalogue import KNOBS, row_of
+from .._knobs.catalogue import KNOBS, ROLES, row_of
 from .._knobs.knob import L3_DOMAIN
 from .._knobs.units import BETWEEN_STATES
 from .._notation import cpulist
@@ -214,7 +214,7 @@ class _Builder:
                 # Its reason says what to do.
                 finding.repair = ""
             return finding
-        finding.role = origin.role(first.request)
+        finding.role = ROLES.get(first.request, "")
         names = (origin.variable(one.request, one.address, one.wanted, self.role_of()) for one in members)
         finding.variables = [name for name in dict.fromkeys(names) if name]
         finding.repair = _repair(finding, first)

@@ -2,26 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a setting comes from: the role that stored its request, and the variables of the inventory that decide on it.
-
-A request of a task outside of our roles has a label of its own, and no role here.
-"""
+"""Where a setting comes from: the variable of the inventory that decides on it."""
 
 from __future__ import annotations
 
-from .._knobs.catalogue import KNOBS, row_of
+from .._knobs.catalogue import ROLES, row_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._knobs.catalogue import RoleOf
-
-#: Request -> role.
-ROLES = {f"{row.name}/{label}": role for row in KNOBS.values() for label, role in row.roles.items()}
-
-
-def role(request: str) -> str:
-    """Return the role that stored a request, an empty text for none of ours."""
-    return ROLES.get(request, "")
 
 
 def variable(request: str, address: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
@@ -30,6 +19,6 @@ def variable(request: str, address: str, wanted: str | None, role_of: RoleOf | N
     ``role_of`` returns the role of a CPU in the plan, which names the variables of frequencies and prefetchers.
     """
     row, rest = row_of(address), address.partition(":")[2]
-    if not role(request) or not rest or row is None:
+    if request not in ROLES or not rest or row is None:
         return ""
     return row.variable(rest, wanted, role_of)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from .._errors import BadRequest, TuningError
 from .._knobs import history
-from .._knobs.catalogue import KNOBS
+from .._knobs.catalogue import ROLES
 from .findings import SERVICE_ENABLED
 from .verdict import DRIFT, Verdict
 
@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 
 #: Layer of site.yml -> the requests that it may store.
 REQUESTS: dict[str, list[str]] = {}
-for _row in KNOBS.values():
-    for _label, _role in _row.roles.items():
-        REQUESTS.setdefault(_role, []).append(f"{_row.name}/{_label}")
+for _request, _layer in ROLES.items():
+    REQUESTS.setdefault(_layer, []).append(_request)
 #: Of a layer with several requests, the one under which it is reported, where that is not the first.
 MAIN_REQUEST = {"grub_params": "cmdline/cmdline", "irq": "irq/irq"}
 #: The layers that store something on every host, unless their variables say that they are to store nothing.

@@ -102,7 +102,12 @@ def instructions(findings: Iterable[Mapping[str, Any]]) -> list[str]:
 def counted(settings: Mapping[str, int]) -> str:
     """Return in words how many settings were checked, and how many are not as configured."""
     total = sum(settings.values())
-    return f"{total} setting{'' if total == 1 else 's'} checked, {total - settings[OK]} not as configured"
+    return f"{total} setting{'' if total == 1 else 's'} checked, {count_wrong(settings)}"
+
+
+def count_wrong(settings: Mapping[str, int]) -> str:
+    """Return in words how many of the checked settings are not as configured."""
+    return f"{sum(settings.values()) - settings[OK]} not as configured"
 
 
 def value(address: str, text: str | None) -> str:

@@ -275,6 +275,10 @@ def cmdline() -> Any:
     return knob
 
 
+#: Request of our roles -> role.
+ROLES = {f"{row.name}/{label}": role for row in KNOBS.values() for label, role in row.roles.items()}
+
+
 def row_of(address: str) -> Row | None:
     """Return the row of an address, None for one that is no knob's."""
     return KNOBS.get(address.partition(":")[0])

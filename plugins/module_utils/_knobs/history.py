@@ -8,7 +8,7 @@ A run of site.yml writes its line before its first change, counts in it what is 
 run that was killed or that failed is a line without an end. Everything else is noted in one line when it is done.
 
 The file is replaced whole, so a crash leaves the old lines or the new ones. A line that is damaged stays as it is, and
-hides no other. The oldest lines go where there are more than BOUNDS. An undo keeps the file.
+hides no other. The oldest lines go where there are more than MOST. An undo keeps the file.
 """
 
 from __future__ import annotations
@@ -154,14 +154,6 @@ def requested_layers(store: Store) -> list[str] | None:
     except TuningError:
         return None
     return run.requested if run else None
-
-
-def damaged_lines(store: Store) -> list[str]:
-    """Return a sentence for each damaged line, or why the whole history cannot be read."""
-    try:
-        return History(store).damage
-    except TuningError as error:
-        return [str(error)]
 
 
 def begin(store: Store, layers: Sequence[str], requested: Sequence[str], now: float | None = None) -> Run:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
-from .catalogue import KNOBS, row_of
+from .catalogue import KNOBS, ROLES, row_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
-    from .catalogue import Row
     from .knob import Settings
 
-LAYERS = tuple(dict.fromkeys(role for row in KNOBS.values() for role in row.roles.values()))
+LAYERS = tuple(dict.fromkeys(ROLES.values()))
 #: The other layers of site.yml, and why none of them is undone alone.
 NOT_UNDONE_ALONE = {
     "base": "The command and the services of base are what undoes the others: they go with everything.",
@@ -43,25 +42,18 @@ def require_layers(names: Sequence[str]) -> list[str]:
 
 
 def _similar_layer(name: str) -> str:
-    """Return the end of a sentence, with the layer whose name, knob or module is most like this one."""
-    # Imported here, because only a wrong name needs it.
+    """Return the end of a sentence: the layer whose name, knob or module is like this one."""
+    # Imported here, because only a wrong name needs it; the file suggestions.py would go with each module that undoes.
     import difflib
 
-    titles = {row.module: role for row in KNOBS.values() for role in row.roles.values()}
-    titles.update({row.name: role for row in KNOBS.values() for role in row.roles.values()})
-    near = difflib.get_close_matches(name, [*LAYERS, *titles], 1, 0.6)
-    return f"; did you mean {titles.get(near[0], near[0])}?" if near else "."
+    words = {word: role for row in KNOBS.values() for word in (row.module, row.name) for role in row.roles.values()}
+    near = difflib.get_close_matches(name, [*LAYERS, *words], 1, 0.6)
+    return f"; did you mean {words.get(near[0], near[0])}?" if near else "."
 
 
 def requests_of_layers(requests: Collection[str], layers: Collection[str]) -> list[str]:
     """Return those of the stored requests, by "KNOB/LABEL", that these layers have stored."""
-    return [request for request in requests if _layer_of_request(request) in layers]
-
-
-def _layer_of_request(request: str) -> str:
-    """Return the layer that stored a request, an empty text for the one of somebody's own task, with another label."""
-    name, dummy, label = request.partition("/")
-    return KNOBS[name].roles.get(label, "") if name in KNOBS else ""
+    return [request for request in requests if ROLES.get(request) in layers]
 
 
 def _layer_of_setting(address: str) -> str:
@@ -92,23 +84,21 @@ class LayerSettings:
         planned = Host(host.fs, intent, stored=True)
         for request, options in requests.items():
             name = request.partition("/")[0]
-            is_own = not _layer_of_request(request)
-            if is_own and name in KNOBS and self._has_layer(KNOBS[name]):
+            if request not in ROLES and name in KNOBS and self._has_layer(name):
                 self._kept.setdefault(name, set()).update(_settings_of_request(planned, request, options))
 
     def addresses(self, name: str, originals: Settings) -> set[str] | None:
         """Return which originals of a knob to put back; None for all that the knob has."""
-        row = KNOBS[name]
-        if not self._has_layer(row):
+        if not self._has_layer(name):
             return set()
         kept = self._kept.get(name, set())
-        if not kept and all(role in self.layers for role in row.roles.values()):
+        if not kept and all(role in self.layers for role in KNOBS[name].roles.values()):
             return None
         mine = (address for address in originals if address.startswith(f"{name}:") and address not in kept)
         return {address for address in mine if _layer_of_setting(address) in self.layers}
 
-    def _has_layer(self, row: Row) -> bool:
-        return any(role in self.layers for role in row.roles.values())
+    def _has_layer(self, name: str) -> bool:
+        return any(role in self.layers for role in KNOBS[name].roles.values())
 
 
 def _settings_of_request(host: Host, request: str, options: Mapping[str, Any]) -> set[str]:

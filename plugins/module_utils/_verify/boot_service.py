@@ -14,6 +14,7 @@ import datetime
 from .._errors import TuningError
 from .._io import command
 from .._io.paths import SERVICE, UNIT_FOLDER
+from .._knobs.units import BETWEEN_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _state(fs: KernelFS) -> tuple[str, str]:
 def _run_of(found: dict[str, str], fs: KernelFS) -> tuple[str, str]:
     active = found.get("ActiveState", "")
     look = f"'journalctl -b -u {SERVICE}' on the host shows why."
-    if active in ("activating", "reloading", "deactivating") or found.get("Job", "0") not in ("", "0"):
+    if active in BETWEEN_STATES or found.get("Job", "0") not in ("", "0"):
         return STARTING, "Enabled; its run has not ended yet. Ask again in a moment."
     if active == "active":
         return DONE, "Enabled, and its run at this boot succeeded."

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import origin
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import ROLES
 
 ROOT = Path(__file__).parents[5]
 MODULES = {
@@ -38,7 +39,7 @@ def test_every_request_that_our_roles_store_is_known() -> None:
                 knob = MODULES[module[1]]
                 label = re.search(r"\n    label: (\w+)", task)
                 stored[f"{knob}/{label[1] if label else knob}"] = tasks.parts[-3]
-    assert stored == origin.ROLES
+    assert stored == ROLES
 
 
 @pytest.mark.parametrize(
@@ -79,4 +80,4 @@ def test_what_no_variable_of_ours_decides_on() -> None:
     assert origin.variable("resctrl/resctrl", "resctrl:", None) == "", "all of a request"
     assert origin.variable("msr/msr", "msr:module/msr", "loaded", role_of) == ""
     assert origin.variable("sysfs/mine", "sysfs:thp/enabled", "never") == ""
-    assert (origin.role("sysfs/mine"), origin.role("msr/msr")) == ("", "prefetch")
+    assert (ROLES.get("sysfs/mine", ""), ROLES.get("msr/msr", "")) == ("", "prefetch")

@@ -23,9 +23,9 @@ from pathlib import Path
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import speculation
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import trial
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.cost import Work
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import speculation
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from tools.llama_root import in_debian, serving
 from vepyc import VepycError

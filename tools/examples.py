@@ -94,7 +94,7 @@ def check_names(text: str) -> None:
     """Compare names of metrics and of variables of the environment with the sources."""
     modules = (
         import_module(f"{PLUGINS}.module_utils.{name}")
-        for name in ("_drift.metrics", "_drift.repair", "_llama.verify.metrics", "_verify.host_metrics")
+        for name in ("_drift.metrics", "_drift.repair", "_serving.verify.metrics", "_verify.host_metrics")
     )
     known = {
         *(name for module in modules for name in module.HELP),

@@ -35,10 +35,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest  # noqa: E402
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import (  # noqa: E402
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import (  # noqa: E402
     arguments as server_arguments,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import capabilities, probe  # noqa: E402
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import capabilities, probe  # noqa: E402
 
 DATA = ROOT / "tests" / "unit" / "data" / "llama_help"
 CACHE = paths.home().parent / "llama"

@@ -84,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     if arguments and arguments[0] == "llama":
         # Imported here, because no other command needs it.
-        from ._llama.hooks import cli
+        from ._serving.hooks import cli
 
         return cli.main(arguments[1:])
     if arguments and arguments[0] == "group":
@@ -167,7 +167,7 @@ def plan(as_json: bool) -> int:
 
 def check(as_json: bool) -> int:
     """Print a line for each finding, with what to do about it, and a line that counts settings."""
-    from ._llama.unit import drift  # only checks look at units
+    from ._serving.unit import drift  # only checks look at units
 
     return _show(drift.of_host(KernelFS(read_only=True)), as_json)
 
@@ -175,8 +175,8 @@ def check(as_json: bool) -> int:
 def check_to_textfile(as_json: bool, textfile: str) -> int:
     """Check, and write metrics; a check that fails writes that too, so that an old file does not look new."""
     # It has clients of servers, which no other command needs.
-    from ._llama.unit import drift
-    from ._llama.verify import metrics as service_metrics
+    from ._serving.unit import drift
+    from ._serving.verify import metrics as service_metrics
 
     try:
         fs = KernelFS(read_only=True)
@@ -229,7 +229,7 @@ def apply(as_json: bool, retry: bool = False) -> int:
 
 def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
     """Put back what has drifted in the layers of some roles; exit code 2 where something stays wrong."""
-    from ._llama.unit import drift
+    from ._serving.unit import drift
 
     outcome = repair.repair(KernelFS(), Store(), roles, look=drift.of_host)
     if as_json:
@@ -285,7 +285,7 @@ def _restore_as_told(as_json: bool, words: Sequence[str]) -> int:
 
 def restore(as_json: bool, layers: Sequence[str] = (), without_originals: bool = False) -> int:
     """Put everything back and forget what was stored, or only what these layers changed and stored."""
-    from ._llama.unit import dependents  # only an undo of layers looks at units
+    from ._serving.unit import dependents  # only an undo of layers looks at units
 
     fs, store = KernelFS(), Store()
     ledger = Ledger(store, fs, without_originals)

@@ -181,7 +181,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import requested, words
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import drift
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -251,7 +251,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history import unfinished_run
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import seats
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import seats
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

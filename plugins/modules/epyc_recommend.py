@@ -97,7 +97,7 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.recommend.recommend import Request, recommend
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.recommend import Request, recommend
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -105,7 +105,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair impor
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import drift
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

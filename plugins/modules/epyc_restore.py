@@ -104,7 +104,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.layers import require_layers
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.dependents import require_undo_possible
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.dependents import require_undo_possible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -192,8 +192,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.survey impor
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import drift
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import verify
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import wanted

@@ -153,7 +153,7 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.builder.build import ensure
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.builder.build import ensure
 
 SPEC = dict(
     archive=dict(type="str", required=True),

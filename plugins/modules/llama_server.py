@@ -487,8 +487,8 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import options
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import instances
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import instances
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import FIELDS, HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import parse_port
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import bytes_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import FIELDS, HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair, _inventory, _vllm_options
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_list, require_tables, require_text
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.names import unit_of
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import endpoint, private
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.names import unit_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _inventory, _vllm, _vllm_options
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import COMMAND
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import LOOPBACK
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.files import ANYWHERE
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import joined
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import about
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.systemd import command, quote
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import LOOPBACK
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.files import ANYWHERE
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_tables
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._vllm_options import options_of
 

@@ -13,12 +13,12 @@ import pytest
 import yaml
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.plan import plan_service
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.timing import start_timeout
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import FreeMemory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.plan import plan_service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.service import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.timing import start_timeout
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import NEW, machine
 

@@ -18,10 +18,10 @@ import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import memory
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import planned
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import memory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.service import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _known_variables
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, machine

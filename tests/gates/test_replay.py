@@ -26,9 +26,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.prompts impo
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import threads
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import probe
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.hooks import http
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import trial
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import http
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import probe
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial
 from ansible_collections.sovereign.epyc.tests.replay import install
 from ansible_collections.sovereign.epyc.tests.replay.program import arguments, pace, truth
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, llama_servers

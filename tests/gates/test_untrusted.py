@@ -42,14 +42,14 @@ KNOWN = {
         "what is flushed to the disk, and neither read nor changed",
     ),
     "plugins/module_utils/_knobs/files.py": (2, "unit files and configuration in /etc and /usr"),
-    "plugins/module_utils/_llama/binary/probe.py": (3, "a folder in /run that only root can enter"),
-    "plugins/module_utils/_llama/builder/build.py": (
+    "plugins/module_utils/_serving/binary/probe.py": (3, "a folder in /run that only root can enter"),
+    "plugins/module_utils/_serving/builder/build.py": (
         2,
         "the folder of builds, refused where others may write",
     ),
-    "plugins/module_utils/_llama/hooks/cache.py": (2, "files of /proc"),
-    "plugins/module_utils/_llama/hooks/stage.py": (1, "the time of a file by its descriptor"),
-    "plugins/module_utils/_llama/unit/check.py": (1, "a folder of its own in /tmp that only root can enter"),
+    "plugins/module_utils/_serving/hooks/cache.py": (2, "files of /proc"),
+    "plugins/module_utils/_serving/hooks/stage.py": (1, "the time of a file by its descriptor"),
+    "plugins/module_utils/_serving/unit/check.py": (1, "a folder of its own in /tmp that only root can enter"),
 }
 
 

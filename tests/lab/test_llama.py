@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import jitter
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import jitter
 from tests.fixtures.saved_states import after_site
 from tests.fixtures.virtual_epyc import guest_of
 from vepyc.bring import PROGRAMS, put

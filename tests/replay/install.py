@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import capabilities
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import capabilities
 
 HOME = "/opt/replay"
 BINARY, TRUTH = f"{HOME}/llama-server", f"{HOME}/truth.json"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.need import BASE, need
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.need import BASE, need
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
 from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures, ggufs, llama_servers
 
 pytestmark = pytest.mark.slow

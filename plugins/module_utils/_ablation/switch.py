@@ -24,7 +24,7 @@ from .._knobs.catalogue import KNOBS
 from .._knobs.converge import converge
 from .._knobs.desired import stored
 from .._knobs.ledger import Ledger, Original
-from .._llama.hooks import cache
+from .._serving.hooks import cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import time
 from contextlib import closing
 
 from .._errors import TuningError
-from .._llama.hooks import stream
+from .._serving.hooks import stream
 from .api import LLAMA
 
 TYPE_CHECKING = False

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import uuid
 
-from .._llama.hooks import stream
-from .._llama.hooks.http import IN_WORK
-from .._llama.verify.trial import Question
+from .._serving.hooks import stream
+from .._serving.hooks.http import IN_WORK
+from .._serving.verify.trial import Question
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

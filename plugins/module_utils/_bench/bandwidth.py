@@ -14,8 +14,8 @@ import shutil
 
 from .._errors import BadRequest, TuningError
 from .._io import command
-from .._llama.plan.speculation import peak
 from .._notation import cpulist
+from .._serving.plan.speculation import peak
 from . import likwid, reader
 
 TYPE_CHECKING = False

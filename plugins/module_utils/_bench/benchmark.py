@@ -14,7 +14,7 @@ import json
 import time
 
 from .._io import textfile
-from .._llama.verify import metrics
+from .._serving.verify import metrics
 from . import progress, schedule
 from .asked import TRIES
 from .benchmark_report import Benchmark

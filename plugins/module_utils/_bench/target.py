@@ -13,13 +13,13 @@ import time
 
 from .._errors import BadRequest, TuningError
 from .._kernel import cgroups
-from .._llama.hooks import http as server_http
-from .._llama.hooks import stream
-from .._llama.hooks.keys import key_of
-from .._llama.plan.names import unit_of
-from .._llama.unit.installed import chosen
-from .._llama.verify import verify
 from .._notation import cpulist
+from .._serving.hooks import http as server_http
+from .._serving.hooks import stream
+from .._serving.hooks.keys import key_of
+from .._serving.plan.names import unit_of
+from .._serving.unit.installed import chosen
+from .._serving.verify import verify
 from .._verify.items import OK
 from .answer import LIMIT, Server
 

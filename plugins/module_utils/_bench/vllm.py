@@ -15,9 +15,9 @@ import time
 from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.paths import UNIT_FOLDER
-from .._llama.hooks.keys import key_of
-from .._llama.unit.installed import carried, installed_units, named
-from .._llama.verify import verify
+from .._serving.hooks.keys import key_of
+from .._serving.unit.installed import carried, installed_units, named
+from .._serving.verify import verify
 from .._verify.items import OK
 from . import target
 from .answer import LIMIT, Server

@@ -14,7 +14,7 @@ import time
 
 from .._errors import TuningError
 from .._kernel import cgroups, numa_maps, threads
-from .._llama.hooks import http as server_http
+from .._serving.hooks import http as server_http
 from . import sensors
 
 TYPE_CHECKING = False

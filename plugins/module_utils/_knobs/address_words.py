@@ -90,7 +90,7 @@ def _prerequisites(rest: str) -> Words:
     return f"kernel module {rest.rpartition('/')[2]}", "", None
 
 
-def _llama(rest: str) -> Words:
+def _serving(rest: str) -> Words:
     folder, dummy, last = rest.rpartition("/")
     unit = next((word for word in (*folder.split("/"), last) if word.startswith("llama-")), "")
     who = f"instance {unit[len('llama-') :].partition('.service')[0]}" if unit else "the RPC worker"
@@ -112,7 +112,7 @@ OTHERS = {
     "desired": _desired,
     "engine": _engine,
     "ledger": _ledger,
-    "llama": _llama,
+    "llama": _serving,
     "plan": _plan,
     "prerequisites": _prerequisites,
 }

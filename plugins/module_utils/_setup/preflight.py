@@ -18,9 +18,9 @@ from .._knobs import desired
 from .._knobs.boot import knob as boot
 from .._knobs.converge import converge
 from .._knobs.msr import knob as msr
-from .._llama.unit import instances
-from .._llama.unit.pending import Pending
 from .._models.model_file import is_as_verified
+from .._serving.unit import instances
+from .._serving.unit.pending import Pending
 from . import llama_sources, prerequisites
 
 TYPE_CHECKING = False

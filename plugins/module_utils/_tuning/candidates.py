@@ -15,15 +15,15 @@ import shlex
 from .._ablation.switch import Variant, service_lines
 from .._errors import BadRequest
 from .._io.paths import UNIT_FOLDER
-from .._llama.binary import arguments as server_arguments
-from .._llama.binary import probe
-from .._llama.plan import kinds
-from .._llama.plan.names import unit_of
-from .._llama.plan.options import idle_with
-from .._llama.unit import instances
-from .._llama.unit.installed import SECTION, installed_units, plan_of
-from .._llama.unit.instance import Instance, restarts
-from .._llama.unit.walls import of_trial
+from .._serving.llama_cpp import arguments as server_arguments
+from .._serving.llama_cpp import probe
+from .._serving.plan import kinds
+from .._serving.plan.names import unit_of
+from .._serving.plan.options import idle_with
+from .._serving.unit import instances
+from .._serving.unit.installed import SECTION, installed_units, plan_of
+from .._serving.unit.instance import Instance, restarts
+from .._serving.unit.walls import of_trial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from .._bench.target import Target
     from .._host.host import Host
-    from .._llama.binary.capabilities import Capabilities
-    from .._llama.plan.service import Service
+    from .._serving.llama_cpp.capabilities import Capabilities
+    from .._serving.plan.service import Service
 
 #: What an empty value does not take back, and the value that does.
 BACK = {"NUMAPolicy": "default"}

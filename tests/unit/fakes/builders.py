@@ -18,7 +18,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import command
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.builder import build as llama_build
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.builder import build as llama_build
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 #: The least that is taken for a llama.cpp.

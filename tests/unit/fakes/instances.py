@@ -16,10 +16,10 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD, UNIT_FOLDER
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import SECTION
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import trial as trials
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify.trial import Question, Trial
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import SECTION
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial as trials
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import verify
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify.trial import Question, Trial
 
 from .servers import say, serving
 from .services import Service

@@ -14,12 +14,12 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import plan
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import FreeMemory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.service import Service
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
 
 GB = 10**9

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary.capabilities import (
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.capabilities import (
     Capabilities,
     Option,
     parse,

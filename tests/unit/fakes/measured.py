@@ -19,7 +19,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, memory, meter, progress, run
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.bandwidth import Bandwidth
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.verify import verify
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import verify
 
 from . import ggufs
 from .instances import Instances

@@ -13,8 +13,8 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.recommend import recommend as recommending
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.recommend.recommend import Request, recommend
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend import recommend as recommending
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.recommend import Request, recommend
 from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures
 from ansible_collections.sovereign.epyc.tests.unit.fakes.architectures import Q4_K
 

@@ -21,10 +21,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import discover
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import memory
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options, spec
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import planned, refusals
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import memory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options, spec
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.service import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned, refusals
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import NEW
 

@@ -15,8 +15,8 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import answer as answers
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.prompts import Prompt
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.hooks import http as server_http
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.hooks import stream
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import http as server_http
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import stream
 from ansible_collections.sovereign.epyc.tests.unit.fakes.completions import (
     WHERE,
     WITNESS,

@@ -20,7 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.api import V
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import Asked
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.prompts import Prompt
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.installed import SECTION
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import SECTION
 from ansible_collections.sovereign.epyc.tests.unit.fakes.completions import Clock, Completions
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import say, serving

@@ -15,7 +15,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict impo
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import drift
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift
 
 METRICS = """\
 # HELP sovereign_epyc_check_success Whether the check could be made.

@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import command, sandbox
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.binary import probe
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import probe
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import server
 
 WALLS = ["DynamicUser=yes", 'BindReadOnlyPaths="/home/100%%"']

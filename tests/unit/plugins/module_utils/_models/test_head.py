@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan import plan
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.plan.service import Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import head, model
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.cost import Work
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import FreeMemory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.service import Service
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, heads
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, machine
 

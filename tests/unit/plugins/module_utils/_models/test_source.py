@@ -18,9 +18,9 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import download
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.recommend import recommend as recommending
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.recommend.recommend import Request, recommend
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import source
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend import recommend as recommending
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.recommend import Request, recommend
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import Server, say, serving
 from ansible_collections.sovereign.epyc.tests.unit.fakes.sized_hosts import check_text, check_variables, sized

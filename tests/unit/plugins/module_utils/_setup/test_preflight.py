@@ -18,9 +18,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.checksum import
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import instances
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit import planned as planning
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model_file
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import instances
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned as planning
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import preflight
 from ansible_collections.sovereign.epyc.plugins.modules.epyc_preflight import SPEC
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts

@@ -16,7 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target impor
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
-from ansible_collections.sovereign.epyc.plugins.module_utils._llama.unit.instance import Instance
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instance import Instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._tuning import candidates as module
 from ansible_collections.sovereign.epyc.plugins.module_utils._tuning.candidates import Candidates, drop_in
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured

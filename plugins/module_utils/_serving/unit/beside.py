@@ -1,0 +1,99 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A changed instance started beside the one that runs, which is stopped only after the new one has served.
+
+It is the same instance under another name, at a free port of the loopback, in units that are there for the moment only.
+That it serves is proof that it computes: before it says so, a server has a batch go through the model.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from ..._errors import TuningError
+from ..._io import command, textfile
+from ..._io.paths import UNIT_FOLDER
+from ..._io.sandbox import FOLDER
+from ..._knobs.units import systemctl
+from ..._notation import cpulist
+from ..._notation.gguf_parts import parts_of
+from ..llama_cpp.probe import free_port
+from ..plan.options import LOOPBACK, Options
+from .planned import plan_beside
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..plan.placement import Capabilities
+    from ..plan.service import Service
+    from .planned import Held
+
+#: Ends the name for the moment; the whole has to be a name of an instance.
+END, LONGEST = "-next", 35
+#: It ends by itself soon after it serves, should nobody be there any more who takes it away.
+MOMENT = "[Service]\nRestart=no\nRuntimeMaxSec=60\n"
+
+
+def name_of(name: str) -> str:
+    """Return the name of an instance while it is beside the one that runs."""
+    return f"{name[:LONGEST]}{END}"
+
+
+def planned(
+    host: Host,
+    raw: Mapping[str, Any],
+    server: Capabilities,
+    held: Sequence[Held],
+    before: Sequence[Service],
+    runs: Mapping[str, Any] | None,
+) -> Service:
+    """Plan an instance beside the one that runs, whose plan is ``runs``; BadRequest where both do not fit."""
+    asked = dict(raw, name=name_of(raw["name"]), host=LOOPBACK[0], port=free_port(), watchdog=None)
+    if raw.get("rpc_port"):
+        asked["rpc_port"] = free_port()
+    options = Options.parse(asked)
+    return plan_beside(host, options, server, [*held, *_in_use(options, runs)], before)
+
+
+def prove(files: Mapping[str, str]) -> None:
+    """Start the units with these texts by path, the first of which needs the others, and take them away again.
+
+    TuningError says why the instance does not serve; the one that runs was not touched.
+    """
+    texts = {path.replace(UNIT_FOLDER, FOLDER, 1): text for path, text in files.items()}
+    units = [os.path.basename(path) for path in texts]
+    folder = f"{FOLDER}/{units[0]}.d"
+    texts[f"{folder}/moment.conf"] = MOMENT
+    try:
+        for path, text in texts.items():
+            textfile.replace(path, text)
+        command.run(["systemctl", "daemon-reload"])
+        systemctl("restart", units[:1])
+    except TuningError as error:
+        error.args = (f"It was started beside the one that runs, which was left alone, and does not serve: {error}",)
+        raise
+    finally:
+        with suppress(TuningError):
+            systemctl("stop", units)
+            # One that failed would be listed after it is gone.
+            systemctl("reset-failed", units)
+        for path in texts:
+            textfile.remove(path)
+        with suppress(OSError):  # it is not there
+            os.rmdir(folder)
+        command.run(["systemctl", "daemon-reload"])
+
+
+def _in_use(options: Options, runs: Mapping[str, Any] | None) -> list[Held]:
+    """Count as taken what the running one maps and the new one does not: the kernel calls such pages available."""
+    nodes = cpulist.parse(runs["expect"]["nodes"]) if runs else ()
+    own = [part for path in (*options.paths, options.draft_model) if path for part in parts_of(path)]
+    others = [path for path in runs["mapped"] if path not in own] if runs else []
+    size = sum(os.path.getsize(path) for path in others if os.path.exists(path))
+    return [(dict.fromkeys(nodes, -size // len(nodes)), {})] if size and nodes else []

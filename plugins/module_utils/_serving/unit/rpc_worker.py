@@ -1,0 +1,153 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The RPC worker of a host as systemd has it: its unit, and the folder in which it keeps the weights that it was sent.
+
+It asks nobody who they are, so that the kernel lets in the addresses only that its unit names.
+Source: tools/rpc/rpc-server.cpp of llama.cpp (LLAMA_CACHE); systemd.exec(5), StateDirectory; IPAddressAllow in
+systemd.resource-control(5).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+from ..._errors import BadRequest
+from ..._io import sandbox, textfile
+from ..._io.paths import INSTANCE_HEAD, SERVICE, UNIT_FOLDER
+from ..._knobs.knob import Knob
+from ..._notation.systemd import command
+from ..llama_cpp import probe
+from ..plan import memory
+from ..plan.names import WORKER_UNIT
+from ..plan.rpc_worker import addresses_of, options_of, plan_worker
+from . import walls
+from .files import placement_lines
+from .installed import SECTION, TARGET, sealed
+from .instance import Instance
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..._knobs.knob import Change, Settings
+    from ..plan.rpc_worker import Worker
+
+PATH = f"{UNIT_FOLDER}/{WORKER_UNIT}"
+#: Its folder for systemd, and where that is; the user that systemd makes for it has it below "private".
+STATE = "ggml-rpc-worker"
+FOLDERS = (f"/var/lib/{STATE}", f"/var/lib/private/{STATE}")
+SECONDS = 60
+
+
+class WorkerUnit(Instance):
+    """The unit of the worker, written, started, and with no files gone again with the weights that it kept."""
+
+    def __init__(self, files: Mapping[str, str], root: str = "/") -> None:
+        super().__init__(STATE, files, None, root)
+        self.main = WORKER_UNIT
+        self.names = [WORKER_UNIT]
+        self.started_by = {WORKER_UNIT: TARGET}
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Write, remove, stop and start; the weights are removed when the unit is."""
+        super().write(changes)
+        if not self.files:
+            for folder in FOLDERS:
+                path = textfile.under(self.root, folder)
+                if os.path.islink(path):
+                    os.unlink(path)
+                else:
+                    shutil.rmtree(path, ignore_errors=True)
+
+
+class WorkerPlan(Knob):
+    """Changes nothing, and tells what was planned."""
+
+    remembered = recorded = False
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+
+    def wanted(self) -> Settings:
+        """Return nothing."""
+        return {}
+
+    def read(self, addresses: Iterable[str]) -> Settings:
+        """Return nothing."""
+        return {}
+
+    def facts(self) -> dict[str, object]:
+        """Return the plan as plain data."""
+        return {"worker": self.worker.to_dict()}
+
+
+def knobs_of(host: Host, asked: Mapping[str, Any], root: str = "/") -> list[Knob]:
+    """Return what brings the worker to the host, or takes it away; BadRequest where it cannot be there."""
+    if asked["state"] == "absent":
+        return [WorkerUnit({}, root)]
+    missing = [key for key in ("binary", "address", "port") if asked[key] is None]
+    if missing:
+        raise BadRequest(f"{missing[0]} is missing, without which there is no worker. Set it.")
+    options = options_of(asked)
+    addresses_of(asked)
+    behind = [
+        *walls.user(options),
+        *walls.network("127.0.0.1"),
+        *sandbox.HARDENING,
+        *sandbox.show_folders([options.binary]),
+    ]
+    files, openmp = probe.program(options.binary, behind)
+    _refuse_another_program(options.binary, behind)
+    worker = plan_worker(host, asked, openmp, memory.read_free_memory(host, options, []))
+    return [WorkerUnit({PATH: unit_text(worker, files)}, root), WorkerPlan(worker)]
+
+
+def _refuse_another_program(binary: str, behind: Sequence[str]) -> None:
+    """Raise BadRequest for a program that does not keep weights when it is told so, or is no RPC server at all."""
+    done = sandbox.attempt(behind, [binary, "--help"], SECONDS)
+    said = done.out + done.err
+    if "--threads" not in said or "--cache" not in said:
+        raise BadRequest(
+            f"{binary} is no ggml-rpc-server of llama.cpp: its --help does not offer --threads and --cache. Build "
+            "llama.cpp with GGML_RPC=ON, and name the program with binary."
+        )
+
+
+def unit_text(worker: Worker, programs: Mapping[str, list[int]]) -> str:
+    """Return the unit; ``programs`` are its files, each with size and time of the last change."""
+    binary = worker.options.binary
+    plan = {"address": worker.address, "expect": worker.expect, "programs": dict(programs)}
+    lines = [
+        "[Unit]",
+        "Description=RPC worker for a model on another host",
+        "Wants=network-online.target",
+        f"After=network-online.target {SERVICE}",
+        # Its address may come late, as that of a tunnel does.
+        "StartLimitIntervalSec=0",
+        "",
+        "[Service]",
+        "Type=exec",
+        *walls.user(worker.options),
+        f"StateDirectory={STATE}",
+        "StateDirectoryMode=0700",
+        f"Environment=LLAMA_CACHE={FOLDERS[0]}",
+        f"ExecStart={command(binary, worker.arguments)}",
+        "TimeoutStopSec=10",
+        "Restart=always",
+        "RestartSec=2",
+        "OOMPolicy=stop",
+        *placement_lines(worker.placement),
+        *walls.members(worker.clients),
+        *sandbox.HARDENING,
+        *sandbox.show_folders([binary]),
+        "",
+        "[Install]",
+        f"WantedBy={TARGET}",
+    ]
+    return sealed("\n".join([INSTANCE_HEAD, *lines, f"\n{SECTION}{json.dumps(plan, sort_keys=True)}\n"]))

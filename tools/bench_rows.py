@@ -19,7 +19,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import parse_cpulist
 from tests.fixtures.virtual_epyc import Guest, guest_of
 from tests.lab.random_model import random_model
 from tests.lab.small_instance import ASK_FEW, BINARY, serve
@@ -99,7 +99,7 @@ def copies(guest: Guest, size: int) -> tuple[float, float]:
         guest.machine.run(f"python3 - {ports[name]}", input=ASK_FEW)
         (memory,) = guest.module("service_placement", service=plan["unit"], nodes=plan["nodes"])["memory"]
         nodes = memory["anonymous"]["nodes"]
-        near += sum(nodes.get(str(node), 0) for node in cpulist.parse(plan["nodes"]))
+        near += sum(nodes.get(str(node), 0) for node in parse_cpulist(plan["nodes"]))
         held += sum(nodes.values())
     return 100 * near / held, held / size
 

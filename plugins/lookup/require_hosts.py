@@ -54,7 +54,7 @@ from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.lookup import LookupBase
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import suggest
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import suggestion_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -96,7 +96,7 @@ def describe_wrong_tags(tags: Sequence[str], variables: Mapping[str, Any]) -> st
     if not chosen and not skipped:
         return ""
     option, wrong = ("--tags", chosen) if chosen else ("--skip-tags", skipped)
-    remedy = suggest(wrong[0], tags, "its tags are") if tags else f"it has none, so leave out {option}."
+    remedy = suggestion_message(wrong[0], tags, "its tags are") if tags else f"it has none, so leave out {option}."
     return f"{option} names {', '.join(wrong)}, which is no tag of this playbook; {remedy}"
 
 

@@ -12,7 +12,7 @@ from ._errors import TuningError
 from ._io.kernelfs import KernelFS
 from ._io.store import Store
 from ._knobs.change_text import add_text_to_diff
-from ._notation.parameters import refuse_impossible
+from ._notation.parameters import validate_option_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def run_writer(
     knob_files = knob_files or {}
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True, **rules)
     try:
-        refuse_impossible(module.params, "")
+        validate_option_value(module.params, "")
         result = write(module.params, Store(read_only=module.check_mode), module.check_mode)
     except TuningError as error:
         module.fail_json(msg=str(error), **add_text_to_diff(error.details, knob_files))
@@ -48,7 +48,7 @@ def run_reader(spec: dict[str, Any], read: Callable[[dict[str, Any], KernelFS], 
     """Run a module that only reads, and exit with what ``read`` returns; its remarks also become warnings."""
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     try:
-        refuse_impossible(module.params, "")
+        validate_option_value(module.params, "")
         result = read(module.params, KernelFS(read_only=True))
     except TuningError as error:
         module.fail_json(msg=str(error), **error.details)

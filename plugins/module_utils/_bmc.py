@@ -14,7 +14,7 @@ from ansible.module_utils.urls import Request
 
 from ._errors import TuningError
 from ._knobs.change_text import add_text_to_diff
-from ._notation.parameters import refuse_impossible
+from ._notation.parameters import validate_option_value
 from ._redfish.answers import BmcError
 from ._redfish.client import Access, Client
 
@@ -51,7 +51,7 @@ def run_bmc(
     if not params["validate_certs"] and not params["fingerprint"]:
         module.warn("The certificate of the BMC is not verified. Whoever answers in its place gets the password.")
     try:
-        refuse_impossible({name: value for name, value in params.items() if name != "password"}, "")
+        validate_option_value({name: value for name, value in params.items() if name != "password"}, "")
         access = Access(
             params["bmc"],
             params["username"],

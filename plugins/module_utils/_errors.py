@@ -14,7 +14,7 @@ LONGEST_WORD, LONGEST_SENTENCE = 200, 4000
 ELLIPSIS = "..."
 
 
-def shorten(sentence: str) -> str:
+def shorten_sentence(sentence: str) -> str:
     """Return a sentence whose long words, and which itself, are cut in the middle: both ends say what it is about."""
     if len(sentence) > LONGEST_WORD:
         sentence = " ".join(_cut_middle(word, LONGEST_WORD) for word in sentence.split(" "))
@@ -39,7 +39,7 @@ class TuningError(Exception):
         self.details = details
 
     def __str__(self) -> str:
-        return shorten(super().__str__())
+        return shorten_sentence(super().__str__())
 
 
 class Damaged(TuningError):

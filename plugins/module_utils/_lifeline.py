@@ -24,7 +24,7 @@ import sys
 import time
 
 from ._errors import BadRequest, TuningError
-from ._notation.addresses import endpoint, joined
+from ._notation.addresses import format_endpoint, parse_endpoint
 from ._notation.printable import escape_lines
 
 TYPE_CHECKING = False
@@ -59,8 +59,8 @@ def main(arguments: Sequence[str]) -> int:
     command, where, dummy, *program = arguments
     try:
         if command == "lead":
-            return lead([endpoint(word, "workers") for word in where.split(",")], program)
-        return follow(endpoint(where, "follow"), program)
+            return lead([parse_endpoint(word, "workers") for word in where.split(",")], program)
+        return follow(parse_endpoint(where, "follow"), program)
     except TuningError as error:
         sys.stderr.write(f"{escape_lines(str(error))}\n")
         return 1
@@ -71,8 +71,8 @@ def lead(followers: Sequence[Address], program: Sequence[str], clock: Any = time
     connections = {_connected(one, clock): one for one in followers}
     for connection in connections:
         connection.sendall(BEGIN)
-    _say(f"All of {', '.join(joined(*one) for one in followers)} are there.")
-    return _run(program, {connection: joined(*one) for connection, one in connections.items()})
+    _say(f"All of {', '.join(format_endpoint(*one) for one in followers)} are there.")
+    return _run(program, {connection: format_endpoint(*one) for connection, one in connections.items()})
 
 
 def follow(address: Address, program: Sequence[str]) -> int:
@@ -82,12 +82,12 @@ def follow(address: Address, program: Sequence[str]) -> int:
         server = socket.create_server(address, family=family)
     except OSError as error:
         raise BadRequest(
-            f"{joined(*address)} cannot be listened on: {error.strerror or error}. It is the group_address of this "
-            "host, and a port of the list workers; see that the interface is up."
+            f"{format_endpoint(*address)} cannot be listened on: {error.strerror or error}. It is the group_address "
+            "of this host, and a port of the list workers; see that the interface is up."
         ) from None
     with server:
         while True:
-            _say(f"It waits for the head of its group on {joined(*address)}.")
+            _say(f"It waits for the head of its group on {format_endpoint(*address)}.")
             leader, source = server.accept()
             _keep_alive(leader)
             try:
@@ -109,7 +109,7 @@ def _connected(address: Address, clock: Any) -> socket.socket:
             break
         except OSError as error:
             if not told:
-                _say(f"It waits for {joined(*address)}: {error.strerror or error}.")
+                _say(f"It waits for {format_endpoint(*address)}: {error.strerror or error}.")
                 told = True
             clock.sleep(PAUSE)
     connection.settimeout(None)

@@ -20,7 +20,7 @@ from ansible.module_utils.common.yaml import yaml_load
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.checksum import ALGORITHM, digest_in
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import parts_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import list_gguf_parts
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import require_whole
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_list, require_table, require_tables
 
@@ -148,7 +148,7 @@ def _asked(raw: Entry, entries: Mapping[str, Entry], endpoint: str, folder: str)
     else:
         raise BadRequest(f"{what}: give a name of the catalogue, a repository with its file, a url, or a path.")
     path = str(raw.get("path") or f"{folder}/{Path(_path_of(made['url'], what)).name}")
-    if made["url"] and len(made["checksum"]) not in (0, 1, len(parts_of(path))):
+    if made["url"] and len(made["checksum"]) not in (0, 1, len(list_gguf_parts(path))):
         raise BadRequest(f"{what}: {path} is not the first of {len(made['checksum'])} files; keep their names.")
     return {"size": None, "template": OWN, **made, "name": name, "path": path}
 
@@ -205,7 +205,7 @@ def _checked(what: str, entry: Any) -> dict[str, Any]:
         raise BadRequest(f"{what} needs either repository and file, or url.")
     file = str(entry.get("url") or entry.get("file") or "")
     parts = [dict(part) for part in require_tables(entry.get("parts"), f"{what}: parts", "parts")]
-    expected = len(parts_of(_path_of(file, what) if entry.get("url") else file))
+    expected = len(list_gguf_parts(_path_of(file, what) if entry.get("url") else file))
     if len(parts) != expected:
         raise BadRequest(f"{what} has {len(parts)} parts, but {expected} files: give sha256 and size of each in parts.")
     for part in parts:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import parse_port
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import bytes_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import parse_bytes
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import FIELDS, HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair, _inventory, _vllm_options
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_list, require_tables, require_text
@@ -63,7 +63,7 @@ def plan(
     """
     _refuse_what_is_not_safe(settings)
     peers = _gateway_pair.peers(gateway, settings["peers_bind"], gateways)
-    size = bytes_of(settings["max_body"], "gateway_max_body")
+    size = parse_bytes(settings["max_body"], "gateway_max_body")
     if not 1 << 10 <= size <= 1 << 28:
         raise BadRequest(f"gateway_max_body is {settings['max_body']}: say an amount from 1KiB to 256MiB.")
     drained = require_list(settings["drained"], "gateway_drained", "hosts")

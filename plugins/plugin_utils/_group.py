@@ -13,7 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import endpoint, private
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import (
+    parse_endpoint,
+    require_private_address,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.names import unit_of
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _inventory, _vllm, _vllm_options
@@ -166,7 +169,7 @@ def _asked(engine: str, where: str, raw: Mapping[str, Any]) -> Sequence[str]:
 def _workers(where: str, words: Sequence[str], owners: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     workers: dict[str, tuple[str, int]] = {}
     for word in words:
-        address, port = endpoint(word, f"{where}: workers")
+        address, port = parse_endpoint(word, f"{where}: workers")
         worker = owners.get(address)
         if worker is None:
             raise BadRequest(
@@ -183,7 +186,7 @@ def _address(name: str, host: Mapping[str, Any]) -> str:
         raise BadRequest(
             f"{name} has no group_address: set it to the address that {name} has in the private network of the group."
         )
-    return private(given, f"{name}: group_address")
+    return require_private_address(given, f"{name}: group_address")
 
 
 def _refuse_differences(group: Group, known: Hosts, programs: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import PLAN
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import L3_DOMAIN
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ def of(findings: Iterable[Mapping[str, Any]]) -> list[Mark]:
             for kind, number in _places(address, finding):
                 places.setdefault(kind, set()).add(number)
         for kind, numbers in places.items():
-            for run in cpulist.render(numbers).split(","):
+            for run in format_cpulist(numbers).split(","):
                 first, dummy, last = run.partition("-")
                 marks.append((finding["id"], kind, int(first), int(last or first)))
     return marks
@@ -55,6 +55,6 @@ def _differing(wanted: str, found: str) -> list[int]:
     """Return the CPUs that are in one of two lists only; none where one of them is no list."""
     try:
         one, other = ("" if text in NONE else text for text in (wanted, found))
-        return sorted(set(cpulist.parse(one)) ^ set(cpulist.parse(other)))
+        return sorted(set(parse_cpulist(one)) ^ set(parse_cpulist(other)))
     except ValueError:
         return []

@@ -14,8 +14,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.map_data import LETTERS
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import UNITS, size_text
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import UNITS, format_bytes
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _cells(domain: Map, numbers: range, thread: int, y: float, step: float) -> l
         if thread >= len(core):
             continue
         x = PAD + column * step
-        siblings = f" with {cpulist.render(set(core) - {core[thread]})}" if len(core) > 1 else ""
+        siblings = f" with {format_cpulist(set(core) - {core[thread]})}" if len(core) > 1 else ""
         title = f"CPU {core[thread]}{siblings}: {NAMES[roles[thread]]}, {_l3(domain)}, {_name('node', domain['node'])}"
         parts.append(
             element(
@@ -183,7 +183,7 @@ def _ways(domain: Map, y: float, width: float) -> list[Html]:
     x = float(PAD)
     for letter, run in groupby(domain["ways"]):
         count = len(list(run))
-        size = size_text(count * way)
+        size = format_bytes(count * way)
         title = f"{count} of {len(domain['ways'])} ways for {NAMES[letter]}, {size}"
         kind = "rest" if letter == "." else letter
         parts.append(
@@ -207,7 +207,7 @@ def _ways(domain: Map, y: float, width: float) -> list[Html]:
 
 def _memory(node: Mapping[str, Any]) -> str:
     pools = node.get("hugepages", {}).items()
-    pages = [f"{count} huge pages of {size_text(int(size[:-2]) * UNITS['KiB'])}" for size, count in pools if count]
+    pages = [f"{count} huge pages of {format_bytes(int(size[:-2]) * UNITS['KiB'])}" for size, count in pools if count]
     return "".join(f" \u00b7 {text}" for text in [node.get("memory", ""), *pages] if text)
 
 
@@ -220,11 +220,11 @@ def _l3(domain: Map) -> str:
 
 
 def _size(domain: Map) -> str:
-    return f"{size_text(domain['bytes'])}, " if domain["bytes"] else ""
+    return f"{format_bytes(domain['bytes'])}, " if domain["bytes"] else ""
 
 
 def _cpus(domain: Map) -> str:
-    return cpulist.render(cpu for core in domain["cores"] for cpu in core) or "none"
+    return format_cpulist(cpu for core in domain["cores"] for cpu in core) or "none"
 
 
 def _where(domain: Map) -> str:

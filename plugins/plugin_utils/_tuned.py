@@ -16,7 +16,7 @@ from ansible.module_utils.common.yaml import yaml_dump
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_decimal
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.templates import holds_template
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.templates import has_template
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_table, require_tables
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _shared(entries: Sequence[Entry]) -> Entry:
 
 def _safe(name: str, data: Any) -> Any:
     """Return plain data of a host; BadRequest where the controller would run a part of it as a template."""
-    if holds_template(str(_plain(data))):
+    if has_template(str(_plain(data))):
         raise BadRequest(f"{name}: the result of the host has braces that Ansible would take for a template.")
     return _plain(data)
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import COMMAND
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import joined
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import format_endpoint
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import about
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.systemd import command, quote
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import format_bytes_short
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.systemd import format_command_line, quote_word
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.files import ANYWHERE
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_tables
@@ -123,7 +123,7 @@ def _host(epyc: Mapping[str, Any], drawn: Mapping[str, Any]) -> Host:
     cores: dict[int, int] = {}
     nodes: dict[int, int] = {}
     words: dict[str, set[int]] = {
-        role: set(cpulist.parse(text)) for role, text in epyc["plan"]["cpus"].items() if isinstance(text, str)
+        role: set(parse_cpulist(text)) for role, text in epyc["plan"]["cpus"].items() if isinstance(text, str)
     }
     for domain in drawn["domains"]:
         for core in domain["cores"]:
@@ -132,7 +132,7 @@ def _host(epyc: Mapping[str, Any], drawn: Mapping[str, Any]) -> Host:
                 nodes[cpu] = domain["node"]
                 for place in ("node", "socket", "ccd"):
                     words.setdefault(f"{place}{domain[place]}", set()).add(cpu)
-    online = set(cpulist.parse(epyc["topology"]["cpus"]["online"]))
+    online = set(parse_cpulist(epyc["topology"]["cpus"]["online"]))
     words = {word: cpus & online for word, cpus in words.items()}
     words["all"] = online
     sizes = {node["id"]: node["bytes"] for node in epyc["topology"]["nodes"]}
@@ -150,14 +150,14 @@ def _ranks(options: Mapping[str, Any], host: Host) -> dict[int, list[int]]:
             chosen |= host.words[word] if word == "housekeeping" else host.words[word] - kept
             continue
         try:
-            numbers = set(cpulist.parse(word))
+            numbers = set(parse_cpulist(word))
         except ValueError:
             places = ", ".join(sorted(host.words))
             raise BadRequest(
                 f"{where}: cpus is '{word}', which is no CPU and no place here; places are {places}."
             ) from None
         if missing := numbers - host.words["all"]:
-            raise BadRequest(f"{where}: cpus has {cpulist.render(missing)}, which this host has not, or not online.")
+            raise BadRequest(f"{where}: cpus has {format_cpulist(missing)}, which this host has not, or not online.")
         chosen |= numbers
     if not chosen:
         raise BadRequest(f"{where}: cpus is '{options['cpus']}', and no CPU is left for it beside the housekeeping.")
@@ -199,9 +199,10 @@ def _refuse_memory(
         demand[node] = demand.get(node, 0) + need
         if demand[node] > host.bytes.get(node, 0):
             raise BadRequest(
-                f"vllm_instances: {options['name']} needs {about(weights // len(ranks))} weights and "
-                f"{about(options['kv_cache'])} KV cache on node {node}, which has {about(host.bytes.get(node, 0))} for "
-                "all instances. Take a smaller kv_cache, or cpus on more nodes."
+                f"vllm_instances: {options['name']} needs {format_bytes_short(weights // len(ranks))} weights and "
+                f"{format_bytes_short(options['kv_cache'])} KV cache on node {node}, which has "
+                f"{format_bytes_short(host.bytes.get(node, 0))} for all instances. Take a smaller kv_cache, or cpus "
+                "on more nodes."
             )
 
 
@@ -219,7 +220,7 @@ def _planned(
     cpus = sorted({*busy, *(near or host.words.get("housekeeping", set()))})
     serves = member is None or member.port is None
     remarks = []
-    environment = {"VLLM_CPU_OMP_THREADS_BIND": "|".join(cpulist.render(one) for one in ranks.values())}
+    environment = {"VLLM_CPU_OMP_THREADS_BIND": "|".join(format_cpulist(one) for one in ranks.values())}
     arguments = ["--served-model-name", options["alias"]]
     if serves:
         arguments += ["--host", options["host"], "--port", options["port"]]
@@ -262,7 +263,7 @@ def _planned(
     if member:
         words = [*_lifeline(options, member), *words]
     hosts = len(member.addresses) if member else 1
-    expect = {"cpus": cpulist.render(cpus), "busy_cpus": cpulist.render(busy), "nodes": cpulist.render(ranks)}
+    expect = {"cpus": format_cpulist(cpus), "busy_cpus": format_cpulist(busy), "nodes": format_cpulist(ranks)}
     carried = {
         "alias": options["alias"],
         "model": options["model"],
@@ -281,9 +282,13 @@ def _planned(
         "hosts": hosts,
         "processes": len(ranks),
         "clients": _clients(options, member),
-        "start": command(words[0], words[1:]),
-        "wait": command(probe["python"], ["-c", probe["wait"], url, str(probe["timeout"])]) if serves else "",
-        "environment": [quote(f"{key}={value}", variables=False) for key, value in sorted(environment.items())],
+        "start": format_command_line(words[0], words[1:]),
+        "wait": format_command_line(probe["python"], ["-c", probe["wait"], url, str(probe["timeout"])])
+        if serves
+        else "",
+        "environment": [
+            quote_word(f"{key}={value}", escape_variables=False) for key, value in sorted(environment.items())
+        ],
         "api_key_file": key_file,
         "drain_timeout": options["drain_timeout"],
         "context": options["context"] or parse_whole(config.get("max_position_embeddings")) or 2048,
@@ -306,7 +311,7 @@ def _lifeline(options: Mapping[str, Any], member: Member) -> list[str]:
     """Return the words that run a command as a part of its group."""
     if member.port is None:
         return [COMMAND, "group", "lead", ",".join(options["workers"]), "--"]
-    return [COMMAND, "group", "follow", joined(member.addresses[member.rank], member.port), "--"]
+    return [COMMAND, "group", "follow", format_endpoint(member.addresses[member.rank], member.port), "--"]
 
 
 def _clients(options: Mapping[str, Any], member: Member | None) -> list[str]:

@@ -14,9 +14,9 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import endpoint, parse_port
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import parse_endpoint, parse_port
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import bytes_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import parse_bytes
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_list, require_table, require_text
 
@@ -113,7 +113,7 @@ def options_of(raw: Mapping[str, Any]) -> dict[str, Any]:
         if number is None:
             raise BadRequest(f"{where}: {key} is '{options[key]}': say a number from 1 to 65535.")
         options[key] = number
-    options["kv_cache"] = bytes_of(str(options["kv_cache"]), f"{where}: kv_cache")
+    options["kv_cache"] = parse_bytes(str(options["kv_cache"]), f"{where}: kv_cache")
     options["compile"] = str(options["compile"]).lower() in ("true", "yes", "1")
     _refuse_group(where, options)
     for word in [*options["extra_arguments"], *options["extra_environment"]]:
@@ -128,7 +128,7 @@ def options_of(raw: Mapping[str, Any]) -> dict[str, Any]:
 def _refuse_group(where: str, options: Mapping[str, Any]) -> None:
     """Refuse a group that is open to others: what its processes send each other runs as code."""
     for word in options["workers"]:
-        if endpoint(word, f"{where}: workers")[1] == options["group_port"]:
+        if parse_endpoint(word, f"{where}: workers")[1] == options["group_port"]:
             raise BadRequest(f"{where}: workers and group_port are both {options['group_port']}: take two ports.")
     if options["workers"] and not CLIENT.match(str(options["host"])):
         raise BadRequest(f"{where}: host is '{options['host']}': with workers, name an address, such as 10.20.0.1.")

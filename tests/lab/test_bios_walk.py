@@ -17,7 +17,7 @@ import time
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import send
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Access, Client
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.info import report
 from tests.fixtures.virtual_epyc import Guest
@@ -78,14 +78,14 @@ def kernel(host):
         "cd /sys/devices/system; cat node/online cpu/cpu0/topology/thread_siblings_list cpu/online"
     ).split()
     boost = "cpb" in host.run("grep -m1 ^flags /proc/cpuinfo").split()
-    return len(cpulist.parse(nodes)), threads, boost, cpus
+    return len(parse_cpulist(nodes)), threads, boost, cpus
 
 
 def follows(host, nodes):
     """Masks, pages and the boot parameters of the next boot are those of so many nodes."""
     compute = COMPUTE[nodes]
-    owned = {group: cpulist.parse(host.read(group, "cpus_list")) for group in ("draft", "verify")}
-    assert cpulist.render(sorted({*owned["draft"], *owned["verify"]})) == compute
+    owned = {group: parse_cpulist(host.read(group, "cpus_list")) for group in ("draft", "verify")}
+    assert format_cpulist(sorted({*owned["draft"], *owned["verify"]})) == compute
     assert not {*owned["draft"]} & {*owned["verify"]}
     mine = {group: {domain for domain, mask in host.masks(group).items() if mask == "fff0"} for group in owned}
     # Each L3 domain has the share of one of the two.

@@ -14,7 +14,7 @@ from __future__ import annotations
 from .._io import textfile
 from .._io.paths import UNIT_FOLDER
 from .._knobs.catalogue import RESTART
-from .._notation.systemd import command
+from .._notation.systemd import format_command_line
 from .switch import Variant, environment, service_lines
 
 TYPE_CHECKING = False
@@ -92,7 +92,7 @@ def drop_in(arguments: Sequence[str], left_out: Collection[str], online: str) ->
     if not left_out:
         return None
     words = without(arguments, left_out)
-    lines = ["ExecStart=", f"ExecStart={command(words[0], words[1:])}"]
+    lines = ["ExecStart=", f"ExecStart={format_command_line(words[0], words[1:])}"]
     for settings in UNIT.values():
         for name, instead in settings.items():
             lines += [line.format(online=online) for line in instead if name in left_out]

@@ -14,7 +14,7 @@ import shutil
 
 from .._errors import BadRequest, TuningError
 from .._io import command
-from .._notation import cpulist
+from .._notation.cpulist import format_cpulist
 from .._serving.plan.speculation import peak
 from . import likwid, reader
 
@@ -51,8 +51,8 @@ class Bandwidth:
     def to_dict(self) -> dict[str, object]:
         """Return plain data, as a run document holds it."""
         return {
-            "cpus": cpulist.render(self.cpus),
-            "nodes": cpulist.render(self.nodes),
+            "cpus": format_cpulist(self.cpus),
+            "nodes": format_cpulist(self.nodes),
             "gbps": None if self.gbps is None else round(self.gbps, 2),
             "source": self.source,
             "measured": self.measured,
@@ -71,9 +71,9 @@ def measure(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Se
     own = local(top, cpus)
     if not policy and own != set(nodes):
         raise BadRequest(
-            f"CPUs {cpulist.render(cpus)} are on node {cpulist.render(own)}, and memory of node "
-            f"{cpulist.render(nodes)} is asked for: give the policy too, for example numactl --membind="
-            f"{cpulist.render(nodes)}."
+            f"CPUs {format_cpulist(cpus)} are on node {format_cpulist(own)}, and memory of node "
+            f"{format_cpulist(nodes)} is asked for: give the policy too, for example numactl --membind="
+            f"{format_cpulist(nodes)}."
         )
     reasons: list[str] = []
     for source, attempt in (("likwid-bench", _likwid), ("reader", _reader)):
@@ -116,8 +116,8 @@ def _likwid(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Se
         words = likwid.command(domains, cpus, nodes, -(-total // len(nodes)), top.flags)
     if words is None:
         raise TuningError(
-            f"{likwid.PROGRAM} has no thread domains that are CPUs {cpulist.render(cpus)} with memory on node "
-            f"{cpulist.render(nodes)}."
+            f"{likwid.PROGRAM} has no thread domains that are CPUs {format_cpulist(cpus)} with memory on node "
+            f"{format_cpulist(nodes)}."
         )
     return max(likwid.rate_of(_output(words)) for dummy in range(likwid.RUNS))
 

@@ -11,7 +11,7 @@ bytes can be read is no success: the bytes are wrong, or the bandwidth, or the m
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .._notation.sizes import about
+from .._notation.sizes import format_bytes_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def ceiling(
     if step_ms <= 0:
         raise BadRequest(f"A step of {step_ms} ms cannot be held against the memory; measure it again.")
     found = Ceiling(traffic, bandwidth, step_ms, predicted_ms)
-    ratio, size, caches = found.ratio, about(round(found.bytes)), about(cache)
+    ratio, size, caches = found.ratio, format_bytes_short(round(found.bytes)), format_bytes_short(cache)
     fits = found.bytes <= cache
     if ratio is None:
         found.remarks.append("The bandwidth of this memory was not measured and is not known: there is no ceiling.")

@@ -13,7 +13,7 @@ import time
 
 from .._errors import BadRequest, TuningError
 from .._kernel import cgroups
-from .._notation import cpulist
+from .._notation.cpulist import parse_cpulist
 from .._serving.hooks import http as server_http
 from .._serving.hooks import stream
 from .._serving.hooks.keys import key_of
@@ -89,12 +89,12 @@ class Target:
     @property
     def cpus(self) -> tuple[int, ...]:
         """The CPUs that it computes on."""
-        return cpulist.parse(self.plan["expect"]["busy_cpus"])
+        return parse_cpulist(self.plan["expect"]["busy_cpus"])
 
     @property
     def nodes(self) -> tuple[int, ...]:
         """The nodes that its memory is planned on."""
-        return cpulist.parse(self.plan["expect"]["nodes"])
+        return parse_cpulist(self.plan["expect"]["nodes"])
 
     def argument(self, *names: str) -> str | None:
         """Return the value of an argument of its process, by any of its names; None where it has none."""

@@ -9,7 +9,7 @@ What a rule needs and cannot be read speaks against the round too, with the reas
 
 from __future__ import annotations
 
-from .._notation import cpulist
+from .._notation.cpulist import format_cpulist
 from .rounds import OTHERS, STEAL
 from .witness import others, steal
 
@@ -98,7 +98,7 @@ def _moved(before: Reading, after: Reading) -> str:
     if not changed:
         return ""
     first = min(changed)
-    was, now = (cpulist.render(reading.allowed[first]) for reading in (before, after))
+    was, now = (format_cpulist(reading.allowed[first]) for reading in (before, after))
     many = "1 thread" if len(changed) == 1 else f"{len(changed)} threads"
     return f"{many} may run elsewhere than before: thread {first[0]} on CPUs {now} instead of {was}."
 
@@ -112,4 +112,4 @@ def _astray(after: Reading, limits: Limits) -> str:
     wrong = sum(kb for node, kb in after.pages.items() if node not in limits.nodes)
     if wrong <= limits.astray * total:
         return ""
-    return f"{wrong / total:.1%} of the service's memory lies on other nodes than {cpulist.render(limits.nodes)}."
+    return f"{wrong / total:.1%} of the service's memory lies on other nodes than {format_cpulist(limits.nodes)}."

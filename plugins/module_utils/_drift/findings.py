@@ -13,7 +13,7 @@ from .._io.paths import SERVICE
 from .._knobs.catalogue import KNOBS, ROLES, row_of
 from .._knobs.knob import L3_DOMAIN
 from .._knobs.units import BETWEEN_STATES
-from .._notation import cpulist
+from .._notation.cpulist import format_cpulist, parse_cpulist
 from . import origin, words
 from .next_step import repair_of_unit
 from .verdict import DRIFT, OK, PLAN, UNKNOWN, UNSUPPORTED
@@ -253,8 +253,8 @@ def _together(members: Sequence[Verdict], name: str) -> str:
 
 def _repair(finding: Finding, first: Verdict) -> str:
     if first.address.startswith(f"{PLAN}:"):
-        away = set(cpulist.parse(first.wanted or "")) - set(cpulist.parse(first.found or ""))
-        return f"chcpu --enable {cpulist.render(away)}"
+        away = set(parse_cpulist(first.wanted or "")) - set(parse_cpulist(first.found or ""))
+        return f"chcpu --enable {format_cpulist(away)}"
     if finding.status == UNSUPPORTED or LOST in finding.addresses:
         return ""
     if finding.layer in KNOBS and KNOBS[finding.layer].needs_reboot and finding.pending_reboot:

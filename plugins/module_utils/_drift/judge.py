@@ -10,7 +10,7 @@ from .._errors import BadRequest, TuningError
 from .._io.paths import COMMAND, ENABLED, SERVICE
 from .._knobs.catalogue import KNOBS, in_order, row_of
 from .._knobs.desired import stored
-from .._notation import cpulist
+from .._notation.cpulist import format_cpulist
 from .verdict import DRIFT, OK, PLAN, Verdict, has_place, unknown
 
 TYPE_CHECKING = False
@@ -53,8 +53,8 @@ def away(host: Host) -> list[Verdict]:
         return []  # The requests that need the plan report what is wrong with it.
     verdicts = []
     for role, cpus in meant.items():
-        verdict = Verdict("", f"{PLAN}:{role}", cpulist.render(cpus))
-        verdict.found, verdict.at_boot = cpulist.render(getattr(host.plan, role)), verdict.wanted
+        verdict = Verdict("", f"{PLAN}:{role}", format_cpulist(cpus))
+        verdict.found, verdict.at_boot = format_cpulist(getattr(host.plan, role)), verdict.wanted
         verdict.live, verdict.persistent = DRIFT, OK
         verdict.reason = next(remark for remark in host.plan.remarks if remark.startswith(f"{role} is without CPU"))
         verdicts.append(verdict)

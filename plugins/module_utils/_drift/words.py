@@ -15,7 +15,7 @@ from .._knobs import address_words
 from .._knobs.address_words import NOTHING, format_places, format_plural
 from .._knobs.catalogue import row_of
 from .._knobs.knob import L3_DOMAIN
-from .._notation import cpulist
+from .._notation.cpulist import format_cpulist
 from .next_step import as_sentence, describe_step
 from .verdict import CHANGE_WHAT_IS_ASKED, DRIFT, NOT_SUPPORTED, OK, UNKNOWN, UNSUPPORTED
 
@@ -132,7 +132,7 @@ def where(unit: str, places: Iterable[Place], ccds: Mapping[int, int] | None = N
     text = format_places(unit, places)
     if unit == L3_DOMAIN and ccds:
         on = sorted({ccds[place] for place in places if isinstance(place, int) and place in ccds})
-        text += f" ({format_plural('CCD', len(on))} {cpulist.render(on)})" if on else ""
+        text += f" ({format_plural('CCD', len(on))} {format_cpulist(on)})" if on else ""
     return text
 
 

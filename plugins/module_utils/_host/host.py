@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .._notation import cpulist
+from .._notation.cpulist import format_cpulist, parse_cpulist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ class Host:
             off = missing & set(self.topology.offline)
             reason = "offline" if off else "not on this host"
             raise BadRequest(
-                f"'{text}': CPU {cpulist.render(off or missing)} is {reason}; online are "
-                f"{cpulist.render(self.topology.online)}."
+                f"'{text}': CPU {format_cpulist(off or missing)} is {reason}; online are "
+                f"{format_cpulist(self.topology.online)}."
             )
         return tuple(sorted(found))
 
@@ -96,12 +96,12 @@ class Host:
             number = word[len(place) :]
             if word.startswith(place) and number.isdecimal():
                 if int(number) not in members_of:
-                    there = cpulist.render(n for n in members_of if n is not None)
+                    there = format_cpulist(n for n in members_of if n is not None)
                     raise BadRequest(f"There is no {word} on this host, only {there}.")
                 if not members_of[int(number)]:
                     raise BadRequest(f"All CPUs of {word} are offline.")
                 return members_of[int(number)]
         try:
-            return cpulist.parse(word)
+            return parse_cpulist(word)
         except ValueError:
             raise BadRequest(f"'{word}' names no CPUs; say {CPU_GRAMMAR}.") from None

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .._notation.masks import Amount
+from .._notation.masks import CacheAmount
 from .._notation.numbers import parse_whole
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ class Placement:
 
     __slots__ = ("count", "l3", "unit")
 
-    def __init__(self, unit: str, count: int | None, l3: Amount | None) -> None:
+    def __init__(self, unit: str, count: int | None, l3: CacheAmount | None) -> None:
         self.unit = unit
         self.count = count
         self.l3 = l3
@@ -45,7 +45,7 @@ class Intent:
         housekeeping_per: str = "node",
         draft: Placement | None = None,
         verify: Placement | None = None,
-        default_l3: Amount | None = None,
+        default_l3: CacheAmount | None = None,
     ) -> None:
         self.housekeeping_cores = housekeeping_cores
         self.housekeeping_per = housekeeping_per
@@ -84,10 +84,10 @@ def _whole(value: object, name: str) -> int:
     return number
 
 
-def _amount(table: Mapping[str, Any], name: str) -> Amount | None:
+def _amount(table: Mapping[str, Any], name: str) -> CacheAmount | None:
     if "l3" not in table:
         return None
-    amount = Amount.parse(table["l3"])
+    amount = CacheAmount.from_text(table["l3"])
     if amount.kind == "mask":
         raise BadRequest(f"{name}.l3 is '{amount.text}': say ways, bytes or a share; the plan chooses the masks.")
     return amount

@@ -9,8 +9,8 @@ Equal hosts under equal plans give equal data, so what changes by itself, such a
 
 from __future__ import annotations
 
-from .._notation import cpulist
-from .._notation.sizes import about
+from .._notation.cpulist import format_cpulist
+from .._notation.sizes import format_bytes_short
 from . import plan_text
 from .ccds import L3Domain
 
@@ -35,11 +35,11 @@ def of(plan: Plan, top: Topology, instances: Sequence[Mapping[str, Any]] = ()) -
         "model": top.model or "unknown CPU",
         "kernel": top.kernel,
         "parts": plan_text.parts(top),
-        "roles": {name: cpulist.render(cpus) for name, cpus in {**roles, OFFLINE: top.offline}.items() if cpus},
+        "roles": {name: format_cpulist(cpus) for name, cpus in {**roles, OFFLINE: top.offline}.items() if cpus},
         "nodes": [
             {
                 "id": node.id,
-                "memory": about(node.bytes) if node.bytes else "",
+                "memory": format_bytes_short(node.bytes) if node.bytes else "",
                 "hugepages": {f"{size}kB": total for size, (total, dummy) in sorted(node.hugepages.items())},
             }
             for node in top.nodes

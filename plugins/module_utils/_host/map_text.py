@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from .._notation import cpulist
-from .._notation.sizes import pages_text, size_text
+from .._notation.cpulist import format_cpulist
+from .._notation.sizes import format_bytes, format_pages
 from .map_data import LETTERS
 
 TYPE_CHECKING = False
@@ -61,7 +61,7 @@ def _domain(
     first, length = lines[0]
     start = f"  CCD {_number(domain['ccd']):>2}  L3 {_number(domain['l3']):>3}  "
     ways = _painted(domain["ways"], colour) + " " * (columns[1] - len(domain["ways"]) + bool(columns[1]) * 2)
-    cpus = _cut(cpulist.render(cpu for core in domain["cores"] for cpu in core), WIDTH - len(start) - sum(columns) - 4)
+    cpus = _cut(format_cpulist(cpu for core in domain["cores"] for cpu in core), WIDTH - len(start) - sum(columns) - 4)
     yield f"{start}{first}{' ' * (columns[0] - length)}  {ways}{cpus}"
     for text, dummy in lines[1:]:
         yield f"{' ' * len(start)}{text}"
@@ -80,11 +80,11 @@ def _row(domain: Mapping[str, Any], colour: bool) -> list[tuple[str, int]]:
 
 
 def _way(domain: Mapping[str, Any]) -> str:
-    return size_text(domain["bytes"] // len(domain["ways"]))
+    return format_bytes(domain["bytes"] // len(domain["ways"]))
 
 
 def _memory(node: Mapping[str, Any]) -> str:
-    pools = [f"{pages_text(count, int(size[: -len('kB')]))}" for size, count in node["hugepages"].items() if count]
+    pools = [f"{format_pages(count, int(size[: -len('kB')]))}" for size, count in node["hugepages"].items() if count]
     return "".join(f", {text}" for text in (node["memory"] and f"memory {node['memory']}", *pools) if text)
 
 

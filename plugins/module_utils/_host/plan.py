@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .._kernel.lockdown import READ_ONLY
-from .._notation import cpulist
-from .._notation.masks import allocate, ways_in
-from .._notation.sizes import size_text
+from .._notation.cpulist import format_cpulist
+from .._notation.masks import allocate_masks, count_ways
+from .._notation.sizes import format_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from .._notation.masks import Amount
+    from .._notation.masks import CacheAmount
     from .ccds import L3Domain
     from .intent import Intent, Placement
     from .topology import Topology
@@ -38,7 +38,9 @@ class Group:
 
     __slots__ = ("amount", "cpus", "domains", "masks", "name")
 
-    def __init__(self, name: str, cpus: tuple[int, ...], domains: Sequence[L3Domain], amount: Amount | None) -> None:
+    def __init__(
+        self, name: str, cpus: tuple[int, ...], domains: Sequence[L3Domain], amount: CacheAmount | None
+    ) -> None:
         self.name = name
         self.cpus = cpus
         self.domains = domains
@@ -49,7 +51,7 @@ class Group:
         """Return the l3 option for the resctrl_schemata module."""
         if self.masks or not self.amount:
             return {str(domain): f"{mask:x}" for domain, mask in sorted(self.masks.items())}
-        return {cpulist.render(domain.id or 0 for domain in self.domains): self.amount.text}
+        return {format_cpulist(domain.id or 0 for domain in self.domains): self.amount.text}
 
 
 class Plan:
@@ -81,7 +83,7 @@ class Plan:
         return {
             "masks_known": bool(self.default.masks),
             "groups": [
-                {"name": group.name, "cpus": cpulist.render(group.cpus), "l3": group.l3()} for group in self.groups
+                {"name": group.name, "cpus": format_cpulist(group.cpus), "l3": group.l3()} for group in self.groups
             ],
             "default": {"l3": self.default.l3()},
         }
@@ -89,7 +91,7 @@ class Plan:
     def to_dict(self) -> dict[str, object]:
         """Return plain data for facts."""
         return {
-            "cpus": {role: cpulist.render(getattr(self, role)) for role in ("housekeeping", "draft", "verify", "idle")},
+            "cpus": {role: format_cpulist(getattr(self, role)) for role in ("housekeeping", "draft", "verify", "idle")},
             "resctrl": self.resctrl(),
             "remarks": self.remarks,
             "cannot": self.cannot,
@@ -146,7 +148,7 @@ def _note_offline(result: Plan, role: str, cpus: set[int], top: Topology) -> Non
         result.meant[role] = tuple(sorted(cpus))
         first = offline[0]
         result.remarks.append(
-            f"{role} is without CPU {cpulist.render(offline)}, which is offline. Bring each back with 'echo 1 "
+            f"{role} is without CPU {format_cpulist(offline)}, which is offline. Bring each back with 'echo 1 "
             f">/sys/devices/system/cpu/cpu{first}/online', unless somebody took it away for a reason."
         )
 
@@ -287,21 +289,21 @@ def _partition_l3(
         _divide(domain, able.cbm_mask, intent.default_l3, result)
 
 
-def _divide(domain: L3Domain, full: int, default_l3: Amount | None, result: Plan) -> None:
+def _divide(domain: L3Domain, full: int, default_l3: CacheAmount | None, result: Plan) -> None:
     """Give every group its mask in one domain."""
     here = [(group.name, group.amount) for group in result.groups if group.amount and domain in group.domains]
     where = f"L3 domain {domain.id}"
-    masks = allocate(full, domain.bytes, here, ("default", default_l3) if default_l3 and here else None, where)
+    masks = allocate_masks(full, domain.bytes, here, ("default", default_l3) if default_l3 and here else None, where)
     default = masks.setdefault("default", full & ~sum(masks.values()))
     if not default:
         raise BadRequest(
-            f"{where}: {here[0][0]} takes all {ways_in(full)} ways and leaves none to the default group, in which the "
-            "kernel and every daemon run. Leave it at least 1 way."
+            f"{where}: {here[0][0]} takes all {count_ways(full)} ways and leaves none to the default group, in which "
+            "the kernel and every daemon run. Leave it at least 1 way."
         )
     for group in [*result.groups, result.default]:
         group.masks[domain.id or 0] = masks.get(group.name, default)
     for dummy, amount in here:
-        remark = amount.rounding(ways_in(full), domain.bytes)
+        remark = amount.rounding_message(count_ways(full), domain.bytes)
         if remark and remark not in result.remarks:
             result.remarks.append(remark)
 
@@ -311,9 +313,9 @@ def _refuse_what_no_domain_has(asked: Sequence[Group]) -> None:
         smallest = min(group.domains, key=lambda domain: domain.bytes)
         if group.amount and group.amount.kind == "bytes" and group.amount.number > smallest.bytes:
             raise BadRequest(
-                f"{group.name} asks for {size_text(int(group.amount.number))} in each of its L3 domains, but L3 domain "
-                f"{smallest.id} has only {size_text(smallest.bytes)}. An amount counts per domain, and cores fill only "
-                "their own."
+                f"{group.name} asks for {format_bytes(int(group.amount.number))} in each of its L3 domains, but L3 "
+                f"domain {smallest.id} has only {format_bytes(smallest.bytes)}. An amount counts per domain, and "
+                "cores fill only their own."
             )
 
 

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from .._notation import cpulist
-from .._notation.masks import ways_in
-from .._notation.sizes import size_text
+from .._notation.cpulist import format_cpulist
+from .._notation.masks import count_ways
+from .._notation.sizes import format_bytes
 from .topology import describe_l3
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ def render(plan: Plan, top: Topology) -> str:
     for role in ROLES:
         cpus = getattr(plan, role)
         if cpus or role != "idle":
-            lines.append(f"{role:<13} {_count(len(cpus), 'CPU'):>8}   {cpulist.render(cpus) or '-'}")
+            lines.append(f"{role:<13} {_count(len(cpus), 'CPU'):>8}   {format_cpulist(cpus) or '-'}")
     if top.l3:
         lines += ["", *_map(plan, top)]
     below = notes(plan, top)
@@ -66,17 +66,17 @@ def _map(plan: Plan, top: Topology) -> list[str]:
     show_ways = bool(full and plan.groups)
     legend = ""
     if full and show_ways:
-        way = size_text(top.l3[0].bytes // ways_in(full))
+        way = format_bytes(top.l3[0].bytes // count_ways(full))
         names = ", ".join([*(f"{group.name[0]} {group.name}" for group in plan.groups), ". default"])
         legend = f"L3 ways of {way} ({names})"
-    width = max(len(cpulist.render(domain.present)) for domain in top.domains)
+    width = max(len(format_cpulist(domain.present)) for domain in top.domains)
     ways_width = max(full.bit_length(), len(legend)) if full and show_ways else 0
     head = f"{'node':>4} {'CCD':>4} {'L3':>4}  {'CPUs':<{width}}  " + (f"{legend:<{ways_width}}  " if show_ways else "")
     rows = [head + "who"]
     for domain in top.domains:
         number = "-" if domain.id is None else domain.id
         node = "-" if domain.node is None else domain.node
-        row = f"{node:>4} {domain.ccd:>4} {number:>4}  {cpulist.render(domain.present):<{width}}  "
+        row = f"{node:>4} {domain.ccd:>4} {number:>4}  {format_cpulist(domain.present):<{width}}  "
         if full and show_ways:
             row += f"{ways(plan, domain, full):<{ways_width}}  "
         rows.append(row + _who(plan, domain))
@@ -98,8 +98,8 @@ def _who(plan: Plan, domain: L3Domain) -> str:
     for role in ROLES:
         cpus = [cpu for cpu in domain.cpus if plan.role_of(cpu) == role]
         if cpus:
-            parts.append(f"{role} {cpulist.render(cpus)}")
+            parts.append(f"{role} {format_cpulist(cpus)}")
     offline = set(domain.present) - set(domain.cpus)
     if offline:
-        parts.append(f"offline {cpulist.render(offline)}")
+        parts.append(f"offline {format_cpulist(offline)}")
     return ", ".join(parts)

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from .._io.paths import NODES
 from .._kernel import cpuid, lockdown, resctrl
-from .._notation import cpulist
-from .._notation.sizes import UNITS, size_text
+from .._notation.cpulist import format_cpulist, parse_cpulist
+from .._notation.sizes import UNITS, format_bytes
 from . import ccds
 from .ccds import L3Domain
 
@@ -88,14 +88,14 @@ class Topology:
             "model_number": self.model_number,
             "stepping": self.stepping,
             "kernel": self.kernel,
-            "cpus": {"online": cpulist.render(self.online), "offline": cpulist.render(self.offline)},
+            "cpus": {"online": format_cpulist(self.online), "offline": format_cpulist(self.offline)},
             "smt": self.smt,
             "cores": len(self.cores),
-            "sockets": {str(number): cpulist.render(cpus) for number, cpus in self.sockets.items()},
+            "sockets": {str(number): format_cpulist(cpus) for number, cpus in self.sockets.items()},
             "nodes": [
                 {
                     "id": node.id,
-                    "cpus": cpulist.render(node.cpus),
+                    "cpus": format_cpulist(node.cpus),
                     "bytes": node.bytes,
                     "hugepages": {
                         f"{size}kB": {"total": total, "free": free} for size, (total, free) in node.hugepages.items()
@@ -107,7 +107,7 @@ class Topology:
                 {
                     "id": domain.id,
                     "bytes": domain.bytes,
-                    "cpus": cpulist.render(domain.cpus),
+                    "cpus": format_cpulist(domain.cpus),
                     "ccd": domain.ccd,
                     "node": domain.node,
                     "socket": domain.socket,
@@ -164,11 +164,11 @@ def _identity(fs: KernelFS, top: Topology) -> None:
 
 
 def _cpus(fs: KernelFS, top: Topology) -> None:
-    top.online = cpulist.parse(fs.read(f"{CPUS}/online"))
-    present = cpulist.parse(fs.find(f"{CPUS}/present") or fs.read(f"{CPUS}/online"))
+    top.online = parse_cpulist(fs.read(f"{CPUS}/online"))
+    present = parse_cpulist(fs.find(f"{CPUS}/present") or fs.read(f"{CPUS}/online"))
     top.offline = tuple(sorted(set(present) - set(top.online)))
     if top.offline:
-        top.missing.append(f"CPUs {cpulist.render(top.offline)}: they are offline")
+        top.missing.append(f"CPUs {format_cpulist(top.offline)}: they are offline")
     top.smt = fs.find(f"{CPUS}/smt/control") or "unknown"
     if fs.find(f"{CPUS}/smt/active") == "0":
         top.cores = tuple((cpu,) for cpu in top.online)
@@ -183,7 +183,7 @@ def _partition(fs: KernelFS, cpus: Iterable[int], name: str) -> tuple[tuple[int,
     while left:
         first = min(left)
         text = fs.find(f"{CPUS}/cpu{first}/{name}")
-        part = tuple(cpu for cpu in cpulist.parse(text or str(first)) if cpu in left) or (first,)
+        part = tuple(cpu for cpu in parse_cpulist(text or str(first)) if cpu in left) or (first,)
         parts.append(part)
         left.difference_update(part)
     return tuple(parts)
@@ -214,7 +214,7 @@ def _nodes(fs: KernelFS, top: Topology) -> None:
                 pages[int(size)] = (int(total), int(free))
         words = (fs.find(f"{folder}/meminfo") or "").split()
         memory = int(words[words.index("MemTotal:") + 1]) * UNITS["KiB"] if "MemTotal:" in words else 0
-        top.nodes.append(Node(number, cpulist.parse(fs.find(f"{folder}/cpulist") or ""), memory, pages))
+        top.nodes.append(Node(number, parse_cpulist(fs.find(f"{folder}/cpulist") or ""), memory, pages))
     if not top.nodes:
         top.missing.append(f"NUMA nodes: the kernel shows none in {NODES}; all memory counts as one node")
         top.nodes.append(Node(0, top.online, 0, {}))
@@ -318,4 +318,4 @@ def describe_l3(domains: Sequence[L3Domain]) -> str:
     sizes: dict[int, int] = {}
     for domain in domains:
         sizes[domain.bytes] = sizes.get(domain.bytes, 0) + 1
-    return ", ".join(f"{count} x {size_text(size)}" for size, count in sizes.items())
+    return ", ".join(f"{count} x {format_bytes(size)}" for size, count in sizes.items())

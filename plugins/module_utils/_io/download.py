@@ -21,7 +21,7 @@ from contextlib import contextmanager
 
 from .._errors import BadRequest, TuningError
 from .._notation.numbers import parse_whole
-from .._notation.sizes import about
+from .._notation.sizes import format_bytes_short
 from . import textfile
 from .http import Remote, content_range, not_trusted, open_url, refused, words_of
 from .untrusted import open_folder
@@ -54,8 +54,9 @@ def check_space(path: str, missing: int, reserve: int, files: int = 1) -> None:
     if missing + reserve > free:
         others = f" with its {files - 1} other files" if files > 1 else ""
         raise BadRequest(
-            f"{path}{others} does not fit: {about(missing)} are needed and {about(reserve)} must stay free "
-            f"(reserve), but the file system of {folder} has only {about(free)}. Make room, or choose another path."
+            f"{path}{others} does not fit: {format_bytes_short(missing)} are needed and {format_bytes_short(reserve)} "
+            f"must stay free (reserve), but the file system of {folder} has only {format_bytes_short(free)}. Make "
+            "room, or choose another path."
         )
 
 

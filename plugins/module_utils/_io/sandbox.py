@@ -164,7 +164,7 @@ def show_writable_folder(path: str, at: str) -> list[str]:
 
 def _path_word(path: str) -> str:
     """Return a path as it stands in BindPaths= and its like, where a colon begins the next path."""
-    return systemd.quote(path, variables=False).replace(":", "\\:")
+    return systemd.quote_word(path, escape_variables=False).replace(":", "\\:")
 
 
 @contextmanager
@@ -179,7 +179,7 @@ def _unit(walls: Walls, words: Sequence[str], seconds: float | None, stdio: dict
     lines = [
         "[Unit]\nDescription=A program of llama.cpp, run once behind walls\n\n[Service]\nType=oneshot",
         *(f"Standard{kind}={value}" for kind, value in stdio.items()),
-        f"ExecStart={systemd.command(words[0], words[1:])}",
+        f"ExecStart={systemd.format_command_line(words[0], words[1:])}",
         f"TimeoutStartSec={'infinity' if seconds is None else format(seconds, 'g')}",
         *LIMITS,
         *walls,

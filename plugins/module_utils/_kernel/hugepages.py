@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .._io.paths import NODES
-from .._notation import cpulist
+from .._notation.cpulist import format_cpulist, parse_cpulist
 from .._notation.sizes import UNITS
 
 TYPE_CHECKING = False
@@ -34,7 +34,7 @@ def offered(fs: KernelFS) -> list[int]:
 
 def nodes_with_memory(fs: KernelFS) -> tuple[int, ...]:
     """Return the nodes that can have pools."""
-    return cpulist.parse(fs.find(f"{NODES}/has_memory") or "")
+    return parse_cpulist(fs.find(f"{NODES}/has_memory") or "")
 
 
 def default_page_kb(fs: KernelFS) -> int:
@@ -125,7 +125,7 @@ def nodes_of(fs: KernelFS, text: object, what: str) -> tuple[int, ...]:
     if str(text) == "all":
         return there
     try:
-        nodes = cpulist.parse(str(text))
+        nodes = parse_cpulist(str(text))
     except ValueError:
         nodes = ()
     if not nodes:
@@ -133,7 +133,7 @@ def nodes_of(fs: KernelFS, text: object, what: str) -> tuple[int, ...]:
     unknown = sorted(set(nodes) - set(there))
     if unknown:
         raise BadRequest(
-            f"{what}: there is no node {unknown[0]} with memory on this host, only {cpulist.render(there)}. How many "
+            f"{what}: there is no node {unknown[0]} with memory on this host, only {format_cpulist(there)}. How many "
             "there are is set in the BIOS (nodes per socket, NPS)."
         )
     return nodes

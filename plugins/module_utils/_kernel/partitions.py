@@ -9,7 +9,7 @@ Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel (cpuset.cpus
 
 from __future__ import annotations
 
-from .._notation import cpulist
+from .._notation.cpulist import parse_cpulist
 from .cgroups import CGROUPS
 
 TYPE_CHECKING = False
@@ -45,7 +45,7 @@ def valid(fs: KernelFS) -> tuple[str, frozenset[int]]:
     kind = fs.find(f"{FOLDER}/cpuset.cpus.partition")
     if kind not in (ROOT, ISOLATED):
         return "", frozenset()
-    return kind, frozenset(cpulist.parse(fs.find(f"{FOLDER}/cpuset.cpus.effective") or ""))
+    return kind, frozenset(parse_cpulist(fs.find(f"{FOLDER}/cpuset.cpus.effective") or ""))
 
 
 def others(fs: KernelFS, folder: str = CGROUPS, file: str = "cpuset.cpus") -> Iterator[Group]:
@@ -61,5 +61,5 @@ def others(fs: KernelFS, folder: str = CGROUPS, file: str = "cpuset.cpus") -> It
         if text is None or path == FOLDER:
             continue
         if text.strip():
-            yield Group(path, set(cpulist.parse(text)), fs.find(f"{path}/cpuset.cpus.partition") or "")
+            yield Group(path, set(parse_cpulist(text)), fs.find(f"{path}/cpuset.cpus.partition") or "")
         yield from others(fs, path, file)

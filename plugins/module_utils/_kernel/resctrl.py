@@ -10,7 +10,7 @@ Architecture Programmer's Manual, volume 3.
 
 from __future__ import annotations
 
-from .._notation.masks import parse_mask
+from .._notation.masks import parse_cache_mask
 from . import cpuid
 
 TYPE_CHECKING = False
@@ -146,7 +146,7 @@ def _from_info(fs: KernelFS, able: Abilities) -> None:
             closids.append(int(text))
         if name.startswith("L3"):
             mask = fs.find(f"{info}/{name}/cbm_mask")
-            able.cbm_mask = parse_mask(mask) if mask else able.cbm_mask
+            able.cbm_mask = parse_cache_mask(mask) if mask else able.cbm_mask
             low = fs.find(f"{info}/{name}/min_cbm_bits")
             able.min_cbm_bits = int(low) if low else None
             sparse = fs.find(f"{info}/{name}/sparse_masks")

@@ -11,7 +11,7 @@ Source: Documentation/filesystems/proc.rst and Documentation/scheduler/sched-sta
 from __future__ import annotations
 
 from .._errors import Absent
-from .._notation import cpulist
+from .._notation.cpulist import parse_cpulist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _read(fs: KernelFS, process: int, tid: int) -> Thread:
     thread = Thread(process, tid)
     found = status(fs, process, tid)
     thread.name = found.get("Name", "")
-    thread.allowed = cpulist.parse(found["Cpus_allowed_list"])
+    thread.allowed = parse_cpulist(found["Cpus_allowed_list"])
     thread.voluntary = int(found["voluntary_ctxt_switches"])
     thread.involuntary = int(found["nonvoluntary_ctxt_switches"])
     # The name, in parentheses, may hold anything. After it comes the third field of proc.rst's table.

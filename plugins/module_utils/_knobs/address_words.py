@@ -9,7 +9,7 @@ Modules print what they change with these, so nothing here imports the table of 
 
 from __future__ import annotations
 
-from .._notation import cpulist
+from .._notation.cpulist import format_cpulist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def format_places(unit: str, places: Iterable[Place]) -> str:
     numbers = [place for place in places if isinstance(place, int)]
     if len(numbers) < len(places) or not places:
         return ", ".join(str(place) for place in places)
-    return f"{format_plural(unit, len(numbers))} {cpulist.render(numbers)}"
+    return f"{format_plural(unit, len(numbers))} {format_cpulist(numbers)}"
 
 
 def format_plural(unit: str, number: int) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from .._errors import Absent, BadRequest, Refused, Unsupported
 from .._notation import cmdline
-from .._notation.cpulist import render
+from .._notation.cpulist import format_cpulist
 from . import owners
 from .knob import Knob
 
@@ -155,7 +155,7 @@ class CpuIdle(Knob):
         return self.fs.find(f"{CPUS}/cpuidle/current_driver")
 
     def _booted_with(self, *parameters: str) -> list[str]:
-        words = cmdline.split(self.fs.find("/proc/cmdline") or "")
+        words = cmdline.split_words(self.fs.find("/proc/cmdline") or "")
         return [word for word in words if word.startswith(parameters)]
 
     # What is asked
@@ -247,7 +247,7 @@ def _said(setting: Mapping[str, Any]) -> str:
 
 
 def _named(cpus: Sequence[int]) -> str:
-    return f"{'CPUs' if len(cpus) > 1 else 'CPU'} {render(cpus)}"
+    return f"{'CPUs' if len(cpus) > 1 else 'CPU'} {format_cpulist(cpus)}"
 
 
 def _listed(states: Sequence[State]) -> str:

@@ -21,7 +21,7 @@ from .._io import command, textfile
 from .._io.paths import INSTANCE_HEAD, UNIT_FOLDER
 from .._kernel.cgroups import CGROUPS
 from .._kernel.partitions import FOLDER, ISOLATED, ROOT, SLICE, others
-from .._notation import cpulist
+from .._notation.cpulist import format_cpulist, parse_cpulist, parse_cpumask
 from .knob import Knob
 
 TYPE_CHECKING = False
@@ -72,7 +72,7 @@ class Partition(Knob):
         if kind not in (ROOT, ISOLATED):
             raise BadRequest(f"type: '{kind}' is neither {ROOT} nor {ISOLATED}.")
         cpus = set(self.host.cpus(str(self.options["cpus"])))
-        wanted: Settings = {CPUS: cpulist.render(cpus), TYPE: kind}
+        wanted: Settings = {CPUS: format_cpulist(cpus), TYPE: kind}
         self._refuse_this_host(cpus)
         self._judge_others(cpus, self.read(wanted) == wanted)
         return wanted
@@ -83,7 +83,7 @@ class Partition(Knob):
 
     def _value(self, address: str) -> str | None:
         text = (self.fs.find(FILES[address]) or "").strip()
-        if address == CPUS and text and set(self.host.topology.online).issubset(cpulist.parse(text)):
+        if address == CPUS and text and set(self.host.topology.online).issubset(parse_cpulist(text)):
             return None  # As good as no CPUs of its own.
         return None if text in ("", MEMBER) else text
 
@@ -98,7 +98,7 @@ class Partition(Knob):
         mask = self.fs.find(WORKQUEUE)
         if mask is None or not any(change.address == TYPE and change.after == ISOLATED for change in changes):
             return {}
-        return {"sysfs:workqueue/cpumask": cpulist.render(cpulist.from_mask(mask))}
+        return {"sysfs:workqueue/cpumask": format_cpulist(parse_cpumask(mask))}
 
     def write(self, changes: Sequence[Change]) -> None:
         """End the partition, give the slice its CPUs, and make the partition of them."""
@@ -146,7 +146,7 @@ class Partition(Knob):
             command.run(["systemctl", "stop", SLICE])
         if self._value(CPUS) is not None:
             # The kernel takes no empty list, from systemd either, where tasks run.
-            self.fs.write(FILES[CPUS], cpulist.render(self.host.topology.online))
+            self.fs.write(FILES[CPUS], format_cpulist(self.host.topology.online))
 
     def _refuse_this_host(self, cpus: set[int]) -> None:
         """Raise where no partition can be, or none of these CPUs."""
@@ -167,10 +167,10 @@ class Partition(Knob):
             raise BadRequest(
                 "cpus: a partition of all CPUs leaves none to the system. Keep some for it, with plan_housekeeping."
             )
-        away = cpus & set(cpulist.parse(self.fs.find(BOOT_ISOLATED) or ""))
+        away = cpus & set(parse_cpulist(self.fs.find(BOOT_ISOLATED) or ""))
         if away:
             raise BadRequest(
-                f"cpus: {cpulist.render(away)} are isolated since the boot by isolcpus, of which the kernel makes no "
+                f"cpus: {format_cpulist(away)} are isolated since the boot by isolcpus, of which the kernel makes no "
                 "balanced partition. Take isolcpus, or its flag domain, out of the boot parameters, and reboot."
             )
 
@@ -180,7 +180,7 @@ class Partition(Knob):
             shared = other.cpus & cpus
             if not shared:
                 continue
-            words = f"{cpulist.render(shared)} of these CPUs"
+            words = f"{format_cpulist(shared)} of these CPUs"
             unit = textfile.read(textfile.under(self.fs.root, f"{UNIT_FOLDER}/{other.name}")) or ""
             if unit.startswith(INSTANCE_HEAD):
                 self._remarks.append(

@@ -12,7 +12,7 @@ admin-guide/sysctl/kernel.rst, Documentation/core-api/workqueue.rst, kernel/{cpu
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .._notation import cpulist
+from .._notation.cpulist import format_cpulist, format_cpumask, parse_cpulist, parse_cpumask
 from . import owners
 from .knob import Knob
 
@@ -121,7 +121,7 @@ class Files(Knob):
             return None
         if setting.kind == BRACKETED:
             return bracketed(text)[0]
-        return cpulist.render(cpulist.from_mask(text)) if setting.kind == MASK else text.strip()
+        return format_cpulist(parse_cpumask(text)) if setting.kind == MASK else text.strip()
 
     def write(self, changes: Sequence[Change]) -> None:
         """Write each setting, as a mask where the kernel wants one."""
@@ -129,8 +129,8 @@ class Files(Knob):
             setting, value = setting_of(change.address), change.after or ""
             if setting.kind == MASK:
                 # The kernel refuses a mask that is longer than the CPUs it could have.
-                possible = cpulist.parse(self.fs.read(f"{CPUS}/possible"))
-                value = cpulist.to_mask(cpulist.parse(value), possible[-1] + 1)
+                possible = parse_cpulist(self.fs.read(f"{CPUS}/possible"))
+                value = format_cpumask(parse_cpulist(value), possible[-1] + 1)
             self.fs.write(setting.path, value)
 
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
@@ -214,7 +214,7 @@ class Smt(Files):
         lost: Settings = {}
         for number in filter(str.isdecimal, self.fs.names(IRQS)):
             cpus = self.fs.find(f"{IRQS}/{number}/smp_affinity_list") or ""
-            if cpus and going.issuperset(cpulist.parse(cpus)):
+            if cpus and going.issuperset(parse_cpulist(cpus)):
                 lost[f"irq:{number}/affinity"] = cpus
         return lost
 
@@ -259,7 +259,7 @@ class Plain(Files):
 
     def _word(self, setting: Setting, value: Any) -> str:
         if setting.kind == MASK:
-            word = cpulist.render(self.host.cpus(str(value)))
+            word = format_cpulist(self.host.cpus(str(value)))
         elif setting.kind == PLAIN:
             if not isinstance(value, bool):
                 raise BadRequest(f"{setting.option}: '{value}' is neither true nor false.")
@@ -301,7 +301,7 @@ class Plain(Files):
         """Where a work queue's own mask has no CPU in common with that of all, the kernel silently takes the latter."""
         now = {**self.read([UNBOUND, WRITEBACK]), **wanted}
         unbound, writeback = now[UNBOUND], now[WRITEBACK]
-        if writeback and unbound and not set(cpulist.parse(unbound)) & set(cpulist.parse(writeback)):
+        if writeback and unbound and not set(parse_cpulist(unbound)) & set(parse_cpulist(writeback)):
             sentence = (
                 f"writeback may run on CPUs {writeback} and unbound work in general on CPUs {unbound}, which have none "
                 "in common: the kernel ignores the former then."
@@ -309,9 +309,9 @@ class Plain(Files):
             if WRITEBACK in wanted:
                 raise BadRequest(f"writeback_cpus: {sentence} Choose CPUs of {unbound}, or widen workqueue_cpus.")
             self._remarks.append(f"workqueue_cpus: {sentence} Set writeback_cpus too.")
-        isolated = cpulist.from_mask(self.fs.find(f"{WORKQUEUE}/cpumask_isolated") or "0")
+        isolated = parse_cpumask(self.fs.find(f"{WORKQUEUE}/cpumask_isolated") or "0")
         if UNBOUND in wanted and isolated:
             self._remarks.append(
-                f"CPUs {cpulist.render(isolated)} are isolated by a cpuset partition: the kernel sets the mask of "
+                f"CPUs {format_cpulist(isolated)} are isolated by a cpuset partition: the kernel sets the mask of "
                 "unbound work anew whenever such a partition comes or goes."
             )

@@ -18,7 +18,7 @@ from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.checksum import digest_in
 from .._io.http import SECRET, check_url, is_private
-from .._notation.gguf_parts import parts_of
+from .._notation.gguf_parts import list_gguf_parts
 from .._notation.numbers import require_whole
 
 TYPE_CHECKING = False
@@ -56,7 +56,7 @@ def files_of(options: Mapping[str, Any]) -> list[Asked]:
     checksums = [str(one) for one in _listed(options.get("checksum")) if one]
     sizes = [require_whole(one, "size") for one in _listed(options.get("size"))]
     stated = SERVER in checksums or bool(url and not checksums)
-    paths = parts_of(path) if len(checksums) > 1 or stated else [path]
+    paths = list_gguf_parts(path) if len(checksums) > 1 or stated else [path]
     if url:
         check_url(url)
     elif SERVER in checksums:
@@ -78,7 +78,11 @@ def files_of(options: Mapping[str, Any]) -> list[Asked]:
 
 def missing_checksum_message(url: str, reason: str) -> str:
     """Return the sentences on a file at a URL that is not taken without a checksum, with the line that gives it one."""
-    several = " of a model in several files, a list with one for each," if len(parts_of(urlsplit(url).path)) > 1 else ""
+    several = (
+        " of a model in several files, a list with one for each,"
+        if len(list_gguf_parts(urlsplit(url).path)) > 1
+        else ""
+    )
     return (
         f"checksum: {url} is not taken without a checksum, because {reason}. Add the line 'checksum: sha256:HEX',"
         f"{several} where HEX is what 'curl -sL {shlex.quote(url)} | sha256sum' prints."
@@ -122,7 +126,7 @@ def _check_trust(url: str, checksums: list[str]) -> None:
 def _urls(url: str, paths: list[str]) -> list[str | None]:
     """Return the URL of each file; what follows a ? is the same for all."""
     split = urlsplit(url)
-    parts = parts_of(split.path) if len(paths) > 1 else [split.path]
+    parts = list_gguf_parts(split.path) if len(paths) > 1 else [split.path]
     if len(parts) != len(paths):
         raise BadRequest(f"url: {url} is not the first of {len(paths)} files, as {paths[0]} is.")
     return [urlunsplit(split._replace(path=part)) for part in parts]

@@ -18,7 +18,7 @@ from .._io.checksum import ALGORITHM, digest_of, mismatch, mismatch_on_server
 from .._io.download import Download, check_space
 from .._io.http import Remote, head, is_private
 from .._io.untrusted import open_folder
-from .._notation.sizes import about
+from .._notation.sizes import format_bytes_short
 from . import gguf
 from .asked import files_of, missing_checksum_message
 from .model_file import KNOWN, SHAPE, Absent, ModelFile, Run, stamp, status
@@ -250,7 +250,7 @@ class Present(ModelFile):
         finally:
             self.run.remarks += download.remarks
         if download.resumed:
-            self.run.remarks.append(f"Resumed after {about(download.resumed)} from an earlier run.")
+            self.run.remarks.append(f"Resumed after {format_bytes_short(download.resumed)} from an earlier run.")
         self.downloaded, self.resumed = download.have - download.resumed, download.resumed
         self.run.done += self.downloaded
         self._remove_if_refused(lambda: self._verify_part(digest))

@@ -18,7 +18,7 @@ from math import prod
 
 from .._errors import BadRequest
 from .._io.untrusted import open_file
-from .._notation.sizes import about
+from .._notation.sizes import format_bytes_short
 from .tensor_types import IK_TYPES, TENSOR_TYPES
 
 TYPE_CHECKING = False
@@ -179,7 +179,7 @@ class _Reader:
             raise self._truncated(what)
         self.at += count
         if self.at > LARGEST_HEADER:
-            raise self._damaged(f"its header would be larger than {about(LARGEST_HEADER)}")
+            raise self._damaged(f"its header would be larger than {format_bytes_short(LARGEST_HEADER)}")
 
     def _take(self, count: int, what: str) -> bytes:
         self._pass(count, what)
@@ -264,8 +264,8 @@ class _Reader:
         need = max((tensor.offset + tensor.bytes for tensor in tensors), default=0)
         if need > self.part.data:
             raise BadRequest(
-                f"{self.part.path} is truncated: its tensors need {about(need)} after the header, and "
-                f"{about(self.part.data)} are there. Get it again, or resume the download."
+                f"{self.part.path} is truncated: its tensors need {format_bytes_short(need)} after the header, and "
+                f"{format_bytes_short(self.part.data)} are there. Get it again, or resume the download."
             )
         end = self.part.data
         for tensor in sorted(tensors, key=lambda one: one.offset, reverse=True):

@@ -13,7 +13,7 @@ import hashlib
 import struct
 
 from .._errors import BadRequest
-from .._notation.gguf_parts import parts_of
+from .._notation.gguf_parts import list_gguf_parts
 from .gguf import read_part
 
 TYPE_CHECKING = False
@@ -114,7 +114,7 @@ class Model:
 
 def read(path: str) -> Model:
     """Return the model in a file and in its other parts, if there are any; BadRequest says what is wrong with it."""
-    return joined([read_part(part) for part in parts_of(path)])
+    return joined([read_part(part) for part in list_gguf_parts(path)])
 
 
 def joined(parts: list[Part]) -> Model:

@@ -13,9 +13,9 @@ from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.checksum import ALGORITHM
 from .._io.store import ANY
-from .._notation.gguf_parts import parts_of
+from .._notation.gguf_parts import list_gguf_parts
 from .._notation.numbers import require_whole
-from .._notation.sizes import bytes_of
+from .._notation.sizes import parse_bytes
 from .asked import SERVER, headers_of
 from .attributes import Attributes
 
@@ -47,7 +47,7 @@ class Run:
         #: In check mode the token stays with the controller, so that a server which wants it is not asked.
         self.silent = bool(check and options.get("token_file"))
         self.headers = headers_of(options, check)
-        self.reserve = bytes_of(options.get("reserve") or "1GiB", "reserve")
+        self.reserve = parse_bytes(options.get("reserve") or "1GiB", "reserve")
         self.timeout = require_whole(options.get("timeout") or 60, "timeout")
         self.attributes = Attributes(options, check, self.remarks)
         self.progress = None if check else options.get("progress")
@@ -100,7 +100,7 @@ def is_as_verified(store: Store, asked: Mapping[str, Any]) -> bool:
     False where it is not known: no file is read.
     """
     checksums = [str(one) for one in asked.get("checksum") or () if one]
-    paths = [asked["path"]] if len(checksums) == 1 and SERVER not in checksums else parts_of(asked["path"])
+    paths = [asked["path"]] if len(checksums) == 1 and SERVER not in checksums else list_gguf_parts(asked["path"])
     wanted = checksums if len(checksums) == len(paths) else [SERVER] * len(paths)
     digests = [_known_of(store, path).get("sha256") for path in paths]
     return all(digest and one in (SERVER, f"{ALGORITHM}{digest}") for digest, one in zip(digests, wanted))

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from .._errors import TuningError
 from .._io import textfile
-from .._notation.sizes import about
+from .._notation.sizes import format_bytes_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,10 +37,13 @@ class Progress:
             return
         self.written = now
         speed = max(1, round((have - self.first) / (now - self.begun)))
-        text = f"{about(have)}, {about(speed)}/s"
+        text = f"{format_bytes_short(have)}, {format_bytes_short(speed)}/s"
         if total:
             left = round((total - have) / speed)
-            text = f"{about(have)} of {about(total)} ({100 * have // total} %), {about(speed)}/s, {left} s left"
+            text = (
+                f"{format_bytes_short(have)} of {format_bytes_short(total)} ({100 * have // total} %), "
+                f"{format_bytes_short(speed)}/s, {left} s left"
+            )
         # A download must not fail because its progress cannot be written.
         with suppress(TuningError):
             textfile.replace(self.path, f"{text}\n")

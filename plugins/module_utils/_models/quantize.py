@@ -26,7 +26,7 @@ from .._io.kernelfs import hold
 from .._io.path_visibility import what_bars
 from .._io.untrusted import Folder, open_folder, private_folder
 from .._notation.numbers import require_whole
-from .._notation.sizes import bytes_of
+from .._notation.sizes import parse_bytes
 from . import gguf
 from .model import Model
 from .model import read as read_model
@@ -78,7 +78,7 @@ def ensure(options: Mapping[str, Any], dummy: Store | None, check: bool = False)
     found = made.existing()
     changed = found is None
     if changed:
-        check_space(made.path, made.largest, bytes_of(options.get("reserve") or "1GiB", "reserve"))
+        check_space(made.path, made.largest, parse_bytes(options.get("reserve") or "1GiB", "reserve"))
         found = None if check else made.make()
     address = f"model_quantize:{made.path}"
     return {

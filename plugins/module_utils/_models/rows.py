@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from .._kernel import page_cache
 from .._kernel.hugepages import SMALL
-from .._notation.gguf_parts import parts_of
+from .._notation.gguf_parts import list_gguf_parts
 from .gguf import read_part
 
 TYPE_CHECKING = False
@@ -184,7 +184,7 @@ def matrices(part: Part, threads: int, nodes: int) -> list[Matrix]:
 
 def parts_at(path: str) -> list[Part]:
     """Read the headers of all files of a model."""
-    return [read_part(file) for file in parts_of(path)]
+    return [read_part(file) for file in list_gguf_parts(path)]
 
 
 def look(parts: Sequence[Part], threads: int, nodes: int) -> Locality:

@@ -16,7 +16,7 @@ from .._errors import BadRequest
 from .._io.checksum import ALGORITHM, digest_in
 from .._io.http import check_url
 from .._io.remote_file import RemoteFile
-from .._notation.gguf_parts import parts_of
+from .._notation.gguf_parts import list_gguf_parts
 from . import model as gguf_model
 from .gguf import read_header
 
@@ -99,7 +99,7 @@ def _urls(url: str) -> list[str]:
     split = urlsplit(url)
     if not _name(url).endswith(".gguf"):
         raise BadRequest(f"{url} does not end in the name of a .gguf file. Give the URL by which it is downloaded.")
-    return [urlunsplit(split._replace(path=path)) for path in parts_of(split.path)]
+    return [urlunsplit(split._replace(path=path)) for path in list_gguf_parts(split.path)]
 
 
 def _name(url: str) -> str:

@@ -13,10 +13,10 @@ from .._errors import BadRequest
 from .numbers import parse_whole
 
 LAST_PORT = 65535
-PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
+PRIVATE_NETWORKS = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
 
 
-def private(text: object, what: str) -> str:
+def require_private_address(text: object, option: str) -> str:
     """Return an address of a private network in its usual spelling; BadRequest for every other one.
 
     ``what`` names the option for the sentence.
@@ -28,13 +28,13 @@ def private(text: object, what: str) -> str:
         address = ipaddress.ip_address(str(text).strip())
     except ValueError:
         raise BadRequest(
-            f"{what}: '{text}' is no IP address. Give an address of a private network, as 10.20.0.2; a name could lead "
-            "elsewhere tomorrow."
+            f"{option}: '{text}' is no IP address. Give an address of a private network, as 10.20.0.2; a name could "
+            "lead elsewhere tomorrow."
         ) from None
-    networks = [ipaddress.ip_network(one) for one in PRIVATE]
+    networks = [ipaddress.ip_network(one) for one in PRIVATE_NETWORKS]
     if not any(address.version == one.version and address in one for one in networks):
         raise BadRequest(
-            f"{what}: {address} is not an address of a private network ({', '.join(PRIVATE)}), and what "
+            f"{option}: {address} is not an address of a private network ({', '.join(PRIVATE_NETWORKS)}), and what "
             "works there runs what anyone sends who can connect. Use a VLAN or WireGuard between the hosts, and its "
             "addresses."
         )
@@ -47,16 +47,16 @@ def parse_port(value: object, lowest: int = 1) -> int | None:
     return number if number is not None and lowest <= number <= LAST_PORT else None
 
 
-def endpoint(text: object, what: str) -> tuple[str, int]:
+def parse_endpoint(text: object, option: str) -> tuple[str, int]:
     """Return the private address and the port of ADDRESS:PORT, or of [ADDRESS]:PORT for IPv6."""
     host, dummy, port = str(text).strip().rpartition(":")
     number = parse_port(port, lowest=1024)
     if number is None:
-        raise BadRequest(f"{what}: '{text}' has no port from 1024 to 65535. Write ADDRESS:PORT, as 10.20.0.2:50052.")
+        raise BadRequest(f"{option}: '{text}' has no port from 1024 to 65535. Write ADDRESS:PORT, as 10.20.0.2:50052.")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    return private(bare, what), number
+    return require_private_address(bare, option), number
 
 
-def joined(address: str, port: int) -> str:
+def format_endpoint(address: str, port: int) -> str:
     """Return address and port as one word."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 HUGEPAGES = "hugepages"
 #: The name of a setting -> the names of parameters that it is made of, where these are several.
 FAMILIES = {HUGEPAGES: ("default_hugepagesz", "hugepagesz", "hugepages")}
-EMPTY = '""'
+EMPTY_VALUE = '""'
 SPACES = " \t\n\v\f\r"
 
 
-def split(line: str) -> list[str]:
+def split_words(line: str) -> list[str]:
     """Return the words of a command line; a quote that is never closed reaches to the end, as in the kernel."""
     words: list[str] = []
     word = ""
@@ -43,7 +43,7 @@ def split(line: str) -> list[str]:
     return [*words, word] if word else words
 
 
-def parse(word: str) -> tuple[str, str | None]:
+def parse_word(word: str) -> tuple[str, str | None]:
     """Return name and value of one word, without quotes; the value of a flag is None."""
     if word.startswith('"'):
         word = word[1:-1] if len(word) > 1 and word.endswith('"') else word[1:]
@@ -55,52 +55,52 @@ def parse(word: str) -> tuple[str, str | None]:
     return name, value if equals else None
 
 
-def render(name: str, value: str | None) -> str:
+def format_word(name: str, value: str | None) -> str:
     """Return the word for a name and its value."""
     if value is None:
         return name
     return f'{name}="{value}"' if any(character in SPACES for character in value) else f"{name}={value}"
 
 
-def canonical(name: str) -> str:
+def canonical_name(name: str) -> str:
     """Return one spelling for all names that the kernel treats as the same."""
     return name.replace("-", "_")
 
 
-def setting_of(name: str) -> str:
+def setting_of_parameter(name: str) -> str:
     """Return the setting that a parameter belongs to."""
-    spelled = canonical(name)
+    spelled = canonical_name(name)
     return next((setting for setting, names in FAMILIES.items() if spelled in names), spelled)
 
 
-def members(setting: str) -> tuple[str, ...]:
+def parameters_of_setting(setting: str) -> tuple[str, ...]:
     """Return the names of the parameters that make a setting."""
     return FAMILIES.get(setting, (setting,))
 
 
-def settings(words: Iterable[str]) -> dict[str, str]:
+def words_to_settings(words: Iterable[str]) -> dict[str, str]:
     """Return every setting of a command line, by its name in canonical spelling."""
     rows: dict[str, list[tuple[str, str | None]]] = {}
     for word in words:
-        name, value = parse(word)
-        rows.setdefault(setting_of(name), []).append((canonical(name), value))
-    return {setting: _text(setting, row) for setting, row in rows.items()}
+        name, value = parse_word(word)
+        rows.setdefault(setting_of_parameter(name), []).append((canonical_name(name), value))
+    return {setting: _format_setting(setting, row) for setting, row in rows.items()}
 
 
-def _text(setting: str, row: list[tuple[str, str | None]]) -> str:
+def _format_setting(setting: str, row: list[tuple[str, str | None]]) -> str:
     if len(row) > 1 or setting in FAMILIES:
-        return " ".join(render(name, value) for name, value in row)
+        return " ".join(format_word(name, value) for name, value in row)
     value = row[0][1]
     if value is None:
         return ""
-    return render("", value)[1:] or EMPTY
+    return format_word("", value)[1:] or EMPTY_VALUE
 
 
-def words_of(name: str, text: str) -> list[str]:
+def setting_to_words(name: str, text: str) -> list[str]:
     """Return the words that a setting is written with; the opposite of ``settings``, with the name as spelled."""
-    words = split(text)
-    if len(words) > 1 or canonical(name) in FAMILIES:
+    words = split_words(text)
+    if len(words) > 1 or canonical_name(name) in FAMILIES:
         return words
     if not words:
         return [name]
-    return [f"{name}=" if text == EMPTY else f"{name}={text}"]
+    return [f"{name}=" if text == EMPTY_VALUE else f"{name}={text}"]

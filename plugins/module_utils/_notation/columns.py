@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def columns(lines: Sequence[Sequence[str]]) -> str:
+def format_columns(rows: Sequence[Sequence[str]]) -> str:
     """Return lines of equally many cells as text, without spaces at the ends and without a newline behind the last."""
-    widths = [max(map(len, cells)) for cells in zip(*lines)]
-    return "\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths)).rstrip() for line in lines)
+    widths = [max(map(len, cells)) for cells in zip(*rows)]
+    return "\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths)).rstrip() for line in rows)

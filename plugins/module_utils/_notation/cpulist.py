@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LARGEST_CPU = 8191
 
 
-def parse(text: str) -> tuple[int, ...]:
+def parse_cpulist(text: str) -> tuple[int, ...]:
     """Return the CPU numbers of a list, sorted and each once; an empty text is the empty list.
 
     Raises ValueError with a sentence for anything the kernel would not take.
@@ -42,7 +42,7 @@ def parse(text: str) -> tuple[int, ...]:
     return tuple(sorted(cpus))
 
 
-def parse_bitmap(text: str, last: int) -> tuple[int, ...]:
+def parse_boot_cpulist(text: str, last_cpu: int) -> tuple[int, ...]:
     """Return the CPU numbers of a list in a boot parameter, which may hold more than lists elsewhere do.
 
     That is ``all``, ``N`` for the last CPU, and ranges of which only some are meant: ``1-15:1/2`` is the first CPU of
@@ -50,9 +50,9 @@ def parse_bitmap(text: str, last: int) -> tuple[int, ...]:
     """
     cpus: set[int] = set()
     for item in text.replace("\n", "").split(","):
-        span, colon, pattern = item.strip().replace("N", str(last)).partition(":")
-        span = f"0-{last}" if span.lower() == "all" else span
-        members = parse(span)
+        span, colon, pattern = item.strip().replace("N", str(last_cpu)).partition(":")
+        span = f"0-{last_cpu}" if span.lower() == "all" else span
+        members = parse_cpulist(span)
         if colon:
             used, size = map(parse_whole, pattern.partition("/")[::2])
             if used is None or size is None or "-" not in span:
@@ -64,7 +64,7 @@ def parse_bitmap(text: str, last: int) -> tuple[int, ...]:
     return tuple(sorted(cpus))
 
 
-def render(cpus: Iterable[int]) -> str:
+def format_cpulist(cpus: Iterable[int]) -> str:
     """Return the shortest kernel notation of a set of CPU numbers, as the kernel itself prints it."""
     runs: list[list[int]] = []
     for cpu in sorted(set(cpus)):
@@ -75,7 +75,7 @@ def render(cpus: Iterable[int]) -> str:
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
 
 
-def from_mask(text: str) -> tuple[int, ...]:
+def parse_cpumask(text: str) -> tuple[int, ...]:
     """Return the CPU numbers of a hexadecimal mask, sorted; groups of 32 CPUs are separated by commas, highest first.
 
     Raises ValueError with a sentence for anything the kernel would not take: it knows no 0x, and no group of more than
@@ -91,7 +91,7 @@ def from_mask(text: str) -> tuple[int, ...]:
     return tuple(cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1)
 
 
-def to_mask(cpus: Iterable[int], width: int) -> str:
+def format_cpumask(cpus: Iterable[int], width: int) -> str:
     """Return the hexadecimal mask of a set of CPU numbers, as the kernel prints it on a host of ``width`` CPUs.
 
     The kernel pads to the CPUs it could have (nr_cpu_ids: the highest possible number plus one). It takes a mask of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .numbers import parse_whole
 
 
-def parts_of(path: str) -> list[str]:
+def list_gguf_parts(path: str) -> list[str]:
     """Return all files of a model: a GGUF file may be one of several, called NAME-00001-of-00003.gguf and so on."""
     stem, dot, last = path.rpartition(".")
     tail = stem[-len("-00001-of-00003") :]

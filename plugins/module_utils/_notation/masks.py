@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .numbers import parse_decimal, parse_hexadecimal
-from .sizes import UNITS, size_text
+from .sizes import UNITS, format_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 GRAMMAR = "a mask such as 'fff0', '12 ways', '12MiB' or '75%'"
 
 
-def ways_in(mask: int) -> int:
+def count_ways(mask: int) -> int:
     """Count the ways of a mask."""
     return bin(mask).count("1")
 
 
-def parse_mask(text: str) -> int:
+def parse_cache_mask(text: str) -> int:
     """Return the number that a hexadecimal mask stands for, with or without 0x."""
     mask = parse_hexadecimal(text)
     if mask is None:
@@ -34,7 +34,7 @@ def parse_mask(text: str) -> int:
     return mask
 
 
-class Amount:
+class CacheAmount:
     """How much of a domain is requested: an exact mask, or a number of ways, bytes or percent."""
 
     __slots__ = ("kind", "number", "text")
@@ -45,7 +45,7 @@ class Amount:
         self.text = text
 
     @classmethod
-    def parse(cls, value: object) -> Amount:
+    def from_text(cls, value: object) -> CacheAmount:
         """Read what a user wrote. Raises BadRequest for anything that could be read in two ways."""
         if not isinstance(value, str):
             raise BadRequest(
@@ -71,7 +71,7 @@ class Amount:
                 raise BadRequest(f"'{value}': the number of ways must be whole.")
             return cls("ways", count, text)
         try:
-            mask = parse_mask(text)
+            mask = parse_cache_mask(text)
         except ValueError:
             raise BadRequest(f"'{value}' is no amount of L3; say {GRAMMAR}.") from None
         if mask == 0:
@@ -80,34 +80,41 @@ class Amount:
             )
         return cls("mask", mask, text)
 
-    def ways(self, total: int, domain_bytes: int) -> int:
+    def to_ways(self, total_ways: int, domain_bytes: int) -> int:
         """Return the whole ways this amount takes in a domain, rounded up."""
         if self.kind == "mask":
-            return ways_in(int(self.number))
+            return count_ways(int(self.number))
         if self.kind == "ways":
             return int(self.number)
         if self.kind == "share":
-            return max(1, -int(-total * self.number // 100))
+            return max(1, -int(-total_ways * self.number // 100))
         if not domain_bytes:
             raise BadRequest(
                 f"{self.text} of L3 cannot be turned into ways: the kernel does not tell how large the L3 domains of "
                 "this host are. Say a number of ways."
             )
-        return -int(-self.number * total // domain_bytes)
+        return -int(-self.number * total_ways // domain_bytes)
 
-    def rounding(self, total: int, domain_bytes: int) -> str | None:
+    def rounding_message(self, total_ways: int, domain_bytes: int) -> str | None:
         """Return a sentence when the amount is no whole number of ways, else None."""
-        way = domain_bytes // total
-        got = self.ways(total, domain_bytes)
+        way = domain_bytes // total_ways
+        got = self.to_ways(total_ways, domain_bytes)
         wanted = {"bytes": self.number, "share": domain_bytes * self.number / 100}.get(self.kind, got * way)
         if wanted == got * way:
             return None
         ways = "1 way" if got == 1 else f"{got} ways"
-        return f"{self.text} of L3 is no whole way of {size_text(way)}: rounded up to {ways}, {size_text(got * way)}."
+        return (
+            f"{self.text} of L3 is no whole way of {format_bytes(way)}: rounded up to {ways}, "
+            f"{format_bytes(got * way)}."
+        )
 
 
-def allocate(
-    full: int, domain_bytes: int, wants: Sequence[tuple[str, Amount]], floor: tuple[str, Amount] | None, where: str
+def allocate_masks(
+    full_mask: int,
+    domain_bytes: int,
+    amounts: Sequence[tuple[str, CacheAmount]],
+    lowest_group: tuple[str, CacheAmount] | None,
+    place: str,
 ) -> dict[str, int]:
     """Return a mask per name for one domain.
 
@@ -115,41 +122,41 @@ def allocate(
     highest way down in the order given, and ``floor`` (the default group) from the lowest way up.
     Raises BadRequest, naming ``where`` and the sum, when the ways do not suffice.
     """
-    total = ways_in(full)
-    asked = [*wants, floor] if floor else list(wants)
+    total = count_ways(full_mask)
+    asked = [*amounts, lowest_group] if lowest_group else list(amounts)
     masks: dict[str, int] = {}
     for name, amount in asked:
         if amount.kind == "mask":
             mask = int(amount.number)
-            if mask & ~full:
+            if mask & ~full_mask:
                 raise BadRequest(
-                    f"{where}: the mask '{amount.text}' of {name} is wider than the domain, which has {total} ways "
-                    f"(mask {full:x})."
+                    f"{place}: the mask '{amount.text}' of {name} is wider than the domain, which has {total} ways "
+                    f"(mask {full_mask:x})."
                 )
             masks[name] = mask
     taken = 0
     for mask in masks.values():
         taken |= mask
-    free = [bit for bit in range(full.bit_length()) if full >> bit & 1 and not taken >> bit & 1]
-    needs = {name: amount.ways(total, domain_bytes) for name, amount in asked if amount.kind != "mask"}
+    free = [bit for bit in range(full_mask.bit_length()) if full_mask >> bit & 1 and not taken >> bit & 1]
+    needs = {name: amount.to_ways(total, domain_bytes) for name, amount in asked if amount.kind != "mask"}
     if sum(needs.values()) > len(free):
         parts = " + ".join(f"{name} {count}" for name, count in needs.items())
         rest = f" of which exact masks take {total - len(free)}" if taken else ""
         raise BadRequest(
-            f"{where}: {parts} = {sum(needs.values())} ways, but the domain has {total} ways of "
-            f"{size_text(domain_bytes // total)}{rest}."
+            f"{place}: {parts} = {sum(needs.values())} ways, but the domain has {total} ways of "
+            f"{format_bytes(domain_bytes // total)}{rest}."
         )
     for name, amount in asked:
         if amount.kind == "mask":
             continue
         count = needs[name]
-        bits = free[:count] if floor and name == floor[0] else free[-count:]
+        bits = free[:count] if lowest_group and name == lowest_group[0] else free[-count:]
         free = [bit for bit in free if bit not in bits]
         masks[name] = sum(1 << bit for bit in bits)
     return masks
 
 
-def overlaps(masks: Mapping[str, int]) -> list[tuple[str, str]]:
+def find_overlapping_masks(masks: Mapping[str, int]) -> list[tuple[str, str]]:
     """Return the pairs of names whose masks share a way."""
     names = sorted(masks)
     return [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if masks[a] & masks[b]]

@@ -44,7 +44,7 @@ def parse_hexadecimal(text: str) -> int | None:
     return int(digits, 16)
 
 
-def parse_based(text: str) -> int | None:
+def parse_with_base_prefix(text: str) -> int | None:
     """Return the whole number that digits are, in hexadecimal after 0x and in binary after 0b; None for no number."""
     if text[:2] in ("0x", "0X"):
         return parse_hexadecimal(text)
@@ -53,11 +53,11 @@ def parse_based(text: str) -> int | None:
     return parse_whole(text)
 
 
-def require_whole(value: object, what: str) -> int:
+def require_whole(value: object, option: str) -> int:
     """Return a whole number from 0 up; BadRequest, which begins with ``what``, where a value is none."""
     number = parse_whole(value)
     if number is None:
-        raise BadRequest(f"{what}: '{value}' is no whole number from 0 up.")
+        raise BadRequest(f"{option}: '{value}' is no whole number from 0 up.")
     return number
 
 

@@ -12,24 +12,24 @@ from .._errors import BadRequest
 TOO_LARGE = 10**20
 
 
-def refuse_impossible(value: object, where: str) -> None:
+def validate_option_value(value: object, name: str) -> None:
     """Raise BadRequest for an impossible text or number in a value, at any depth; ``where`` is what it is called.
 
     Files are opened with texts and sentences are made of numbers, and in both places Python has errors of its own.
     """
     if isinstance(value, dict):
         for key, one in value.items():
-            refuse_impossible(key, f"a name in {where}" if where else "the name of an option")
-            refuse_impossible(one, f"{where}: {key}" if where else str(key))
+            validate_option_value(key, f"a name in {name}" if name else "the name of an option")
+            validate_option_value(one, f"{name}: {key}" if name else str(key))
     elif isinstance(value, (list, tuple)):
         for one in value:
-            refuse_impossible(one, where)
+            validate_option_value(one, name)
     elif isinstance(value, (int, float)):
         # Not a number is neither below nor above any.
         if not -TOO_LARGE < value < TOO_LARGE:
-            raise BadRequest(f"{where} is a number beyond 64 bits. Nothing was changed.")
+            raise BadRequest(f"{name} is a number beyond 64 bits. Nothing was changed.")
     elif isinstance(value, str) and ("\0" in value or not _is_encodable(value)):
-        raise BadRequest(f"{where} holds a character that no file or unit can hold: {value!r}. Nothing was changed.")
+        raise BadRequest(f"{name} holds a character that no file or unit can hold: {value!r}. Nothing was changed.")
 
 
 def _is_encodable(text: str) -> bool:

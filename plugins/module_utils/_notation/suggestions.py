@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 #: How much two words have to have in common, from 0 to 1.
-ALIKE = 0.7
+LEAST_SIMILARITY = 0.7
 
 
-def find_similar(word: str, known: Iterable[str], alike: float = ALIKE) -> str | None:
+def find_similar(word: str, known: Iterable[str], least_similarity: float = LEAST_SIMILARITY) -> str | None:
     """Return the known word that is most like this one; None if none is."""
     # Imported here, as words are rarely misspelt.
     import difflib
 
-    return next(iter(difflib.get_close_matches(word, list(known), 1, alike)), None)
+    return next(iter(difflib.get_close_matches(word, list(known), 1, least_similarity)), None)
 
 
-def suggest(word: str, known: Iterable[str], otherwise: str) -> str:
+def suggestion_message(word: str, known: Iterable[str], otherwise: str) -> str:
     """Return the end of a sentence: the similar known word, or after ``otherwise`` all of them."""
     names = list(known)
     near = find_similar(word, names)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PLAIN = re.compile(r"[][A-Za-z0-9_./:,=@+-]+\Z")
 
 
-def quote(word: str, variables: bool = True) -> str:
+def quote_word(word: str, escape_variables: bool = True) -> str:
     """Return a word as systemd gives it back unchanged; ``variables`` where it would put those of a service in."""
     if PLAIN.match(word):
         return word
@@ -26,13 +26,13 @@ def quote(word: str, variables: bool = True) -> str:
             text += f"\\{char}"
         elif ord(char) < 32 or ord(char) == 127:
             text += f"\\x{ord(char):02x}"
-        elif char == "%" or (char == "$" and variables):
+        elif char == "%" or (char == "$" and escape_variables):
             text += char * 2
         else:
             text += char
     return f'"{text}"'
 
 
-def command(program: str, words: Iterable[str]) -> str:
+def format_command_line(program: str, arguments: Iterable[str]) -> str:
     """Return a command line; systemd puts no variables into the name of the program."""
-    return " ".join([quote(program, variables=False), *map(quote, words)])
+    return " ".join([quote_word(program, escape_variables=False), *map(quote_word, arguments)])

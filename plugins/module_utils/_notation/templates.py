@@ -14,6 +14,6 @@ import re
 BEGIN = re.compile(r"\{[{%#]")
 
 
-def holds_template(text: str) -> bool:
+def has_template(text: str) -> bool:
     """Return whether a template may begin somewhere in a text."""
     return BEGIN.search(text) is not None

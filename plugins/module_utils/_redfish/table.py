@@ -9,7 +9,7 @@ A BMC alone can only claim: that a setting is in force is proven by the kernel, 
 
 from __future__ import annotations
 
-from .._notation.columns import columns
+from .._notation.columns import format_columns
 from .catalogue import KNOBS
 from .resolve import attribute_of, meaning_of
 
@@ -108,7 +108,7 @@ def render(found: Sequence[Mapping[str, Any]]) -> str:
     for row in found:
         name = f"({row['option']})" if row["attribute"] is None else row["attribute"]
         lines.append((name, *(_cell(row[column]) for column in COLUMNS[1:])))
-    return columns(lines)
+    return format_columns(lines)
 
 
 def _cell(value: object) -> str:

@@ -25,7 +25,7 @@ from .._io.paths import ENGINE, UNIT_FOLDER
 from .._knobs.desired import stored
 from .._knobs.files import Files
 from .._knobs.units import WithUnits, state
-from .._notation import cpulist
+from .._notation.cpulist import format_cpulist
 from .engine import interpreter
 
 TYPE_CHECKING = False
@@ -149,7 +149,7 @@ def housekeeping(host: Host, store: Store, intent: Mapping[str, Any] | None) -> 
     The plan is that of the intent, or else of the stored one, so that each run finds the same.
     """
     try:
-        return cpulist.render((host if intent else Host(host.fs, stored(store)[0])).plan.housekeeping)
+        return format_cpulist((host if intent else Host(host.fs, stored(store)[0])).plan.housekeeping)
     except TuningError:
         return ""
 

@@ -21,7 +21,7 @@ from .._knobs.boot.knob import PREFIX as CMDLINE
 from .._knobs.boot.request import ISOLCPUS_FLAGS
 from .._knobs.catalogue import KNOBS
 from .._knobs.units import BETWEEN_STATES
-from .._notation import cpulist
+from .._notation.cpulist import format_cpulist, parse_boot_cpulist, parse_cpulist
 from . import boot_service, unit_threads
 from .bios import check as bios_settings
 from .bios.setting import Look
@@ -180,20 +180,20 @@ def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
         flags = [part for part in parts if part in ISOLCPUS_FLAGS]
         if not parts[0] or (parameter == "isolcpus" and flags and "domain" not in flags):
             continue
-        last = cpulist.parse(fs.read("/sys/devices/system/cpu/present"))[-1]
-        asked = set(cpulist.parse_bitmap(",".join(part for part in parts if part not in flags), last))
+        last = parse_cpulist(fs.read("/sys/devices/system/cpu/present"))[-1]
+        asked = set(parse_boot_cpulist(",".join(part for part in parts if part not in flags), last))
         found = fs.find(path)
         if found is None:
             bad.append(f"There is no {path}, so {parameter} is without effect: this kernel was built without it.")
-        elif "null" not in found and asked <= set(cpulist.parse(found.strip())):  # "(null)" is the kernel's "none"
+        elif "null" not in found and asked <= set(parse_cpulist(found.strip())):  # "(null)" is the kernel's "none"
             good.append(f"{path} holds {found}.")
         else:
-            bad.append(f"{path} holds {found or 'nothing'}, and {parameter} asks for {cpulist.render(asked)}.")
+            bad.append(f"{path} holds {found or 'nothing'}, and {parameter} asks for {format_cpulist(asked)}.")
     kind, cpus = partitions.valid(fs)
     if kind:
         leaks = [one.name for one in partitions.others(fs, file="cpuset.cpus.effective") if one.cpus & cpus]
         good.append(
-            f"{partitions.SLICE} is a partition ({kind}) of CPUs {cpulist.render(cpus)}: only its tasks run there, and "
+            f"{partitions.SLICE} is a partition ({kind}) of CPUs {format_cpulist(cpus)}: only its tasks run there, and "
             "threads of the kernel. The timer tick and RCU callbacks are there unless boot parameters keep them off."
         )
         if leaks:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from .._kernel import hugepages
 from .._kernel.resctrl import FIXED
-from .._notation.sizes import size_text
+from .._notation.sizes import format_bytes
 from .._version import VERSION
 from .placement.cache import DEFAULT, Groups
 
@@ -60,6 +60,6 @@ def _hugepages(fs: KernelFS) -> list[Sample]:
         for kb in hugepages.offered(fs):
             pool = hugepages.pool(fs, node, kb)
             if pool is not None:
-                labels = {"node": str(node), "size": size_text(kb << 10).replace(" ", "")}
+                labels = {"node": str(node), "size": format_bytes(kb << 10).replace(" ", "")}
                 samples += [({**labels, "state": state}, count) for state, count in zip(("whole", "used"), pool)]
     return samples

@@ -15,7 +15,7 @@ from .._errors import BadRequest
 from .._kernel import partitions
 from .._kernel.cgroups import processes_of
 from .._kernel.threads import sample
-from .._notation import cpulist
+from .._notation.cpulist import format_cpulist, parse_cpulist
 from .items import OK, UNKNOWN, WRONG, Item
 
 TYPE_CHECKING = False
@@ -39,20 +39,20 @@ def check(host: Host, unit: str, cpus: str) -> Item:
         return Item(name, title, UNKNOWN, f"{unit} has no threads.")
     outside = [set(thread.allowed) - allowed for thread in threads if set(thread.allowed) - allowed]
     if cpus and outside:
-        where = cpulist.render(set().union(*outside))
+        where = format_cpulist(set().union(*outside))
         return Item(
             name,
             title,
             WRONG,
             f"{len(outside)} of {len(threads)} threads may also run on {where}, outside of {cpus} "
-            f"({cpulist.render(allowed)}). Set AllowedCPUs={cpulist.render(allowed)} for {unit}.",
+            f"({format_cpulist(allowed)}). Set AllowedCPUs={format_cpulist(allowed)} for {unit}.",
         )
     return _spread(host.fs, unit, threads)
 
 
 def _spread(fs: KernelFS, unit: str, threads: Sequence[Thread]) -> Item:
     name, title = f"threads/{unit}", f"threads of {unit}"
-    isolated = set(cpulist.parse(fs.find("/sys/devices/system/cpu/isolated") or ""))
+    isolated = set(parse_cpulist(fs.find("/sys/devices/system/cpu/isolated") or ""))
     kind, partition = partitions.valid(fs)
     isolated |= partition if kind == partitions.ISOLATED else set()
     unbalanced = [thread for thread in threads if len(isolated.intersection(thread.allowed)) > 1]
@@ -66,8 +66,8 @@ def _spread(fs: KernelFS, unit: str, threads: Sequence[Thread]) -> Item:
                 name,
                 title,
                 WRONG,
-                f"{len(unbalanced)} threads are piled on CPU {cpulist.render(stay)}: {cpulist.render(could)} are "
+                f"{len(unbalanced)} threads are piled on CPU {format_cpulist(stay)}: {format_cpulist(could)} are "
                 "isolated, so the kernel does not spread them. Pin each thread, or take isolcpus out of the boot "
                 "parameters and give the service AllowedCPUs; of a partition, choose the type root.",
             )
-    return Item(name, title, OK, f"{len(threads)} threads, last seen on CPU {cpulist.render(used)}.")
+    return Item(name, title, OK, f"{len(threads)} threads, last seen on CPU {format_cpulist(used)}.")

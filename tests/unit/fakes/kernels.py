@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import _translated
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 MOUNTS = "/proc/self/mounts"
@@ -179,7 +179,7 @@ class CpuSwitch:
         self.followers: list[Callable[[int, bool], None]] = []
         self._aside: dict[int, Path] = {}
         self._lists: dict[Path, set[int]] = {}
-        for cpu in cpulist.parse(fs.read(f"{CPUS}/present"))[1:]:
+        for cpu in parse_cpulist(fs.read(f"{CPUS}/present"))[1:]:
             host.put(f"{CPUS}/cpu{cpu}/online", 1)
         fs.add_rule(rf"{CPUS}/cpu\d+/online", self._write)
 
@@ -196,7 +196,7 @@ class CpuSwitch:
                 shutil.move(self._aside[cpu] / name, folder / name)
             for place, cpus in self._lists.items():
                 if cpu in cpus and place.exists():
-                    place.write_text(f"{cpulist.render({*cpulist.parse(place.read_text()), cpu})}\n")
+                    place.write_text(f"{format_cpulist({*parse_cpulist(place.read_text()), cpu})}\n")
         else:
             self._lists.update({place: cpus for place, cpus in self._read_lists() if place not in self._lists})
             self._aside[cpu] = self.host.root / f"offline/cpu{cpu}"
@@ -210,7 +210,7 @@ class CpuSwitch:
         root = self.host.root
         places = [root / f"{CPUS[1:]}/online", *root.glob("sys/devices/system/node/node*/cpulist")]
         for place in [*places, *root.glob(f"{CPUS[1:]}/cpu*/*/**/*_list")]:
-            yield place, set(cpulist.parse(place.read_text()))
+            yield place, set(parse_cpulist(place.read_text()))
 
 
 class Kernel:

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import parse_cpulist
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
@@ -96,4 +96,4 @@ def refused(*positional: Any, **named: Any) -> str:
 
 
 def isolating(host: Host, cpus: str) -> FreeMemory:
-    return FreeMemory({node.id: 200 * GB for node in host.topology.nodes}, isolated=cpulist.parse(cpus))
+    return FreeMemory({node.id: 200 * GB for node in host.topology.nodes}, isolated=parse_cpulist(cpus))

@@ -20,7 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import Resctrl, build
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.threads import Threads
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 HOME = "/sys/fs/resctrl"
@@ -58,7 +58,7 @@ class Tree(hosts.TreeFS):
             real.write_text(render_schemata(table))
         elif path.endswith("cpus_list"):
             Path(self._real(path)).write_text(text)
-            self._clear_monitors(Path(self._real(path)).parent, set(cpulist.parse(text)))
+            self._clear_monitors(Path(self._real(path)).parent, set(parse_cpulist(text)))
 
     def _clear_monitors(self, group: Path, cpus: set[int]) -> None:
         """Do what the kernel does (cpus_ctrl_write): the group's monitors lose all CPUs, those of others these."""
@@ -66,8 +66,8 @@ class Tree(hosts.TreeFS):
         if group.parent.name == "mon_groups":
             return
         for monitor in home.glob("**/mon_groups/*/cpus_list"):
-            left = set() if monitor.parents[2] == group else set(cpulist.parse(monitor.read_text())) - cpus
-            monitor.write_text(cpulist.render(left) + "\n")
+            left = set() if monitor.parents[2] == group else set(parse_cpulist(monitor.read_text())) - cpus
+            monitor.write_text(format_cpulist(left) + "\n")
 
     def mkdir(self, path: str) -> None:
         self._note("make", path)

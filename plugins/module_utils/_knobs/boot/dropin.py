@@ -46,8 +46,10 @@ def drop_in(owned: Mapping[str, str | None]) -> str:
     """Return the text of the drop-in that owns these settings; None is one to remove."""
     import json
 
-    words = [word for name, text in owned.items() if text is not None for word in cmdline.words_of(name, text)]
-    names = "|".join(pattern(member) for name in owned for member in cmdline.members(cmdline.canonical(name)))
+    words = [word for name, text in owned.items() if text is not None for word in cmdline.setting_to_words(name, text)]
+    names = "|".join(
+        pattern(member) for name in owned for member in cmdline.parameters_of_setting(cmdline.canonical_name(name))
+    )
     letter = '([^"[:space:]]|"[^"]*")'
     mine = f'({names})(={letter}*)?|"({names})(=[^"]*)?"'
     rows = [

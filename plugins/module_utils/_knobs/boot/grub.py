@@ -81,15 +81,17 @@ class Grub:
         These are the ones that the ledger knows, and those that our file owns, which needs no ledger for its undo.
         """
         others = self._others()
-        known = {cmdline.canonical(name) for name in originals}
-        names = [name for name in owned_by(textfile.read(self._drop_in) or "") if cmdline.canonical(name) not in known]
-        return {name: others.get(cmdline.canonical(name)) for name in [*originals, *names]}
+        known = {cmdline.canonical_name(name) for name in originals}
+        names = [
+            name for name in owned_by(textfile.read(self._drop_in) or "") if cmdline.canonical_name(name) not in known
+        ]
+        return {name: others.get(cmdline.canonical_name(name)) for name in [*originals, *names]}
 
     def change(self, wanted: Mapping[str, str | None]) -> list[str]:
         """Make settings, by name; all or nothing. Return remarks."""
         before = textfile.read(self._drop_in)
-        owned = {cmdline.canonical(name): (name, text) for name, text in owned_by(before or "").items()}
-        owned.update({cmdline.canonical(name): (name, text) for name, text in wanted.items()})
+        owned = {cmdline.canonical_name(name): (name, text) for name, text in owned_by(before or "").items()}
+        owned.update({cmdline.canonical_name(name): (name, text) for name, text in wanted.items()})
         # What other files set already is left out, so that what is given back to them leaves no drop-in.
         in_both, ordinary = self._collect(with_ours=False)
         others = _settings(in_both, ordinary)
@@ -128,7 +130,7 @@ class Grub:
 
     def _overridden(self, names: Sequence[str], others: Mapping[str, str], in_both: Mapping[str, str]) -> list[str]:
         """Say whose settings ours replace, and that the entry for recovery loses them too where it had them."""
-        keys = {name: cmdline.canonical(name) for name in names}
+        keys = {name: cmdline.canonical_name(name) for name in names}
         return [
             f"{name} is also set by {self._who_sets(name)}, to '{others[key]}'. {DROP_IN} takes that out for as long "
             f"as it is there{', also of the entry for recovery' if key in in_both else ''}."
@@ -142,7 +144,7 @@ class Grub:
         names = [
             name
             for name, text in ours.items()
-            if text is not None and any(line.get(cmdline.canonical(name)) == text for line in lines)
+            if text is not None and any(line.get(cmdline.canonical_name(name)) == text for line in lines)
         ]
         return [
             f"The entry for recovery in {RESULT} has {name} too, so it is no way out of it. Look for a script in "
@@ -164,7 +166,7 @@ class Grub:
                 "holds a kernel, and that /etc/grub.d/10_linux may be executed."
             )
         for name, text in wanted.items():
-            key = cmdline.canonical(name)
+            key = cmdline.canonical_name(name)
             if configured.get(key) != text:
                 raise NotApplied(
                     f"cmdline:{name}: wanted {_shown(text)}, and {self._who_sets(name, after=DROP_IN)}, which is read "
@@ -186,7 +188,9 @@ class Grub:
         except OSError:
             names = []
         paths = [MAIN, *(f"{FOLDER}/{file}" for file in names if file.endswith(".cfg"))]
-        spellings = {form for member in cmdline.members(name) for form in (member, cmdline.canonical(member))}
+        spellings = {
+            form for member in cmdline.parameters_of_setting(name) for form in (member, cmdline.canonical_name(member))
+        }
         found = [
             path
             for path in paths
@@ -226,7 +230,7 @@ def linux_lines(text: str, recovery: bool = False) -> list[list[str]]:
     lines = []
     inside = for_recovery = False
     for row in text.splitlines():
-        words = cmdline.split(row)
+        words = cmdline.split_words(row)
         if row.startswith(("### BEGIN ", "### END ")):
             inside = row.startswith("### BEGIN ") and "10_linux" in row
         elif words and words[0] == "menuentry":
@@ -237,7 +241,7 @@ def linux_lines(text: str, recovery: bool = False) -> list[list[str]]:
 
 
 def _settings(*lines: str) -> dict[str, str]:
-    return cmdline.settings(cmdline.split(" ".join(lines)))
+    return cmdline.words_to_settings(cmdline.split_words(" ".join(lines)))
 
 
 def _shown(text: str | None) -> str:

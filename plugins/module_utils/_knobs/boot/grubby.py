@@ -40,7 +40,7 @@ class Grubby:
     def configured(self) -> dict[str, str]:
         """Return the settings of the entry that boots next."""
         entries = arguments(self.run(["grubby", "--info=DEFAULT"]))
-        return cmdline.settings(entries[0]) if entries else {}
+        return cmdline.words_to_settings(entries[0]) if entries else {}
 
     def entries(self) -> list[list[str]]:
         """Return the words of each entry, those for rescue too: grubby changes all of them."""
@@ -58,9 +58,9 @@ class Grubby:
         """Make settings, by name, in all entries. Return remarks."""
         for command in commands(wanted, self.configured()):
             self.run(command)
-        lines = [cmdline.settings(words) for words in self.entries()]
+        lines = [cmdline.words_to_settings(words) for words in self.entries()]
         for name, text in wanted.items():
-            if not lines or any(line.get(cmdline.canonical(name)) != text for line in lines):
+            if not lines or any(line.get(cmdline.canonical_name(name)) != text for line in lines):
                 raise NotApplied(
                     f"cmdline:{name}: grubby succeeded, but not every boot entry has it. See what 'grubby "
                     "--info=ALL' shows."
@@ -75,12 +75,12 @@ def commands(wanted: Mapping[str, str | None], found: Mapping[str, str]) -> list
     There are two calls, because grubby replaces a parameter that exists, so that the second hugepagesz would replace
     the first.
     """
-    old = [member for name in wanted for member in cmdline.members(cmdline.canonical(name))]
-    new = [word for name, text in wanted.items() if text is not None for word in cmdline.words_of(name, text)]
+    old = [member for name in wanted for member in cmdline.parameters_of_setting(cmdline.canonical_name(name))]
+    new = [word for name, text in wanted.items() if text is not None for word in cmdline.setting_to_words(name, text)]
     if any('"' in word for word in new):
         raise BadRequest("grubby cannot set a value with spaces, so this host cannot have it.")
     calls = []
-    if any(cmdline.canonical(name) in found for name in wanted):
+    if any(cmdline.canonical_name(name) in found for name in wanted):
         spellings = dict.fromkeys([*old, *(name for name in wanted if name not in cmdline.FAMILIES)])
         calls.append(["grubby", "--update-kernel=ALL", f"--remove-args={' '.join(spellings)}"])
     if new:
@@ -94,5 +94,5 @@ def arguments(text: str) -> list[list[str]]:
     for row in text.splitlines():
         if row.startswith("args="):
             value = row[len("args=") :].strip()
-            lines.append(cmdline.split(value[1:-1] if value[:1] == '"' == value[-1:] else value))
+            lines.append(cmdline.split_words(value[1:-1] if value[:1] == '"' == value[-1:] else value))
     return lines

@@ -95,14 +95,14 @@ class CommandLine(Knob):
         if not addresses:
             return {}
         configured = self.loader.configured()
-        self._entries = [cmdline.settings(words) for words in self.loader.entries()]
+        self._entries = [cmdline.words_to_settings(words) for words in self.loader.entries()]
         self._doubt = self.loader.doubt()
         self._seen = {address: configured.get(_key(address)) for address in addresses}
         return dict(self._seen)
 
     def live(self, addresses: Iterable[str]) -> Settings:
         """Return what the running kernel was started with."""
-        running = cmdline.settings(cmdline.split(self.fs.read("/proc/cmdline")))
+        running = cmdline.words_to_settings(cmdline.split_words(self.fs.read("/proc/cmdline")))
         return {address: running.get(_key(address)) for address in addresses}
 
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
@@ -158,10 +158,12 @@ class CommandLine(Knob):
 
     def _check_length(self, settings: Settings) -> None:
         """Refuse a line that the kernel would cut off at its end."""
-        mine = [word for name, text in settings.items() if text is not None for word in cmdline.words_of(name, text)]
-        keys = {cmdline.canonical(name) for name in settings}
+        mine = [
+            word for name, text in settings.items() if text is not None for word in cmdline.setting_to_words(name, text)
+        ]
+        keys = {cmdline.canonical_name(name) for name in settings}
         for words in self.loader.entries():
-            others = [word for word in words if cmdline.setting_of(cmdline.parse(word)[0]) not in keys]
+            others = [word for word in words if cmdline.setting_of_parameter(cmdline.parse_word(word)[0]) not in keys]
             length = len(" ".join(["BOOT_IMAGE=" + "-" * 64, *others, *mine]))
             if length > LONGEST:
                 raise BadRequest(
@@ -175,4 +177,4 @@ def _name(address: str) -> str:
 
 
 def _key(address: str) -> str:
-    return cmdline.canonical(_name(address))
+    return cmdline.canonical_name(_name(address))

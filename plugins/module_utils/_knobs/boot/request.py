@@ -10,7 +10,8 @@ Source: Documentation/admin-guide/kernel-parameters.txt of the Linux kernel; gru
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation import cmdline, cpulist
+from ..._notation import cmdline
+from ..._notation.cpulist import format_cpulist, parse_boot_cpulist
 from ..._notation.numbers import parse_whole
 
 TYPE_CHECKING = False
@@ -44,14 +45,14 @@ class Request:
     def __init__(self, host: Host, parameters: Sequence[str], absent: Sequence[str]) -> None:
         self.host = host
         words = [self._expand(text) for text in parameters]
-        pairs = [cmdline.parse(word) for word in words]
+        pairs = [cmdline.parse_word(word) for word in words]
         for word, (name, value) in zip(words, pairs):
             _check_spelling(word, name, value)
         self.remarks: list[str] = []
-        texts = cmdline.settings(words)
+        texts = cmdline.words_to_settings(words)
         self.settings: Settings = {}
         for name, dummy in pairs:
-            setting = cmdline.setting_of(name)
+            setting = cmdline.setting_of_parameter(name)
             self.settings[setting if setting in cmdline.FAMILIES else name] = texts[setting]
         for name in absent:
             self._remove(name, texts)
@@ -70,26 +71,26 @@ class Request:
                 inside, closed, rest = rest.partition("}")
                 if not closed:
                     raise BadRequest(f"'{text}': a brace is not closed. {BRACES}")
-                done += cpulist.render(self.host.cpus(inside))
+                done += format_cpulist(self.host.cpus(inside))
         if "}" in done:
             raise BadRequest(f"'{text}': a brace is not opened. {BRACES}")
         return done
 
     def _remove(self, name: str, texts: dict[str, str]) -> None:
-        _check_spelling(name, *cmdline.parse(name))
+        _check_spelling(name, *cmdline.parse_word(name))
         if "=" in name:
             raise BadRequest(f"absent: '{name}' must be a name without a value; all parameters of a name are removed.")
-        setting = cmdline.setting_of(name)
+        setting = cmdline.setting_of_parameter(name)
         if setting in texts:
             raise BadRequest(f"{name} is in parameters and in absent. Take it out of one of them.")
         self.settings[setting if setting in cmdline.FAMILIES else name] = None
 
     def _check_cpus(self, pairs: Sequence[tuple[str, str | None]]) -> None:
         for name, value in pairs:
-            spelled = cmdline.canonical(name)
+            spelled = cmdline.canonical_name(name)
             if spelled not in CPU_LISTS or (spelled == "rcu_nocbs" and value is None):
                 continue
-            if [cmdline.canonical(other) for other, dummy in pairs].count(spelled) > 1:
+            if [cmdline.canonical_name(other) for other, dummy in pairs].count(spelled) > 1:
                 raise BadRequest(f"{name} is given more than once; the kernel uses only one of them.")
             items = (value or "").split(",")
             flags: list[str] = []
@@ -102,7 +103,7 @@ class Request:
     def _check_list(self, name: str, text: str, leave_first: bool) -> None:
         top = self.host.topology
         try:
-            cpus = cpulist.parse_bitmap(text, max((*top.online, *top.offline)))
+            cpus = parse_boot_cpulist(text, max((*top.online, *top.offline)))
         except ValueError as error:
             raise BadRequest(
                 f"{name}: {error}. Say CPU numbers, or roles and places in braces, such as {name}={{draft,verify}}."
@@ -110,7 +111,7 @@ class Request:
         if not cpus:
             raise BadRequest(f"{name} names no CPU. Say {name}={{draft,verify}} or the like.")
         if "all" not in text.lower():
-            self.host.cpus(cpulist.render(cpus))  # Refuses what is offline or not there.
+            self.host.cpus(format_cpulist(cpus))  # Refuses what is offline or not there.
         if leave_first and 0 in cpus:
             raise BadRequest(
                 f"{name}={text} takes CPU 0 away from the system, which boots on it and keeps time there. Leave it out."
@@ -120,12 +121,12 @@ class Request:
         """Refuse sizes that the CPU lacks, and more memory than there is: such a kernel does not boot."""
         fs = self.host.fs
         sizes = {int(name[len("hugepages-") : -len("kB")]) << 10 for name in fs.names("/sys/kernel/mm/hugepages")}
-        defaults = [value for name, value in pairs if cmdline.canonical(name) == "default_hugepagesz"]
+        defaults = [value for name, value in pairs if cmdline.canonical_name(name) == "default_hugepagesz"]
         size = _size(defaults[0]) if defaults else 2 << 20
         seen: list[int] = []
         total = 0
         for name, value in pairs:
-            spelled = cmdline.canonical(name)
+            spelled = cmdline.canonical_name(name)
             if spelled in ("default_hugepagesz", "hugepagesz"):
                 if _size(value) not in sizes:
                     there = ", ".join(f"{number >> 20}M" for number in sorted(sizes)) or "none"
@@ -169,9 +170,9 @@ def _check_spelling(word: str, name: str, value: str | None) -> None:
     """Refuse what would not reach the kernel as it is written here."""
     if not name or not all(c.isascii() and (c.isalnum() or c in "_-.") for c in name):
         raise BadRequest(f"{word!r} is no kernel parameter: say NAME or NAME=VALUE, one parameter in each text.")
-    if cmdline.canonical(name) in NOT_OURS or name in NOT_OURS:
+    if cmdline.canonical_name(name) in NOT_OURS or name in NOT_OURS:
         raise BadRequest(f"{name} is written by the boot loader itself, so it is left to its own configuration.")
-    if len(cmdline.split(word)) != 1:
+    if len(cmdline.split_words(word)) != 1:
         raise BadRequest(f"{word!r} is more than one parameter. Give each its own text, or put its value in quotes.")
     bare = SPECIAL_BARE if " " not in (value or "") else ""
     bad = [c for c in value or "" if c in SPECIAL + bare or not c.isprintable() or not c.isascii()]

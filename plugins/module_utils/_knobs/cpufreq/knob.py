@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 
 from ..._errors import BadRequest
-from ..._notation.cpulist import render
+from ..._notation.cpulist import format_cpulist
 from .. import owners
 from ..knob import Knob
 from . import policy as cpufreq_policy
@@ -217,8 +217,8 @@ class CpuFreq(Knob):
         if self.fs.find(cpufreq_policy.PSTATE_STATUS) == "disable":
             reason = f"amd-pstate is switched off; write 'active' to {cpufreq_policy.PSTATE_STATUS}"
         return (
-            f"CPUs {render(cpus)} have no cpufreq policy in {HOME}: {reason}. Enable P-states and CPPC in the BIOS; a "
-            "virtual machine usually has none, because the frequency belongs to its host."
+            f"CPUs {format_cpulist(cpus)} have no cpufreq policy in {HOME}: {reason}. Enable P-states and CPPC in the "
+            "BIOS; a virtual machine usually has none, because the frequency belongs to its host."
         )
 
     def _boosts(self, policies: Sequence[Policy], by_policy: Mapping[str, Mapping[str, Any]]) -> Settings:
@@ -294,7 +294,7 @@ def _refuse_split_policy(
         if (one and one.value) != (two and two.value):
             said = [item.what for item in (one, two) if item is not None]
             raise BadRequest(
-                f"CPUs {render(cpus)} change their frequency together ({name}), but CPU {cpu} is asked for another "
-                f"{key} than the rest: {' against '.join(said)}{'' if len(said) > 1 else ' against nothing'}. Ask the "
-                "same of all of them."
+                f"CPUs {format_cpulist(cpus)} change their frequency together ({name}), but CPU {cpu} is asked for "
+                f"another {key} than the rest: "
+                f"{' against '.join(said)}{'' if len(said) > 1 else ' against nothing'}. Ask the same of all of them."
             )

@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 
 from ..._errors import Absent, BadRequest, Refused
-from ..._notation import cpulist
+from ..._notation.cpulist import format_cpulist
 from ..msr.registers import CPB_DIS, HWCR
 
 TYPE_CHECKING = False
@@ -59,7 +59,7 @@ class Policy:
         self.boost: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.name} (CPUs {cpulist.render(self.cpus)})"
+        return f"{self.name} (CPUs {format_cpulist(self.cpus)})"
 
 
 def names(fs: KernelFS) -> list[str]:

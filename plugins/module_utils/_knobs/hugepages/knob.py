@@ -18,7 +18,7 @@ from ..._io.paths import NODES
 from ..._kernel import hugepages
 from ..._kernel.hugepages import GIGANTIC, pool, pool_file
 from ..._notation.numbers import require_whole
-from ..._notation.sizes import UNITS, about, pages_text, size_text
+from ..._notation.sizes import UNITS, format_bytes, format_bytes_short, format_pages
 from ..knob import Knob
 from . import request
 from .mounts import Mounts, size_of
@@ -46,9 +46,9 @@ def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
 def describe(rest: str) -> Words:
     """Return the size of a pool and its node, for people; or of a mount."""
     if rest.startswith("mount/"):
-        return f"mount for huge pages of {size_text(size_of(f'hugepages:{rest}') * UNITS['KiB'])}", "", None
+        return f"mount for huge pages of {format_bytes(size_of(f'hugepages:{rest}') * UNITS['KiB'])}", "", None
     node, kb = split(f"hugepages:{rest}")
-    return f"huge pages of {size_text(kb * UNITS['KiB'])}", "node", node
+    return f"huge pages of {format_bytes(kb * UNITS['KiB'])}", "node", node
 
 
 def address(node: int, kb: int) -> str:
@@ -129,11 +129,11 @@ class HugePages(Knob):
             then = {kb: table.get((node, kb), pages) for kb, pages in now.items()}
             asked = sum(kb * UNITS["KiB"] * pages for kb, pages in then.items())
             if asked > limit and any(then[kb] > now[kb] for kb in now):
-                pools = " and ".join(pages_text(pages, kb) for kb, pages in then.items() if pages)
+                pools = " and ".join(format_pages(pages, kb) for kb, pages in then.items() if pages)
                 raise BadRequest(
-                    f"Node {node} has {about(total)} of memory, of which {reserve} % are left to the system (option "
-                    f"reserve): {about(limit)} can be huge pages. {pools} would take {about(asked)}. Ask for less on "
-                    "this node, or spread it over more nodes."
+                    f"Node {node} has {format_bytes_short(total)} of memory, of which {reserve} % are left to the "
+                    f"system (option reserve): {format_bytes_short(limit)} can be huge pages. {pools} would take "
+                    f"{format_bytes_short(asked)}. Ask for less on this node, or spread it over more nodes."
                 )
 
     def _refuse_taking_used(self, table: Table) -> None:
@@ -145,14 +145,14 @@ class HugePages(Knob):
                 taken[kb] = taken.get(kb, 0) + have - pages
                 if pages < used:
                     raise BadRequest(
-                        f"Node {node} has {pages_text(have, kb)}, of which {used} are in use, so it cannot shrink "
+                        f"Node {node} has {format_pages(have, kb)}, of which {used} are in use, so it cannot shrink "
                         f"to {pages}. {_who(kb)}"
                     )
         for kb, count in taken.items():
             free, reserved = hugepages.promised(self.fs, kb)
             if free - count < reserved:
                 raise BadRequest(
-                    f"{pages_text(count, kb)} cannot be taken away: {free} are free, and {reserved} of these are "
+                    f"{format_pages(count, kb)} cannot be taken away: {free} are free, and {reserved} of these are "
                     f"promised to a program that has mapped them and not touched them yet. {_who(kb)}"
                 )
 
@@ -214,17 +214,18 @@ class HugePages(Knob):
             if free < missing:
                 reason = "its memory is in use"
             elif block < kb * UNITS["KiB"]:
-                reason = f"no more of its free memory lies in one piece of {size_text(kb * UNITS['KiB'])}"
+                reason = f"no more of its free memory lies in one piece of {format_bytes(kb * UNITS['KiB'])}"
             elif large < missing:
                 reason = "its free memory is fragmented"
             else:
                 reason = "the kernel keeps the rest for itself, see vm.min_free_kbytes"
             sentences.append(
-                f"Node {node} gave {given[node, kb]} of {pages_text(table[node, kb], kb)}: {reason} ({about(free)} of "
-                f"{about(total)} free, {about(large)} of that in blocks of {about(block)} or more)."
+                f"Node {node} gave {given[node, kb]} of {format_pages(table[node, kb], kb)}: {reason} "
+                f"({format_bytes_short(free)} of {format_bytes_short(total)} free, {format_bytes_short(large)} of "
+                f"that in blocks of {format_bytes_short(block)} or more)."
             )
         full = [key for key in sorted(table) if key not in short]
-        sentences += [f"Node {node} gave all {pages_text(given[node, kb], kb)}." for node, kb in full]
+        sentences += [f"Node {node} gave all {format_pages(given[node, kb], kb)}." for node, kb in full]
         sentences.append(f"The kernel was asked {len(WAITS) + 1} times, with compaction between.")
         gigantic = {key: pages for key, pages in table.items() if key[1] == GIGANTIC}
         if any(key in short for key in gigantic):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ..._kernel import hugepages
 from ..._kernel.hugepages import pool
-from ..._notation.sizes import UNITS, pages_text, size_text
+from ..._notation.sizes import UNITS, format_bytes, format_pages
 from ..knob import Knob
 from . import request
 
@@ -29,7 +29,7 @@ PREFIX = "hugepages:mount/"
 
 def folder(kb: int) -> str:
     """Return where ours is for pages of so many kB: /dev/hugepages-1GiB."""
-    return f"/dev/hugepages-{size_text(kb * UNITS['KiB']).replace(' ', '')}"
+    return f"/dev/hugepages-{format_bytes(kb * UNITS['KiB']).replace(' ', '')}"
 
 
 def size_of(address: str) -> int:
@@ -75,7 +75,7 @@ class Mounts(Knob):
             nodes = hugepages.nodes_with_memory(self.fs)
             used = sum((pool(self.fs, node, kb) or (0, 0))[1] for node in nodes)
             if used and mounted[address]:
-                kept[address] = f"{pages_text(used, kb)} are in use, by files there or by programs; stop these first"
+                kept[address] = f"{format_pages(used, kb)} are in use, by files there or by programs; stop these first"
         return kept
 
     def write(self, changes: Sequence[Change]) -> None:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._kernel.hugepages import GIGANTIC, SIZES, nodes_of, offered
-from ..._notation import cpulist
-from ..._notation.gguf_parts import parts_of
+from ..._notation.cpulist import format_cpulist
+from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.numbers import require_whole
-from ..._notation.sizes import UNITS, about, bytes_of, pages_text, size_text
+from ..._notation.sizes import UNITS, format_bytes, format_bytes_short, format_pages, parse_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def expand(fs: KernelFS, options: Mapping[str, Any]) -> tuple[Table, list[str]]:
         pages = -(-need // (100 * kb * UNITS["KiB"]))
         each = -(-pages // len(nodes))
         _add(table, dict.fromkeys(nodes, each), kb)
-        more = f", with {headroom} % headroom {about(need // 100)}" if headroom else ""
+        more = f", with {headroom} % headroom {format_bytes_short(need // 100)}" if headroom else ""
         remarks.append(
-            f"{path} has {about(size)}{more}: rounded up to {pages_text(each, kb)} on each of the nodes "
-            f"{cpulist.render(nodes)}, {about(each * len(nodes) * kb * UNITS['KiB'])} in all."
+            f"{path} has {format_bytes_short(size)}{more}: rounded up to {format_pages(each, kb)} on each of the nodes "
+            f"{format_cpulist(nodes)}, {format_bytes_short(each * len(nodes) * kb * UNITS['KiB'])} in all."
         )
     return table, remarks
 
@@ -59,8 +59,8 @@ def _add(table: Table, pages: Mapping[int, int], kb: int) -> None:
     for node, count in pages.items():
         if (node, kb) in table:
             raise BadRequest(
-                f"The pool of {size_text(kb * UNITS['KiB'])} pages on node {node} is asked for twice; name each pool "
-                "once."
+                f"The pool of {format_bytes(kb * UNITS['KiB'])} pages on node {node} is asked for twice; name each "
+                "pool once."
             )
         table[node, kb] = count
 
@@ -78,8 +78,8 @@ def _size(fs: KernelFS, text: object, what: str) -> int:
     if kb not in sizes:
         raise BadRequest(
             f"{what}: this kernel offers no pages of {text}, only of "
-            f"{', '.join(size_text(size * UNITS['KiB']) for size in sizes)}. Pages of 1GiB need the CPU flag pdpe1gb, "
-            "which a guest has only when its host passes it on."
+            f"{', '.join(format_bytes(size * UNITS['KiB']) for size in sizes)}. Pages of 1GiB need the CPU flag "
+            "pdpe1gb, which a guest has only when its host passes it on."
         )
     return kb
 
@@ -90,16 +90,16 @@ def _pages(row: Mapping[str, Any], kb: int, what: str, remarks: list[str]) -> in
         raise BadRequest(f"{what}: say either pages or memory, one of the two.")
     if pages is not None:
         return require_whole(pages, f"{what}.pages")
-    size = bytes_of(amount, f"{what}.memory")
+    size = parse_bytes(amount, f"{what}.memory")
     count = -(-size // (kb * UNITS["KiB"]))
     if count * kb * UNITS["KiB"] != size:
-        remarks.append(f"{what}: {amount} is no whole number of pages: rounded up to {pages_text(count, kb)} each.")
+        remarks.append(f"{what}: {amount} is no whole number of pages: rounded up to {format_pages(count, kb)} each.")
     return count
 
 
 def _file_bytes(fs: KernelFS, path: str) -> int:
     total = 0
-    for part in parts_of(path):
+    for part in list_gguf_parts(path):
         found = fs.status(part)
         if found is None:
             raise BadRequest(

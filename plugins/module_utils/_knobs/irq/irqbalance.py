@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ..._errors import Absent, BadRequest
 from ..._io import command, textfile
-from ..._notation import cpulist
+from ..._notation.cpulist import format_cpulist, parse_cpulist
 from ..knob import Knob
 
 TYPE_CHECKING = False
@@ -87,7 +87,7 @@ class Irqbalance(Knob):
                 )
             top = self.host.topology
             banned = {*top.online, *top.offline} - set(self.cpus())
-            return {BANNED: cpulist.render(banned)}
+            return {BANNED: format_cpulist(banned)}
         if self.running:
             self._remarks = [
                 "irqbalance runs here and will place interrupts anew within ten seconds, wherever it likes. Set "
@@ -234,6 +234,6 @@ def _cpus(value: str | None) -> object:
     if value is None:
         return None
     try:
-        return cpulist.parse(unquoted(value))
+        return parse_cpulist(unquoted(value))
     except ValueError:
         return value

@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 
 from ..._errors import Absent, BadRequest, Refused
-from ..._notation import cpulist
+from ..._notation.cpulist import format_cpulist, format_cpumask, parse_cpulist, parse_cpumask
 from ..knob import Knob
 from . import interrupts
 from .irqbalance import Irqbalance
@@ -95,11 +95,11 @@ class IrqAffinity(Knob):
             found = {irq.number: self._cpus_of(irq.number, "smp_affinity_list") for irq in self._irqs}
             places = {number: str(cpu) for number, cpu in interrupts.spread(found, cpus).items()}
         else:
-            places = dict.fromkeys((irq.number for irq in self._irqs), cpulist.render(cpus))
+            places = dict.fromkeys((irq.number for irq in self._irqs), format_cpulist(cpus))
         self._wanted = {f"irq:{number}/affinity": place for number, place in places.items()}
         if self.options.get("default"):
-            possible = cpulist.parse(self.fs.read("/sys/devices/system/cpu/possible"))
-            self._wanted[DEFAULT] = cpulist.to_mask(cpus, possible[-1] + 1)
+            possible = parse_cpulist(self.fs.read("/sys/devices/system/cpu/possible"))
+            self._wanted[DEFAULT] = format_cpumask(cpus, possible[-1] + 1)
         return dict(self._wanted)
 
     def read(self, addresses: Iterable[str]) -> Settings:
@@ -114,8 +114,8 @@ class IrqAffinity(Knob):
             # An interrupt that vanished needs no place.
             return address != DEFAULT
         if address == DEFAULT:
-            return cpulist.from_mask(wanted) == cpulist.from_mask(found)
-        have, want = cpulist.parse(found), cpulist.parse(wanted)
+            return parse_cpumask(wanted) == parse_cpumask(found)
+        have, want = parse_cpulist(found), parse_cpulist(wanted)
         return have == want or (self._is_balanced() and bool(have) and set(have) <= set(want))
 
     def gone(self, address: str) -> str | None:
@@ -175,17 +175,17 @@ class IrqAffinity(Knob):
         return self.balance.mode == "ban" and self.balance.running
 
     def _cpus_of(self, number: int, file: str) -> tuple[int, ...]:
-        return cpulist.parse(self.fs.find(f"{interrupts.PROC}/{number}/{file}") or "")
+        return parse_cpulist(self.fs.find(f"{interrupts.PROC}/{number}/{file}") or "")
 
     def _shown(self, number: int) -> str:
-        return cpulist.render(self._cpus_of(number, "smp_affinity_list"))
+        return format_cpulist(self._cpus_of(number, "smp_affinity_list"))
 
     def _pending(self) -> list[Irq]:
         """Return interrupts that go where the request does not allow, though the kernel took it."""
         pending = []
         for irq in self._irqs:
             asked = set(self._cpus_of(irq.number, "smp_affinity_list"))
-            wanted = set(cpulist.parse(self._wanted[f"irq:{irq.number}/affinity"] or ""))
+            wanted = set(parse_cpulist(self._wanted[f"irq:{irq.number}/affinity"] or ""))
             really = set(self._cpus_of(irq.number, "effective_affinity_list"))
             # In check mode nothing was asked yet.
             if asked <= wanted and not really <= wanted:

@@ -15,7 +15,7 @@ import errno
 
 from ..._errors import Absent, BadRequest, Refused, Unsupported
 from ..._kernel import lockdown
-from ..._notation.cpulist import render
+from ..._notation.cpulist import format_cpulist
 from ..converge import differences
 from ..knob import Knob
 from . import registers
@@ -213,8 +213,8 @@ class Msr(Knob):
                     )
         for register, cpus in along.items():
             self._remarks.append(
-                f"CPUs {render(cpus)} were not asked for, but share register {register:#x} with threads of the same "
-                "cores that were: they change along."
+                f"CPUs {format_cpulist(cpus)} were not asked for, but share register {register:#x} with threads of "
+                "the same cores that were: they change along."
             )
 
     def _ready(self, asked: Iterable[tuple[int, int, int]]) -> bool:

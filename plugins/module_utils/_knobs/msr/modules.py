@@ -9,7 +9,7 @@ Addresses: ``msr:module/msr`` and ``msr:module/cpuid``; the value is "loaded", N
 
 from __future__ import annotations
 
-from ..._notation.cpulist import parse
+from ..._notation.cpulist import parse_cpulist
 from ..knob import Knob
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ def has_device(fs: KernelFS, cpu: int, name: str) -> bool:
 
 def online(fs: KernelFS) -> tuple[int, ...]:
     """Return the CPUs that are online at this moment."""
-    return parse(fs.read("/sys/devices/system/cpu/online"))
+    return parse_cpulist(fs.read("/sys/devices/system/cpu/online"))
 
 
 def first_cpu(fs: KernelFS) -> int:

@@ -12,7 +12,7 @@ the Linux kernel for what the kernel itself writes.
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation.numbers import parse_based, parse_whole
+from ..._notation.numbers import parse_whole, parse_with_base_prefix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def parse(setting: Mapping[str, Any]) -> Iterator[Item]:
 
 
 def _number(raw: object, what: str, largest: int) -> int:
-    number = parse_based(str(raw).strip())
+    number = parse_with_base_prefix(str(raw).strip())
     if number is None or number > largest:
         raise BadRequest(f"{what}: '{raw}' is no number from 0 to {largest:#x}; write it as 25 or 0x19.")
     return number

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._kernel.resctrl import HOME, STEPS_PER_GBPS, address, split
-from ..._notation import cpulist
-from ..._notation.masks import allocate, overlaps, parse_mask, ways_in
+from ..._notation.cpulist import format_cpulist, parse_cpulist
+from ..._notation.masks import allocate_masks, count_ways, find_overlapping_masks, parse_cache_mask
 from .request import L3_OPTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..._host.topology import Topology
     from ..._kernel.resctrl import Abilities
-    from ..._notation.masks import Amount
+    from ..._notation.masks import CacheAmount
     from ..knob import Settings
     from .request import GroupRequest, Request
 
@@ -51,14 +51,14 @@ class Expansion:
         for group in self.groups:
             wanted[address(group.name)] = PRESENT
             if group.cpus is not None:
-                wanted[address(group.name, "cpus")] = cpulist.render(group.cpus)
+                wanted[address(group.name, "cpus")] = format_cpulist(group.cpus)
             if group.mode:
                 wanted[address(group.name, "mode")] = group.mode
         for group in [*self.groups, self.request.default]:
             for name, cpus in group.monitors.items():
                 wanted[address(group.name, "mon", name)] = PRESENT
                 if cpus is not None:
-                    wanted[address(group.name, "mon", name, "cpus")] = cpulist.render(cpus)
+                    wanted[address(group.name, "mon", name, "cpus")] = format_cpulist(cpus)
             wanted.update(self._throttle(group))
         for resource in self._l3_resources():
             wanted.update(self._l3(resource))
@@ -75,7 +75,7 @@ class Expansion:
         for name, value in self.found.items():
             group, kind, dummy = split(name)
             if kind == "cpus" and group not in giving:
-                holder.update(dict.fromkeys(cpulist.parse(value or ""), group))
+                holder.update(dict.fromkeys(parse_cpulist(value or ""), group))
         for group_request in self.groups:
             what = f"Group {group_request.name}"
             for cpu in group_request.cpus or ():
@@ -86,7 +86,7 @@ class Expansion:
                     )
                 if cpu not in self.top.online:
                     raise BadRequest(
-                        f"{what}: there is no CPU {cpu} on this host, only {cpulist.render(self.top.online)}."
+                        f"{what}: there is no CPU {cpu} on this host, only {format_cpulist(self.top.online)}."
                     )
                 if cpu in holder:
                     raise BadRequest(
@@ -116,11 +116,11 @@ class Expansion:
             group, kind, key = split(name)
             if kind != "mon" or not key.endswith("/cpus") or group in self.gone:
                 continue
-            before = cpulist.parse(value or "")
+            before = parse_cpulist(value or "")
             # The others are not named with CPUs, so that nobody takes any from them; the default group is open to all.
             left = [cpu for cpu in before if (cpu in given[group] if group in given else cpu not in taken)]
             if len(left) < len(before):
-                shrunk[name] = cpulist.render(left)
+                shrunk[name] = format_cpulist(left)
         return shrunk
 
     def _check_closids(self) -> None:
@@ -172,9 +172,9 @@ class Expansion:
                 # A check on a host where resctrl is not mounted yet: the width of masks cannot be known.
                 wanted.update({address(name, resource, str(number)): amount.text for name, amount in every})
                 continue
-            masks = allocate(full, domain.bytes, asked, floor, f"L3 domain {number}")
+            masks = allocate_masks(full, domain.bytes, asked, floor, f"L3 domain {number}")
             for dummy, amount in every:
-                self._remark(amount.rounding(ways_in(full), domain.bytes))
+                self._remark(amount.rounding_message(count_ways(full), domain.bytes))
             for group in self.groups:
                 if group.name not in self.there and group.name not in masks:
                     masks[group.name] = full & ~self._claimed(resource, number, masks)
@@ -186,8 +186,8 @@ class Expansion:
             wanted.update({address(name, resource, str(number)): f"{mask:x}" for name, mask in masks.items()})
         return wanted
 
-    def _l3_table(self, group: GroupRequest, resource: str) -> dict[int, Amount]:
-        table: dict[int, Amount] = {}
+    def _l3_table(self, group: GroupRequest, resource: str) -> dict[int, CacheAmount]:
+        table: dict[int, CacheAmount] = {}
         cdp = resource != "L3"
         for option, request in group.l3.items():
             if not L3_OPTIONS[option][cdp]:
@@ -203,7 +203,7 @@ class Expansion:
         claimed = 0
         for name, mode in modes.items():
             if mode == "exclusive" and name not in self.gone:
-                now = parse_mask(self.found.get(address(name, resource, str(domain))) or "0")
+                now = parse_cache_mask(self.found.get(address(name, resource, str(domain))) or "0")
                 claimed |= masks.get(name, now)
         return claimed
 
@@ -256,7 +256,7 @@ class Expansion:
         """
         values = {int(value or 0) for name, value in self.found.items() if split(name)[:2] == ("default", resource)}
         largest = values.pop() if len(values) == 1 else 0
-        return largest if largest >= 2048 and ways_in(largest) == 1 else None
+        return largest if largest >= 2048 and count_ways(largest) == 1 else None
 
     # Remarks
 
@@ -280,14 +280,14 @@ class Expansion:
                 if shared:
                     who = "default group" if other == "default" else f"group {other}"
                     self._remark(
-                        f"The {who} may fill ways of {group.name} in the L3 domains {cpulist.render(shared)}, so "
+                        f"The {who} may fill ways of {group.name} in the L3 domains {format_cpulist(shared)}, so "
                         f"nothing is reserved for {group.name} there; give the {who} an l3 of its own."
                     )
 
     def _overlap(self, after: Settings, names: tuple[str, str], domain: int) -> bool:
         """Return whether two groups share a way of a domain, in any of the L3 resources."""
         for resource in self._l3_resources():
-            masks = {name: parse_mask(after.get(address(name, resource, str(domain))) or "0") for name in names}
-            if overlaps(masks):
+            masks = {name: parse_cache_mask(after.get(address(name, resource, str(domain))) or "0") for name in names}
+            if find_overlapping_masks(masks):
                 return True
         return False

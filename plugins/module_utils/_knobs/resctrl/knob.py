@@ -16,8 +16,8 @@ from __future__ import annotations
 from ..._errors import Absent, BadRequest, Refused
 from ..._kernel import resctrl
 from ..._kernel.resctrl import address, split
-from ..._notation import cpulist
-from ..._notation.masks import parse_mask
+from ..._notation.cpulist import format_cpulist, parse_cpulist
+from ..._notation.masks import parse_cache_mask
 from ..knob import L3_DOMAIN, Change, Knob
 from . import recorded, way_back
 from .expand import PRESENT, Expansion
@@ -206,13 +206,13 @@ class Resctrl(Groups):
             group = split(change.address)[0]
             if group not in self._monitored:
                 there = self._monitors(group).items()
-                self._monitored[group] = {name: set(cpulist.parse(text or "")) for name, text in there}
+                self._monitored[group] = {name: set(parse_cpulist(text or "")) for name, text in there}
             self._set_all("cpus_list", [change])
             for name, cpus in self._monitored[group].items():
-                left = cpus.intersection(cpulist.parse(change.after or ""))
+                left = cpus.intersection(parse_cpulist(change.after or ""))
                 path = self._path(group, "mon_groups", name)
                 if left and self.fs.is_dir(path):
-                    self._tell(f"{path}/cpus_list", f"{cpulist.render(left)}\n")
+                    self._tell(f"{path}/cpus_list", f"{format_cpulist(left)}\n")
 
     def _make(self, name: str, ours: bool) -> None:
         path = self._path(name)
@@ -236,7 +236,7 @@ class Resctrl(Groups):
             group, resource, domain = split(change.address)
             final.setdefault(group, {}).setdefault(resource, {})[int(domain)] = change.after or ""
             if exclusive and resource.startswith("L3"):
-                common = parse_mask(change.before or "0") & parse_mask(change.after or "0")
+                common = parse_cache_mask(change.before or "0") & parse_cache_mask(change.after or "0")
                 if common:
                     shrunk.setdefault(group, {}).setdefault(resource, {})[int(domain)] = f"{common:x}"
         for step in (shrunk, final):

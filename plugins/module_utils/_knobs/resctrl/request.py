@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._kernel.resctrl import FIXED, STEPS_PER_GBPS
-from ..._notation import cpulist
-from ..._notation.masks import Amount
+from ..._notation.cpulist import format_cpulist, parse_cpulist
+from ..._notation.masks import CacheAmount
 from ..._notation.numbers import parse_decimal
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ class DomainTable:
         strange = sorted(set(self.by_id) - set(ids))
         if strange:
             raise BadRequest(
-                f"{what}: there is no L3 domain {strange[0]} on this host, only {cpulist.render(ids)}; ids have holes "
+                f"{what}: there is no L3 domain {strange[0]} on this host, only {format_cpulist(ids)}; ids have holes "
                 "on some machines."
             )
         table = {} if self.rest is None else dict.fromkeys(ids, self.rest)
@@ -129,7 +129,7 @@ def _group(raw: Mapping[str, Any], name: str) -> GroupRequest:
     group.cpus = _cpus(raw.get("cpus"), f"group {name}: cpus")
     for option in L3_OPTIONS:
         if raw.get(option):
-            group.l3[option] = _table(raw[option], f"group {name}: {option}", Amount.parse)
+            group.l3[option] = _table(raw[option], f"group {name}: {option}", CacheAmount.from_text)
     for option, resource in THROTTLE_OPTIONS.items():
         if raw.get(option):
             group.throttle[resource] = _table(raw[option], f"group {name}: {option}", _steps)
@@ -146,7 +146,7 @@ def _cpus(text: str | None, what: str) -> tuple[int, ...] | None:
     if text is None:
         return None
     try:
-        return cpulist.parse(text)
+        return parse_cpulist(text)
     except ValueError as error:
         raise BadRequest(f"{what}: {error}.") from None
 
@@ -161,7 +161,7 @@ def _table(raw: Mapping[object, object], what: str, parse_value: Any) -> DomainT
             if key == ALL:
                 rest = parsed
                 continue
-            ids = cpulist.parse(str(key))
+            ids = parse_cpulist(str(key))
             if not ids:
                 raise ValueError("an empty list")
         except ValueError:

@@ -25,9 +25,9 @@ from ..._io.kernelfs import KernelFS, hold
 from ..._io.paths import UNIT_FOLDER
 from ..._io.untrusted import shared_folder
 from ..._kernel import partitions
-from ..._notation import cpulist
+from ..._notation.cpulist import parse_cpulist
 from ..._notation.numbers import require_whole
-from ..._notation.sizes import bytes_of
+from ..._notation.sizes import parse_bytes
 from ..llama_cpp.log import sentence
 from .cmake import Cmake, is_on, rendered
 from .compilers import too_old
@@ -111,7 +111,7 @@ class Build:
         self.archive = Archive(asked["archive"], wanted)
         self.engine: str = asked.get("engine") or "llama.cpp"
         self.options = {**DEFAULTS, **rendered(asked.get("cmake_options") or {})}
-        self.reserve = bytes_of(asked.get("reserve") or "1GiB", "reserve")
+        self.reserve = parse_bytes(asked.get("reserve") or "1GiB", "reserve")
         jobs = asked.get("jobs")
         self.jobs = _free_cpus(fs) if jobs is None else require_whole(jobs, "jobs")
         if not self.jobs:
@@ -282,5 +282,5 @@ def _free_cpus(fs: KernelFS) -> int:
 
     Those of a partition take none.
     """
-    online, isolated = (cpulist.parse(fs.find(f"{CPUS}/{name}") or "") for name in ("online", "isolated"))
+    online, isolated = (parse_cpulist(fs.find(f"{CPUS}/{name}") or "") for name in ("online", "isolated"))
     return max(1, len(set(online).difference(isolated, partitions.valid(fs)[1])))

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from ..._kernel.hugepages import SMALL
 from ..._kernel.page_cache import GOLDEN, nodes_of, opened
-from ..._notation import cpulist
+from ..._notation.cpulist import format_cpulist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Cached:
 
 def place(path: str, policy: str, nodes: Sequence[int]) -> str:
     """Drop a file from the page cache when it is not where a policy wants it, and return a sentence on the result."""
-    want = f"{policy} on nodes {cpulist.render(nodes)}"
+    want = f"{policy} on nodes {format_cpulist(nodes)}"
     cached = look(path)
     if not cached.pages:
         return f"{path} is not in the page cache, so it will be read under the policy ({want})."

@@ -128,13 +128,13 @@ def _stage(given: Options) -> str:
 
 
 def _place(given: Options) -> str:
-    from ..._notation.gguf_parts import parts_of
+    from ..._notation.gguf_parts import list_gguf_parts
     from . import cache
 
     if given[POLICY] not in cache.POLICIES:
         raise BadRequest(f"{POLICY}: '{given[POLICY]}' is unknown; use {', '.join(cache.POLICIES)}.")
     nodes = nodes_of(KernelFS(read_only=True), given[NODES], NODES)
-    return "\n".join(cache.place(part, given[POLICY], nodes) for part in parts_of(given["file"]))
+    return "\n".join(cache.place(part, given[POLICY], nodes) for part in list_gguf_parts(given["file"]))
 
 
 def _rows(given: Options) -> str:
@@ -156,14 +156,14 @@ def _tell(text: str) -> None:
 
 
 def _home(given: Options) -> str:
-    from ..._notation import cpulist
+    from ..._notation.cpulist import format_cpulist, parse_cpulist
     from . import http_threads
 
-    process, cpus = parse_whole(given["process"]), cpulist.parse(given[CPUS])
+    process, cpus = parse_whole(given["process"]), parse_cpulist(given[CPUS])
     if process is None:
         raise BadRequest(f"'{given['process']}' is not a process ID.")
     count = http_threads.move(KernelFS(read_only=True), process, cpus)
-    return f"{count} threads of process {process} now run only on CPUs {cpulist.render(cpus)}."
+    return f"{count} threads of process {process} now run only on CPUs {format_cpulist(cpus)}."
 
 
 def _watch(given: Options) -> str:

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from ..._errors import Absent, TuningError
 from ..._kernel.threads import status
-from ..._notation import cpulist
+from ..._notation.cpulist import format_cpulist, parse_cpulist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def unpinned(fs: KernelFS, pid: int) -> list[int]:
     allowed = {}
     for name in fs.names(f"/proc/{pid}/task"):
         with suppress(Absent):
-            allowed[int(name)] = cpulist.parse(status(fs, pid, int(name))["Cpus_allowed_list"])
+            allowed[int(name)] = parse_cpulist(status(fs, pid, int(name))["Cpus_allowed_list"])
     if pid not in allowed:
         raise TuningError(f"Process {pid} has ended.")
     return [tid for tid, cpus in allowed.items() if tid != pid and (len(cpus) > 1 or cpus == allowed[pid])]
@@ -46,7 +46,7 @@ def move(fs: KernelFS, pid: int, cpus: Collection[int]) -> int:
             continue
         except OSError as error:
             raise TuningError(
-                f"Thread {tid} of process {pid} cannot be moved to CPUs {cpulist.render(cpus)}: {error.strerror}."
+                f"Thread {tid} of process {pid} cannot be moved to CPUs {format_cpulist(cpus)}: {error.strerror}."
             ) from None
         moved += 1
     return moved

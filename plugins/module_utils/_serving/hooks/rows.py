@@ -24,7 +24,7 @@ from ..._errors import TuningError
 from ..._kernel import memory, page_cache
 from ..._kernel.hugepages import SMALL
 from ..._models.rows import look, matrices, pages_by_node, parts_at
-from ..._notation.sizes import about
+from ..._notation.sizes import format_bytes_short
 from . import cache
 
 TYPE_CHECKING = False
@@ -55,7 +55,7 @@ class Progress:
             step = STEPS * self._read // self._size
             if step > self._told:
                 self._told = step
-                self._tell(f"{self._path}: {100 * step // STEPS} % of {about(self._size)} read.")
+                self._tell(f"{self._path}: {100 * step // STEPS} % of {format_bytes_short(self._size)} read.")
 
 
 def spread(fs: KernelFS, path: str, threads: int, nodes: int, tell: Callable[[str], None]) -> str:
@@ -88,8 +88,8 @@ def _lacking(fs: KernelFS, plans: Sequence[Sequence[Sequence[tuple[int, int]]]])
         there = page_cache.available(fs, node)
         if need > there:
             return (
-                f"node {node} has {about(there)} available, and {about(need)} of the rows belong there. Free memory of "
-                "that node, or take memory interleave."
+                f"node {node} has {format_bytes_short(there)} available, and {format_bytes_short(need)} of the rows "
+                "belong there. Free memory of that node, or take memory interleave."
             )
     return ""
 

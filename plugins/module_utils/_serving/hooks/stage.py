@@ -23,9 +23,9 @@ from ..._io.untrusted import Folder, open_file, open_folder
 from ..._kernel import memory as page_memory
 from ..._kernel.hugepages import free_pages, promised
 from ..._kernel.numa_maps import EVEN, LARGEST_NUMA_MAPS, parse_numa_maps
-from ..._notation import cpulist
-from ..._notation.gguf_parts import parts_of
-from ..._notation.sizes import about, pages_text
+from ..._notation.cpulist import format_cpulist
+from ..._notation.gguf_parts import list_gguf_parts
+from ..._notation.sizes import format_bytes_short, format_pages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, repla
             place = stack.enter_context(open_folder(folder))
         except OSError as error:
             raise TuningError(f"{folder} cannot be opened: {error.strerror}.") from None
-        copies = [Copy(part, _open_source(part, stack), place, page) for part in parts_of(path)]
+        copies = [Copy(part, _open_source(part, stack), place, page) for part in list_gguf_parts(path)]
         stack.enter_context(hold(folder, folder, LOCK_TIMEOUT))
         todo = [copy for copy in copies if not copy.is_staged()]
         if not todo:
@@ -111,7 +111,7 @@ def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, repla
     count = sum(copy.pages for copy in todo)
     size = sum(copy.status.st_size for copy in todo)
     where = f" ({shares})" if shares else ""
-    return f"{path} is staged in {folder}: {about(size)} in {pages_text(count, page >> 10)}{where}."
+    return f"{path} is staged in {folder}: {format_bytes_short(size)} in {format_pages(count, page >> 10)}{where}."
 
 
 def _make_folder(folder: str) -> None:
@@ -152,7 +152,7 @@ def _check_space(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy, 
     if older:
         way += ", or give --replace to remove the older copy first when no process uses it"
     raise BadRequest(
-        f"{todo[0].source} needs {pages_text(need, page >> 10)}, and {lack}. {way}. A copy that a process still maps "
+        f"{todo[0].source} needs {format_pages(need, page >> 10)}, and {lack}. {way}. A copy that a process still maps "
         "keeps its pages even after it was removed."
     )
 
@@ -166,7 +166,7 @@ def missing(fs: KernelFS, need: int, kb: int, policy: Policy) -> str:
         lacks.append(f"{need - (free - taken)} of them are missing in the pool, {free - taken} are free")
     found = {node: free_pages(fs, node, kb) for node in nodes}
     if kind == "bind" and need > sum(found.values()):
-        lacks.append(f"{need - sum(found.values())} of them are missing on nodes {cpulist.render(nodes)}")
+        lacks.append(f"{need - sum(found.values())} of them are missing on nodes {format_cpulist(nodes)}")
     if kind == "interleave":
         each = -(-need // len(nodes))
         lacks += [f"{each - count} of them are missing on node {node}" for node, count in found.items() if count < each]
@@ -249,6 +249,6 @@ def _check_nodes(copy: Copy, policy: Policy, found: dict[int, int]) -> None:
     if misplaced or any(found.get(node, 0) < least for node in nodes):
         shares = ", ".join(f"node {node}: {count}" for node, count in sorted(found.items()))
         raise NotApplied(
-            f"{copy.source} was not staged as {kind} on nodes {cpulist.render(nodes)} wants it: {shares}. The copy is "
+            f"{copy.source} was not staged as {kind} on nodes {format_cpulist(nodes)} wants it: {shares}. The copy is "
             "removed."
         )

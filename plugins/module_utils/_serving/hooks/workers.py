@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 
 from ..._errors import TuningError
-from ..._notation.addresses import endpoint
+from ..._notation.addresses import parse_endpoint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def reach(workers: str, timeout: float, clock: Any = time) -> str:
 
     begun = clock.monotonic()
     for word in workers.split(","):
-        address = endpoint(word, "workers")
+        address = parse_endpoint(word, "workers")
         while True:
             left = timeout - (clock.monotonic() - begun)
             try:

@@ -10,8 +10,8 @@ from ..._errors import BadRequest
 from ..._kernel import partitions
 from ..._kernel.hugepages import default_page_kb, free_pages, mounts
 from ..._kernel.page_cache import available
-from ..._notation import cpulist
-from ..._notation.sizes import UNITS, about, pages_text, size_text
+from ..._notation.cpulist import format_cpulist, parse_cpulist
+from ..._notation.sizes import UNITS, format_bytes, format_bytes_short, format_pages
 from .service import staged_paths
 
 TYPE_CHECKING = False
@@ -84,7 +84,7 @@ def read_free_memory(host: Host, options: Options, models: Sequence[Model]) -> F
         for kb in node.hugepages:
             free[node.id, kb] = free_pages(fs, node.id, kb)
     kind, partition = partitions.valid(fs)
-    isolated = [cpu for path in ISOLATED for cpu in cpulist.parse(fs.find(path) or "")]
+    isolated = [cpu for path in ISOLATED for cpu in parse_cpulist(fs.find(path) or "")]
     isolated += partition if kind == partitions.ISOLATED else ()
     modes = (fs.find(THP) or "[never]").split("[")[1].split("]")[0]
     staged = [path for model in models for path in staged_paths(options, model) if fs.status(path) is not None]
@@ -117,8 +117,9 @@ def refuse_what_does_not_fit(
     if options.hugepages == "pool":
         if free.default_kb > LARGEST_POOL:
             raise BadRequest(
-                f"hugepages pool: this host gives programs pages of {size_text(free.default_kb * UNITS['KiB'])}, and "
-                "the server takes at least one for each of its buffers. Boot with default_hugepagesz=2M, or use thp."
+                f"hugepages pool: this host gives programs pages of {format_bytes(free.default_kb * UNITS['KiB'])}, "
+                "and the server takes at least one for each of its buffers. Boot with default_hugepagesz=2M, or use "
+                "thp."
             )
         # When the pool is empty, glibc takes ordinary pages; when only the nodes' part is, a bound task is killed.
         what = f"the parts of the instance ({required.in_words()})"
@@ -146,8 +147,8 @@ def refuse_too_little(required: Need, placement: Placement, free: FreeMemory, wh
     there = fitting({node: free.available.get(node, 0) for node in nodes}, even)
     if rest > there:
         raise BadRequest(
-            f"{what} needs {about(rest)} ({required.in_words(held)}); nodes {cpulist.render(nodes)} have "
-            f"{about(there)} {'evenly ' if even else ''}available. Take {_less(required)}, or more nodes."
+            f"{what} needs {format_bytes_short(rest)} ({required.in_words(held)}); nodes {format_cpulist(nodes)} have "
+            f"{format_bytes_short(there)} {'evenly ' if even else ''}available. Take {_less(required)}, or more nodes."
         )
 
 
@@ -168,7 +169,7 @@ def _refuse_pages(pages: int, kb: int, placement: Placement, free: FreeMemory, w
     there = fitting({node: free.free.get((node, kb), 0) for node in nodes}, even)
     if pages > there:
         raise BadRequest(
-            f"hugepages: {what} need {pages_text(pages, kb)} on nodes {cpulist.render(nodes)}, and {there} are free "
+            f"hugepages: {what} need {format_pages(pages, kb)} on nodes {format_cpulist(nodes)}, and {there} are free "
             f"there{' evenly' if even else ''}. Make the pool larger with the module hugepages, "
             f"{-(-pages // len(nodes))} pages for each node, or take hugepages thp."
         )

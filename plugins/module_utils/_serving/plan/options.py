@@ -14,8 +14,8 @@ import re
 from ..._errors import BadRequest
 from ..._models import head
 from ..._notation.numbers import parse_decimal, parse_whole
-from ..._notation.sizes import UNITS, bytes_of
-from ..._notation.suggestions import suggest
+from ..._notation.sizes import UNITS, parse_bytes
+from ..._notation.suggestions import suggestion_message
 from . import adapters, kinds, router, sampling, settings, worker_rules
 
 TYPE_CHECKING = False
@@ -212,7 +212,7 @@ class Options:
     @property
     def prompt_cache_mib(self) -> int:
         """MiB for prompts of earlier requests; only a text that is gone on with is worth keeping."""
-        return bytes_of(self.prompt_cache, "prompt_cache") // UNITS["MiB"] if self.completes else 0
+        return parse_bytes(self.prompt_cache, "prompt_cache") // UNITS["MiB"] if self.completes else 0
 
     @property
     def checkpoints_kept(self) -> int:
@@ -225,7 +225,7 @@ class Options:
         if not isinstance(raw, dict):
             raise BadRequest(f"An instance is '{raw}'; it is a dictionary of {', '.join(_required())} and more.")
         for key in sorted(str(key) for key in set(raw) - set(FIELDS)):
-            raise BadRequest(f"An instance has no option '{key}'; {suggest(key, FIELDS, 'it takes')}")
+            raise BadRequest(f"An instance has no option '{key}'; {suggestion_message(key, FIELDS, 'it takes')}")
         values = {}
         for key, field in FIELDS.items():
             value = raw.get(key)
@@ -344,7 +344,7 @@ def _check(options: Options) -> None:
         # systemd expands variables everywhere except in the path of the program.
         if "$" in (getattr(options, key) or ""):
             raise BadRequest(f"{key}: systemd runs no program with a $ in its path; rename the file.")
-    if bytes_of(options.prompt_cache, "prompt_cache") % UNITS["MiB"]:
+    if parse_bytes(options.prompt_cache, "prompt_cache") % UNITS["MiB"]:
         raise BadRequest(f"prompt_cache: '{options.prompt_cache}' is no whole number of MiB, in which a server counts.")
     if options.drafts and not options.completes:
         raise BadRequest(f"task is {options.task}, which guesses no tokens: leave speculation out.")

@@ -12,7 +12,7 @@ OpenMP build, in any order. ``numa`` is the server's own spread over all nodes, 
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation import cpulist
+from ..._notation.cpulist import format_cpulist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def method(
             else "this build ignores --cpu-mask, and has no OpenMP, which would use GOMP_CPU_AFFINITY"
         )
         raise BadRequest(
-            f"CPUs {cpulist.render(isolated)} are isolated, where the kernel spreads no threads, so each must be "
+            f"CPUs {format_cpulist(isolated)} are isolated, where the kernel spreads no threads, so each must be "
             f"pinned; but {reason}. Build the server with OpenMP, or use CPUs that are not isolated."
         )
     return CPUSET
@@ -72,14 +72,14 @@ def spread_over_nodes(top: Topology, cpus: Sequence[int], isolated: Sequence[int
     if not 2 <= len(numbers) <= MOST_NODES:
         reason = f"it is made for 2 to {MOST_NODES} nodes, and this host has {len(numbers)}"
     elif numbers != list(range(len(numbers))):
-        reason = f"it counts nodes from 0 without holes, and this host has {cpulist.render(numbers)}"
+        reason = f"it counts nodes from 0 without holes, and this host has {format_cpulist(numbers)}"
     elif len(top.online) > MOST_CPUS or max(top.online) >= MOST_CPUS:
         reason = f"it is made for {MOST_CPUS} CPUs, and this host has {len(top.online)}"
     elif not all(counts):
-        missing = cpulist.render(node.id for node, count in zip(top.nodes, counts) if not count)
+        missing = format_cpulist(node.id for node, count in zip(top.nodes, counts) if not count)
         reason = f"it sends threads to every node of the host, and the instance has no CPU on node {missing}"
     elif isolated:
-        reason = f"it pins threads to nodes only, and the kernel spreads none over CPUs {cpulist.render(isolated)}, "
+        reason = f"it pins threads to nodes only, and the kernel spreads none over CPUs {format_cpulist(isolated)}, "
         reason += "which are isolated"
     if reason:
         raise BadRequest(f"memory {memory} needs --numa distribute: {reason}. Use interleave or bind.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._kernel.partitions import SLICE
-from ..._notation import cpulist
+from ..._notation.cpulist import format_cpulist
 from . import pins as pinning
 from . import seats
 from .names import rpc_unit_of
@@ -136,7 +136,7 @@ def _threads(options: Options, busy: Sequence[int], most: int, policy: str) -> t
     for key, number in (("threads", threads), ("threads_batch", batch)):
         if number > most:
             raise BadRequest(
-                f"{key} is {number}, and CPUs {cpulist.render(busy)} have {most} cores for it"
+                f"{key} is {number}, and CPUs {format_cpulist(busy)} have {most} cores for it"
                 f"{', the same number on each node' if by_thread else ''}. Two threads on a core slow each other down."
             )
     if by_thread and threads != batch:
@@ -182,8 +182,8 @@ def _is_inside(options: Options, cpus: Iterable[int], partition: frozenset[int])
         return False
     if outside:
         raise BadRequest(
-            f"CPUs {cpulist.render(outside)} are not in the partition of {SLICE}, which has CPUs "
-            f"{cpulist.render(partition)}, and a process is in it or is not. Name cpus of one of the two, such as "
+            f"CPUs {format_cpulist(outside)} are not in the partition of {SLICE}, which has CPUs "
+            f"{format_cpulist(partition)}, and a process is in it or is not. Name cpus of one of the two, such as "
             "draft,verify, or widen the partition."
         )
     if "Slice" in options.unit_settings:

@@ -10,8 +10,8 @@ It has the CPUs and nodes that an instance without options would have, and a thr
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation import cpulist
-from ..._notation.addresses import private
+from ..._notation.addresses import require_private_address
+from ..._notation.cpulist import format_cpulist
 from . import pins, seats
 from .names import WORKER_UNIT
 from .options import Options
@@ -62,8 +62,8 @@ def options_of(asked: Mapping[str, Any]) -> Options:
 
 def addresses_of(asked: Mapping[str, Any]) -> tuple[str, list[str]]:
     """Return where a worker listens and who may connect; BadRequest for what is not private."""
-    address = private(asked["address"], "address")
-    clients = [private(one, "clients") for one in asked["clients"] or ()]
+    address = require_private_address(asked["address"], "address")
+    clients = [require_private_address(one, "clients") for one in asked["clients"] or ()]
     if not clients:
         raise BadRequest("clients is empty: name the address of the host whose server uses this worker.")
     return address, clients
@@ -78,7 +78,7 @@ def plan_worker(host: Host, asked: Mapping[str, Any], openmp: bool, free: FreeMe
     threads: int = options.threads or len(cores)
     if threads > len(cores):
         raise BadRequest(
-            f"threads is {threads}, and CPUs {cpulist.render(cpus)} have {len(cores)} cores. Two threads on a core "
+            f"threads is {threads}, and CPUs {format_cpulist(cpus)} have {len(cores)} cores. Two threads on a core "
             "slow each other down."
         )
     nodes = seats.memory_nodes(options, host, cpus)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._host.host import ROLES
 from ..._kernel import hugepages
-from ..._notation import cpulist
+from ..._notation.cpulist import format_cpulist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def remarks(options: Options, host: Host, busy: Sequence[int], nodes: Sequence[i
     found = []
     far = [node.id for node in host.topology.nodes if set(node.cpus) & set(busy) and node.id not in nodes]
     if far and options.nodes:
-        found.append(f"CPUs on nodes {cpulist.render(far)} read all memory from nodes {cpulist.render(nodes)}.")
+        found.append(f"CPUs on nodes {format_cpulist(far)} read all memory from nodes {format_cpulist(nodes)}.")
     kept = set(busy) & set(host.plan.housekeeping)
     if kept:
-        found.append(f"CPUs {cpulist.render(kept)} compute, and are housekeeping too: interrupts will disturb them.")
+        found.append(f"CPUs {format_cpulist(kept)} compute, and are housekeeping too: interrupts will disturb them.")
     return found

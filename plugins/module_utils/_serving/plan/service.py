@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from ..._notation import cpulist
-from ..._notation.sizes import about
+from ..._notation.cpulist import format_cpulist
+from ..._notation.sizes import format_bytes_short
 from .names import unit_of
 from .pins import GOMP, STRICT
 
@@ -49,7 +49,7 @@ class Need:
             (self.prompt_cache, "prompt cache"),
             (self.checkpoints, "checkpoints"),
         )
-        return ", ".join(f"{about(size)} {name}" for size, name in parts if size or name == "weights")
+        return ", ".join(f"{format_bytes_short(size)} {name}" for size, name in parts if size or name == "weights")
 
     def to_dict(self) -> dict[str, int]:
         """Return plain data."""
@@ -93,11 +93,11 @@ class Placement:
 
     def expect(self, huge: dict[str, str]) -> dict[str, Any]:
         """Return the options of service_placement that check this placement, and this much memory in huge pages."""
-        cpus = cpulist.render(self.cpus)
-        expect: dict[str, Any] = {"cpus": cpus, "busy_cpus": cpus, "nodes": cpulist.render(self.nodes)}
+        cpus = format_cpulist(self.cpus)
+        expect: dict[str, Any] = {"cpus": cpus, "busy_cpus": cpus, "nodes": format_cpulist(self.nodes)}
         expect["interleaved"] = self.policy == "interleave"
         if self.pinned in (STRICT, GOMP):
-            expect.update(busy_cpus=cpulist.render(self.busy_cpus), spread="core")
+            expect.update(busy_cpus=format_cpulist(self.busy_cpus), spread="core")
         if huge:
             expect["hugepages"] = huge
         if self.group:
@@ -107,11 +107,11 @@ class Placement:
     def to_dict(self) -> dict[str, object]:
         """Return plain data; ``busy_cpus`` in the order of the threads."""
         return {
-            "cpus": cpulist.render(self.cpus),
-            "busy_cpus": cpulist.render(self.busy_cpus),
-            "http_cpus": cpulist.render(self.http_cpus),
+            "cpus": format_cpulist(self.cpus),
+            "busy_cpus": format_cpulist(self.busy_cpus),
+            "http_cpus": format_cpulist(self.http_cpus),
             "pinned": self.pinned,
-            "nodes": cpulist.render(self.nodes),
+            "nodes": format_cpulist(self.nodes),
             "memory": self.policy,
             "environment": dict(self.environment),
             "group": self.group,

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation.addresses import endpoint, joined
+from ..._notation.addresses import format_endpoint, parse_endpoint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 def endpoints(words: Sequence[str]) -> list[tuple[str, int]]:
     """Return address and port of each worker; BadRequest for one that is not private, or is named twice."""
-    found = [endpoint(word, "rpc_workers") for word in words]
+    found = [parse_endpoint(word, "rpc_workers") for word in words]
     for one in found:
         if found.count(one) > 1:
-            raise BadRequest(f"rpc_workers names {joined(*one)} twice. Name each worker once.")
+            raise BadRequest(f"rpc_workers names {format_endpoint(*one)} twice. Name each worker once.")
     return found
 
 
@@ -46,4 +46,4 @@ def check(options: Any) -> None:
 
 def named(words: Sequence[str]) -> str:
     """Return the workers as the server takes them."""
-    return ",".join(joined(*one) for one in endpoints(words))
+    return ",".join(format_endpoint(*one) for one in endpoints(words))

@@ -10,7 +10,7 @@ The layers are computed one after the other, so that a token takes as long as on
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation.sizes import about
+from ..._notation.sizes import format_bytes_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def share(options: Options, model: Model, need: Need) -> list[str]:
     need.kv_cache -= away[1]
     each = sum(away) // len(options.rpc_workers)
     return [
-        f"rpc_workers is experimental, and makes room, not speed: {number} of {count} layers are on other hosts, about "
-        f"{about(each)} on each of {len(options.rpc_workers)}, which has to be free there. When one of them ends, so "
-        "does this server, and it begins anew."
+        f"rpc_workers is experimental, and makes room, not speed: {number} of {count} layers are on other hosts, "
+        f"about {format_bytes_short(each)} on each of {len(options.rpc_workers)}, which has to be free there. When "
+        "one of them ends, so does this server, and it begins anew."
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._notation.numbers import parse_whole
-from ..._notation.templates import holds_template
+from ..._notation.templates import has_template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _one(row: object) -> Asked:
 def _text(key: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         raise BadRequest(f"models: {key} is {value!r}; say the path of a GGUF file on the host, or its URL.")
-    if holds_template(value) or any(ord(char) < 32 or ord(char) == 127 for char in value):
+    if has_template(value) or any(ord(char) < 32 or ord(char) == 127 for char in value):
         raise BadRequest(
             f"models: {key} is {value!r}, with signs that Ansible takes for a template or that no unit file can hold. "
             "Rename the file."

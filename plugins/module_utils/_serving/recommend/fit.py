@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._models.cost import Work
-from ..._notation.sizes import about
+from ..._notation.sizes import format_bytes_short
 from ..plan.memory import FreeMemory, fitting
 from ..plan.need import need
 from ..plan.options import Options
@@ -162,9 +162,9 @@ def refuse_what_never_fits(host: Host, free: FreeMemory, one: Candidate, asked: 
         return
     evenly = " evenly on its nodes" if len(nodes) > 1 else ""
     raise BadRequest(
-        f"{one.model.path} does not fit on this host: it needs at least {about(whole.total)} ({whole.in_words()}) with "
-        f"a context of {one.levels[-1][0]}, and {about(max(there, 0))} are available{evenly}. "
-        f"{_what_would(there, whole.total, one, asked)} Nothing is recommended."
+        f"{one.model.path} does not fit on this host: it needs at least {format_bytes_short(whole.total)} "
+        f"({whole.in_words()}) with a context of {one.levels[-1][0]}, and {format_bytes_short(max(there, 0))} are "
+        f"available{evenly}. {_what_would(there, whole.total, one, asked)} Nothing is recommended."
     )
 
 

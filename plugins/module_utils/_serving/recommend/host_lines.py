@@ -11,8 +11,8 @@ from ..._host.host import Host
 from ..._host.plan import MOST_NODES
 from ..._host.topology import describe_l3
 from ..._knobs.boot import bootloader
-from ..._notation.masks import ways_in
-from ..._notation.sizes import about, size_text
+from ..._notation.masks import count_ways
+from ..._notation.sizes import format_bytes, format_bytes_short
 from .lines import Line, counted
 
 TYPE_CHECKING = False
@@ -59,8 +59,8 @@ def describe(host: Host, available: int) -> str:
     parts = [counted(len(members), name) for members, name in places]
     memory = sum(node.bytes for node in top.nodes)
     return (
-        f"Host: {top.model}, {', '.join(parts)}, L3 {describe_l3(top.l3) or 'unknown'}, {about(memory)} of memory, "
-        f"{about(available)} of it available."
+        f"Host: {top.model}, {', '.join(parts)}, L3 {describe_l3(top.l3) or 'unknown'}, {format_bytes_short(memory)} "
+        f"of memory, {format_bytes_short(available)} of it available."
     )
 
 
@@ -149,8 +149,10 @@ def _verify(host: Host) -> str:
         return "All other cores compute. They have no share of L3, which this host cannot reserve. Costs nothing."
     smallest = min(domain.bytes for domain in top.l3)
     mask = top.resctrl.cbm_mask if top.resctrl else None
-    ways = f"{-(-ways_in(mask) * SHARE // 100)} of {ways_in(mask)} ways" if mask else f"{SHARE} percent of the ways"
-    size = f", {size_text(smallest * SHARE // 100)} of {size_text(smallest)}," if mask and smallest else ""
+    ways = (
+        f"{-(-count_ways(mask) * SHARE // 100)} of {count_ways(mask)} ways" if mask else f"{SHARE} percent of the ways"
+    )
+    size = f", {format_bytes(smallest * SHARE // 100)} of {format_bytes(smallest)}," if mask and smallest else ""
     return (
         f"All other cores compute, and they alone fill {ways}{size} of each L3 domain, so that nothing else drives "
         "weights out of it. Costs other programs these ways."

@@ -13,7 +13,7 @@ import re
 import textwrap
 
 from ..._errors import BadRequest
-from ..._notation.templates import holds_template
+from ..._notation.templates import has_template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _flow(value: object) -> str:
 
 
 def _text(text: str) -> str:
-    if holds_template(text):
+    if has_template(text):
         raise BadRequest(
             f"The file of variables would hold {text!r}, in which Ansible would run the braces as a template. Nothing "
             "was written. Rename that file or folder, or name another."

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from ..._notation import cpulist
-from ..._notation.sizes import about
+from ..._notation.cpulist import format_cpulist
+from ..._notation.sizes import format_bytes_short
 from .lines import Line, counted
 
 TYPE_CHECKING = False
@@ -42,8 +42,8 @@ def describe(model: Model) -> str:
     experts = f", {model.experts} experts" if model.experts else ""
     trained = model.of_architecture("context_length")
     return (
-        f"Model: {model.path}, {model.architecture}{experts}, {elements / 1e9:.1f} billion weights in {about(weights)}"
-        f"{f', {8 * weights / elements:.1f} bits each' if elements else ''}"
+        f"Model: {model.path}, {model.architecture}{experts}, {elements / 1e9:.1f} billion weights in "
+        f"{format_bytes_short(weights)}{f', {8 * weights / elements:.1f} bits each' if elements else ''}"
         f"{f', trained for {trained} tokens' if trained else ''}."
     )
 
@@ -65,14 +65,16 @@ def models(files: Sequence[File]) -> list[Line]:
     rows = [
         [
             Line(
-                "path", file.path, f"Fetched once, and again when it is another file. Costs {about(file.size)} of disk."
+                "path",
+                file.path,
+                f"Fetched once, and again when it is another file. Costs {format_bytes_short(file.size)} of disk.",
             ),
             Line("url", file.url, "Where it comes from."),
             Line("checksum", file.checksum, "Which file it must be; any other one is refused."),
         ]
         for file in files
     ]
-    total = about(sum(file.size for file in files))
+    total = format_bytes_short(sum(file.size for file in files))
     return [Line("llama_models", None, f"The files that are fetched from their servers. Costs {total} of disk.", rows)]
 
 
@@ -83,7 +85,7 @@ def instances(candidates: Sequence[Candidate], services: Sequence[Service], note
         values = one.values()
         whys = _whys(one, service, note)
         rows.append([Line(key, values[key], whys[key]) for key in ORDER if key in values])
-    total = about(sum(service.need.total for service in services))
+    total = format_bytes_short(sum(service.need.total for service in services))
     why = f"What is served, each as a unit of systemd. Costs at most {total} of memory, and all cores that compute."
     return Line("llama_instances", None, why, rows)
 
@@ -91,7 +93,7 @@ def instances(candidates: Sequence[Candidate], services: Sequence[Service], note
 def _whys(one: Candidate, service: Service, note: str) -> dict[str, str]:
     need, place = service.need, service.placement
     slots = one.fixed["slots"]
-    nodes = f"{'nodes' if len(place.nodes) > 1 else 'node'} {cpulist.render(place.nodes)}"
+    nodes = f"{'nodes' if len(place.nodes) > 1 else 'node'} {format_cpulist(place.nodes)}"
     lies = f"evenly on {nodes}" if place.policy == "interleave" else f"on {nodes}"
     threads = service.wants["threads"]
     remarks = [remark for remark in service.remarks if remark != note]
@@ -99,23 +101,26 @@ def _whys(one: Candidate, service: Service, note: str) -> dict[str, str]:
     return {
         "name": " ".join(
             [
-                f"The unit is {service.unit}. Costs {about(need.total)} of memory {lies} ({need.in_words()}), and "
-                f"{counted(threads, 'thread')} on CPUs {cpulist.render(place.busy_cpus)}.",
+                f"The unit is {service.unit}. Costs {format_bytes_short(need.total)} of memory {lies} "
+                f"({need.in_words()}), and {counted(threads, 'thread')} on CPUs {format_cpulist(place.busy_cpus)}.",
                 *remarks,
             ]
         ),
-        "model": f"Its weights{' and those of the draft' if one.draft else ''} cost {about(need.weights)} of memory.",
+        "model": (
+            f"Its weights{' and those of the draft' if one.draft else ''} cost {format_bytes_short(need.weights)} of "
+            "memory."
+        ),
         "draft_model": f"Drafts {service.wants.get('draft_max', 0)} tokens at a time, which is computed to gain on "
         "this host. Measure it. Costs its own weights and KV cache.",
         "task": "The file says that this model makes no text. Costs nothing.",
         "speculation": _guesses(one, note),
-        "context": f"Tokens of all slots together.{smaller} Costs {about(need.kv_cache)} of KV cache.",
+        "context": f"Tokens of all slots together.{smaller} Costs {format_bytes_short(need.kv_cache)} of KV cache.",
         "slots": f"{counted(slots, 'request')} at a time; more share the context. Costs nothing.",
         "cpus": "A part of the host that no other instance has. Costs the others these cores.",
         "hugepages": "The weights are read into huge pages. Costs a slower start than to map the file, and its memory "
         "is not shared with other instances.",
         "prompt_cache": "Prompts of earlier requests that need not be read again. "
-        f"Costs up to {about(need.prompt_cache)} of memory.",
+        f"Costs up to {format_bytes_short(need.prompt_cache)} of memory.",
         "port": "On 127.0.0.1 only; set host and api_key_file to open it. Costs nothing.",
     }
 

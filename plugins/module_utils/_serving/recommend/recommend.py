@@ -16,7 +16,7 @@ import re
 from ..._errors import BadRequest
 from ..._io.download import check_space
 from ..._models import source as sources
-from ..._notation.gguf_parts import parts_of
+from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.sizes import UNITS
 from ..plan.memory import read_free_memory
 from ..plan.names import unit_of
@@ -173,7 +173,7 @@ def _names(paths: Sequence[str]) -> list[str]:
     names: list[str] = []
     for path in paths:
         stem = os.path.basename(path)
-        if len(parts_of(path)) > 1:
+        if len(list_gguf_parts(path)) > 1:
             stem = stem[: -len("-00001-of-00001.gguf")]
         stem = re.sub(r"[^a-z0-9_-]+", "-", re.sub(r"\.gguf$", "", stem.lower())).strip("-_")
         name = stem[:LONGEST_NAME].rstrip("-_") or "model"

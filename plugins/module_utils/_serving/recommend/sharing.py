@@ -10,7 +10,7 @@ Nobody reads memory over the link between sockets then, or no further than its n
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation.sizes import about
+from ..._notation.sizes import format_bytes_short
 from ..plan import seats
 from .fit import fit
 
@@ -49,12 +49,12 @@ def seated(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> lis
         except BadRequest:
             # Places of another kind may have memory for all.
             continue
-    needs = ", ".join(f"{about(one.least())} for {one.model.path}" for one in candidates)
+    needs = ", ".join(f"{format_bytes_short(one.least())} for {one.model.path}" for one in candidates)
     there = sum(free.available.values())
     raise BadRequest(
-        f"These models do not fit beside each other: they need at least {needs}, each on nodes or CCDs of its own, and "
-        f"{about(there)} are available on {len(host.topology.nodes)} nodes with {len(host.topology.ccds)} CCDs. Leave "
-        "one out, or take smaller files. Nothing is recommended."
+        f"These models do not fit beside each other: they need at least {needs}, each on nodes or CCDs of its own, "
+        f"and {format_bytes_short(there)} are available on {len(host.topology.nodes)} nodes with "
+        f"{len(host.topology.ccds)} CCDs. Leave one out, or take smaller files. Nothing is recommended."
     )
 
 

@@ -18,8 +18,8 @@ from ..._io import command, textfile
 from ..._io.paths import UNIT_FOLDER
 from ..._io.sandbox import FOLDER
 from ..._knobs.units import systemctl
-from ..._notation import cpulist
-from ..._notation.gguf_parts import parts_of
+from ..._notation.cpulist import parse_cpulist
+from ..._notation.gguf_parts import list_gguf_parts
 from ..llama_cpp.probe import free_port
 from ..plan.options import LOOPBACK, Options
 from .planned import plan_beside
@@ -92,8 +92,8 @@ def prove(files: Mapping[str, str]) -> None:
 
 def _in_use(options: Options, runs: Mapping[str, Any] | None) -> list[Held]:
     """Count as taken what the running one maps and the new one does not: the kernel calls such pages available."""
-    nodes = cpulist.parse(runs["expect"]["nodes"]) if runs else ()
-    own = [part for path in (*options.paths, options.draft_model) if path for part in parts_of(path)]
+    nodes = parse_cpulist(runs["expect"]["nodes"]) if runs else ()
+    own = [part for path in (*options.paths, options.draft_model) if path for part in list_gguf_parts(path)]
     others = [path for path in runs["mapped"] if path not in own] if runs else []
     size = sum(os.path.getsize(path) for path in others if os.path.exists(path))
     return [(dict.fromkeys(nodes, -size // len(nodes)), {})] if size and nodes else []

@@ -14,9 +14,9 @@ import os
 
 from ..._io import sandbox
 from ..._io.paths import COMMAND, INSTANCE_HEAD, SERVICE, UNIT_FOLDER
-from ..._notation import cpulist
-from ..._notation.gguf_parts import parts_of
-from ..._notation.systemd import command, quote
+from ..._notation.cpulist import format_cpulist
+from ..._notation.gguf_parts import list_gguf_parts
+from ..._notation.systemd import format_command_line, quote_word
 from ..plan import router, settings, worker_rules
 from ..plan.names import key_path, unit_of, watchdog_unit_of
 from ..plan.options import LOOPBACK
@@ -74,7 +74,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         f"Description=llama-server {service.name}",
         *_after("" if options.rpc_workers else options.host, SERVICE, *([rpc.unit] if rpc else [])),
         *([f"Requires={rpc.unit}"] if rpc else []),
-        f"RequiresMountsFor={' '.join(quote(path, variables=False) for path in mounts)}",
+        f"RequiresMountsFor={' '.join(quote_word(path, escape_variables=False) for path in mounts)}",
         *_limits(service),
         *settings.lines(options.unit_settings, of_unit=True),
     ]
@@ -90,14 +90,14 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         *([f"LoadCredential=api-key:{options.api_key_file.replace('%', '%%')}"] if options.api_key_file else []),
         *router.lines(options),
         # What a plus sign precedes runs as root and outside of the sandbox.
-        *(f"ExecStartPre=+{command(COMMAND, words)}" for words in _before(service)),
+        *(f"ExecStartPre=+{format_command_line(COMMAND, words)}" for words in _before(service)),
         *_reach(service, start_timeout),
-        f"ExecStart={command(options.binary, arguments)}",
-        f"ExecStartPost={'+' if options.models and asks else ''}{command(COMMAND, serves)}",
+        f"ExecStart={format_command_line(options.binary, arguments)}",
+        f"ExecStartPost={'+' if options.models and asks else ''}{format_command_line(COMMAND, serves)}",
         *_move_http_threads(service.placement),
         *_watchdog(service),
         # Only root can look for the credential where the server has it; see hooks/keys.py.
-        f"ExecStop=-{'+' if options.api_key_file else ''}{command(COMMAND, drain)}",
+        f"ExecStop=-{'+' if options.api_key_file else ''}{format_command_line(COMMAND, drain)}",
         # A server ends at once when it is idle, and with a request in flight only at the second signal, which is
         # systemd's own after these two.
         "ExecStop=-/bin/kill -TERM $MAINPID",
@@ -129,7 +129,7 @@ def _rpc(service: Service, rpc: Rpc) -> str:
     run = [
         "Type=exec",
         *walls.user(options),
-        f"ExecStart={command(binary, rpc.arguments)}",
+        f"ExecStart={format_command_line(binary, rpc.arguments)}",
         f"TimeoutStopSec={options.stop_timeout}",
         *_restart(options),
         *LOG,
@@ -182,9 +182,9 @@ def _serving(*words: object) -> list[str]:
 def _before(service: Service) -> list[list[str]]:
     """Return what brings the files to their nodes before they are read."""
     placement = service.placement
-    nodes = cpulist.render(placement.nodes)
+    nodes = format_cpulist(placement.nodes)
     # Of a model in several files the first one stands for all.
-    files = [path for path in service.files if parts_of(path)[0] == path]
+    files = [path for path in service.files if list_gguf_parts(path)[0] == path]
     if service.staged:
         policy = "interleave" if placement.policy == "interleave" else "bind"
         folder = staging_folder(service.options)
@@ -199,7 +199,7 @@ def _before(service: Service) -> list[list[str]]:
         rows = service.expect["rows"]
         return [_serving("rows", path, "--threads", threads, "--nodes", nodes) for path, threads in rows.items()]
     policy = placement.policy if placement.policy in ("bind", "interleave") else "local"
-    whole = [path for path in service.mapped if parts_of(path)[0] == path]
+    whole = [path for path in service.mapped if list_gguf_parts(path)[0] == path]
     return [_serving("place", path, "--policy", policy, "--nodes", nodes) for path in whole]
 
 
@@ -208,14 +208,14 @@ def _reach(service: Service, seconds: int) -> list[str]:
     if not service.options.rpc_workers:
         return []
     reach = _serving("reach", worker_rules.named(service.options.rpc_workers), "--timeout", seconds)
-    return [f"ExecStartPre={command(COMMAND, reach)}"]
+    return [f"ExecStartPre={format_command_line(COMMAND, reach)}"]
 
 
 def _move_http_threads(placement: Placement) -> list[str]:
     """Send the threads that do not compute to their CPUs: with OpenMP they begin where those do that compute."""
     if not placement.http_cpus or placement.affinity is not None or placement.pinned not in (STRICT, GOMP):
         return []
-    return [f"ExecStartPost=-+{quote(COMMAND)} llama home $MAINPID --cpus {cpulist.render(placement.http_cpus)}"]
+    return [f"ExecStartPost=-+{quote_word(COMMAND)} llama home $MAINPID --cpus {format_cpulist(placement.http_cpus)}"]
 
 
 def _watchdog(service: Service) -> list[str]:
@@ -228,12 +228,12 @@ def _watchdog(service: Service) -> list[str]:
         return []
     properties = {"BindsTo": service.unit, "After": service.unit, "Restart": "on-failure"}
     if cpus:
-        properties["CPUAffinity"] = cpulist.render(cpus)
+        properties["CPUAffinity"] = format_cpulist(cpus)
     words = ["--quiet", "--collect", "--no-block", f"--unit={watchdog_unit_of(service.name)}"]
     words += [f"--property={key}={value}" for key, value in properties.items()]
     words += [COMMAND, *_serving("watch", url_of(options), "--unit", service.unit, "--timeout", options.watchdog)]
     words += ["--key-file", options.api_key_file] if options.api_key_file else []
-    return [f"ExecStartPost=-+{command(SYSTEMD_RUN, words)}"]
+    return [f"ExecStartPost=-+{format_command_line(SYSTEMD_RUN, words)}"]
 
 
 def _after(host: str, *units: str) -> list[str]:
@@ -256,9 +256,9 @@ def _restart(options: Options) -> list[str]:
 def placement_lines(placement: Placement) -> list[str]:
     """Return the settings that keep a unit in its place."""
     lines = [f"Slice={placement.slice}"] if placement.slice else []
-    lines.append(f"AllowedCPUs={cpulist.render(placement.cpus)}")
+    lines.append(f"AllowedCPUs={format_cpulist(placement.cpus)}")
     if placement.affinity:
-        lines.append(f"CPUAffinity={cpulist.render(placement.affinity)}")
+        lines.append(f"CPUAffinity={format_cpulist(placement.affinity)}")
     if placement.policy in ("bind", "interleave"):
-        lines += [f"NUMAPolicy={placement.policy}", f"NUMAMask={cpulist.render(placement.nodes)}"]
+        lines += [f"NUMAPolicy={placement.policy}", f"NUMAMask={format_cpulist(placement.nodes)}"]
     return [*lines, *walls.environment(placement.environment)]

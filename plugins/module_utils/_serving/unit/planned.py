@@ -16,7 +16,7 @@ from ..._kernel.cgroups import processes_of
 from ..._kernel.hugepages import default_page_kb
 from ..._knobs.units import show
 from ..._models import model as gguf_model
-from ..._notation import cpulist
+from ..._notation.cpulist import format_cpulist
 from ..hooks import keys
 from ..plan import memory as memory_plan
 from ..plan import plan
@@ -77,7 +77,7 @@ def plan_beside(
         shared = set(service.placement.busy_cpus) & set(other.placement.busy_cpus)
         if shared:
             service.remarks.append(
-                f"CPUs {cpulist.render(shared)} compute for {other.name} and for {options.name}: each is slower while "
+                f"CPUs {format_cpulist(shared)} compute for {other.name} and for {options.name}: each is slower while "
                 "the other works. Say with cpus which ones each shall have."
             )
     return service

@@ -19,7 +19,7 @@ from ..._errors import BadRequest
 from ..._io import sandbox, textfile
 from ..._io.paths import INSTANCE_HEAD, SERVICE, UNIT_FOLDER
 from ..._knobs.knob import Knob
-from ..._notation.systemd import command
+from ..._notation.systemd import format_command_line
 from ..llama_cpp import probe
 from ..plan import memory
 from ..plan.names import WORKER_UNIT
@@ -137,7 +137,7 @@ def unit_text(worker: Worker, programs: Mapping[str, list[int]]) -> str:
         f"StateDirectory={STATE}",
         "StateDirectoryMode=0700",
         f"Environment=LLAMA_CACHE={FOLDERS[0]}",
-        f"ExecStart={command(binary, worker.arguments)}",
+        f"ExecStart={format_command_line(binary, worker.arguments)}",
         "TimeoutStopSec=10",
         "Restart=always",
         "RestartSec=2",

@@ -10,7 +10,7 @@ Source: systemd.exec(5), systemd.resource-control(5).
 from __future__ import annotations
 
 from ..._io.sandbox import HARDENING, show_folders
-from ..._notation.systemd import quote
+from ..._notation.systemd import quote_word
 from ..plan.options import LOOPBACK
 from ..plan.settings import lines
 
@@ -50,7 +50,7 @@ def members(addresses: Iterable[str]) -> list[str]:
 
 def environment(variables: dict[str, str]) -> list[str]:
     """Return the variables of the program."""
-    return [f"Environment={quote(f'{key}={value}', variables=False)}" for key, value in variables.items()]
+    return [f"Environment={quote_word(f'{key}={value}', escape_variables=False)}" for key, value in variables.items()]
 
 
 def of_trial(options: Options, paths: Iterable[str]) -> list[str]:

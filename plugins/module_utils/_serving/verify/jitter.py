@@ -11,7 +11,7 @@ switches a second (tests/lab/test_llama.py). There a thread waited for up to 3 p
 from __future__ import annotations
 
 from ..._kernel import partitions
-from ..._notation import cpulist
+from ..._notation.cpulist import parse_cpulist
 from ..._verify.items import OK, UNASKED, UNKNOWN, WRONG, Item
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ ISOLATED, TICKLESS = "/sys/devices/system/cpu/isolated", "/sys/devices/system/cp
 def item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[str, Any] | str) -> Item:
     """Return the item on an instance that computes on these CPUs; a text is why nothing was seen of its place."""
     key, title = f"jitter/{name}", f"jitter of {name}"
-    cpus = set(cpulist.parse(busy_cpus))
+    cpus = set(parse_cpulist(busy_cpus))
     isolated, tickless, partition = _cpus(fs, ISOLATED), _cpus(fs, TICKLESS), partitions.valid(fs)[1]
     alone = cpus <= isolated | tickless | partition
     seen = None if isinstance(proof, str) else proof["noise"]
@@ -61,4 +61,4 @@ def item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[str, Any] | str
 def _cpus(fs: KernelFS, path: str) -> set[int]:
     """Return the CPUs of a list of the kernel, which writes "(null)" for none."""
     text = (fs.find(path) or "").strip()
-    return set() if "null" in text else set(cpulist.parse(text))
+    return set() if "null" in text else set(parse_cpulist(text))

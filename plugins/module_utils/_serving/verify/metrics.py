@@ -20,7 +20,7 @@ from ..._io.store import HOME
 from ..._kernel import interrupts, numa_maps
 from ..._kernel import threads as kernel_threads
 from ..._kernel.cgroups import processes_of
-from ..._notation import cpulist
+from ..._notation.cpulist import parse_cpulist
 from ..hooks import http, keys, stream
 from ..plan.names import unit_of
 from ..unit.installed import installed_units, plan_of
@@ -72,7 +72,7 @@ def families(host: Host, clock: Any = time) -> dict[str, list[Sample]]:
         except TuningError:
             continue  # It does not run, which its own metrics tell by their absence.
         for kind, by_cpu in counted.items():
-            total = sum(by_cpu.get(cpu, 0) for cpu in cpulist.parse(plan["expect"]["busy_cpus"]))
+            total = sum(by_cpu.get(cpu, 0) for cpu in parse_cpulist(plan["expect"]["busy_cpus"]))
             found[INTERRUPTS].append(({"service": name, "kind": kind}, total))
         seconds = first_token(host, name, plan, clock)
         if seconds is not None:
@@ -114,7 +114,7 @@ def _of_threads(
     found: dict[str, list[Sample]], host: Host, name: str, plan: Mapping[str, Any], processes: list[int]
 ) -> None:
     """Add what the threads that compute have waited and lost; where none is bound to its CPUs, of all threads."""
-    busy = set(cpulist.parse(plan["expect"]["busy_cpus"]))
+    busy = set(parse_cpulist(plan["expect"]["busy_cpus"]))
     threads = list(kernel_threads.sample(host.fs, processes).values())
     computing = [thread for thread in threads if busy.issuperset(thread.allowed)] or threads
     labels = {"service": name}
@@ -125,7 +125,7 @@ def _of_threads(
 def _of_memory(
     found: dict[str, list[Sample]], host: Host, name: str, plan: Mapping[str, Any], processes: list[int]
 ) -> None:
-    planned = set(cpulist.parse(plan["expect"]["nodes"]))
+    planned = set(parse_cpulist(plan["expect"]["nodes"]))
     total: dict[tuple[str, int], int] = {}
     for process in processes:
         kinds = numa_maps.read(host.fs, process, plan["mapped"]).kinds or {}

@@ -11,7 +11,7 @@ what the kernel does not show is wrong, and both are named.
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation.columns import columns
+from ..._notation.columns import format_columns
 from ..._notation.numbers import parse_whole
 from ..items import ABSENT, CLAIMED, OK, PENDING, UNKNOWN, WRONG, Item
 
@@ -111,4 +111,4 @@ def render(found: Sequence[Mapping[str, Any]]) -> str:
         for row in found
         if row["expected"] is not None or row["bmc_active"] is not None
     ]
-    return columns(lines)
+    return format_columns(lines)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from ..._notation.sizes import UNITS, size_text
+from ..._notation.sizes import UNITS, format_bytes
 from .cores import ALL
 
 TYPE_CHECKING = False
@@ -105,7 +105,7 @@ def sizes(look: Look) -> Seen:
     count: dict[int, int] = {}
     for slot in modules:
         count[slot.mib or 0] = count.get(slot.mib or 0, 0) + 1
-    how = ", ".join(f"{number} x {size_text(mib * UNITS['MiB'])}" for mib, number in sorted(count.items()))
+    how = ", ".join(f"{number} x {format_bytes(mib * UNITS['MiB'])}" for mib, number in sorted(count.items()))
     return (EQUAL if len(count) == 1 else "mixed"), how
 
 

@@ -42,7 +42,7 @@ class Look:
 
     def told(self, *parameters: str) -> str:
         """Return the first boot parameter that begins like one of these, an empty text where there is none."""
-        words = cmdline.split(self.fs.read("/proc/cmdline"))
+        words = cmdline.split_words(self.fs.read("/proc/cmdline"))
         return next((word for word in words if word.startswith(parameters)), "")
 
 

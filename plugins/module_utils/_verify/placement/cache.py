@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..._errors import Absent, Refused
 from ..._kernel.resctrl import FIXED, find_mount
-from ..._notation import cpulist
+from ..._notation.cpulist import parse_cpulist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Groups:
             return
         for name in fs.names(self.mount):
             cpus = None if name in FIXED else fs.find(f"{self.mount}/{name}/cpus_list")
-            self._of_cpu.update(dict.fromkeys(cpulist.parse(cpus or ""), name))
+            self._of_cpu.update(dict.fromkeys(parse_cpulist(cpus or ""), name))
 
     def place(self, thread: Thread) -> Place | None:
         """Return where a thread is, None where that is unknown."""

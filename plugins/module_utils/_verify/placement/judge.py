@@ -14,9 +14,9 @@ from ..._drift.verdict import DRIFT, OK, UNKNOWN
 from ..._errors import BadRequest
 from ..._kernel.hugepages import nodes_of
 from ..._kernel.numa_maps import EVEN, HUGE
-from ..._notation import cpulist
+from ..._notation.cpulist import format_cpulist
 from ..._notation.numbers import require_whole
-from ..._notation.sizes import about, bytes_of
+from ..._notation.sizes import format_bytes_short, parse_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Asked:
             if kind not in HUGE:
                 raise BadRequest(f"hugepages: there is no kind '{kind}'; say one of {', '.join(HUGE)}.")
             if amount is not None:
-                self.huge[kind] = bytes_of(amount, f"hugepages.{kind}")
+                self.huge[kind] = parse_bytes(amount, f"hugepages.{kind}")
         self.spread: str | None = options.get("spread")
         #: What two threads must not share, by CPU: the CPU itself or its core.
         self.place = {cpu: cpu for cpu in host.topology.online}
@@ -117,8 +117,8 @@ def _count(threads: Sequence[object], what: str) -> str:
 
 def _may_run(threads: Sequence[Thread], name: str, cpus: Sequence[int] | None, what: str) -> Result:
     wanted = set(cpus or ())
-    text = cpulist.render(wanted)
-    astray = [f"{thread} on {cpulist.render(thread.allowed)}" for thread in threads if set(thread.allowed) - wanted]
+    text = format_cpulist(wanted)
+    astray = [f"{thread} on {format_cpulist(thread.allowed)}" for thread in threads if set(thread.allowed) - wanted]
     if astray:
         count = _count(threads, what)
         return _result(name, DRIFT, f"{len(astray)} of {count} may run outside {text}: {_first(astray)}.")
@@ -239,7 +239,7 @@ def _lies_on(asked: Asked, nodes: Sequence[int], kind: str, total: Mapping[int, 
     here = 100 * sum(total.get(node, 0) for node in nodes) / size
     what = "the mapped weights" if kind == "weights" else "anonymous memory"
     shares = ", ".join(f"node {node} {100 * total.get(node, 0) / size:.1f} %" for node in sorted({*nodes, *total}))
-    found = f"{here:.1f} % of {what} ({about(size)}) lies on nodes {cpulist.render(nodes)}"
+    found = f"{here:.1f} % of {what} ({format_bytes_short(size)}) lies on nodes {format_cpulist(nodes)}"
     if here < asked.percent:
         return _result(f"nodes/{kind}", DRIFT, f"Only {found}, requested are {asked.percent} %: {shares}.")
     if even and any(total.get(node, 0) * len(nodes) < EVEN * size for node in nodes):
@@ -263,7 +263,7 @@ def _huge(kind: str, least: int, proof: Proof) -> Result:
     name = f"hugepages/{kind}"
     found = [memory.huge[kind] for memory in proof.memory if memory.huge is not None]
     most = max(found, default=0)
-    sentence = f"{about(most)} in {HUGE_NAMES[kind]}, requested are {about(least)}."
+    sentence = f"{format_bytes_short(most)} in {HUGE_NAMES[kind]}, requested are {format_bytes_short(least)}."
     if found and most >= least:
         return _result(name, OK, sentence)
     unread = [memory for memory in proof.memory if memory.huge is None]

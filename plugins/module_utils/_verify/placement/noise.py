@@ -12,7 +12,7 @@ waiting: that is what others take, whoever they are.
 from __future__ import annotations
 
 from ..._kernel.interrupts import KINDS
-from ..._notation import cpulist
+from ..._notation.cpulist import format_cpulist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def between(before: Counts, after: Counts, threads: Iterable[Thread], seconds: f
     cpus = sorted({thread.cpu for thread in busy})
     most = {kind: max(after[kind].get(cpu, 0) - before[kind].get(cpu, 0) for cpu in cpus) / seconds for kind in KINDS}
     return {
-        "cpus": cpulist.render(cpus),
+        "cpus": format_cpulist(cpus),
         **{kind: round(rate, 1) for kind, rate in most.items()},
         "involuntary": round(max(thread.involuntary or 0 for thread in busy) / seconds, 1),
         "waited": round(max(thread.waited or 0.0 for thread in busy) / seconds, 4),

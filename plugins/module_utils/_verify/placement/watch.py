@@ -18,7 +18,7 @@ from ..._kernel import interrupts, numa_maps
 from ..._kernel import threads as kernel_threads
 from ..._kernel.cgroups import processes_of
 from ..._models import rows
-from ..._notation import cpulist
+from ..._notation.cpulist import format_cpulist
 from . import cache, judge, noise
 from .proof import Proof
 
@@ -134,7 +134,7 @@ def _row(top: Topology, proof: Proof, thread: Thread) -> dict[str, object]:
         "process": thread.process,
         "thread": thread.tid,
         "name": thread.name,
-        "allowed": cpulist.render(thread.allowed),
+        "allowed": format_cpulist(thread.allowed),
         "cpu": thread.cpu,
         "l3": next((domain.id for domain in top.l3 if thread.cpu in domain.cpus), None),
         "node": next((node.id for node in top.nodes if thread.cpu in node.cpus), None),

@@ -14,7 +14,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.filter import model_files, with_models
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import parts_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import list_gguf_parts
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _catalogue
 
 FILES = model_files.FilterModule().filters()["model_files"]
@@ -90,7 +90,7 @@ def test_a_name_is_a_checked_file_of_the_hub() -> None:
     assert first["path"] == "/srv/models/gpt-oss-20b-mxfp4.gguf" and first["hub"] is True
     assert first["url"] == f"{HUB}/ggml-org/gpt-oss-20b-GGUF/resolve/{entry['revision']}/gpt-oss-20b-mxfp4.gguf"
     assert first["checksum"] == [f"sha256:{entry['parts'][0]['sha256']}"] and first["size"] == [12109566560]
-    assert len(second["checksum"]) == len(second["size"]) == len(parts_of(second["path"])) == 2
+    assert len(second["checksum"]) == len(second["size"]) == len(list_gguf_parts(second["path"])) == 2
 
 
 def test_entries_of_the_user_win() -> None:

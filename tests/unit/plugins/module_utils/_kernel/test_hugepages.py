@@ -40,19 +40,19 @@ def test_blocks_of_any_table_never_exceed_its_memory(node: int, zones: list[list
 
 @given(st.integers(1, 1 << 20), st.sampled_from(["KiB", "MiB", "GiB"]))
 def test_amounts_mean_their_bytes(number: int, unit: str) -> None:
-    assert sizes.bytes_of(f"{number}{unit}", "here") == number << {"KiB": 10, "MiB": 20, "GiB": 30}[unit]
+    assert sizes.parse_bytes(f"{number}{unit}", "here") == number << {"KiB": 10, "MiB": 20, "GiB": 30}[unit]
 
 
 @given(st.text(alphabet="0123456789.-eGMKiB ", max_size=12))
 def test_any_amount_parses_or_is_refused_with_a_sentence(text: str) -> None:
     try:
-        assert sizes.bytes_of(text, "here") >= 0
+        assert sizes.parse_bytes(text, "here") >= 0
     except BadRequest as error:
         assert str(error).startswith("here: '")
 
 
 def test_sizes_are_said_as_people_would() -> None:
-    assert [sizes.about(n) for n in (40 << 30, 643892 << 10, 1026 << 20, (5 << 30) + 12345)] == [
+    assert [sizes.format_bytes_short(n) for n in (40 << 30, 643892 << 10, 1026 << 20, (5 << 30) + 12345)] == [
         "40 GiB",
         "628.8 MiB",
         "1026 MiB",
@@ -62,4 +62,4 @@ def test_sizes_are_said_as_people_would() -> None:
 
 @pytest.mark.parametrize("path", ["/m.gguf", "/m-00001-of-00003.bin", "/m-1-of-3.gguf", "/m-0000a-of-00003.gguf", "/m"])
 def test_other_names_are_one_file(path: str) -> None:
-    assert gguf_parts.parts_of(path) == [path]
+    assert gguf_parts.list_gguf_parts(path) == [path]

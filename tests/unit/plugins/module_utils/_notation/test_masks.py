@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.masks import Amount, allocate, overlaps, ways_in
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import size_text
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.masks import (
+    CacheAmount,
+    allocate_masks,
+    count_ways,
+    find_overlapping_masks,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import format_bytes
 
 MIB = 1 << 20
 FULL = 0xFFFF
@@ -29,9 +34,9 @@ FULL = 0xFFFF
     ],
 )
 def test_an_amount_means_its_ways(text: str, ways_of_16: int, ways_of_32: int) -> None:
-    amount = Amount.parse(text)
-    assert amount.ways(16, 16 * MIB) == ways_of_16
-    assert amount.ways(16, 32 * MIB) == ways_of_32
+    amount = CacheAmount.from_text(text)
+    assert amount.to_ways(16, 16 * MIB) == ways_of_16
+    assert amount.to_ways(16, 32 * MIB) == ways_of_32
 
 
 @pytest.mark.parametrize(
@@ -53,53 +58,53 @@ def test_an_amount_means_its_ways(text: str, ways_of_16: int, ways_of_32: int) -
 )
 def test_what_could_be_misread_is_refused(value: object, words: str) -> None:
     with pytest.raises(BadRequest, match=words):
-        Amount.parse(value)
+        CacheAmount.from_text(value)
 
 
 def test_rounding_is_told() -> None:
-    assert Amount.parse("12MiB").rounding(16, 16 * MIB) is None
-    assert Amount.parse("3MiB").rounding(16, 32 * MIB) == (
+    assert CacheAmount.from_text("12MiB").rounding_message(16, 16 * MIB) is None
+    assert CacheAmount.from_text("3MiB").rounding_message(16, 32 * MIB) == (
         "3MiB of L3 is no whole way of 2 MiB: rounded up to 2 ways, 4 MiB."
     )
 
 
 def test_named_groups_stack_from_the_top_and_the_default_from_the_bottom() -> None:
-    wants = [("draft", Amount.parse("4 ways")), ("verify", Amount.parse("6 ways"))]
-    masks = allocate(FULL, 16 * MIB, wants, ("default", Amount.parse("25%")), "L3 domain 0")
+    wants = [("draft", CacheAmount.from_text("4 ways")), ("verify", CacheAmount.from_text("6 ways"))]
+    masks = allocate_masks(FULL, 16 * MIB, wants, ("default", CacheAmount.from_text("25%")), "L3 domain 0")
     assert masks == {"draft": 0xF000, "verify": 0x0FC0, "default": 0x000F}
 
 
 def test_amounts_keep_off_exact_masks() -> None:
-    wants = [("fixed", Amount.parse("ff00")), ("draft", Amount.parse("4 ways"))]
-    assert allocate(FULL, 16 * MIB, wants, None, "L3 domain 0") == {"fixed": 0xFF00, "draft": 0x00F0}
+    wants = [("fixed", CacheAmount.from_text("ff00")), ("draft", CacheAmount.from_text("4 ways"))]
+    assert allocate_masks(FULL, 16 * MIB, wants, None, "L3 domain 0") == {"fixed": 0xFF00, "draft": 0x00F0}
 
 
 def test_too_many_ways_are_refused_with_the_sum() -> None:
-    wants = [("draft", Amount.parse("12 ways")), ("verify", Amount.parse("6 ways"))]
+    wants = [("draft", CacheAmount.from_text("12 ways")), ("verify", CacheAmount.from_text("6 ways"))]
     with pytest.raises(
         BadRequest, match=r"L3 domain 3: draft 12 \+ verify 6 = 18 ways, but the domain has 16 ways of 1 MiB"
     ):
-        allocate(FULL, 16 * MIB, wants, None, "L3 domain 3")
+        allocate_masks(FULL, 16 * MIB, wants, None, "L3 domain 3")
 
 
 def test_a_mask_wider_than_the_domain_is_refused() -> None:
     with pytest.raises(BadRequest, match="'1ffff' of draft is wider than the domain, which has 16 ways"):
-        allocate(FULL, 16 * MIB, [("draft", Amount.parse("1ffff"))], None, "L3 domain 0")
+        allocate_masks(FULL, 16 * MIB, [("draft", CacheAmount.from_text("1ffff"))], None, "L3 domain 0")
 
 
 @given(st.lists(st.integers(1, 16), min_size=1, max_size=5), st.integers(1, 16))
 def test_amounts_never_overlap_and_are_never_short(counts: list[int], floor: int) -> None:
-    wants = [(f"g{number}", Amount.parse(f"{count} ways")) for number, count in enumerate(counts)]
-    default = ("default", Amount.parse(f"{floor} ways"))
+    wants = [(f"g{number}", CacheAmount.from_text(f"{count} ways")) for number, count in enumerate(counts)]
+    default = ("default", CacheAmount.from_text(f"{floor} ways"))
     try:
-        masks = allocate(FULL, 16 * MIB, wants, default, "here")
+        masks = allocate_masks(FULL, 16 * MIB, wants, default, "here")
     except BadRequest:
         assert sum(counts) + floor > 16
         return
-    assert overlaps(masks) == []
-    assert [ways_in(masks[f"g{number}"]) for number in range(len(counts))] == counts
+    assert find_overlapping_masks(masks) == []
+    assert [count_ways(masks[f"g{number}"]) for number in range(len(counts))] == counts
     assert masks["default"] == (1 << floor) - 1
 
 
 def test_sizes_read_well() -> None:
-    assert [size_text(n) for n in (16 * MIB, 1536 * 1024, 1 << 30, 7)] == ["16 MiB", "1536 KiB", "1 GiB", "7 B"]
+    assert [format_bytes(n) for n in (16 * MIB, 1536 * 1024, 1 << 30, 7)] == ["16 MiB", "1536 KiB", "1 GiB", "7 B"]

@@ -203,9 +203,9 @@ def test_ours_are_there_once_and_all_others_in_their_order(
     in_both, ordinary = grub.Grub(str(tree.root))._collect(with_ours=True)
 
     def others(some: list[str]) -> list[str]:
-        return [word for word in some if cmdline.canonical(cmdline.parse(word)[0]) not in owned]
+        return [word for word in some if cmdline.canonical_name(cmdline.parse_word(word)[0]) not in owned]
 
-    ours = [word for name, text in owned.items() if text is not None for word in cmdline.words_of(name, text)]
-    assert cmdline.split(in_both) == others(foreign)
-    assert cmdline.split(ordinary) == [*others(default), *ours]
+    ours = [word for name, text in owned.items() if text is not None for word in cmdline.setting_to_words(name, text)]
+    assert cmdline.split_words(in_both) == others(foreign)
+    assert cmdline.split_words(ordinary) == [*others(default), *ours]
     assert dropin.owned_by(dropin.drop_in(owned)) == owned

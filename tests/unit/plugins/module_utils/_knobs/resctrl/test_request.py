@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.requ
     check_name,
     parse,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 
 IDS = [*range(8), *range(16, 24)]
 
@@ -78,7 +78,7 @@ def test_absent_groups_are_not_named_among_those_that_shall_be_there() -> None:
 
 @given(st.sets(st.sampled_from(IDS), min_size=1), st.booleans())
 def test_a_key_names_the_domains_of_its_list_and_all_names_the_others(ids: set[int], rest: bool) -> None:
-    raw = {cpulist.render(ids): 2, **({"all": 1} if rest else {})}
+    raw = {format_cpulist(ids): 2, **({"all": 1} if rest else {})}
     table = group(mb=raw).throttle["MB"].expand(IDS, "here")
     assert table == {**(dict.fromkeys(IDS, 8) if rest else {}), **dict.fromkeys(ids, 16)}
 
@@ -92,7 +92,7 @@ def test_any_key_is_understood_or_refused_with_a_sentence(raw: dict[str, int]) -
         assert str(refusal).endswith(".")
     else:
         named = set(table.throttle["MB"].by_id) if raw else set()
-        assert named == {cpu for key in raw if key != "all" for cpu in cpulist.parse(key)}
+        assert named == {cpu for key in raw if key != "all" for cpu in parse_cpulist(key)}
 
 
 def test_yaml_may_make_numbers_of_keys() -> None:

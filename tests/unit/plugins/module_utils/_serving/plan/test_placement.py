@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import FreeMemory
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import (
@@ -63,9 +63,9 @@ def test_an_instance_has_all_but_the_housekeeping(models: Models, name: str) -> 
     assert (found.wants["threads"], found.wants["threads_batch"]) == (threads, threads)
     # The wall has the siblings of each core too, so that nobody else gets them.
     assert found.placement.cpus == host.topology.online
-    assert found.wants["cpus"] == list(cpulist.parse(busy)) and facts["pinned"] == "strict"
+    assert found.wants["cpus"] == list(parse_cpulist(busy)) and facts["pinned"] == "strict"
     assert found.expect == {
-        "cpus": cpulist.render(host.topology.online),
+        "cpus": format_cpulist(host.topology.online),
         "busy_cpus": busy,
         "spread": "core",
         "nodes": nodes,
@@ -90,7 +90,7 @@ def test_a_draft_on_every_machine(models: Models, name: str, placement: str) -> 
         assert found.wants["draft_threads"] == len(cores) and "cpus" not in found.wants
         pins = [int(cpu) for cpu in found.placement.environment["GOMP_CPU_AFFINITY"].split()]
         assert pins[: len(cores)] == [core[0] for core in cores]
-        assert sorted(pins) == list(cpulist.parse(SEATS[name][0]))
+        assert sorted(pins) == list(parse_cpulist(SEATS[name][0]))
     else:
         assert found.rpc is not None
         assert found.rpc.placement.cpus == host.plan.draft and found.rpc.placement.group == "draft"
@@ -207,7 +207,7 @@ PARTITION = "1-31,33-63,65-95,97-127"
 
 
 def dividing(host: Host, cpus: str = PARTITION) -> FreeMemory:
-    return FreeMemory({node.id: 200 * GB for node in host.topology.nodes}, partition=cpulist.parse(cpus))
+    return FreeMemory({node.id: 200 * GB for node in host.topology.nodes}, partition=parse_cpulist(cpus))
 
 
 @pytest.mark.parametrize("capabilities", [NEW, OLD, BARE, BARE_OLD])
@@ -215,7 +215,7 @@ def test_an_instance_in_the_partition_has_no_cpu_outside_of_it(host: Host, model
     """An affinity outside of it would keep the unit from starting."""
     found = planned(host, models, capabilities, dividing(host))
     seat = found.placement
-    assert (seat.slice, cpulist.render(seat.cpus)) == ("llama.slice", PARTITION)
+    assert (seat.slice, format_cpulist(seat.cpus)) == ("llama.slice", PARTITION)
     assert (seat.http_cpus, seat.affinity) == ((), None)
     assert [remark for remark in found.remarks if remark.startswith("HTTP and tokenizer threads run among those that")]
     assert not [remark for remark in found.remarks if "no housekeeping CPU" in remark]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import FreeMemory
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import (
@@ -136,7 +136,7 @@ def test_a_draft_on_another_socket_takes_its_memory_along(models: Models) -> Non
     host = Host(machine("two 7543").fs)
     found = planned(host, models, **ELSEWHERE)
     assert found.rpc is not None
-    assert cpulist.render(found.placement.busy_cpus) == "1-3" and cpulist.render(found.rpc.placement.cpus) == "36-39"
+    assert format_cpulist(found.placement.busy_cpus) == "1-3" and format_cpulist(found.rpc.placement.cpus) == "36-39"
     assert (found.placement.nodes, found.placement.policy) == ((0,), "bind")
     assert (found.rpc.placement.nodes, found.rpc.placement.policy) == ((1,), "bind")
     assert found.need.weights == models.large.parts[0].data and found.rpc.need.weights == models.small.parts[0].data

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.templates import holds_template
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.templates import has_template
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.lines import WIDTH, Line, page
 
 
@@ -46,7 +46,7 @@ def test_values(value: object, written: str) -> None:
     assert read_back(value) == value
 
 
-@given(st.text(st.characters(blacklist_categories=["Cs"])).filter(lambda text: not holds_template(text)))
+@given(st.text(st.characters(blacklist_categories=["Cs"])).filter(lambda text: not has_template(text)))
 def test_any_text(text: str) -> None:
     assert read_back(text) == text
 

@@ -508,7 +508,7 @@ def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
 
 def main() -> None:
     spec = {
-        "instances": dict(type="list", elements="dict", required=True, options=options.spec()),
+        "instances": dict(type="list", elements="dict", required=True, options=options.Options.argument_spec()),
         "binary": dict(type="path"),
         "purge": dict(type="bool", default=False),
         "intent": dict(type="dict"),

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import parse_port
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import kinds
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import FIELDS, HOST, LOOPBACK
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.option_table import HOST, LOOPBACK
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import FIELDS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway, _inventory
 
 if TYPE_CHECKING:

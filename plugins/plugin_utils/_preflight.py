@@ -17,7 +17,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import FIELDS, Options, spec
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import FIELDS, Options
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _catalogue, _tuned
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_tables
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import read_argument_specs
@@ -175,7 +175,7 @@ class Question:
     def _give_types(self, one: dict[str, Any]) -> dict[str, Any]:
         """Return an instance with values in the types of its options; what cannot be given one stays as it is."""
         known = {key: value for key, value in one.items() if key in FIELDS}
-        found = ArgumentSpecValidator(spec()).validate(known)
+        found = ArgumentSpecValidator(Options.argument_spec()).validate(known)
         if not found.error_messages:
             return {**one, **found.validated_parameters}
         try:

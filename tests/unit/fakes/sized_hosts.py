@@ -22,7 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import p
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import discover
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import memory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options, spec
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.service import Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned, refusals
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
@@ -83,7 +83,7 @@ def check_variables(variables: dict[str, Any]) -> None:
     said = ArgumentSpecValidator(asked).validate(deepcopy(variables)).error_messages
     assert said == [], said
     for one in variables["llama_instances"]:
-        assert ArgumentSpecValidator(spec()).validate(dict(one)).error_messages == []
+        assert ArgumentSpecValidator(Options.argument_spec()).validate(dict(one)).error_messages == []
 
 
 def check_text(text: str, variables: dict[str, Any]) -> None:

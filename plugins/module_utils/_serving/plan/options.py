@@ -9,18 +9,15 @@ The argument spec of the module is made from ``FIELDS``; ``Options.parse`` reads
 
 from __future__ import annotations
 
-import re
-
 from ..._errors import BadRequest
 from ..._models import head
-from ..._notation.numbers import parse_decimal, parse_whole
 from ..._notation.sizes import UNITS, parse_bytes
-from ..._notation.suggestions import suggestion_message
 from . import adapters, kinds, router, sampling, settings, worker_rules
+from .option_table import COMMON_FIELDS, Field, OptionTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 ENGINES = ("llama.cpp", "ik_llama.cpp")
@@ -29,41 +26,13 @@ PLACEMENTS = ("shared", "first_ccd", "own_ccd")
 MEMORY = ("bind", "interleave", "distribute", "rows", "local")
 #: Those with which the server sends each thread to a node, and does not repack the weights.
 BY_THREAD = ("distribute", "rows")
-UPDATE_ORDERS = ("stop_first", "start_first")
 HUGEPAGES = ("none", "thp", "pool", "hugetlbfs")
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
-USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
-HOST = re.compile(r"[A-Za-z0-9.:-]{1,253}\Z")
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-
-
-class Field:
-    """One option: its type as in an argument spec, and its valid values."""
-
-    __slots__ = ("choices", "default", "high", "low", "required", "type")
-
-    def __init__(
-        self,
-        kind: str,
-        default: object = None,
-        choices: tuple[str, ...] | None = None,
-        low: float | None = None,
-        high: float | None = None,
-        required: bool = False,
-    ) -> None:
-        self.type = kind
-        self.default = default
-        self.choices = choices
-        self.low = low
-        self.high = high
-        self.required = required
 
 
 FIELDS = {
-    # What is served, and where
-    "name": Field("str", required=True),
+    **COMMON_FIELDS,
+    # What is served
     "binary": Field("path", required=True),
     "rpc_binary": Field("path"),
     "engine": Field("str", None, ENGINES),
@@ -75,10 +44,6 @@ FIELDS = {
     "adapters": Field("dict", {}),
     "chat_template": Field("path"),
     "task": Field("str", "completion", TASKS),
-    "alias": Field("str"),
-    "host": Field("str", "127.0.0.1"),
-    "port": Field("int", required=True, low=1024, high=65535),
-    "api_key_file": Field("path"),
     "context": Field("int", 8192, low=1),
     "slots": Field("int", 1, low=1),
     "cache_type_k": Field("str", "f16", CACHE_TYPES),
@@ -109,7 +74,6 @@ FIELDS = {
     "ngram_min_hits": Field("int", 1, low=1),
     "suffix_corpus": Field("path"),
     # CPUs
-    "cpus": Field("str"),
     "threads": Field("int", low=1, high=512),
     "threads_batch": Field("int", low=1, high=512),
     "draft_threads": Field("int", low=1, high=512),
@@ -126,19 +90,6 @@ FIELDS = {
     "prompt_cache": Field("str", "8GiB"),
     "checkpoints": Field("int", 32, low=0, high=1000),
     "bandwidth": Field("float", low=1, high=10000),
-    # The unit
-    "user": Field("str"),
-    "extra_arguments": Field("list", ()),
-    "extra_environment": Field("dict", {}),
-    "unit_settings": Field("dict", {}),
-    "restart_seconds": Field("int", 2, low=0),
-    "restart_limit": Field("int", 5, low=1),
-    "restart_limit_seconds": Field("int", low=1),
-    "start_timeout": Field("int", low=1),
-    "drain_timeout": Field("int", 60, low=0),
-    "stop_timeout": Field("int", 5, low=1),
-    "watchdog": Field("int", low=5),
-    "update_order": Field("str", UPDATE_ORDERS[0], UPDATE_ORDERS),
 }
 #: Options that only have an effect with a draft model.
 OF_A_DRAFT = (
@@ -155,8 +106,8 @@ OF_A_DRAFT = (
 )
 #: Options of a kind of speculation, and what to say so that they have an effect.
 OF_A_KIND = {**dict.fromkeys(OF_A_DRAFT, "draft or cascade"), "suffix_corpus": "suffix"}
-#: What has a form of its own.
-OWN_READERS = {
+#: Functions that parse the values of options with a form of their own, by option.
+PARSERS: dict[str, Callable[[object], Any]] = {
     "adapters": adapters.read,
     "models": router.read,
     "sampling": sampling.read,
@@ -165,19 +116,14 @@ OWN_READERS = {
 }
 
 
-class Options:
-    """The options of one instance. An attribute for each of ``FIELDS``; None is "not set"."""
+class Options(OptionTable):
+    """The options of one instance of llama-server. An attribute for each of ``FIELDS``; None is "not set"."""
 
     __slots__ = tuple(FIELDS)
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Every option is an attribute; their types are in the table."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        for key in FIELDS:
-            setattr(self, key, values[key])
+    fields = FIELDS
+    value_parsers = PARSERS
+    unit_prefix = "llama"
 
     @property
     def paths(self) -> list[str]:
@@ -219,22 +165,9 @@ class Options:
         """Copies of the state of each slot."""
         return int(self.checkpoints) if self.completes else 0
 
-    @classmethod
-    def parse(cls, raw: Mapping[str, Any]) -> Options:
-        """Read a dictionary of an inventory. Raises BadRequest, naming the key, for an invalid one."""
-        if not isinstance(raw, dict):
-            raise BadRequest(f"An instance is '{raw}'; it is a dictionary of {', '.join(_required())} and more.")
-        for key in sorted(str(key) for key in set(raw) - set(FIELDS)):
-            raise BadRequest(f"An instance has no option '{key}'; {suggestion_message(key, FIELDS, 'it takes')}")
-        values = {}
-        for key, field in FIELDS.items():
-            value = raw.get(key)
-            if value is None and field.required:
-                raise BadRequest(f"{key} is missing: an instance needs {', '.join(_required())}.")
-            values[key] = field.default if value is None else _read(key, field, value)
-        options = cls(values)
-        _check(options)
-        return options
+    def validate(self) -> None:
+        super().validate()
+        _refuse_conflicts(self)
 
 
 def idle_with(words: Sequence[str]) -> list[str]:
@@ -243,92 +176,8 @@ def idle_with(words: Sequence[str]) -> list[str]:
     return [key for key in OF_A_KIND if not (drafts if key in OF_A_DRAFT else "suffix" in words)]
 
 
-def spec() -> dict[str, dict[str, Any]]:
-    """Return the argument spec of an instance, for a module that has a default for ``binary``."""
-    table: dict[str, dict[str, Any]] = {}
-    for key, field in FIELDS.items():
-        row: dict[str, Any] = {"type": field.type}
-        if field.required and key != "binary":
-            row["required"] = True
-        if field.choices:
-            row["choices"] = list(field.choices)
-        if field.type == "list":
-            row["elements"] = "str"
-        if field.default is not None:
-            row["default"] = list(field.default) if isinstance(field.default, tuple) else field.default
-        # The value is the path of a file with keys, not a key.
-        if key == "api_key_file":
-            row["no_log"] = False
-        table[key] = row
-    return table
-
-
-def _required() -> list[str]:
-    return [key for key, field in FIELDS.items() if field.required]
-
-
-def _read(key: str, field: Field, value: object) -> Any:
-    """Return a value in its type, or refuse it."""
-    if key in OWN_READERS:
-        return OWN_READERS[key](value)
-    if field.type == "bool":
-        if not isinstance(value, bool):
-            raise BadRequest(f"{key} is '{value}'; say true or false.")
-        return value
-    if field.type in ("int", "float"):
-        return _number(key, field, value)
-    if field.type == "list":
-        if not isinstance(value, (list, tuple)) or isinstance(value, str):
-            raise BadRequest(f"{key} must be a list of words, as ['--top-k', '20'], not '{value}'.")
-        return tuple(_text(key, str(word)) for word in value)
-    if field.type == "dict":
-        if not isinstance(value, dict):
-            raise BadRequest(f"{key} must be a dictionary of names and values, not '{value}'.")
-        return {_variable(key, name): _text(key, str(text)) for name, text in value.items()}
-    if key in ("cpus", "draft_cpus") and isinstance(value, (list, tuple)):
-        value = ",".join(str(word) for word in value)
-    text = _text(key, str(value))
-    if not text:
-        raise BadRequest(f"{key} is empty; leave it out where it shall not be said.")
-    if field.choices and text not in field.choices:
-        raise BadRequest(f"{key} is '{text}'; say one of {', '.join(field.choices)}.")
-    if field.type == "path" and not text.startswith("/"):
-        raise BadRequest(f"{key} is '{text}'; say the whole path, beginning with /.")
-    return text
-
-
-def _number(key: str, field: Field, value: object) -> float:
-    number = (parse_whole if field.type == "int" else parse_decimal)(value)
-    low, high = field.low, field.high
-    if number is None or (low is not None and number < low) or (high is not None and number > high):
-        limits = f"from {low} to {high}" if high is not None else f"from {low} up"
-        raise BadRequest(f"{key} is '{value}'; say a {'whole ' if field.type == 'int' else ''}number {limits}.")
-    return number
-
-
-def _text(key: str, text: str) -> str:
-    """Refuse text that a line of a unit file cannot hold."""
-    if any(ord(char) < 32 or ord(char) == 127 or 0xD800 <= ord(char) <= 0xDFFF for char in text):
-        raise BadRequest(f"{key} holds a control character in {text!r}; a unit file cannot carry it. Leave it out.")
-    return text
-
-
-def _variable(key: str, name: object) -> str:
-    if not isinstance(name, str) or not VARIABLE.match(name):
-        raise BadRequest(f"{key}: '{name}' is not a name of an environment variable.")
-    return name
-
-
-def _check(options: Options) -> None:
-    """Refuse options that exclude each other on any host."""
-    for key, pattern, what in (
-        ("name", NAME, "a name of small letters, digits, - and _, of 40 characters at most"),
-        ("user", USER, "the name of a system user"),
-        ("host", HOST, "an address or a host name"),
-    ):
-        value = getattr(options, key)
-        if value is not None and not pattern.match(value):
-            raise BadRequest(f"{key} is '{value}'; say {what}.")
+def _refuse_conflicts(options: Options) -> None:
+    """Raise BadRequest for options that exclude each other on any host."""
     if options.name.endswith("-rpc"):
         raise BadRequest(
             f"name is '{options.name}'; names that end in -rpc are reserved for the units of drafts. Choose "
@@ -338,8 +187,6 @@ def _check(options: Options) -> None:
     if options.update_order == "start_first" and (options.hugepages == "hugetlbfs" or options.rpc_workers):
         other = "rpc_workers serve one server" if options.rpc_workers else "a hugetlbfs holds one copy"
         raise BadRequest(f"update_order start_first has the instance run twice, and {other}. Take stop_first.")
-    if options.user == "root":
-        raise BadRequest("user is root; the server needs no such rights. Name a system user, or leave user out.")
     for key in ("binary", "rpc_binary"):
         # systemd expands variables everywhere except in the path of the program.
         if "$" in (getattr(options, key) or ""):

@@ -19,7 +19,8 @@ from .adapters import in_words, refuse_foreign
 from .draft import drafting
 from .names import key_path, unit_of
 from .need import need, together
-from .options import BY_THREAD, ENGINES, LOOPBACK
+from .option_table import LOOPBACK
+from .options import BY_THREAD, ENGINES
 from .service import Service, staged_paths
 
 TYPE_CHECKING = False

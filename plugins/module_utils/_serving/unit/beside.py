@@ -21,7 +21,8 @@ from ..._knobs.units import systemctl
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
 from ..llama_cpp.probe import free_port
-from ..plan.options import LOOPBACK, Options
+from ..plan.option_table import LOOPBACK
+from ..plan.options import Options
 from .planned import plan_beside
 
 TYPE_CHECKING = False

@@ -19,7 +19,7 @@ from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.systemd import format_command_line, quote_word
 from ..plan import router, settings, worker_rules
 from ..plan.names import key_path, unit_of, watchdog_unit_of
-from ..plan.options import LOOPBACK
+from ..plan.option_table import LOOPBACK
 from ..plan.pins import GOMP, STRICT
 from ..plan.service import staging_folder
 from . import timing, walls

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..._io.sandbox import HARDENING, show_folders
 from ..._notation.systemd import quote_word
-from ..plan.options import LOOPBACK
+from ..plan.option_table import LOOPBACK
 from ..plan.settings import lines
 
 TYPE_CHECKING = False

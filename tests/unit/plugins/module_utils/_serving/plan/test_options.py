@@ -46,7 +46,7 @@ def test_values_come_in_their_types() -> None:
 
 @pytest.mark.parametrize("raw", [LEAST, DRAFT, {**LEAST, "extra_arguments": ["-x"], "lock": True, "bandwidth": 280.5}])
 def test_a_module_takes_what_an_instance_takes(raw: dict[str, Any]) -> None:
-    result = ArgumentSpecValidator(options.spec()).validate(raw)
+    result = ArgumentSpecValidator(options.Options.argument_spec()).validate(raw)
     assert result.error_messages == []
     through, directly = Options.parse(result.validated_parameters), Options.parse(raw)
     assert all(getattr(through, key) == getattr(directly, key) for key in FIELDS)
@@ -57,7 +57,7 @@ def test_a_module_takes_what_an_instance_takes(raw: dict[str, Any]) -> None:
     [
         ({"modle": 1}, "no option 'modle'; did you mean model?"),
         ({"model": None}, "model is missing: an instance needs a model, or several by name in models."),
-        ({"port": None}, "port is missing: an instance needs name, binary, port"),
+        ({"port": None}, "port is missing: an instance needs name, port, binary"),
         ({"name": "Chat"}, "name is 'Chat'; say a name of small letters"),
         ({"name": "a/../b"}, "say a name of small letters"),
         ({"name": "a\n"}, "control character"),

@@ -1,0 +1,217 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A table of the options of one kind of instance, and how a dictionary of an inventory is read by it.
+
+Each engine has a subclass of ``OptionTable`` with its own ``fields``; the argument spec of its module is made from the
+same table.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..._errors import BadRequest
+from ..._notation.numbers import parse_decimal, parse_whole
+from ..._notation.suggestions import suggestion_message
+from . import settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeVar
+
+    Table = TypeVar("Table", bound="OptionTable")
+
+UPDATE_ORDERS = ("stop_first", "start_first")
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
+USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
+HOST = re.compile(r"[A-Za-z0-9.:-]{1,253}\Z")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+class Field:
+    """One option: its type as in an argument spec, and its valid values."""
+
+    __slots__ = ("choices", "default", "high", "low", "required", "type")
+
+    def __init__(
+        self,
+        kind: str,
+        default: object = None,
+        choices: tuple[str, ...] | None = None,
+        low: float | None = None,
+        high: float | None = None,
+        required: bool = False,
+    ) -> None:
+        self.type = kind
+        self.default = default
+        self.choices = choices
+        self.low = low
+        self.high = high
+        self.required = required
+
+
+#: The options that an instance of any engine has, because the common code of units and services reads them.
+COMMON_FIELDS = {
+    "name": Field("str", required=True),
+    "alias": Field("str"),
+    "host": Field("str", "127.0.0.1"),
+    "port": Field("int", required=True, low=1024, high=65535),
+    "api_key_file": Field("path"),
+    "cpus": Field("str"),
+    "user": Field("str"),
+    "extra_arguments": Field("list", ()),
+    "extra_environment": Field("dict", {}),
+    "unit_settings": Field("dict", {}),
+    "restart_seconds": Field("int", 2, low=0),
+    "restart_limit": Field("int", 5, low=1),
+    "restart_limit_seconds": Field("int", low=1),
+    "start_timeout": Field("int", low=1),
+    "drain_timeout": Field("int", 60, low=0),
+    "stop_timeout": Field("int", 5, low=1),
+    "watchdog": Field("int", low=5),
+    "update_order": Field("str", UPDATE_ORDERS[0], UPDATE_ORDERS),
+}
+#: The checks of common options whose values have a form: the option, its form, and the form in words.
+FORMS = (
+    ("name", NAME, "a name of small letters, digits, - and _, of 40 characters at most"),
+    ("user", USER, "the name of a system user"),
+    ("host", HOST, "an address or a host name"),
+)
+
+
+class OptionTable:
+    """The options of one instance, with an attribute for each of ``fields``; None is "not set".
+
+    The other attributes are the values of options that the common code asks for and only some engines have.
+    """
+
+    __slots__ = ()
+
+    fields: Mapping[str, Field] = COMMON_FIELDS
+    #: Functions that parse the values of options with a form of their own, by option.
+    value_parsers: Mapping[str, Callable[[object], Any]] = {"unit_settings": settings.read}
+    #: How the names of the units of this engine begin.
+    unit_prefix = ""
+    nodes: Any = None
+    hugepages: Any = "none"
+    hugetlbfs: Any = "/dev/hugepages"
+    lock: Any = False
+    models: Any = ()
+    rpc_port: Any = None
+    rpc_workers: Any = ()
+    task: Any = "completion"
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Every option is an attribute; their types are in the table."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        for key in self.fields:
+            setattr(self, key, values[key])
+
+    def validate(self) -> None:
+        """Raise BadRequest for options that exclude each other on any host."""
+        for key, pattern, form in FORMS:
+            value = getattr(self, key)
+            if value is not None and not pattern.match(value):
+                raise BadRequest(f"{key} is '{value}'; say {form}.")
+        if self.user == "root":
+            raise BadRequest("user is root; the server needs no such rights. Name a system user, or leave user out.")
+
+    @classmethod
+    def parse(cls: type[Table], raw: Mapping[str, Any]) -> Table:
+        """Read a dictionary of an inventory. Raises BadRequest, naming the key, for an invalid one."""
+        if not isinstance(raw, dict):
+            raise BadRequest(f"An instance is '{raw}'; it is a dictionary of {', '.join(cls._required())} and more.")
+        for key in sorted(str(key) for key in set(raw) - set(cls.fields)):
+            raise BadRequest(f"An instance has no option '{key}'; {suggestion_message(key, cls.fields, 'it takes')}")
+        values = {}
+        for key, field in cls.fields.items():
+            value = raw.get(key)
+            if value is None and field.required:
+                raise BadRequest(f"{key} is missing: an instance needs {', '.join(cls._required())}.")
+            values[key] = field.default if value is None else cls._parse_value(key, field, value)
+        options = cls(values)
+        options.validate()
+        return options
+
+    @classmethod
+    def argument_spec(cls) -> dict[str, dict[str, Any]]:
+        """Return the argument spec of an instance, for a module that has a default for ``binary``."""
+        table: dict[str, dict[str, Any]] = {}
+        for key, field in cls.fields.items():
+            row: dict[str, Any] = {"type": field.type}
+            if field.required and key != "binary":
+                row["required"] = True
+            if field.choices:
+                row["choices"] = list(field.choices)
+            if field.type == "list":
+                row["elements"] = "str"
+            if field.default is not None:
+                row["default"] = list(field.default) if isinstance(field.default, tuple) else field.default
+            # The value is the path of a file with keys, not a key.
+            if key == "api_key_file":
+                row["no_log"] = False
+            table[key] = row
+        return table
+
+    @classmethod
+    def _required(cls) -> list[str]:
+        return [key for key, field in cls.fields.items() if field.required]
+
+    @classmethod
+    def _parse_value(cls, key: str, field: Field, value: object) -> Any:
+        """Return a value in its type, or refuse it."""
+        if key in cls.value_parsers:
+            return cls.value_parsers[key](value)
+        if field.type == "bool":
+            if not isinstance(value, bool):
+                raise BadRequest(f"{key} is '{value}'; say true or false.")
+            return value
+        if field.type in ("int", "float"):
+            return _number(key, field, value)
+        if field.type == "list":
+            if not isinstance(value, (list, tuple)) or isinstance(value, str):
+                raise BadRequest(f"{key} must be a list of words, as ['--top-k', '20'], not '{value}'.")
+            return tuple(_text(key, str(word)) for word in value)
+        if field.type == "dict":
+            if not isinstance(value, dict):
+                raise BadRequest(f"{key} must be a dictionary of names and values, not '{value}'.")
+            return {_variable(key, name): _text(key, str(text)) for name, text in value.items()}
+        if key in ("cpus", "draft_cpus") and isinstance(value, (list, tuple)):
+            value = ",".join(str(word) for word in value)
+        text = _text(key, str(value))
+        if not text:
+            raise BadRequest(f"{key} is empty; leave it out where it shall not be said.")
+        if field.choices and text not in field.choices:
+            raise BadRequest(f"{key} is '{text}'; say one of {', '.join(field.choices)}.")
+        if field.type == "path" and not text.startswith("/"):
+            raise BadRequest(f"{key} is '{text}'; say the whole path, beginning with /.")
+        return text
+
+
+def _number(key: str, field: Field, value: object) -> float:
+    number = (parse_whole if field.type == "int" else parse_decimal)(value)
+    low, high = field.low, field.high
+    if number is None or (low is not None and number < low) or (high is not None and number > high):
+        limits = f"from {low} to {high}" if high is not None else f"from {low} up"
+        raise BadRequest(f"{key} is '{value}'; say a {'whole ' if field.type == 'int' else ''}number {limits}.")
+    return number
+
+
+def _text(key: str, text: str) -> str:
+    """Refuse text that a line of a unit file cannot hold."""
+    if any(ord(char) < 32 or ord(char) == 127 or 0xD800 <= ord(char) <= 0xDFFF for char in text):
+        raise BadRequest(f"{key} holds a control character in {text!r}; a unit file cannot carry it. Leave it out.")
+    return text
+
+
+def _variable(key: str, name: object) -> str:
+    if not isinstance(name, str) or not VARIABLE.match(name):
+        raise BadRequest(f"{key}: '{name}' is not a name of an environment variable.")
+    return name

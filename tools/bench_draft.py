@@ -23,8 +23,8 @@ from pathlib import Path
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.cost import Work
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import speculation
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost import Work
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import draft_estimate
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from tools.llama_root import in_debian, serving
@@ -76,10 +76,10 @@ def compute(figures: Figures, shares: dict[float, float]) -> None:
     draft = Work(DRAFT[0] * 1e9, DRAFT[1] * 1e9)
     for machine in MACHINES:
         top = Host(hosts.standing(machine).fs).topology
-        box = speculation.box_of(top, top.online, [node.id for node in top.nodes])
+        box = draft_estimate.box_of(top, top.online, [node.id for node in top.nodes])
         for size, (gigabytes, billions) in SIZES.items():
             for temperature, share in shares.items():
-                start = speculation.start(Work(gigabytes * 1e9, billions * 1e9), draft, box, box, share)
+                start = draft_estimate.start(Work(gigabytes * 1e9, billions * 1e9), draft, box, box, share)
                 name = f"{machine}_{size}_t{temperature:g}"
                 figures.show(f"length_{name}", start.draft_max, "tokens")
                 figures.show(f"gain_{name}", start.rate / start.plain, "x")

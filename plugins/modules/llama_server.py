@@ -487,7 +487,7 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options import options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import instances
 
 TYPE_CHECKING = False

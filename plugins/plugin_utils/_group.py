@@ -17,8 +17,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses
     parse_endpoint,
     require_private_address,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.names import unit_of
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.unit_names import unit_of
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _inventory, _vllm, _vllm_options
 
 if TYPE_CHECKING:

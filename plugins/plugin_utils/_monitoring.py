@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import parse_port
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import kinds
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options import speculation_kinds
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.option_table import HOST, LOOPBACK
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import FIELDS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway, _inventory
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ def _labels(where: str, raw: Mapping[str, Any]) -> dict[str, str]:
     """Return what an instance is called; Prometheus calls what it scrapes an instance."""
     model = str(raw.get("alias") or PurePosixPath(str(raw.get("model", ""))).stem)
     try:
-        speculation = ",".join(kinds.read(raw.get("speculation") or FIELDS["speculation"].default)) or "none"
+        speculation = (
+            ",".join(speculation_kinds.read(raw.get("speculation") or FIELDS["speculation"].default)) or "none"
+        )
     except BadRequest as error:
         raise BadRequest(f"{where}: {error}") from None
     guesses = speculation if raw.get("task", "completion") == "completion" and not raw.get("projector") else "none"

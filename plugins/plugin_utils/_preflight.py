@@ -17,7 +17,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import FIELDS, Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS, Options
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _catalogue, _tuned
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_tables
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import read_argument_specs

@@ -14,10 +14,10 @@ import yaml
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.plan import plan_service
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.service import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.planner import plan_service
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.timing import start_timeout
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import NEW, machine

@@ -18,9 +18,9 @@ import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import memory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.service import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _known_variables
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
@@ -59,8 +59,8 @@ def test_the_examples_of_several_instances_can_be_had(
 ) -> None:
     """As they stand there, with models in this folder: none maps a file that another has on other nodes."""
     tmp_path.chmod(0o755)
-    free = memory.FreeMemory(dict.fromkeys(range(4), 30 * GB))
-    monkeypatch.setattr(memory, "read_free_memory", lambda *dummy: free)
+    free = free_memory.FreeMemory(dict.fromkeys(range(4), 30 * GB))
+    monkeypatch.setattr(free_memory, "read_free_memory", lambda *dummy: free)
     services: list[Service] = []
     asked: list[dict[str, Any]] = yaml.safe_load((EXAMPLES / f"{example}.yml").read_text())["llama_instances"]
     for one in asked:

@@ -12,7 +12,7 @@ from io import BytesIO
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.gguf import read_header
 
 UNUSED = 5
@@ -27,9 +27,9 @@ BLOCKS = {
 def blank_model(words: int) -> bytes:
     """The model of one layer whose weights are all zero, with so many words more than it needs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blank, "TOKENS", [*blank.TOKENS, *(b"%d" % word for word in range(words))])
-        patch.setattr(blank, "KINDS", [*blank.KINDS, *[UNUSED] * words])
-        return blank.contents()
+        patch.setattr(zero_model, "TOKENS", [*zero_model.TOKENS, *(b"%d" % word for word in range(words))])
+        patch.setattr(zero_model, "KINDS", [*zero_model.KINDS, *[UNUSED] * words])
+        return zero_model.contents()
 
 
 def random_model(words: int) -> bytes:

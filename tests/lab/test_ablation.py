@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
 from ansible_collections.sovereign.epyc.tests.replay import install
 from tests.fixtures.virtual_epyc import STORE
 from vepyc.bring import put
@@ -50,7 +50,7 @@ def host(tuned_guest):
     tuned_guest.module("epyc_history", state="ended", run=run)
     place = partial(put, tuned_guest.machine)
     install.on_guest(place, TRUTH)
-    place("/srv/model.gguf", blank.contents())
+    place("/srv/model.gguf", zero_model.contents())
     place("/srv/prompts.jsonl", PROMPTS.encode())
     tuned_guest.play(Path(__file__).with_name("ablation.yml"))
     return tuned_guest

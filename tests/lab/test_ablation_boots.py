@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import blank
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
 from ansible_collections.sovereign.epyc.tests.replay import install
 from tests.fixtures.virtual_epyc import STORE
 from vepyc.bring import put
@@ -44,7 +44,7 @@ def test_a_boot_parameter_is_left_out_in_boots_of_its_own(tuned_guest, tmp_path)
     host.machine.disconnect()
     place = partial(put, host.machine)
     install.on_guest(place, TRUTH)
-    place("/srv/model.gguf", blank.contents())
+    place("/srv/model.gguf", zero_model.contents())
     place("/srv/prompts.jsonl", PROMPTS.encode())
     host.play(Path(__file__).with_name("ablation.yml"))
     asked = {

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.need import BASE, need
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory_need import BASE, need
 from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures, ggufs, llama_servers
 
 pytestmark = pytest.mark.slow

@@ -26,7 +26,7 @@ from .._errors import BadRequest, TuningError
 from .._io import command
 from .._knobs import application, trial
 from .._knobs.desired import stored
-from .._serving.plan.names import unit_of
+from .._serving.options.unit_names import unit_of
 from . import guard
 from .runner import HOPELESS, line, refuse_less
 from .switch import digest_of, hold

@@ -15,7 +15,7 @@ import shutil
 from .._errors import BadRequest, TuningError
 from .._io import command
 from .._notation.cpulist import format_cpulist
-from .._serving.plan.speculation import peak
+from .._serving.plan.draft_estimate import peak
 from . import likwid, reader
 
 TYPE_CHECKING = False

@@ -15,7 +15,7 @@ from .._notation.sizes import format_bytes_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._models.traffic import Traffic
+    from .._models.memory_traffic import Traffic
     from .bandwidth import Bandwidth
 
 #: Bytes that the hardware counted, as a part of those that were computed. Below, caches serve some; above, pages are

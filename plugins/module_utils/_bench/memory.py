@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .._errors import TuningError
 from .._models import model as gguf_model
-from .._models.traffic import Draft, Traffic, step
+from .._models.memory_traffic import Draft, Traffic, step
 from . import bandwidth as bandwidths
 from . import figures, schedule
 from .bandwidth import Bandwidth

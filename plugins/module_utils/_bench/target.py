@@ -17,7 +17,7 @@ from .._notation.cpulist import parse_cpulist
 from .._serving.hooks import http as server_http
 from .._serving.hooks import stream
 from .._serving.hooks.keys import key_of
-from .._serving.plan.names import unit_of
+from .._serving.options.unit_names import unit_of
 from .._serving.unit.installed import chosen
 from .._serving.verify import verify
 from .._verify.items import OK

@@ -20,7 +20,7 @@ from .._io.http import Remote, head, is_private
 from .._io.untrusted import open_folder
 from .._notation.sizes import format_bytes_short
 from . import gguf
-from .asked import files_of, missing_checksum_message
+from .file_request import files_of, missing_checksum_message
 from .model_file import KNOWN, SHAPE, Absent, ModelFile, Run, stamp, status
 from .progress import Progress
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._io.store import Store
-    from .asked import Asked
+    from .file_request import Asked
 
 
 def ensure(options: Mapping[str, Any], store: Store, check: bool = False) -> dict[str, Any]:

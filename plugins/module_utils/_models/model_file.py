@@ -16,8 +16,8 @@ from .._io.store import ANY
 from .._notation.gguf_parts import list_gguf_parts
 from .._notation.numbers import require_whole
 from .._notation.sizes import parse_bytes
-from .asked import SERVER, headers_of
-from .attributes import Attributes
+from .file_request import SERVER, headers_of
+from .owner_and_mode import Attributes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._io.store import Store
-    from .asked import Asked
+    from .file_request import Asked
 
 #: The file in the store: what is known of complete files, and of parts of interrupted downloads.
 KNOWN = "model_files.json"

@@ -17,9 +17,9 @@ from .._errors import BadRequest
 from .._io.paths import UNIT_FOLDER
 from .._serving.llama_cpp import arguments as server_arguments
 from .._serving.llama_cpp import probe
-from .._serving.plan import kinds
-from .._serving.plan.names import unit_of
-from .._serving.plan.options import idle_with
+from .._serving.options import speculation_kinds
+from .._serving.options.options import idle_with
+from .._serving.options.unit_names import unit_of
 from .._serving.unit import instances
 from .._serving.unit.installed import SECTION, installed_units, plan_of
 from .._serving.unit.instance import Instance, restarts
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .._bench.target import Target
     from .._host.host import Host
     from .._serving.llama_cpp.capabilities import Capabilities
-    from .._serving.plan.service import Service
+    from .._serving.plan.instance_plan import Service
 
 #: What an empty value does not take back, and the value that does.
 BACK = {"NUMAPolicy": "default"}
@@ -75,7 +75,7 @@ class Candidates:
     def _planned(self, options: Mapping[str, Any]) -> tuple[Service, dict[str, str]]:
         """Return the plan with these options, and the texts of its units by path."""
         # What the instance has for the kinds that are left out goes with them.
-        idle = idle_with(kinds.read(options["speculation"])) if "speculation" in options else []
+        idle = idle_with(speculation_kinds.read(options["speculation"])) if "speculation" in options else []
         raw = {**{key: value for key, value in self._raw.items() if key not in idle}, **options}
         knobs = instances.knobs_of(self._host, [raw], False, self._host.fs.root)
         return next((one.service, dict(one.files)) for one in knobs if isinstance(one, Instance) and one.service)

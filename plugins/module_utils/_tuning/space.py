@@ -11,9 +11,9 @@ sense depends on the host and on the instance; what a value cannot be beside oth
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .._serving.plan.options import MEMORY
+from .._serving.options.options import MEMORY
+from .._serving.plan.cpu_assignment import busy_cpus
 from .._serving.plan.pins import first_of_each_core
-from .._serving.plan.seats import busy_cpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._host.host import Host
-    from .._serving.plan.service import Service
+    from .._serving.plan.instance_plan import Service
 
 #: Shares of the cores: memory is often saturated before all of them read it.
 SHARES = (0.25, 0.5, 0.625, 0.75, 0.875, 1.0)

@@ -16,10 +16,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import parse_cpulist
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import plan
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.service import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import planner
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
 
 GB = 10**9
@@ -85,7 +85,7 @@ def planned(
         free = FreeMemory(dict.fromkeys(nodes, 200 * GB), {(node, 2048): 60000 for node in nodes}, hugetlbfs_kb=2048)
     model = models.moe if moe else models.large
     draft = models.small if options.drafts else None
-    return plan.plan_service(options, machine, capabilities, model, draft, free, projector)
+    return planner.plan_service(options, machine, capabilities, model, draft, free, projector)
 
 
 def refused(*positional: Any, **named: Any) -> str:

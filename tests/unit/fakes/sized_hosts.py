@@ -21,9 +21,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import discover
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import memory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.service import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned, refusals
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import NEW
@@ -108,7 +108,7 @@ def planned_as_site_would(fs: Sized, variables: dict[str, Any]) -> list[Service]
     services: list[Service] = []
     for one in options:
         services.append(planned.plan_beside(host, one, NEW, [], services))
-    there = memory.read_free_memory(host, options[0], []).available
+    there = free_memory.read_free_memory(host, options[0], []).available
     for node, available in there.items():
         parts = [one.need.total / len(one.placement.nodes) for one in services if node in one.placement.nodes]
         assert sum(parts) < available

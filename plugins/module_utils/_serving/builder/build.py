@@ -28,10 +28,10 @@ from ..._kernel import partitions
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.numbers import require_whole
 from ..._notation.sizes import parse_bytes
-from ..llama_cpp.log import sentence
+from ..llama_cpp.error_line import sentence
 from .cmake import Cmake, is_on, rendered
-from .compilers import too_old
-from .source import Archive, tree_in, unpack
+from .compiler_age import too_old
+from .source_archive import Archive, tree_in, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import os
 from ..._errors import TuningError
 from ..._io.untrusted import open_file
 from ..._kernel.cgroups import processes_of
-from ..plan.names import key_path
+from ..options.unit_names import key_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

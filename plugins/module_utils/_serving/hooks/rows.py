@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ..._errors import TuningError
 from ..._kernel import memory, page_cache
 from ..._kernel.hugepages import SMALL
-from ..._models.rows import look, matrices, pages_by_node, parts_at
+from ..._models.weight_locality import look, matrices, pages_by_node, parts_at
 from ..._notation.sizes import format_bytes_short
 from . import cache
 

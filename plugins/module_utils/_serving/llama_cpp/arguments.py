@@ -11,11 +11,11 @@ The table was read in the sources of August 2025 (with llama-cpp-python 0.3.16),
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._models import head
-from . import ik_llama, owned
+from ..._models import draft_head
+from . import ik_llama, reserved_flags
 from .capabilities import IK, PINS_SINCE
 from .flags import CHOOSING, SHORTEST_MOD, X, spelled
-from .wants import NGRAM, check, of_kinds, to_say
+from .server_parameters import NGRAM, check, of_kinds, to_say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
 }
 
 #: What this collection calls the kinds of speculation, and what --spec-type calls them, where they differ.
-SPEC_TYPES = {"draft": "draft-simple", **{kind: f"draft-{kind}" for kind in head.KINDS}}
+SPEC_TYPES = {"draft": "draft-simple", **{kind: f"draft-{kind}" for kind in draft_head.KINDS}}
 
 #: The most CPUs that its masks hold.
 MASK = 512
@@ -124,14 +124,14 @@ def arguments(wants: Mapping[str, Any], capabilities: Capabilities) -> list[str]
                 words += spelled(row, value, FLAGS, capabilities)
         else:
             words += spelled(want, _text(want, value), FLAGS, capabilities)
-    extra = owned.checked(wants.get("extra", []), wants, FLAGS, capabilities)
+    extra = reserved_flags.checked(wants.get("extra", []), wants, FLAGS, capabilities)
     return [*words, *_speculation(kinds, capabilities), *extra]
 
 
 def refuse_variables(variables: Mapping[str, str], wants: Mapping[str, Any], capabilities: Capabilities) -> None:
     """Raise BadRequest for variables that say what an option does, as a flag of the user's own would be refused."""
     table = ik_llama.FLAGS if capabilities.engine == IK else FLAGS
-    owned.refuse_variables(variables, wants, table, capabilities)
+    reserved_flags.refuse_variables(variables, wants, table, capabilities)
 
 
 def _text(want: str, value: Any) -> object:

@@ -12,10 +12,10 @@ speculation within --spec-type and refuse the flags of before.
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..plan.kinds import DRAFTING
-from . import owned
+from ..options.speculation_kinds import DRAFTING
+from . import reserved_flags
 from .flags import CHOOSING, SHORTEST_MOD, X, spelled
-from .wants import NGRAM, check, of_kinds, to_say
+from .server_parameters import NGRAM, check, of_kinds, to_say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def arguments(wants: Mapping[str, Any], capabilities: Capabilities) -> list[str]
             words += spelled(want, value, FLAGS, capabilities)
     said = _stages(wants, kinds, capabilities) if in_stages else _one_kind(kinds, capabilities)
     unshown = {want: ((flag,),) for want, (flag, dummy) in UNSHOWN.items()}
-    return [*words, *said, *owned.checked(wants.get("extra", []), wants, {**FLAGS, **unshown}, capabilities)]
+    return [*words, *said, *reserved_flags.checked(wants.get("extra", []), wants, {**FLAGS, **unshown}, capabilities)]
 
 
 def _refuse(wants: Mapping[str, Any], capabilities: Capabilities) -> None:

@@ -20,10 +20,10 @@ from contextlib import suppress
 
 from ..._errors import Absent, BadRequest
 from ..._io import sandbox
-from ..._models import blank
+from ..._models import zero_model
 from . import arguments as server_arguments
 from .capabilities import parse
-from .log import sentence
+from .error_line import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def one_token(binary: str, capabilities: Capabilities, walls: Walls) -> list[str
     with sandbox.room(walls) as folder:
         model, log = (os.path.join(folder, name) for name in ("model", "log"))
         with open(model, "wb") as file:
-            file.write(blank.contents())
+            file.write(zero_model.contents())
         # The server opens it anew by its descriptor, since it cannot enter the folder.
         os.chmod(model, 0o644)
         wants = {"model": "/proc/self/fd/0", "host": "127.0.0.1", "port": port, "context": 256, "slots": 1}

@@ -11,8 +11,8 @@ server's own figures.
 
 from __future__ import annotations
 
-from ..._models.cost import NOTHING, STATE, Layers
 from ..._models.tensor_types import element
+from ..._models.token_cost import NOTHING, STATE, Layers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import re
 from ..._errors import BadRequest
 from ..._notation.numbers import parse_decimal, parse_whole
 from ..._notation.suggestions import suggestion_message
-from . import settings
+from ..options import unit_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class OptionTable:
 
     fields: Mapping[str, Field] = COMMON_FIELDS
     #: Functions that parse the values of options with a form of their own, by option.
-    value_parsers: Mapping[str, Callable[[object], Any]] = {"unit_settings": settings.read}
+    value_parsers: Mapping[str, Callable[[object], Any]] = {"unit_settings": unit_settings.read}
     #: How the names of the units of this engine begin.
     unit_prefix = ""
     nodes: Any = None

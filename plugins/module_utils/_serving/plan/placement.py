@@ -9,12 +9,12 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._kernel.partitions import SLICE
 from ..._notation.cpulist import format_cpulist
+from ..options.options import BY_THREAD
+from ..options.unit_names import rpc_unit_of
+from . import cpu_assignment
 from . import pins as pinning
-from . import seats
-from .names import rpc_unit_of
-from .options import BY_THREAD
+from .instance_plan import Placement, Rpc
 from .pins import CPUSET, GOMP, NUMA, STRICT
-from .service import Placement, Rpc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..._host.topology import Topology
-    from .draft import Drafting
-    from .memory import FreeMemory
-    from .options import Options
-    from .service import Need
+    from ..options.options import Options
+    from .free_memory import FreeMemory
+    from .instance_plan import Need
+    from .speculation_plan import Drafting
 
     class Capabilities(Protocol):
         """What a plan must know of the binary."""
@@ -206,7 +206,9 @@ def rpc(options: Options, host: Host, server: Capabilities, speculation: Draftin
     if number > len(cores):
         raise BadRequest(f"draft_threads is {number}, and the draft has {len(cores)} cores of its own.")
     policy = "local" if len(host.topology.nodes) == 1 else "bind"
-    result = rpc_placement(options, host, server.openmp, cpus, number, seats.near_nodes(host, cpus), policy, free)
+    result = rpc_placement(
+        options, host, server.openmp, cpus, number, cpu_assignment.near_nodes(host, cpus), policy, free
+    )
     result.group = options.draft_l3_group or result.group
     return Rpc(rpc_unit_of(options.name), result, rpc_arguments("127.0.0.1", options.rpc_port, number), need)
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._notation.addresses import require_private_address
 from ..._notation.cpulist import format_cpulist
-from . import pins, seats
-from .names import WORKER_UNIT
-from .options import Options
+from ..options.options import Options
+from ..options.unit_names import WORKER_UNIT
+from . import cpu_assignment, pins
 from .placement import policy_of, rpc_arguments, rpc_placement
 
 TYPE_CHECKING = False
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from .memory import FreeMemory
-    from .service import Placement
+    from .free_memory import FreeMemory
+    from .instance_plan import Placement
 
 #: What it has in common with an instance.
 SAME = ("port", "cpus", "nodes", "threads", "l3_group")
@@ -73,7 +73,7 @@ def plan_worker(host: Host, asked: Mapping[str, Any], openmp: bool, free: FreeMe
     """Return the planned worker; BadRequest for what it cannot have here, and for addresses that are not private."""
     options = options_of(asked)
     address, clients = addresses_of(asked)
-    cpus = seats.busy_cpus(options, host)
+    cpus = cpu_assignment.busy_cpus(options, host)
     cores = pins.first_of_each_core(host.topology, cpus)
     threads: int = options.threads or len(cores)
     if threads > len(cores):
@@ -81,7 +81,7 @@ def plan_worker(host: Host, asked: Mapping[str, Any], openmp: bool, free: FreeMe
             f"threads is {threads}, and CPUs {format_cpulist(cpus)} have {len(cores)} cores. Two threads on a core "
             "slow each other down."
         )
-    nodes = seats.memory_nodes(options, host, cpus)
+    nodes = cpu_assignment.memory_nodes(options, host, cpus)
     policy = policy_of(options, host.topology, nodes)
     placement = rpc_placement(options, host, openmp, cpus, threads, nodes, policy, free)
     placement.group = options.l3_group or placement.group

@@ -15,20 +15,20 @@ import re
 
 from ..._errors import BadRequest
 from ..._io.download import check_space
-from ..._models import source as sources
+from ..._models import model_source as sources
 from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.sizes import UNITS
-from ..plan.memory import read_free_memory
-from ..plan.names import unit_of
-from ..plan.options import Options
+from ..options.options import Options
+from ..options.unit_names import unit_of
+from ..plan.free_memory import read_free_memory
 from ..unit.installed import installed_units
 from ..unit.planned import held_by, running
 from ..unit.refusals import refuse_taken_port
-from . import host_lines, model_lines
-from .asked import parse
-from .fit import Candidate, fit, refuse_what_never_fits, task_of
-from .lines import page
-from .sharing import seated
+from . import host_variables, model_variables
+from .host_sharing import seated
+from .largest_fit import Candidate, fit, refuse_what_never_fits, task_of
+from .model_request import parse
+from .variables_file import page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._io.kernelfs import KernelFS
     from ..._models.model import Model
-    from ..._models.source import File
-    from ..plan.memory import FreeMemory
-    from ..plan.service import Service
-    from .asked import Asked
+    from ..._models.model_source import File
+    from ..plan.free_memory import FreeMemory
+    from ..plan.instance_plan import Service
+    from .model_request import Asked
 
 #: The share of each node's memory that stays for other programs and for the kernel.
 KEPT = 0.05
@@ -75,7 +75,7 @@ def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -
     """
     wishes = [Wish(asked, request) for asked in parse(models)]
     _refuse_two_of_a_name([file for wish in wishes for file in [*wish.files, *wish.draft_files]])
-    host = host_lines.intended(fs)
+    host = host_variables.intended(fs)
     installed = list(installed_units(root))
     runs = running(installed)
     free = _free(host, wishes[0], runs)
@@ -89,13 +89,13 @@ def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -
     _check_space(files)
     program = request.binary if request.binary and os.path.exists(request.binary) else None
     lines = [
-        *host_lines.lines(host, huge),
-        *model_lines.server(program),
-        *model_lines.models(files),
-        model_lines.instances(candidates, services, notes),
+        *host_variables.lines(host, huge),
+        *model_variables.server(program),
+        *model_variables.models(files),
+        model_variables.instances(candidates, services, notes),
     ]
-    head = [*HEAD, host_lines.describe(host, sum(free.available.values()))]
-    head += [model_lines.describe(wish.model) for wish in wishes]
+    head = [*HEAD, host_variables.describe(host, sum(free.available.values()))]
+    head += [model_variables.describe(wish.model) for wish in wishes]
     return {
         "text": page(head, lines),
         "variables": {line.key: line.plain() for line in lines},

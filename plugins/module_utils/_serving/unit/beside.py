@@ -21,8 +21,8 @@ from ..._knobs.units import systemctl
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
 from ..llama_cpp.probe import free_port
+from ..options.options import Options
 from ..plan.option_table import LOOPBACK
-from ..plan.options import Options
 from .planned import plan_beside
 
 TYPE_CHECKING = False
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
+    from ..plan.instance_plan import Service
     from ..plan.placement import Capabilities
-    from ..plan.service import Service
     from .planned import Held
 
 #: Ends the name for the moment; the whole has to be a name of an instance.

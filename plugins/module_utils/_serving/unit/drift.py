@@ -19,7 +19,7 @@ from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import UNIT_FOLDER
 from ..._knobs.units import BETWEEN_STATES, OLD, drop_ins, show
-from ..plan.names import WORKER_UNIT, rpc_unit_of, unit_of
+from ..options.unit_names import WORKER_UNIT, rpc_unit_of, unit_of
 from .installed import REPAIR, changed_files, intact, plan_of, replaced, units_of_instances, worker
 
 TYPE_CHECKING = False

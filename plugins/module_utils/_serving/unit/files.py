@@ -17,11 +17,11 @@ from ..._io.paths import COMMAND, INSTANCE_HEAD, SERVICE, UNIT_FOLDER
 from ..._notation.cpulist import format_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.systemd import format_command_line, quote_word
-from ..plan import router, settings, worker_rules
-from ..plan.names import key_path, unit_of, watchdog_unit_of
+from ..options import router, rpc_endpoints, unit_settings
+from ..options.unit_names import key_path, unit_of, watchdog_unit_of
+from ..plan.instance_plan import staging_folder
 from ..plan.option_table import LOOPBACK
 from ..plan.pins import GOMP, STRICT
-from ..plan.service import staging_folder
 from . import timing, walls
 from .installed import SECTION, sealed
 
@@ -29,8 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from ..plan.options import Options
-    from ..plan.service import Placement, Rpc, Service
+    from ..options.options import Options
+    from ..plan.instance_plan import Placement, Rpc, Service
 
 RPC_SERVER = "ggml-rpc-server"
 SYSTEMD_RUN = "/usr/bin/systemd-run"
@@ -76,7 +76,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         *([f"Requires={rpc.unit}"] if rpc else []),
         f"RequiresMountsFor={' '.join(quote_word(path, escape_variables=False) for path in mounts)}",
         *_limits(service),
-        *settings.lines(options.unit_settings, of_unit=True),
+        *unit_settings.lines(options.unit_settings, of_unit=True),
     ]
     key = key_path(unit_of(service.name))
     asks = ["--credential", key] if options.api_key_file else []
@@ -109,10 +109,10 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         *LOG,
         *placement_lines(service.placement),
         *(["LimitMEMLOCK=infinity"] if service.wants["load"] == "mlock" else []),
-        *walls.network(options.host, [address for address, dummy in worker_rules.endpoints(options.rpc_workers)]),
+        *walls.network(options.host, [address for address, dummy in rpc_endpoints.endpoints(options.rpc_workers)]),
         *sandbox.HARDENING,
         *sandbox.show_folders([*service.files, options.binary]),
-        *settings.lines(options.unit_settings, of_unit=False),
+        *unit_settings.lines(options.unit_settings, of_unit=False),
     ]
     return _text(unit, run, ["WantedBy=multi-user.target"])
 
@@ -207,7 +207,7 @@ def _reach(service: Service, seconds: int) -> list[str]:
     """Wait for the workers on other hosts: the server aborts when it does not reach one, having read nothing yet."""
     if not service.options.rpc_workers:
         return []
-    reach = _serving("reach", worker_rules.named(service.options.rpc_workers), "--timeout", seconds)
+    reach = _serving("reach", rpc_endpoints.named(service.options.rpc_workers), "--timeout", seconds)
     return [f"ExecStartPre={format_command_line(COMMAND, reach)}"]
 
 

@@ -13,7 +13,7 @@ import os
 from ..._errors import BadRequest
 from ..._io import textfile
 from ..._io.paths import INSTANCE_HEAD, UNIT_FOLDER
-from ..plan.names import WORKER_UNIT, unit_of
+from ..options.unit_names import WORKER_UNIT, unit_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from ..._io import textfile
 from ..._io.paths import COMMAND, UNIT_FOLDER
 from ..._knobs.knob import Knob
 from ..._knobs.units import WithUnits, drop_ins, state, systemctl
-from ..plan.names import rpc_unit_of, unit_of, watchdog_unit_of
+from ..options.unit_names import rpc_unit_of, unit_of, watchdog_unit_of
 from .installed import TARGET
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..._knobs.knob import Change, Settings
-    from ..plan.service import Service
+    from ..plan.instance_plan import Service
 
 PREFIX = "llama"
 #: Lines that do not concern a server that runs: they say how it is stopped, or how it is started the next time, and

@@ -19,8 +19,8 @@ from ..._knobs.knob import Knob
 from ..hooks.workers import reach
 from ..llama_cpp import arguments as server_arguments
 from ..llama_cpp import probe as server_probe
-from ..plan import worker_rules
-from ..plan.options import Options
+from ..options import rpc_endpoints
+from ..options.options import Options
 from . import beside, check, disk, timing, walls
 from .files import rpc_binary, unit_files
 from .installed import installed_units, plan_of
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..llama_cpp.capabilities import Capabilities
-    from ..plan.service import Service
+    from ..plan.instance_plan import Service
     from .planned import Held
 
 #: How long a worker on another host may take to answer before this one is changed at all.
@@ -160,7 +160,7 @@ class Planner:
         anew = one.name in self._running and restarts(before, after)
         if anew or one.name not in self._running:
             if one.rpc_workers and not self.host.fs.read_only:
-                reach(worker_rules.named(one.rpc_workers), WORKER_SECONDS)
+                reach(rpc_endpoints.named(one.rpc_workers), WORKER_SECONDS)
             service.remarks += _tried(service, server, arguments, self._computed)
             largest = max(service.files, key=lambda path: service.files[path][0])
             service.rate = timing.rate(disk.speed(largest))

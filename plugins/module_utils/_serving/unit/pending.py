@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ..plan.options import Options
+    from ..options.options import Options
 
 
 class Pending:

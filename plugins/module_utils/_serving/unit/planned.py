@@ -18,9 +18,9 @@ from ..._knobs.units import show
 from ..._models import model as gguf_model
 from ..._notation.cpulist import format_cpulist
 from ..hooks import keys
-from ..plan import memory as memory_plan
-from ..plan import plan
-from ..plan.names import rpc_unit_of, unit_of
+from ..options.unit_names import rpc_unit_of, unit_of
+from ..plan import free_memory as memory_plan
+from ..plan import planner
 from . import corpus
 from .pending import model_files
 from .refusals import identity, refuse_one_file_in_two_places
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..._models.model import Model
-    from ..plan.memory import FreeMemory
-    from ..plan.options import Options
+    from ..options.options import Options
+    from ..plan.free_memory import FreeMemory
+    from ..plan.instance_plan import Service
     from ..plan.placement import Capabilities
-    from ..plan.service import Service
 
     #: Bytes by node, and huge pages by node and size in kB.
     Held = tuple[dict[int, int], dict[tuple[int, int], int]]
@@ -68,7 +68,7 @@ def plan_beside(
         _reserve(free, other)
     if options.hugepages == "none" and not options.lock:
         _share(free, weights, before)
-    service = plan.plan_service(options, host, server, model, draft, free, projector, adapters, more)
+    service = planner.plan_service(options, host, server, model, draft, free, projector, adapters, more)
     service.files.update(_read_other_files(options))
     others = [(other.name, other.expect, other.mapped) for other in before]
     for seat in [*others, *((other["name"], other["expect"], other["mapped"]) for other in staying)]:

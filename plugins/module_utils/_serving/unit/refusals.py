@@ -15,7 +15,7 @@ from ..._io import sandbox, textfile
 from ..._io.path_visibility import what_bars
 from ..._io.paths import UNIT_FOLDER
 from ..hooks import keys
-from ..plan.names import unit_of
+from ..options.unit_names import unit_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..._io.sandbox import Walls
     from ..llama_cpp.capabilities import Capabilities
-    from ..plan.options import Options
+    from ..options.options import Options
 
     #: The name of an instance, what is expected of its placement, and the files that it maps.
     Seat = tuple[str, Mapping[str, Any], Sequence[str]]

@@ -21,8 +21,8 @@ from ..._io.paths import INSTANCE_HEAD, SERVICE, UNIT_FOLDER
 from ..._knobs.knob import Knob
 from ..._notation.systemd import format_command_line
 from ..llama_cpp import probe
-from ..plan import memory
-from ..plan.names import WORKER_UNIT
+from ..options.unit_names import WORKER_UNIT
+from ..plan import free_memory
 from ..plan.rpc_worker import addresses_of, options_of, plan_worker
 from . import walls
 from .files import placement_lines
@@ -104,7 +104,7 @@ def knobs_of(host: Host, asked: Mapping[str, Any], root: str = "/") -> list[Knob
     ]
     files, openmp = probe.program(options.binary, behind)
     _refuse_another_program(options.binary, behind)
-    worker = plan_worker(host, asked, openmp, memory.read_free_memory(host, options, []))
+    worker = plan_worker(host, asked, openmp, free_memory.read_free_memory(host, options, []))
     return [WorkerUnit({PATH: unit_text(worker, files)}, root), WorkerPlan(worker)]
 
 

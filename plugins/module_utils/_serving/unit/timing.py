@@ -14,7 +14,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..plan.service import Service
+    from ..plan.instance_plan import Service
 
 #: A start has as much, and as long as the model takes at the fastest of these rates, in bytes per second, of which its
 #: disk or network gives twice as much. The first one is counted with where that is not known.

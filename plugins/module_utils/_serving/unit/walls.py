@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from ..._io.sandbox import HARDENING, show_folders
 from ..._notation.systemd import quote_word
+from ..options.unit_settings import lines
 from ..plan.option_table import LOOPBACK
-from ..plan.settings import lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..plan.options import Options
+    from ..options.options import Options
 
 #: Settings of a user that open a door or close one, so that a trial without them would tell something else. All others,
 #: such as folders that are made and handed over, are only for the unit.

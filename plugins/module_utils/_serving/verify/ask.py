@@ -14,7 +14,7 @@ import time
 from ..._errors import BadRequest, TuningError
 from ..._verify.items import OK, WRONG, Item
 from ..hooks import keys
-from ..plan.names import unit_of
+from ..options.unit_names import unit_of
 from ..unit.installed import chosen
 from . import trial as trials
 from . import verify

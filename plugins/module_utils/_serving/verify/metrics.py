@@ -22,7 +22,7 @@ from ..._kernel import threads as kernel_threads
 from ..._kernel.cgroups import processes_of
 from ..._notation.cpulist import parse_cpulist
 from ..hooks import http, keys, stream
-from ..plan.names import unit_of
+from ..options.unit_names import unit_of
 from ..unit.installed import installed_units, plan_of
 from .trial import PHRASE, Question
 

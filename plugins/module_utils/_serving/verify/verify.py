@@ -17,7 +17,7 @@ from ..._knobs.units import show
 from ..._verify.items import OK, UNASKED, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import Watch
 from ..hooks import http, keys
-from ..plan.names import unit_of
+from ..options.unit_names import unit_of
 from ..unit.installed import REPAIR, installed_units, plan_of, replaced
 from . import jitter, worker
 from . import trial as trials

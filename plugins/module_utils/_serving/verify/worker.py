@@ -15,7 +15,7 @@ from ..._errors import TuningError
 from ..._knobs.units import show
 from ..._verify.items import OK, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import Watch
-from ..plan.names import WORKER_UNIT as UNIT
+from ..options.unit_names import WORKER_UNIT as UNIT
 from ..unit import installed
 
 TYPE_CHECKING = False

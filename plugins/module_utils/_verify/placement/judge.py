@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._kernel.numa_maps import Kind
     from ..._kernel.threads import Thread
-    from ..._models.rows import Locality
+    from ..._models.weight_locality import Locality
     from .proof import Proof
 
     Result = dict[str, str]

@@ -17,7 +17,7 @@ from ..._errors import BadRequest, TuningError
 from ..._kernel import interrupts, numa_maps
 from ..._kernel import threads as kernel_threads
 from ..._kernel.cgroups import processes_of
-from ..._models import rows
+from ..._models import weight_locality
 from ..._notation.cpulist import format_cpulist
 from . import cache, judge, noise
 from .proof import Proof
@@ -119,10 +119,10 @@ def prove(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str
     return watch.since()
 
 
-def _rows(path: str, threads: int, nodes: int) -> rows.Locality | str:
+def _rows(path: str, threads: int, nodes: int) -> weight_locality.Locality | str:
     """Return where the rows of a model are, or why that is not known."""
     try:
-        return rows.look(rows.parts_at(path), threads, nodes)
+        return weight_locality.look(weight_locality.parts_at(path), threads, nodes)
     except TuningError as error:
         return str(error)
 

@@ -23,7 +23,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan as planner
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import FIELDS, Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS, Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent import Agent
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._vllm_options import DEFAULTS
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts, llama_plans, odd_values

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.bandwidth import Bandwidth
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.ceiling import Ceiling, ceiling
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.traffic import Traffic
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.memory_traffic import Traffic
 
 MIB = 1 << 20
 

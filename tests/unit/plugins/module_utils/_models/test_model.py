@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import draft_pair as pairs
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import pair as pairs
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.gguf import read_header
 from ansible_collections.sovereign.epyc.tests.unit.fakes.ggufs import (
     TOKENS,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import FIELDS
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
 from ansible_collections.sovereign.epyc.plugins.module_utils._tuning.space import Space, space
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import Models, machine, models_in, planned
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend import host_lines
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend import host_variables
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend import recommend as recommending
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.recommendations import (
@@ -52,7 +52,7 @@ def test_without_cache_allocation(models: dict[str, str], tmp_path: Path) -> Non
     fs = sized("9754", **{"/proc/filesystems": "nodev\tsysfs"})
     result = recommended(fs, models["dense 8B"], tmp_path)
     assert result["variables"]["plan_verify"] == {}
-    assert result["variables"]["epyc_steps"] == [layer for layer in host_lines.LAYERS if layer != "cat"]
+    assert result["variables"]["epyc_steps"] == [layer for layer in host_variables.LAYERS if layer != "cat"]
     assert "Without cat: resctrl is absent" in " ".join(result["text"].replace("# ", " ").split())
     planned_as_site_would(fs, result["variables"])
 
@@ -67,7 +67,7 @@ def test_without_a_boot_loader_that_is_known(models: dict[str, str], tmp_path: P
 
 def test_layers_are_those_of_site() -> None:
     (play,) = yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
-    assert list(host_lines.LAYERS) == play["vars"]["site_layers"]
+    assert list(host_variables.LAYERS) == play["vars"]["site_layers"]
 
 
 def test_without_a_driver_of_frequencies(models: dict[str, str], tmp_path: Path) -> None:

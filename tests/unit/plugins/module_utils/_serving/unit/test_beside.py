@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import beside
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned as planning
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs

@@ -20,8 +20,13 @@ from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import gguf
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.service import Need, Placement, Rpc, Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import (
+    Need,
+    Placement,
+    Rpc,
+    Service,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import files as unit_texts
 
 # systemd's own parser

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD, UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.service import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import installed
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs

@@ -20,9 +20,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io import sandbox,
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import Done
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.service import Need, Placement, Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Need, Placement, Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import instances, refusals
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned as planning
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instance import Instance

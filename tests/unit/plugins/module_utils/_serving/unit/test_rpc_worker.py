@@ -22,7 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import memory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import installed, rpc_worker
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import worker as judge
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, machine
@@ -52,8 +52,8 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     monkeypatch.setattr(units.command, "run", fake.run)
     monkeypatch.setattr(rpc_worker.probe, "program", lambda binary, walls: ({binary: [1, 2]}, True))
     monkeypatch.setattr(rpc_worker.sandbox, "attempt", lambda walls, words, seconds: HELP)
-    free = memory.FreeMemory(dict.fromkeys(range(4), 200 * GB))
-    monkeypatch.setattr(memory, "read_free_memory", lambda *dummy: free)
+    free = free_memory.FreeMemory(dict.fromkeys(range(4), 200 * GB))
+    monkeypatch.setattr(free_memory, "read_free_memory", lambda *dummy: free)
     return fake
 
 

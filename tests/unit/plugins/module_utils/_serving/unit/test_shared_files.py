@@ -15,9 +15,9 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import COMMAND, UNIT_FOLDER
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.service import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import installed, instances
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned as planning

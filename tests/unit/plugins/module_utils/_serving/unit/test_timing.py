@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.service import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import timing
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_files import lines, service

@@ -1,0 +1,248 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The options of one instance of llama-server: every name, default and choice is defined here only.
+
+The argument spec of the module is made from ``FIELDS``; ``Options.parse`` reads a dictionary by the same table.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..._models import draft_head
+from ..._notation.sizes import UNITS, parse_bytes
+from ..plan.option_table import COMMON_FIELDS, Field, OptionTable
+from . import adapters, router, rpc_endpoints, sampling, speculation_kinds, unit_settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+ENGINES = ("llama.cpp", "ik_llama.cpp")
+TASKS = ("completion", "embedding", "rerank")
+PLACEMENTS = ("shared", "first_ccd", "own_ccd")
+MEMORY = ("bind", "interleave", "distribute", "rows", "local")
+#: Those with which the server sends each thread to a node, and does not repack the weights.
+BY_THREAD = ("distribute", "rows")
+HUGEPAGES = ("none", "thp", "pool", "hugetlbfs")
+CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+
+
+FIELDS = {
+    **COMMON_FIELDS,
+    # What is served
+    "binary": Field("path", required=True),
+    "rpc_binary": Field("path"),
+    "engine": Field("str", None, ENGINES),
+    "model": Field("path"),
+    "models": Field("dict", {}),
+    "models_loaded": Field("int", low=1),
+    "draft_model": Field("path"),
+    "projector": Field("path"),
+    "adapters": Field("dict", {}),
+    "chat_template": Field("path"),
+    "task": Field("str", "completion", TASKS),
+    "context": Field("int", 8192, low=1),
+    "slots": Field("int", 1, low=1),
+    "cache_type_k": Field("str", "f16", CACHE_TYPES),
+    "cache_type_v": Field("str", "f16", CACHE_TYPES),
+    "flash_attention": Field("str", None, ("on", "off", "auto")),
+    "batch": Field("int", low=1),
+    "ubatch": Field("int", low=1),
+    "experts": Field("int", low=1),
+    "sampling": Field("dict", {}),
+    # What only ik_llama.cpp has
+    "mla": Field("int", low=0, high=3),
+    "attention_buffer": Field("int", low=1),
+    "fused_moe": Field("bool"),
+    # Other hosts
+    "rpc_workers": Field("list", ()),
+    "rpc_layers": Field("int", low=1),
+    # Speculation
+    "speculation": Field("list", ("ngram",), speculation_kinds.WORDS),
+    "draft_max": Field("int", low=1, high=64),
+    "draft_p_min": Field("float", low=0, high=1),
+    "draft_cache_type_k": Field("str", None, CACHE_TYPES),
+    "draft_cache_type_v": Field("str", None, CACHE_TYPES),
+    "draft_placement": Field("str", "shared", PLACEMENTS),
+    "draft_cpus": Field("str"),
+    "rpc_port": Field("int", low=1024, high=65535),
+    "ngram_lookup": Field("int", 6, low=1, high=1024),
+    "ngram_max": Field("int", 8, low=1, high=1024),
+    "ngram_min_hits": Field("int", 1, low=1),
+    "suffix_corpus": Field("path"),
+    # CPUs
+    "threads": Field("int", low=1, high=512),
+    "threads_batch": Field("int", low=1, high=512),
+    "draft_threads": Field("int", low=1, high=512),
+    "l3_group": Field("str"),
+    "draft_l3_group": Field("str"),
+    # Memory
+    "nodes": Field("str"),
+    "memory": Field("str", None, MEMORY),
+    "hugepages": Field("str", "none", HUGEPAGES),
+    "hugetlbfs": Field("path", "/dev/hugepages"),
+    "lock": Field("bool", False),
+    "direct_io": Field("bool", False),
+    "repack": Field("bool"),
+    "prompt_cache": Field("str", "8GiB"),
+    "checkpoints": Field("int", 32, low=0, high=1000),
+    "bandwidth": Field("float", low=1, high=10000),
+}
+#: Options that only have an effect with a draft model.
+OF_A_DRAFT = (
+    "draft_model",
+    "draft_max",
+    "draft_p_min",
+    "draft_cache_type_k",
+    "draft_cache_type_v",
+    "draft_cpus",
+    "draft_threads",
+    "draft_l3_group",
+    "rpc_port",
+    "rpc_binary",
+)
+#: Options of a kind of speculation, and what to say so that they have an effect.
+OF_A_KIND = {**dict.fromkeys(OF_A_DRAFT, "draft or cascade"), "suffix_corpus": "suffix"}
+#: Functions that parse the values of options with a form of their own, by option.
+PARSERS: dict[str, Callable[[object], Any]] = {
+    "adapters": adapters.read,
+    "models": router.read,
+    "sampling": sampling.read,
+    "speculation": speculation_kinds.read,
+    "unit_settings": unit_settings.read,
+}
+
+
+class Options(OptionTable):
+    """The options of one instance of llama-server. An attribute for each of ``FIELDS``; None is "not set"."""
+
+    __slots__ = tuple(FIELDS)
+
+    fields = FIELDS
+    value_parsers = PARSERS
+    unit_prefix = "llama"
+
+    @property
+    def paths(self) -> list[str]:
+        """The files of its models, of each in several files the first."""
+        return list(self.models.values()) if self.models else [self.model]
+
+    @property
+    def drafts(self) -> bool:
+        """Whether a model or a head is asked for that drafts."""
+        return self.drafting is not None
+
+    @property
+    def drafting(self) -> str | None:
+        """The kind of speculation that drafts."""
+        return next((word for word in self.speculation if word in speculation_kinds.DRAFTING), None)
+
+    @property
+    def guesses_by(self) -> str:
+        """The kinds of speculation as one word of an inventory."""
+        return ",".join(self.speculation) or "none"
+
+    @property
+    def speculates(self) -> bool:
+        """Whether tokens may be guessed: not beside pictures, and only where a text is gone on with."""
+        return bool(self.speculation and self.completes and not self.projector)
+
+    @property
+    def completes(self) -> bool:
+        """Whether the server goes on with texts; else it turns them into vectors, or compares them."""
+        return bool(self.task == "completion")
+
+    @property
+    def prompt_cache_mib(self) -> int:
+        """MiB for prompts of earlier requests; only a text that is gone on with is worth keeping."""
+        return parse_bytes(self.prompt_cache, "prompt_cache") // UNITS["MiB"] if self.completes else 0
+
+    @property
+    def checkpoints_kept(self) -> int:
+        """Copies of the state of each slot."""
+        return int(self.checkpoints) if self.completes else 0
+
+    def validate(self) -> None:
+        super().validate()
+        _refuse_conflicts(self)
+
+
+def idle_with(words: Sequence[str]) -> list[str]:
+    """Return the options that have no effect with these kinds of speculation, and are refused beside them."""
+    drafts = any(word in speculation_kinds.DRAFTING for word in words)
+    return [key for key in OF_A_KIND if not (drafts if key in OF_A_DRAFT else "suffix" in words)]
+
+
+def _refuse_conflicts(options: Options) -> None:
+    """Raise BadRequest for options that exclude each other on any host."""
+    if options.name.endswith("-rpc"):
+        raise BadRequest(
+            f"name is '{options.name}'; names that end in -rpc are reserved for the units of drafts. Choose "
+            "another name."
+        )
+    router.check(options)
+    if options.update_order == "start_first" and (options.hugepages == "hugetlbfs" or options.rpc_workers):
+        other = "rpc_workers serve one server" if options.rpc_workers else "a hugetlbfs holds one copy"
+        raise BadRequest(f"update_order start_first has the instance run twice, and {other}. Take stop_first.")
+    for key in ("binary", "rpc_binary"):
+        # systemd expands variables everywhere except in the path of the program.
+        if "$" in (getattr(options, key) or ""):
+            raise BadRequest(f"{key}: systemd runs no program with a $ in its path; rename the file.")
+    if parse_bytes(options.prompt_cache, "prompt_cache") % UNITS["MiB"]:
+        raise BadRequest(f"prompt_cache: '{options.prompt_cache}' is no whole number of MiB, in which a server counts.")
+    if options.drafts and not options.completes:
+        raise BadRequest(f"task is {options.task}, which guesses no tokens: leave speculation out.")
+    if options.sampling and not options.completes:
+        raise BadRequest(f"task is {options.task}, which chooses no tokens: leave sampling out.")
+    if options.chat_template and not options.completes:
+        raise BadRequest(f"task is {options.task}, which has no conversations: leave chat_template out.")
+    if options.projector and not options.completes:
+        raise BadRequest(f"projector has no effect with task {options.task}. Leave one of them out.")
+    if options.drafts and not options.draft_model and options.drafting != draft_head.MTP:
+        raise BadRequest(f"speculation is {options.guesses_by}, which needs a draft_model; or say ngram.")
+    for key in idle_with(options.speculation):
+        if getattr(options, key) is not None:
+            raise BadRequest(
+                f"{key} has no effect, because speculation is {options.guesses_by}: say {OF_A_KIND[key]}, or leave "
+                f"{key} out."
+            )
+    if "ngram" in options.speculation and options.ngram_max < options.ngram_lookup:
+        raise BadRequest(
+            f"ngram_max is {options.ngram_max} and ngram_lookup {options.ngram_lookup}: the server never guesses fewer "
+            "tokens than it looks up, so it would guess none. Make ngram_max as large, or ngram_lookup smaller."
+        )
+    if options.drafting in draft_head.KINDS and options.draft_placement != "shared":
+        raise BadRequest(
+            f"draft_placement {options.draft_placement} is for a draft model: a head reads what the model computes, "
+            "and runs where that runs. Leave it out."
+        )
+    if options.draft_cpus and options.draft_placement == "shared":
+        raise BadRequest(
+            "draft_cpus has no effect with draft_placement shared, where the draft has all CPUs: say own_ccd or "
+            "first_ccd."
+        )
+    rpc_endpoints.check(options)
+    if options.draft_placement == "own_ccd" and options.drafts and options.rpc_port in (None, options.port):
+        raise BadRequest("draft_placement own_ccd runs a second server; set rpc_port to its port.")
+    if options.lock and options.hugepages in ("pool", "hugetlbfs"):
+        raise BadRequest(f"lock: hugepages {options.hugepages} are never swapped out, so leave lock out.")
+    if options.memory in BY_THREAD and (options.hugepages != "none" or options.lock):
+        raise BadRequest(
+            f"memory {options.memory} has each part of the mapped file read on the node of its thread. With hugepages "
+            "or lock something else reads it first: take interleave, or leave them out."
+        )
+    if options.direct_io and (options.memory in BY_THREAD or options.hugepages == "hugetlbfs" or options.lock):
+        raise BadRequest(
+            "direct_io reads the weights past the page cache into memory of the server's own: leave it out beside "
+            "lock, hugepages hugetlbfs, and memory distribute or rows, which are about the file."
+        )
+    copied = options.hugepages == "hugetlbfs"
+    if options.repack and (options.memory in BY_THREAD or copied):
+        other = "hugepages hugetlbfs" if copied else f"memory {options.memory}"
+        raise BadRequest(
+            f"repack copies the weights into memory of the server's own, and {other} is about the file. Leave one of "
+            "them out."
+        )

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Several models behind one instance: a router that starts a server for each of them, and ends one for another.
+
+What the instance says holds for every one of its servers. Which models there are, the router reads from an INI file,
+which systemd hands to it out of the unit, as a credential. Its servers listen on the loopback, at ports of their own.
+Source: "Using multiple models" in tools/server/README.md, and common/preset.cpp, of llama.cpp build 11434.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..._errors import BadRequest
+from .unit_names import credential_path, unit_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+CREDENTIAL = "models.ini"
+#: It writes what follows a colon in capital letters, and a comma is between names.
+ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@+-]{0,126}\Z")
+#: They begin a comment wherever they stand in a line.
+COMMENTS = ";#"
+#: It wants a folder of files that it has fetched from a hub, to list them. There is none, nor will it fetch any.
+ENVIRONMENT = {"LLAMA_CACHE": "/nonexistent"}
+#: Options that are about one model; and values of others that are.
+OF_ONE = ("model", "alias", "draft_model", "projector", "adapters", "chat_template", "experts", "rpc_workers")
+OF_ONE_MODEL = {"memory": "rows", "hugepages": "hugetlbfs"}
+
+
+def read(value: object) -> dict[str, str]:
+    """Return the file of each model by its name; BadRequest for what a router cannot have."""
+    if not isinstance(value, dict):
+        raise BadRequest(f"models must be a dictionary of names and files, as {{qwen: /srv/q.gguf}}, not '{value}'.")
+    for name, path in value.items():
+        if not isinstance(name, str) or not ALIAS.match(name):
+            raise BadRequest(f"models: '{name}' is no name for a model. Take letters, digits and ._/@+- only.")
+        text = str(path)
+        if not text.startswith("/") or not text.isprintable() or text != text.strip() or set(text) & set(COMMENTS):
+            raise BadRequest(
+                f"models: '{text}' is no path that a router takes. Say the whole path, from / on; it must have no "
+                "semicolon, no number sign, and no blank at an end."
+            )
+    return {name: str(path) for name, path in value.items()}
+
+
+def check(options: Any) -> None:
+    """Refuse what an instance of several models cannot have, and one of no model."""
+    if not options.models:
+        if not options.model:
+            raise BadRequest("model is missing: an instance needs a model, or several by name in models.")
+        if options.models_loaded is not None:
+            raise BadRequest("models_loaded has no effect without models. Name them, or leave it out.")
+        return
+    for key in OF_ONE:
+        if getattr(options, key):
+            raise BadRequest(f"{key} is about one model, and models names several. Give that model its own instance.")
+    for key, word in OF_ONE_MODEL.items():
+        if getattr(options, key) == word:
+            raise BadRequest(f"{key} {word} is about one file, and models names several. Take another {key}.")
+    if options.drafts:
+        raise BadRequest(
+            f"speculation {options.guesses_by} needs a draft for one model, and models names several. Say ngram."
+        )
+    if options.watchdog is not None:
+        raise BadRequest("watchdog asks the server of one model, and models names several. Leave it out.")
+    if (options.models_loaded or 1) > len(options.models):
+        raise BadRequest(f"models_loaded is {options.models_loaded}, and models names {len(options.models)}.")
+
+
+def loaded(options: Any) -> int:
+    """Return how many models are in memory at once at most."""
+    return int(options.models_loaded or len(options.models))
+
+
+def wants(options: Any) -> dict[str, object]:
+    """Return what is wanted of a server that shall be a router."""
+    path = credential_path(unit_of(options.name), CREDENTIAL)
+    return {"models": path, "models_loaded": loaded(options)}
+
+
+def lines(options: Any) -> list[str]:
+    """Return the setting of a unit with which systemd hands over the file; as many as fit are loaded at the start."""
+    if not options.models:
+        return []
+    rows = ["version = 1"]
+    for number, (name, path) in enumerate(options.models.items()):
+        rows += [f"[{name}]", f"model = {path}", f"stop-timeout = {options.stop_timeout}"]
+        rows += ["load-on-startup = true"] if number < loaded(options) else []
+    text = "".join(f"{row}\n" for row in rows)
+    return [f"SetCredential={CREDENTIAL}:{_escaped(text)}"]
+
+
+def first(options: Any) -> list[str]:
+    """Return the names of the models that are loaded at the start."""
+    return list(options.models)[: loaded(options)] if options.models else []
+
+
+def _escaped(text: str) -> str:
+    """Return a text in C's escapes, which systemd resolves there; it does not look for specifiers."""
+    return text.replace("\\", "\\\\").replace("\n", "\\n")

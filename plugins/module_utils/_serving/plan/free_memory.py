@@ -1,0 +1,175 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The memory that an instance of llama-server needs, the memory that is free, and whether it is enough."""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..._kernel import partitions
+from ..._kernel.hugepages import default_page_kb, free_pages, mounts
+from ..._kernel.page_cache import available
+from ..._notation.cpulist import format_cpulist, parse_cpulist
+from ..._notation.sizes import UNITS, format_bytes, format_bytes_short, format_pages
+from .instance_plan import staged_paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..._host.host import Host
+    from ..._io.kernelfs import KernelFS
+    from ..._models.model import Model
+    from ..options.options import Options
+    from .instance_plan import Need, Placement
+
+THP = "/sys/kernel/mm/transparent_hugepage/enabled"
+#: CPUs to which the kernel does not balance tasks: by boot parameter, and by cpuset partition.
+ISOLATED = ("/sys/devices/system/cpu/isolated", "/sys/fs/cgroup/cpuset.cpus.isolated")
+#: The largest page, in kB, that suits buffers of any size.
+LARGEST_POOL = 2048
+
+
+class FreeMemory:
+    """The free memory of a host, and what else of its state a plan must know.
+
+    ``available`` is bytes by node without huge pages; ``free`` is huge pages by node and size in kB; ``default_kb`` is
+    the size that a program gets without naming one, ``hugetlbfs_kb`` that of the chosen mount, None without one;
+    ``partition`` are the CPUs of the cpuset partition for instances.
+    """
+
+    __slots__ = ("available", "default_kb", "free", "hugetlbfs_kb", "isolated", "partition", "staged", "thp")
+
+    def __init__(
+        self,
+        available: Mapping[int, int],
+        free: Mapping[tuple[int, int], int] | None = None,
+        default_kb: int = 2048,
+        hugetlbfs_kb: int | None = None,
+        isolated: Iterable[int] = (),
+        thp: str = "madvise",
+        staged: Iterable[str] = (),
+        partition: Iterable[int] = (),
+    ) -> None:
+        self.available = dict(available)
+        self.free = dict(free or {})
+        self.default_kb = default_kb
+        self.hugetlbfs_kb = hugetlbfs_kb
+        self.isolated = frozenset(isolated)
+        self.thp = thp
+        self.staged = frozenset(staged)
+        self.partition = frozenset(partition)
+
+    def take(self, size: int, nodes: Sequence[int], pages: int = 0, kb: int = 0) -> None:
+        """Count bytes, and huge pages of each node, as taken, evenly on these nodes."""
+        self.release(dict.fromkeys(nodes, -size // len(nodes)), {(node, kb): -pages for node in nodes} if pages else {})
+
+    def release(self, memory: Mapping[int, int], pages: Mapping[tuple[int, int], int]) -> None:
+        """Count as free what a running instance holds by node, because the new one replaces it."""
+        for node, size in memory.items():
+            self.available[node] = self.available.get(node, 0) + size
+        for key, count in pages.items():
+            self.free[key] = self.free.get(key, 0) + count
+
+
+def read_free_memory(host: Host, options: Options, models: Sequence[Model]) -> FreeMemory:
+    """Read the free memory of this host."""
+    fs = host.fs
+    default_kb = default_page_kb(fs)
+    there = {}
+    free = {}
+    for node in host.topology.nodes:
+        there[node.id] = available(fs, node.id)
+        for kb in node.hugepages:
+            free[node.id, kb] = free_pages(fs, node.id, kb)
+    kind, partition = partitions.valid(fs)
+    isolated = [cpu for path in ISOLATED for cpu in parse_cpulist(fs.find(path) or "")]
+    isolated += partition if kind == partitions.ISOLATED else ()
+    modes = (fs.find(THP) or "[never]").split("[")[1].split("]")[0]
+    staged = [path for model in models for path in staged_paths(options, model) if fs.status(path) is not None]
+    mount_kb = _hugetlbfs_kb(fs, options.hugetlbfs)
+    return FreeMemory(there, free, default_kb, mount_kb, isolated, modes, staged, partition)
+
+
+def _hugetlbfs_kb(fs: KernelFS, path: str) -> int | None:
+    """Return the page size of the hugetlbfs that a path lies on."""
+    found: tuple[str, int] = ("", 0)
+    for point, kb in mounts(fs, all_kinds=True):
+        inside = path == point or path.startswith(f"{point.rstrip('/')}/")
+        if inside and len(point) >= len(found[0]):
+            found = (point, kb)
+    return found[1] or None
+
+
+# Whether it fits
+
+
+def pages_for(size: int, kb: int) -> int:
+    """Return how many pages are needed for this many bytes."""
+    return -(-size // (kb * UNITS["KiB"]))
+
+
+def refuse_what_does_not_fit(
+    options: Options, required: Need, placement: Placement, free: FreeMemory, staged: Sequence[Model]
+) -> None:
+    """Raise BadRequest when the memory or the huge pages of the nodes do not hold an instance with these staged."""
+    if options.hugepages == "pool":
+        if free.default_kb > LARGEST_POOL:
+            raise BadRequest(
+                f"hugepages pool: this host gives programs pages of {format_bytes(free.default_kb * UNITS['KiB'])}, "
+                "and the server takes at least one for each of its buffers. Boot with default_hugepagesz=2M, or use "
+                "thp."
+            )
+        # When the pool is empty, glibc takes ordinary pages; when only the nodes' part is, a bound task is killed.
+        what = f"the parts of the instance ({required.in_words()})"
+        _refuse_pages(pages_for(required.total, free.default_kb), free.default_kb, placement, free, what)
+        return
+    held = 0
+    if options.hugepages == "hugetlbfs":
+        kb = free.hugetlbfs_kb
+        if kb is None:
+            raise BadRequest(
+                f"hugepages hugetlbfs: {options.hugetlbfs} is not on a hugetlbfs. Mount one there, or set hugetlbfs to "
+                "one, such as /dev/hugepages."
+            )
+        files = [(part, path) for one in staged for part, path in zip(one.parts, staged_paths(options, one))]
+        pages = sum(pages_for(part.size, kb) for part, path in files if path not in free.staged)
+        _refuse_pages(pages, kb, placement, free, "the staged files")
+        held = sum(part.data for part, dummy in files)
+    refuse_too_little(required, placement, free, "The instance", held)
+
+
+def refuse_too_little(required: Need, placement: Placement, free: FreeMemory, what: str, held: int = 0) -> None:
+    """Raise BadRequest when the ordinary memory of the nodes is too little; ``held`` of the weights need none."""
+    nodes, even = placement.nodes, placement.policy == "interleave"
+    rest = required.total - held
+    there = fitting({node: free.available.get(node, 0) for node in nodes}, even)
+    if rest > there:
+        raise BadRequest(
+            f"{what} needs {format_bytes_short(rest)} ({required.in_words(held)}); nodes {format_cpulist(nodes)} have "
+            f"{format_bytes_short(there)} {'evenly ' if even else ''}available. Take {_less(required)}, or more nodes."
+        )
+
+
+def _less(required: Need) -> str:
+    """Return what would make the need smaller."""
+    ways = ["a smaller context or model", "a quantized KV cache"]
+    ways += ["a smaller prompt_cache"] if required.prompt_cache else []
+    return ", ".join([*ways, *(["fewer checkpoints"] if required.checkpoints else [])])
+
+
+def fitting(by_node: Mapping[int, int], even: bool) -> int:
+    """Return what the nodes give together: where memory lies evenly, each gives as much as the one with the least."""
+    return min(by_node.values()) * len(by_node) if even else sum(by_node.values())
+
+
+def _refuse_pages(pages: int, kb: int, placement: Placement, free: FreeMemory, what: str) -> None:
+    nodes, even = placement.nodes, placement.policy == "interleave"
+    there = fitting({node: free.free.get((node, kb), 0) for node in nodes}, even)
+    if pages > there:
+        raise BadRequest(
+            f"hugepages: {what} need {format_pages(pages, kb)} on nodes {format_cpulist(nodes)}, and {there} are free "
+            f"there{' evenly' if even else ''}. Make the pool larger with the module hugepages, "
+            f"{-(-pages // len(nodes))} pages for each node, or take hugepages thp."
+        )

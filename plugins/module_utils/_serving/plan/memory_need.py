@@ -1,0 +1,136 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The memory that an instance of llama-server needs, from the headers of its models.
+
+The compute buffers are a safe estimate, the rest is what the server takes. What it keeps of earlier requests grows up
+to its limits only, and is counted whole: a server on nodes of its own is killed when they are full.
+"""
+
+from __future__ import annotations
+
+from ..._models.draft_head import AHEAD
+from ..._models.token_cost import Layers
+from ..._notation.sizes import UNITS
+from .instance_plan import Need
+from .kv_cache import Sizes, cache_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..._models.model import Model
+    from ..options.options import Options
+    from .placement import Capabilities
+
+#: The default sizes of a batch, logical and physical, in tokens.
+BATCH, UBATCH = 2048, 512
+#: The type of keys and values of a draft whose server is told none.
+USUAL_TYPE = "f16"
+#: Libraries, HTTP buffers and the heaps of threads.
+BASE = 256 * UNITS["MiB"]
+#: The buffers for one picture, which are those of a large one.
+PICTURE = 2 * UNITS["GiB"]
+#: Flags of servers that keep less: for layers with windows, unless that flag is given, and no values beside
+#: compressed keys.
+WINDOWS, COMPRESSED = "--swa-full", "--spec-type"
+PROMPT_CACHE, CHECKPOINTS = "--cache-ram", "--ctx-checkpoints"
+
+
+def need(
+    options: Options,
+    server: Capabilities,
+    model: Model,
+    draft: Model | None = None,
+    apart: bool = False,
+    projector: Model | None = None,
+    adapters: Sequence[Model] = (),
+    ahead: bool = False,
+) -> tuple[Need, Need | None, list[str]]:
+    """Return the need of an instance, that of a draft ``apart`` in its own process, and remarks on what is unknown.
+
+    ``ahead`` is whether the layers at the end of a model that guess the next tokens do so, where there is no draft.
+    """
+    remarks = []
+    needs = []
+    checkpoint = 0
+    recurrent = False
+    drafted = options.draft_cache_type_k or USUAL_TYPE, options.draft_cache_type_v or USUAL_TYPE
+    for one, types in ((model, (options.cache_type_k, options.cache_type_v)), (draft, drafted)):
+        if one is None:
+            continue
+        sizes = _sizes(options, server, types)
+        cache = cache_of(one, sizes)
+        if cache is None:
+            remarks.append(
+                f"{one.path} does not state its layers and heads, so the memory check leaves out its KV cache."
+            )
+        if one.unknown_types:
+            remarks.append(
+                f"{one.path} has tensors of types that are not known here ({', '.join(one.unknown_types)}). Their size "
+                "is taken from the file."
+            )
+        if one is model and ahead and draft is None and cache:
+            cache.bytes += cache.bytes * (model.of_architecture(AHEAD) or 0) // max(1, Layers(model).layers)
+        needs.append(Need(_weights(one), cache.bytes if cache else 0, BASE + _compute(options, one, sizes)))
+        checkpoint += cache.checkpoint if cache else 0
+        recurrent = recurrent or bool(cache and cache.recurrent)
+    whole, own = needs[0], needs[1] if apart else None
+    if len(needs) > 1 and not apart:
+        whole = Need(*(first + second for first, second in zip(_parts(needs[0]), _parts(needs[1]))))
+        whole.compute -= BASE
+    if projector:
+        whole.weights += _weights(projector)
+        whole.compute += PICTURE
+    whole.weights += sum(map(_weights, adapters))
+    if server.works(PROMPT_CACHE):
+        whole.prompt_cache = options.prompt_cache_mib * UNITS["MiB"]
+    if server.works(CHECKPOINTS):
+        # To guess on top of a state, the server keeps one copy more.
+        kept = options.checkpoints_kept + bool(recurrent and options.speculates)
+        whole.checkpoints = kept * options.slots * checkpoint
+    return whole, own, remarks
+
+
+def together(needs: Sequence[Need], count: int) -> Need:
+    """Return the need of so many models at once, when they are those that need the most."""
+    largest = sorted(needs, key=lambda one: one.total, reverse=True)[:count]
+    return Need(*(sum(getattr(one, part) for one in largest) for part in Need.PARTS))
+
+
+def _weights(model: Model) -> int:
+    return sum(part.data for part in model.parts)
+
+
+def _parts(one: Need) -> tuple[int, int, int]:
+    return one.weights, one.kv_cache, one.compute
+
+
+def _sizes(options: Options, server: Capabilities, types: tuple[str, str]) -> Sizes:
+    batch = min(options.ubatch or UBATCH, options.batch or BATCH, options.context)
+    return Sizes(
+        options.context,
+        options.slots,
+        batch,
+        types,
+        windows=server.works(WINDOWS) and WINDOWS not in options.extra_arguments,
+        compressed=server.engine != "llama.cpp" or server.works(COMPRESSED),
+        flat=options.flash_attention == "off",
+    )
+
+
+def _compute(options: Options, model: Model, sizes: Sizes) -> int:
+    """Estimate the buffers of a batch: scores of all tokens, activations, which tokens each sees, and attention."""
+    embedding: int = model.of_architecture("embedding_length") or 0
+    inner = model.largest("feed_forward_length") or 4 * embedding
+    heads = model.largest("attention.head_count")
+    width = embedding // heads if heads else 0
+    keys = model.of_architecture("attention.key_length") or width
+    values = model.of_architecture("attention.value_length") or width
+    expert = embedding + 2 * model.largest("expert_feed_forward_length")
+    numbers = len(model.tokens or ()) + 10 * embedding + 3 * inner + heads * (keys + values)
+    numbers += model.largest("expert_used_count") * expert
+    # Four bytes and two for each token that may be seen, as some builds keep both.
+    seen = sizes.cells * (4 * heads + 4 if options.flash_attention == "off" else 6)
+    return sizes.batch * (4 * numbers + seen)

@@ -1,0 +1,249 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plans one instance of llama-server: a pure function of its options, the plan of the host and the models.
+
+Draft and verification take turns, so that by default both use all cores. A request that cannot be met exactly is
+refused with the reason.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..._models import draft_head, draft_pair
+from ..._models.tensor_types import IK_TYPES
+from ..options import router, rpc_endpoints
+from ..options.adapters import in_words, refuse_foreign
+from ..options.options import BY_THREAD, ENGINES
+from ..options.unit_names import key_path, unit_of
+from . import cpu_assignment, free_memory, rpc_workers
+from . import placement as placing
+from .instance_plan import Service, staged_paths
+from .memory_need import need, together
+from .option_table import LOOPBACK
+from .speculation_plan import drafting
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..._models.model import Model
+    from ..options.options import Options
+    from .free_memory import FreeMemory
+    from .instance_plan import Need, Placement
+    from .placement import Capabilities
+    from .speculation_plan import Drafting
+
+
+#: glibc's tunables for huge pages, and the percentage of the weights that verify expects in them.
+TUNABLES = {"thp": ("glibc.malloc.hugetlb=1", "thp", 80), "pool": ("glibc.malloc.hugetlb=2", "hugetlb", 95)}
+#: Options that are wants of the same name.
+SAME = (
+    *("alias", "host", "port", "context", "slots", "batch", "ubatch", "flash_attention", "cache_type_k", "projector"),
+    *("mla", "attention_buffer", "fused_moe"),
+)
+
+
+def plan_service(
+    options: Options,
+    host: Host,
+    server: Capabilities,
+    model: Model,
+    draft: Model | None,
+    free: FreeMemory,
+    projector: Model | None = None,
+    adapters: Sequence[Model] = (),
+    others: Sequence[Model] = (),
+) -> Service:
+    """Return the planned instance. Raises BadRequest when it is impossible on this host.
+
+    ``others`` are the models of a router beside the first one.
+    """
+    if options.engine not in (None, server.engine):
+        raise BadRequest(f"{options.binary} is {server.engine}, but engine is {options.engine}. Change one of them.")
+    given = [one for one in (model, draft, projector, *adapters, *others) if one]
+    _refuse_foreign_types(options, server, given)
+    if options.memory == "rows" and server.engine != ENGINES[0]:
+        raise BadRequest(
+            f"memory rows knows how llama.cpp gives rows to threads, and {options.binary} is {server.engine}. Take "
+            "memory distribute or interleave."
+        )
+    remarks = [remark for one in (model, *others) for remark in _check_models(options, server, one, draft)]
+    refuse_foreign(adapters, model)
+    speculation = drafting(
+        options, host, cpu_assignment.busy_cpus(options, host), model, draft if options.drafts else None
+    )
+    if not speculation.busy:
+        raise BadRequest("draft_placement own_ccd leaves no CPU to the model. Give the instance more CPUs.")
+    nodes = cpu_assignment.memory_nodes(options, host, speculation.busy)
+    policy = placing.policy_of(options, host.topology, nodes)
+    remarks += [*cpu_assignment.remarks(options, host, speculation.busy, nodes), *speculation.remarks]
+    drafts = draft if speculation.draft_max else None
+    whole, own, unknown = need(
+        options, server, model, drafts, speculation.apart, projector, adapters, ahead=bool(speculation.draft_max)
+    )
+    if others:
+        each = [need(options, server, one) for one in others]
+        whole = together([whole, *(one for one, dummy, more in each)], router.loaded(options))
+        unknown += [remark for one, dummy, more in each for remark in more]
+    remarks += [*unknown, *(rpc_workers.share(options, model, whole) if options.rpc_workers else [])]
+    rpc = placing.rpc(options, host, server, speculation, own, free) if own else None
+    wants = _wants(options, model, drafts, speculation)
+    placement = placing.place(options, host, server, nodes, policy, speculation, wants, free, remarks)
+    # The weights of a draft in a process of its own are sent there and lie in its memory.
+    computed = [one for one in (model, drafts if not rpc else None) if one]
+    staged = computed if options.hugepages == "hugetlbfs" else []
+    if rpc:
+        free_memory.refuse_too_little(rpc.need, rpc.placement, free, "The process of the draft")
+        free.take(rpc.need.total, rpc.placement.nodes)
+    free_memory.refuse_what_does_not_fit(options, whole, placement, free, staged)
+    _memory_wants(options, wants, placement, staged, free, remarks)
+    _environment(options, placement)
+    # Of a router, what is in memory depends on who has asked.
+    expect = placement.expect({} if options.models else _huge(options, whole, staged))
+    if policy == "rows":
+        threads = wants["threads"], wants.get("draft_threads")
+        # Of a model that is its own draft, the larger part of the reading counts.
+        expect["rows"] = {one.path: number for one, number in reversed([*zip(computed, threads)])}
+    read = [one for one in (model, drafts, projector, *adapters, *others) if one]
+    return Service(options, placement, whole, wants, rpc, read, staged, expect, list(dict.fromkeys(remarks)))
+
+
+def _refuse_foreign_types(options: Options, server: Capabilities, models: Sequence[Model]) -> None:
+    """Refuse weights that only the other engine reads; the server would say so after the one before was stopped."""
+    for model in models:
+        foreign = [name for name in model.unknown_types if name in IK_TYPES.values()]
+        if foreign and server.engine == ENGINES[0]:
+            raise BadRequest(
+                f"{model.path} has tensors of types that only ik_llama.cpp reads ({', '.join(foreign)}), and "
+                f"{options.binary} is {server.engine}. Take a build of ik_llama.cpp, or another file of this model."
+            )
+
+
+def _check_models(options: Options, server: Capabilities, model: Model, draft: Model | None) -> list[str]:
+    """Refuse a pair that would not speculate, and experts that the model does not have."""
+    remarks = []
+    if options.drafting in draft_head.KINDS:
+        for reason in draft_head.refusals(options.drafting, model, draft, ik=server.engine != ENGINES[0]):
+            raise BadRequest(reason)
+    elif options.drafts and draft:
+        for reason in draft_pair.refusals(model, draft):
+            raise BadRequest(reason)
+        remarks += draft_pair.remarks(model, draft)
+    if options.experts:
+        used = model.of_architecture("expert_used_count") or model.experts
+        if not model.experts:
+            raise BadRequest(f"experts: {model.path} is a dense model and has none. Leave experts out.")
+        if options.experts >= used:
+            raise BadRequest(f"experts: {model.path} uses {used} for each token. Say fewer, or leave experts out.")
+        remarks.append(
+            f"experts: {options.experts} instead of {used} for each token changes the answers of the model, for the "
+            "worse. Compare them before you rely on it."
+        )
+    trained = model.of_architecture("context_length")
+    if trained and options.context > trained * options.slots:
+        remarks.append(
+            f"context: each of {options.slots} slots has more than the {trained} tokens that the model was trained for."
+        )
+    if options.models and options.api_key_file:
+        remarks.append(
+            "models: the servers of a router ask for no key, so that whoever is on this host reaches them at their "
+            "ports of the loopback."
+        )
+    if options.host not in LOOPBACK and not options.api_key_file:
+        remarks.append(f"host {options.host}: everyone who can reach port {options.port} can use it. Set api_key_file.")
+    return remarks
+
+
+# The settings of the server
+
+
+def _wants(options: Options, model: Model, draft: Model | None, speculation: Drafting) -> dict[str, Any]:
+    wants: dict[str, Any] = {key: getattr(options, key) for key in (*SAME, "cache_type_v")}
+    wants.update(router.wants(options) if options.models else {"model": model.path})
+    wants.update(metrics=True, slots_endpoint=True, speculation=list(speculation.kinds))
+    if speculation.draft_max:
+        wants.update(draft_max=speculation.draft_max, draft_min=0, draft_p_min=speculation.p_min)
+        wants["draft_model"] = draft.path if draft else None
+        wants.update(draft_cache_type_k=options.draft_cache_type_k, draft_cache_type_v=options.draft_cache_type_v)
+        if speculation.apart:
+            wants["rpc"] = f"127.0.0.1:{options.rpc_port}"
+    if options.rpc_workers:
+        wants["rpc_workers"] = rpc_endpoints.named(options.rpc_workers)
+        wants["rpc_layers"] = rpc_workers.layers(options, model)
+    if not options.completes:
+        wants["task"] = options.task
+    wants.update(prompt_cache=options.prompt_cache_mib, checkpoints=options.checkpoints_kept)
+    if speculation.ngram:
+        for key in ("ngram_lookup", "ngram_max", "ngram_min_hits"):
+            wants[key] = getattr(options, key)
+    wants.update(options.sampling, chat_template=options.chat_template, suffix_corpus=options.suffix_corpus)
+    if options.adapters:
+        wants["adapters"] = in_words(options.adapters)
+    if options.experts:
+        wants["experts"] = (model.architecture, options.experts)
+    if options.api_key_file:
+        wants["api_key_file"] = key_path(unit_of(options.name))
+    if options.extra_arguments:
+        wants["extra"] = list(options.extra_arguments)
+    return {key: value for key, value in wants.items() if value is not None}
+
+
+def _memory_wants(
+    options: Options,
+    wants: dict[str, Any],
+    placement: Placement,
+    staged: Sequence[Model],
+    free: FreeMemory,
+    remarks: list[str],
+) -> None:
+    """Choose how the weights are read; a file that must stay mapped is not repacked into anonymous memory."""
+    wants["load"] = "mmap"
+    if options.hugepages in TUNABLES:
+        wants["load"] = "none"
+        placement.environment["GLIBC_TUNABLES"] = TUNABLES[options.hugepages][0]
+    if options.lock:
+        wants["load"] = "mlock"
+    if options.direct_io:
+        wants["load"] = "dio"
+    if options.repack is not None:
+        wants["repack"] = options.repack
+    if options.hugepages == "thp" and free.thp == "never":
+        raise BadRequest(
+            "hugepages thp: transparent huge pages are switched off (never). Set numa_thp to madvise, or use pool."
+        )
+    if staged:
+        for key, model in zip(("model", "draft_model"), staged):
+            wants[key] = staged_paths(options, model)[0]
+    if staged or placement.policy in BY_THREAD:
+        wants["repack"] = False
+        remarks.append(
+            "The weights are not repacked, because the copy would not be where the file is. With quants that the "
+            "server can repack, such as Q4_K, each token takes more work; compare with hugepages thp."
+        )
+
+
+def _environment(options: Options, placement: Placement) -> None:
+    if options.models:
+        placement.environment.update(router.ENVIRONMENT)
+    for name, value in options.extra_environment.items():
+        if name in placement.environment:
+            raise BadRequest(
+                f"extra_environment: {name} is set by the plan, to '{placement.environment[name]}'. Leave it out."
+            )
+        placement.environment[name] = value
+
+
+# What verify expects
+
+
+def _huge(options: Options, need: Need, staged: Sequence[Model]) -> dict[str, str]:
+    """Return the least memory that must be in huge pages."""
+    if options.hugepages in TUNABLES:
+        dummy, kind, percent = TUNABLES[options.hugepages]
+        return {kind: f"{need.weights * percent // 100 >> 20}MiB"}
+    size = sum(part.data for one in staged for part in one.parts)
+    return {"hugetlb": f"{size * 95 // 100 >> 20}MiB"} if staged else {}

@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How an instance speculates: kinds, length, least confidence, and the CPUs on which the draft model runs."""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..._models import draft_head
+from ..._models.token_cost import Work
+from ..options.speculation_kinds import KINDS, in_order
+from . import cpu_assignment, draft_estimate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..._host.host import Host
+    from ..._models.model import Model
+    from ..options.options import Options
+    from .draft_estimate import Start
+
+
+class Drafting:
+    """How to speculate; ``draft_max`` is 0 where no draft model runs. ``cpus`` are those of the draft alone, if any.
+
+    ``busy`` are the CPUs of the model, which do not have those of a draft in a process of its own among them.
+    """
+
+    __slots__ = ("busy", "cpus", "draft_max", "kinds", "p_min", "placement", "remarks")
+
+    def __init__(self, kinds: Sequence[str], busy: Sequence[int]) -> None:
+        self.kinds = list(kinds)
+        self.busy = list(busy)
+        self.draft_max = 0
+        self.p_min = 0.0
+        self.placement = "shared"
+        self.cpus: tuple[int, ...] = ()
+        self.remarks: list[str] = []
+
+    @property
+    def ngram(self) -> bool:
+        """Whether n-grams are looked up in the text so far."""
+        return any(kind.startswith("ngram") for kind in self.kinds)
+
+    @property
+    def first(self) -> bool:
+        """Whether the draft runs on the first threads of the model."""
+        return bool(self.draft_max) and self.placement == "first_ccd"
+
+    @property
+    def apart(self) -> bool:
+        """Whether the draft runs in a process of its own."""
+        return bool(self.draft_max) and self.placement == "own_ccd"
+
+
+def drafting(options: Options, host: Host, busy: Sequence[int], model: Model, draft: Model | None) -> Drafting:
+    """Return how to speculate. A draft that gains nothing on this host is left out, unless draft_max is set."""
+    words = in_order(options.speculation)
+    result = Drafting([KINDS[word] for word in words] if options.speculates else [], busy)
+    if words != list(options.speculation):
+        result.remarks.append(f"speculation: they are asked in this order, whatever is said: {', '.join(words)}.")
+    if words and options.projector:
+        result.remarks.append(
+            f"speculation {options.guesses_by} is left out, because servers were seen to end with an error (build "
+            "11434) when they guessed in a text with a picture. Set speculation to none, and this is not said any more."
+        )
+    if not options.drafting or not result.kinds:
+        return result
+    top = host.topology
+    result.placement = options.draft_placement
+    cpus = _cpus_of_draft(options, host, busy) if options.draft_placement != "shared" else ()
+    rest = [cpu for cpu in busy if cpu not in cpus] if options.draft_placement == "own_ccd" else busy
+    # The nodes follow the CPUs that are left: a draft on another socket must not draw memory there.
+    box = draft_estimate.box_of(
+        top, rest or busy, cpu_assignment.memory_nodes(options, host, rest or busy), options.bandwidth
+    )
+    near = [node.id for node in top.nodes if set(node.cpus) & set(cpus)]
+    draft_box = draft_estimate.box_of(top, cpus, near, options.bandwidth) if cpus else box
+    guesses = Work.of(draft) if draft and options.drafting not in draft_head.KINDS else draft_head.work(model, draft)
+    works = Work.of(model, options.experts), guesses
+    # What the CPUs of the draft would add to the model is what it costs.
+    alone = draft_estimate.box_of(top, busy, cpu_assignment.memory_nodes(options, host, busy), options.bandwidth)
+    start = draft_estimate.start(*works, box, draft_box, alone=alone)
+    result.draft_max = options.draft_max or start.draft_max
+    if options.bandwidth is None and draft_estimate.peak(top) is None:
+        result.remarks.append(
+            f"The memory bandwidth of {top.model or 'this CPU'} is not known, so {box.bandwidth / 1e9:.0f} GB/s are "
+            "assumed to choose draft_max. Set bandwidth to what you measured."
+        )
+    if not start.draft_max:
+        named = draft.path if draft else f"what {model.path} guesses by itself"
+        result.remarks.append(_loses(named, start, bool(options.draft_max)))
+    if not result.draft_max:
+        result.kinds.remove(KINDS[options.drafting])
+        return result
+    result.cpus = tuple(cpus)
+    if result.apart:
+        result.busy = list(rest)
+    if options.draft_p_min is not None:
+        result.p_min = options.draft_p_min
+    else:
+        result.p_min = draft_estimate.confidence(*works, box, draft_box, result.draft_max)
+    return result
+
+
+def _loses(draft: str, start: Start, insists: bool) -> str:
+    left = "It runs because draft_max is set." if insists else "It is left out; set draft_max to run it nevertheless."
+    return (
+        f"On this host {draft} is computed to gain nothing: {start.rate:.1f} tokens per second at best, and "
+        f"{start.plain:.1f} without. {left}"
+    )
+
+
+def _cpus_of_draft(options: Options, host: Host, busy: Sequence[int]) -> tuple[int, ...]:
+    """Return the CPUs that are named, or those of the role draft, or of the CCD with the most CPUs that compute."""
+    members = set(busy)
+    if options.draft_cpus:
+        named = cpu_assignment.named(host, options.draft_cpus)
+        if options.draft_placement == "first_ccd" and not members.issuperset(named):
+            raise BadRequest(
+                f"draft_cpus {options.draft_cpus} are not all among cpus, and draft_placement first_ccd drafts on the "
+                "first threads of the model. Say own_ccd, or CPUs of the instance."
+            )
+        return tuple(named)
+    own = tuple(cpu for cpu in host.plan.draft if cpu in members)
+    if own:
+        return own
+    ccds = [tuple(cpu for domain in ccd for cpu in domain.cpus if cpu in members) for ccd in host.topology.ccds]
+    if not ccds:
+        raise BadRequest("This host reports no CCD for the draft. Use draft_placement shared.")
+    return max(ccds, key=len)

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from vepyc import VepycError, paths
-from vepyc.llama import fetched
+from vepyc.llama.llama_cpp import fetched
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))

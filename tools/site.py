@@ -31,13 +31,13 @@ from pathlib import Path
 from typing import Any
 
 from vepyc import SHAPES, Machine, VepycError
-from vepyc.bring import MEANWHILE
 from vepyc.figures import Bar, Figures
 from vepyc.guest import get_release
+from vepyc.llama.delivery import MEANWHILE
+from vepyc.machine.run_directory import RunDir
+from vepyc.machine.saved_states import snapshot_dir
 from vepyc.paths import home
-from vepyc.play import collection_digest
-from vepyc.rundir import RunDir
-from vepyc.snapshot import snapshot_dir
+from vepyc.playbook_runs import collection_digest
 
 ROOT = Path(__file__).resolve().parents[1]
 #: A step that prints nothing for so many seconds is told to be at work.

@@ -24,10 +24,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from vepyc import VepycError, packages
+from vepyc import VepycError
 from vepyc.container import Container, container
-from vepyc.llama import NATIVE, ensure_llama, ensure_model
-from vepyc.play import quick, run
+from vepyc.images import debian_packages
+from vepyc.llama.llama_cpp import NATIVE, ensure_llama, ensure_model
+from vepyc.playbook_runs import quick, run
 
 PAGE = Path(__file__).resolve().parents[1] / "build/watch/serving.html"
 BUILD, MODELS, PARTS, HAPROXY = "/opt/built", "/srv/models", "/opt/parts", "/srv/packages"
@@ -123,9 +124,9 @@ def main() -> int:
     asked = parser.parse_args()
     try:
         build, model = ensure_llama(NATIVE), ensure_model()
-        parts = packages.extracted("trixie", "prometheus", "prometheus-alertmanager", "prometheus-node-exporter")
+        parts = debian_packages.extracted("trixie", "prometheus", "prometheus-alertmanager", "prometheus-node-exporter")
         binds = {build: BUILD, model.parent: MODELS, parts: PARTS}
-        binds[packages.fetch("trixie", *packages.HAPROXY)[0].parent] = HAPROXY
+        binds[debian_packages.fetch("trixie", *debian_packages.HAPROXY)[0].parent] = HAPROXY
         with contextlib.ExitStack() as stack:
             boxes = {name: stack.enter_context(container(name, binds)) for name in ADDRESSES}
             first, second = boxes.values()

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "lab"), str(ROOT / ".collections")]
 
 from vepyc import Machine, Preparation, up  # noqa: E402
-from vepyc.rundir import RunDir  # noqa: E402
+from vepyc.machine.run_directory import RunDir  # noqa: E402
 
 SHAPE = "small"
 SSH_CONFIG = """\

@@ -16,8 +16,8 @@ import pytest
 
 from vepyc import GuestError, VepycError
 from vepyc.container import Container, container
-from vepyc.play import quick, run
-from vepyc.python import FORK_SERVER
+from vepyc.playbook_runs import quick, run
+from vepyc.quick_python.python_files import FORK_SERVER
 
 from .conftest import wait_while
 

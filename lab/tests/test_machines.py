@@ -18,9 +18,9 @@ import pytest
 from vepyc import SHAPES, GuestError, Machine, Preparation, VepycError, up
 from vepyc.guest import RELEASES
 from vepyc.image import image_dir
-from vepyc.rundir import RunDir
-from vepyc.snapshot import prepared_dir
-from vepyc.start import start
+from vepyc.machine.run_directory import RunDir
+from vepyc.machine.saved_states import prepared_dir
+from vepyc.machine.start import start
 
 from .conftest import check_l3_domains, check_schemata, hwcr, machine_of, msrs, wait_while
 

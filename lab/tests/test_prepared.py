@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from vepyc import SHAPES, Machine, Preparation, VepycError, guest, up
-from vepyc.rundir import Config, RunDir
-from vepyc.snapshot import take_snapshot
+from vepyc.machine.run_directory import Config, RunDir
+from vepyc.machine.saved_states import take_snapshot
 
 
 @pytest.fixture(autouse=True)
@@ -39,10 +39,10 @@ class FakeMachine:
 @pytest.fixture
 def without_guests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Machines that are only a run directory, and states that are only a folder."""
-    monkeypatch.setattr("vepyc.start.ensure_image", lambda release: tmp_path)
-    monkeypatch.setattr("vepyc.start._bring_up", FakeMachine)
-    monkeypatch.setattr("vepyc.start.take_snapshot", lambda machine, shape, release: None)
-    monkeypatch.setattr("vepyc.snapshot.run_tool", lambda command: None)
+    monkeypatch.setattr("vepyc.machine.start.ensure_image", lambda release: tmp_path)
+    monkeypatch.setattr("vepyc.machine.start._bring_up", FakeMachine)
+    monkeypatch.setattr("vepyc.machine.start.take_snapshot", lambda machine, shape, release: None)
+    monkeypatch.setattr("vepyc.machine.saved_states.run_tool", lambda command: None)
     monkeypatch.setattr(RunDir, "ask", lambda self, request, timeout, **arguments: None)
 
 

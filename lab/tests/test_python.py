@@ -17,7 +17,7 @@ import pytest
 
 from vepyc import Machine
 from vepyc.paths import PACKAGE
-from vepyc.python import FORK_SERVER
+from vepyc.quick_python.python_files import FORK_SERVER
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +60,7 @@ zip_data='ARCHIVE',
 """
 BASIC, MORE = "ansible.module_utils.basic", "ansible.module_utils.more"
 OURS, OTHER = (f"ansible_collections.a.b.plugins.module_utils.{name}" for name in ("ours", "other"))
-SSH = PACKAGE / "ssh.sh"
+SSH = PACKAGE / "quick_python/ssh.sh"
 # What Ansible has its ssh run, with a module on the standard input.
 NEW_PYTHON = "/bin/sh -c /usr/bin/python3"
 # Says which program the parent of this one is, in the way of a module that failed.

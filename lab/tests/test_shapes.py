@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from vepyc import SHAPES, Shape, VepycError, acpi, bios, guest, image, patch, qemu, smbios, snapshot
+from vepyc import SHAPES, Shape, VepycError, guest, image, qemu
 from vepyc.cli import _settings
-from vepyc.firmware import Firmware
-from vepyc.rundir import RunDir
+from vepyc.epyc import acpi, bios, kernel_patch, smbios
+from vepyc.machine import saved_states
+from vepyc.machine.firmware import Firmware
+from vepyc.machine.run_directory import RunDir
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -76,7 +78,7 @@ def test_bios_settings_make_another_machine_of_a_shape() -> None:
     assert bios.shape_with(shape, {}) == shape
     one = bios.shape_with(shape, {"nps": 1, "smt": True, "boost": False})
     assert (one.nodes, one.threads, one.cpus) == (1, 2, 256)
-    assert patch.cpuid_table(one) != patch.cpuid_table(shape)
+    assert kernel_patch.cpuid_table(one) != kernel_patch.cpuid_table(shape)
     l3 = bios.shape_with(shape, {"nps": 2, "l3_as_numa": True})
     assert (l3.nodes, qemu.machine_args(l3, "x.aml").count("-object")) == (16, 16)
     few = bios.shape_with(shape, {"nps": 4, "l3_domains": 6, "cores_per_l3": 3})
@@ -128,7 +130,7 @@ def test_firmware_describes_a_slot_for_each_channel(name: str, total: int, modul
     assert sum(sizes) <= shape.memory_mib < sum(sizes) + total
     assert {slot[0] for slot in slots} == {17} and {slot[1] for slot in slots} == {40}
     assert len({slot[40:] for slot in slots}) == total, "each slot has names of its own"
-    saved = [snapshot.snapshot_dir(one, guest.get_release("6.12")) for one in (shape, replace(shape, dimms=3))]
+    saved = [saved_states.snapshot_dir(one, guest.get_release("6.12")) for one in (shape, replace(shape, dimms=3))]
     assert saved[0] != saved[1], "a machine of other modules is another machine"
     assert smbios.structures(SHAPES[name]) == []
 

@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from vepyc import SHAPES, VepycError, bring, up
+from vepyc import SHAPES, VepycError, up
+from vepyc.llama import delivery
+from vepyc.machine.run_directory import Config, RunDir
+from vepyc.machine.sockets import await_server
+from vepyc.machine.start import choose_port
 from vepyc.paths import locked, run_tool
-from vepyc.rundir import Config, RunDir
-from vepyc.sockets import await_server
-from vepyc.start import choose_port
 
 from .conftest import wait_while
 
@@ -43,7 +44,7 @@ def test_up_refuses_what_it_does_not_know(arguments: dict[str, Any], message: st
 
 
 def test_a_taken_port_names_the_option_before_an_image_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vepyc.start.ensure_image", lambda release: pytest.fail("an image was looked for"))
+    monkeypatch.setattr("vepyc.machine.start.ensure_image", lambda release: pytest.fail("an image was looked for"))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -57,7 +58,7 @@ def test_nothing_is_begun_that_would_fill_the_disk(monkeypatch: pytest.MonkeyPat
     has = "in .*, which has 1.0 GiB free; make room there, or name a folder on another disk"
     with pytest.raises(VepycError, match=f"the trixie image needs 4 GiB {has}"):
         up("small", name="full")
-    monkeypatch.setattr("vepyc.start.image_dir", lambda release: tmp_path)
+    monkeypatch.setattr("vepyc.machine.start.image_dir", lambda release: tmp_path)
     with pytest.raises(VepycError, match=f"the first boot of a small needs 1.5 GiB {has}"):
         up("small", name="full")
     assert not RunDir.of("full").path.exists()
@@ -124,8 +125,8 @@ def running(program: Path) -> bool:
 
 def test_what_is_made_meanwhile_ends_with_a_block_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """A port that is taken is said at once, not when llama.cpp is built."""
-    monkeypatch.setattr(bring, "_MAKE", ("sleep", "600"))
-    with pytest.raises(VepycError, match="port is taken"), bring.made_meanwhile():
+    monkeypatch.setattr(delivery, "_MAKE", ("sleep", "600"))
+    with pytest.raises(VepycError, match="port is taken"), delivery.made_meanwhile():
         raise VepycError("the port is taken")
 
 
@@ -140,8 +141,8 @@ def test_who_waits_for_another_process_says_for_what(capsys: pytest.CaptureFixtu
 
 
 def test_what_could_not_be_made_is_said_after_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bring, "_MAKE", ("false",))
-    with pytest.raises(VepycError, match="for the reason above"), bring.made_meanwhile():
+    monkeypatch.setattr(delivery, "_MAKE", ("false",))
+    with pytest.raises(VepycError, match="for the reason above"), delivery.made_meanwhile():
         pass
 
 

@@ -13,12 +13,12 @@ import sys
 import time
 from dataclasses import dataclass
 
+from .epyc.shapes import get_shape
 from .errors import VepycError
 from .figures import Bar, Figures
 from .guest import get_release
-from .shapes import get_shape
-from .snapshot import snapshot_dir
-from .start import up
+from .machine.saved_states import snapshot_dir
+from .machine.start import up
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,16 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from functools import partial
 
+from .epyc.shapes import get_shape
 from .errors import VepycError
 from .guest import get_release
 from .image import ensure_image
-from .llama import CONTAINER, GUEST, NATIVE, ensure_llama, ensure_model
-from .machine import Machine
+from .llama.debian_build import ensure_prebuilt
+from .llama.llama_cpp import CONTAINER, GUEST, NATIVE, ensure_llama, ensure_model
+from .machine.running import Machine
+from .machine.saved_states import snapshot_dir
+from .machine.start import up
 from .paths import locked
-from .prebuilt import ensure_prebuilt
-from .shapes import get_shape
-from .snapshot import snapshot_dir
-from .start import up
 from .venvs import DASHBOARDS, OLDEST_CORE, REDFISH, collections, ends, node_modules, pythons, unit_venv, venv
 
 #: The machines that `make test` starts, and those that only `make test-all` starts. Neighbours are of the same image as

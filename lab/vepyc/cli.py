@@ -12,15 +12,15 @@ import sys
 import time
 
 from .bmc import PERSONALITIES
-from .bring import bring_llama, made_meanwhile
+from .epyc.shapes import SHAPES, get_shape
 from .errors import VepycError
 from .guest import RELEASES, get_release
 from .image import ensure_image
-from .machine import Machine
-from .rundir import RunDir
-from .shapes import SHAPES, get_shape
-from .snapshot import snapshot_dir, take_snapshot
-from .start import start, up
+from .llama.delivery import bring_llama, made_meanwhile
+from .machine.run_directory import RunDir
+from .machine.running import Machine
+from .machine.saved_states import snapshot_dir, take_snapshot
+from .machine.start import start, up
 
 
 def _up(args: argparse.Namespace) -> None:

@@ -23,10 +23,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from . import python
 from .debian import bootstrap, put
 from .errors import GuestError, VepycError
 from .paths import digest, directory, locked, ssh_key
+from .quick_python import python_files
 
 SUITE = "trixie"
 PACKAGES = (
@@ -36,7 +36,7 @@ PACKAGES = (
 )
 # What a container cannot do, and a unit that would make `systemctl is-system-running` say "degraded".
 _MASKED_UNITS = ("systemd-modules-load.service", "apt-daily.timer", "apt-daily-upgrade.timer", "ssh.service")
-_LINKS = {**{f"etc/systemd/system/{unit}": "/dev/null" for unit in _MASKED_UNITS}, **python.LINKS}
+_LINKS = {**{f"etc/systemd/system/{unit}": "/dev/null" for unit in _MASKED_UNITS}, **python_files.LINKS}
 _FILES = {
     "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
     "etc/machine-id": "",  # each container makes one
@@ -120,7 +120,7 @@ class Container:
 
     def as_any_host(self) -> None:
         """Take away what only these containers have to be quicker, for measurements of Ansible."""
-        self.run(python.REMOVE)
+        self.run(python_files.REMOVE)
 
     def connect(self, other: Container, own: str, others: str) -> None:
         """Lay a cable to another container: both get an interface `cable`, with these addresses, as 10.8.0.1/24."""
@@ -214,7 +214,7 @@ def container(
 
 def ensure_root() -> Path:
     """The Debian that every container starts from; built first when it is missing."""
-    files = {**_FILES, **python.files(), "root/.ssh/authorized_keys": ssh_key().with_suffix(".pub").read_text()}
+    files = {**_FILES, **python_files.files(), "root/.ssh/authorized_keys": ssh_key().with_suffix(".pub").read_text()}
     parts = [SUITE, *PACKAGES, json.dumps(files), json.dumps(_LINKS)]
     target = directory("roots") / f"{SUITE}-{digest(parts)}"
     with locked(f"root-{target.name}"):

@@ -11,9 +11,9 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from . import smbios
+from .epyc import smbios
+from .epyc.shapes import Shape
 from .errors import VepycError
-from .shapes import Shape
 
 QEMU = "qemu-system-x86_64"
 # What an EPYC has and only costs time here: smap and pku have QEMU forget which pages it knows, la57 makes each search

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.chromium import Page
-from vepyc import play, venvs
+from tools.pictures.chromium import Page
+from vepyc import playbook_runs, venvs
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 1800
@@ -40,7 +40,7 @@ def run() -> Run:
         if not shutil.which(command[0], path=variables["PATH"]):
             pytest.fail(f"{line}\n{command[0]} is not installed: run `make setup`", pytrace=False)
         try:
-            done = play.run(*command, cwd=cwd, timeout=TIMEOUT, **variables)
+            done = playbook_runs.run(*command, cwd=cwd, timeout=TIMEOUT, **variables)
         except subprocess.TimeoutExpired as error:
             output = error.stdout.decode(errors="replace") if error.stdout else ""
             pytest.fail(f"{line}\n{output}\nstill running after {TIMEOUT} s", pytrace=False)

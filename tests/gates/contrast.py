@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from tools.chromium import Page
+from tools.pictures.chromium import Page
 
 LIGHT = """
           const rgb = text => text.match(/[\\d.]+/g).map(Number);

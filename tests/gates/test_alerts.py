@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from vepyc import packages
+from vepyc.images import debian_packages
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "roles/monitoring/files/sovereign-epyc.rules.yml"
@@ -222,7 +222,7 @@ def alerts() -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="session")
 def promtool() -> Path:
     """That of Debian, which is one file: its package is only unpacked."""
-    return packages.extracted("trixie", "promtool") / "usr/bin/promtool"
+    return debian_packages.extracted("trixie", "promtool") / "usr/bin/promtool"
 
 
 def run(promtool: Path, *words: object) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from vepyc import play
+from vepyc import playbook_runs
 
 from .conftest import ROOT
 
@@ -54,7 +54,9 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_play(controller: Path, playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = ("ansible-playbook", "-i", str(controller / "hosts.yml"), f"sovereign.epyc.{playbook}", *arguments)
     collections, callbacks = str(controller), "sovereign.epyc.drift"
-    return play.run(*command, cwd=controller, ANSIBLE_COLLECTIONS_PATH=collections, ANSIBLE_CALLBACKS_ENABLED=callbacks)
+    return playbook_runs.run(
+        *command, cwd=controller, ANSIBLE_COLLECTIONS_PATH=collections, ANSIBLE_CALLBACKS_ENABLED=callbacks
+    )
 
 
 @pytest.mark.parametrize(

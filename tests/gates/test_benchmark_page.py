@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
-from tools.chromium import Page
+from tools.pictures.chromium import Page
 
 from .conftest import opened
 from .contrast import LIGHT, contrasts

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.chromium import Page
+from tools.pictures.chromium import Page
 
 from .conftest import opened
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from vepyc import play
+from vepyc import playbook_runs
 from vepyc.venvs import DASHBOARDS, node_modules
 
 FILES = sorted((Path(__file__).parents[2] / "roles/monitoring/files/dashboards").glob("*.json"))
@@ -31,7 +31,7 @@ def complaints(folder: Path, **dashboards: Any) -> str:
         text = "import type { Dashboard } from '@grafana/schema';\nexport const made: Dashboard = "
         (folder / f"{name}.ts").write_text(f"{text}{json.dumps(dashboard)};\n")
     compiler = packages / "node_modules/typescript/bin/tsc"
-    done = play.run(str(node), str(compiler), *FLAGS, *(f"{name}.ts" for name in dashboards), cwd=folder)
+    done = playbook_runs.run(str(node), str(compiler), *FLAGS, *(f"{name}.ts" for name in dashboards), cwd=folder)
     assert done.returncode == 0 or done.stdout, "it says nothing of why it ended"
     return done.stdout
 

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _report_html
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import plans
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import report
-from tools.chromium import Page
+from tools.pictures.chromium import Page
 
 from .conftest import opened
 from .contrast import contrasts, letters

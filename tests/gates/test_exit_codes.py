@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
-from vepyc import play
+from vepyc import playbook_runs
 
 from .conftest import ROOT
 from .exit_code_answers import ANSWERS, STATES, VARIABLES, write_collection
@@ -90,7 +90,7 @@ class Controller:
         asked = [
             [f"sovereign.epyc.{name}", *words, "-e", json.dumps(self.find_arguments(name))] for name, *words in runs
         ]
-        environment = play.clean_environment(
+        environment = playbook_runs.clean_environment(
             ANSIBLE_COLLECTIONS_PATH=str(collections), ANSIBLE_CALLBACK_RESULT_FORMAT="yaml", NO_COLOR="1"
         )
         done = subprocess.run(

@@ -23,7 +23,7 @@ import yaml
 from ansible.plugins.test import core
 
 from tests.fixtures.rulebooks import RULEBOOK, post, run_rulebook, wait_until
-from vepyc import play
+from vepyc import playbook_runs
 
 from .conftest import ROOT
 
@@ -106,7 +106,9 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_play(inventory: Path, playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return play.run("ansible-playbook", "-i", str(inventory), str(ROOT / f"playbooks/{playbook}.yml"), *arguments)
+    return playbook_runs.run(
+        "ansible-playbook", "-i", str(inventory), str(ROOT / f"playbooks/{playbook}.yml"), *arguments
+    )
 
 
 def repaired(output: str) -> list[str]:

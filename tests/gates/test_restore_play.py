@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from vepyc import play
+from vepyc import playbook_runs
 
 from .conftest import ROOT, VARIABLES
 
@@ -89,7 +89,7 @@ class Controller:
             text = ACTION.replace("NAME", name).replace("ANSWER", answer)
             (collection / f"plugins/action/{name}.py").write_text(text)
 
-    def play(self, book: str, host: str, *words: str) -> play.Play:
+    def play(self, book: str, host: str, *words: str) -> playbook_runs.Play:
         """Run a playbook on one host."""
         record = self.folder / "record.jsonl"
         for path in (record, self.log):
@@ -102,9 +102,9 @@ class Controller:
             "RECORD_FILE": str(record),
         }
         where = ("-i", str(self.folder / "hosts.json"), "-l", host)
-        done = play.run("ansible-playbook", *where, f"sovereign.epyc.{book}", *words, **variables)
+        done = playbook_runs.run("ansible-playbook", *where, f"sovereign.epyc.{book}", *words, **variables)
         results = [json.loads(line) for line in record.read_text().splitlines()]
-        return play.Play(done.returncode, done.stdout, results)
+        return playbook_runs.Play(done.returncode, done.stdout, results)
 
     def calls(self, check: bool) -> list[str]:
         """Return the modules that were called with or without check mode, in their order."""

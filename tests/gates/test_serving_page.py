@@ -16,7 +16,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _serving_page
-from tools.chromium import Page
+from tools.pictures.chromium import Page
 
 from .conftest import opened
 from .contrast import contrasts

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from tools import site
-from vepyc import VepycError, play
-from vepyc.rundir import Config, RunDir
+from vepyc import VepycError, playbook_runs
+from vepyc.machine.run_directory import Config, RunDir
 
 
 def said(home: Path, *arguments: str) -> tuple[int, list[str]]:
     """Run the tool with a cache of its own, in which it may not begin to build; return its exit code and its lines."""
-    done = play.run("tools/run.sh", "tools/site.py", *arguments, VEPYC_HOME=str(home), PYTHONPATH="lab")
+    done = playbook_runs.run("tools/run.sh", "tools/site.py", *arguments, VEPYC_HOME=str(home), PYTHONPATH="lab")
     assert not (home / "images").exists()
     return done.returncode, done.stdout.strip().splitlines()
 

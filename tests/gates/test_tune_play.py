@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from vepyc import play
+from vepyc import playbook_runs
 
 from .conftest import ROOT, VARIABLES
 
@@ -117,7 +117,7 @@ class Controller:
         for name, answer in ANSWERS.items():
             (actions / f"{name}.py").write_text(ACTION.replace("{ANSWER}", answer))
 
-    def play(self, *words: str, inventory: str = "") -> play.Play:
+    def play(self, *words: str, inventory: str = "") -> playbook_runs.Play:
         record = self.folder / "record.jsonl"
         record.unlink(missing_ok=True)
         variables: dict[str, Any] = {
@@ -127,8 +127,10 @@ class Controller:
             "ANSIBLE_CALLBACKS_ENABLED": "record",
             "RECORD_FILE": str(record),
         }
-        done = play.run("ansible-playbook", "-i", inventory or str(self.inventory), *words, **variables)
-        return play.Play(done.returncode, done.stdout, [json.loads(line) for line in record.read_text().splitlines()])
+        done = playbook_runs.run("ansible-playbook", "-i", inventory or str(self.inventory), *words, **variables)
+        return playbook_runs.Play(
+            done.returncode, done.stdout, [json.loads(line) for line in record.read_text().splitlines()]
+        )
 
     def files(self) -> dict[str, str]:
         """What Ansible would read, by its path; a link counts as what it leads to."""
@@ -145,17 +147,17 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Controller:
 
 
 @pytest.fixture(scope="module")
-def first(controller: Controller) -> play.Play:
+def first(controller: Controller) -> playbook_runs.Play:
     return controller.play("sovereign.epyc.tune")
 
 
-def failures(played: play.Play) -> dict[str, str]:
+def failures(played: playbook_runs.Play) -> dict[str, str]:
     """What each host says in an assertion that failed."""
     failed = {one["host"]: one.get("results", [one]) for one in played.results if one["status"] == "failed"}
     return {name: " ".join(one["msg"] for one in results if "evaluated_to" in one) for name, results in failed.items()}
 
 
-def test_what_it_refuses_before_and_after(first: play.Play) -> None:
+def test_what_it_refuses_before_and_after(first: playbook_runs.Play) -> None:
     said = failures(first)
     assert said.keys() == {"shown", "differ1", "alone", "unnamed", "blocked"} and first.returncode
     assert said["shown"] == "It does not run. The run of code proves nothing; its report above says why."
@@ -170,7 +172,7 @@ def test_what_it_refuses_before_and_after(first: play.Play) -> None:
     assert measured == HOSTS.keys() - {"alone", "unnamed", "blocked"}
 
 
-def test_where_it_writes(controller: Controller, first: play.Play) -> None:
+def test_where_it_writes(controller: Controller, first: playbook_runs.Play) -> None:
     """What was there before is there to the byte, and a file that a folder would hide is read through a link."""
     files = controller.files()
     assert {name.removesuffix("/epyc_tuned.yml") for name in files if "tuned" in name} == WRITTEN
@@ -181,7 +183,7 @@ def test_where_it_writes(controller: Controller, first: play.Play) -> None:
     assert os.readlink(controller.inventory / "host_vars/beside/beside.yml") == "../beside.yml"
 
 
-def test_what_it_writes(controller: Controller, first: play.Play) -> None:
+def test_what_it_writes(controller: Controller, first: playbook_runs.Play) -> None:
     """On top of what was tuned; what stays holds for the host as it is now, and what was not measured is as it was."""
     assert controller.tuned("host_vars/beside") == {"chat": CHAT}
     assert controller.tuned("host_vars/kept") == {
@@ -194,19 +196,19 @@ def test_what_it_writes(controller: Controller, first: play.Play) -> None:
     assert text.startswith("# Made by tune.yml of the collection sovereign.epyc,") and "delete this file" in text
 
 
-def test_it_goes_on_from_what_was_tuned(first: play.Play) -> None:
+def test_it_goes_on_from_what_was_tuned(first: playbook_runs.Play) -> None:
     tried = {one["host"]: one["results"] for one in first.results if one["task"] == "Try other options"}
     asked = {name: [(one["instance"], one["text"]) for one in tried[name]] for name in ("beside", "kept")}
     assert asked == {"beside": [("chat", "4")], "kept": [("chat", "8"), ("code", "8")]}
 
 
-def test_the_difference_is_shown_where_nothing_is_written(first: play.Play) -> None:
+def test_the_difference_is_shown_where_nothing_is_written(first: playbook_runs.Play) -> None:
     shown = {one["host"]: one["diff"][0]["after"] for one in first.results if "diff" in one}
     assert "  chat:\n" in shown["shown"] and "code" not in shown["shown"]
     assert "+    options:\n+      ngram_max: 16\n" in first.output
 
 
-def test_a_second_run_changes_nothing_and_the_roles_read_it(controller: Controller, first: play.Play) -> None:
+def test_a_second_run_changes_nothing_and_the_roles_read_it(controller: Controller, first: playbook_runs.Play) -> None:
     before = controller.files()
     book = controller.folder / "roles.yml"
     roles = ["sovereign.epyc.llama", "sovereign.epyc.verify"]

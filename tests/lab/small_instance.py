@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.fixtures.virtual_epyc import Guest
 from vepyc import Machine, Preparation
-from vepyc.bring import SERVER, put, server_files
+from vepyc.llama.delivery import SERVER, put, server_files
 from vepyc.paths import digest
 
 from .random_model import random_model

@@ -18,7 +18,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
 from ansible_collections.sovereign.epyc.tests.replay import install
 from tests.fixtures.virtual_epyc import STORE
-from vepyc.bring import put
+from vepyc.llama.delivery import put
 
 pytestmark = pytest.mark.slow
 

@@ -17,8 +17,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts imp
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
 from ansible_collections.sovereign.epyc.tests.replay import install
 from tests.fixtures.virtual_epyc import STORE
-from vepyc.bring import put
-from vepyc.play import run_playbook
+from vepyc.llama.delivery import put
+from vepyc.playbook_runs import run_playbook
 
 pytestmark = pytest.mark.slow
 

@@ -22,7 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client imp
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.info import report
 from tests.fixtures.virtual_epyc import Guest
 from vepyc import up
-from vepyc.shapes import get_shape
+from vepyc.epyc.shapes import get_shape
 
 pytestmark = pytest.mark.slow
 

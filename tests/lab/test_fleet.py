@@ -18,7 +18,7 @@ import socket
 import pytest
 
 from tests.fixtures.virtual_epyc import guest_of
-from vepyc.play import run_recorded
+from vepyc.playbook_runs import run_recorded
 
 pytestmark = pytest.mark.slow
 

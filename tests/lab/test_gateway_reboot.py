@@ -24,11 +24,11 @@ import pytest
 
 from tests.fixtures.saved_states import TUNED
 from tests.fixtures.virtual_epyc import ROOT, Guest, guest_of
-from vepyc import packages
-from vepyc.bring import put
 from vepyc.container import Container, container
-from vepyc.llama import GUEST, ensure_llama
-from vepyc.play import run_playbook
+from vepyc.images import debian_packages
+from vepyc.llama.delivery import put
+from vepyc.llama.llama_cpp import GUEST, ensure_llama
+from vepyc.playbook_runs import run_playbook
 
 from ..fixtures.gateways import PROGRAM_FOLDER, PROGRAMS
 from . import small_instance
@@ -97,7 +97,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Container,
     """The gateway, two tuned hosts that wait for a reboot and serve, and the folder of their inventory."""
     folder = tmp_path_factory.mktemp("fleet")
     binds = {
-        packages.fetch("trixie", *packages.HAPROXY)[0].parent: "/srv/packages",
+        debian_packages.fetch("trixie", *debian_packages.HAPROXY)[0].parent: "/srv/packages",
         PROGRAM_FOLDER: PROGRAMS,
     }
     with ExitStack() as stack:

@@ -18,8 +18,8 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import jitter
 from tests.fixtures.saved_states import after_site
 from tests.fixtures.virtual_epyc import guest_of
-from vepyc.bring import PROGRAMS, put
-from vepyc.llama import GUEST, ensure_llama
+from vepyc.llama.delivery import PROGRAMS, put
+from vepyc.llama.llama_cpp import GUEST, ensure_llama
 
 from . import small_instance
 from .random_model import blank_model, random_model

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from vepyc.shapes import get_shape
+from vepyc.epyc.shapes import get_shape
 
 pytestmark = pytest.mark.slow
 

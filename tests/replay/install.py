@@ -77,7 +77,7 @@ def in_folder(folder: Path, truth: Mapping[str, Any]) -> Path:
 
 
 def on_guest(put: Callable[[str, bytes, int], object], truth: Mapping[str, Any]) -> None:
-    """Put it on a guest, by ``functools.partial(vepyc.bring.put, machine)``."""
+    """Put it on a guest, by ``functools.partial(vepyc.llama.delivery.put, machine)``."""
     for path, (text, mode) in files(truth).items():
         put(path, text.encode(), int(f"{mode:o}"))
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from vepyc.play import Play, run_playbook
+from vepyc.playbook_runs import Play, run_playbook
 
 from ..fixtures.gateways import (
     MEMBERS,

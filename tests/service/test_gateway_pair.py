@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from vepyc import packages
 from vepyc.container import Container, container
-from vepyc.play import Play, run_playbook
+from vepyc.images import debian_packages
+from vepyc.playbook_runs import Play, run_playbook
 
 from ..fixtures.gateways import PROGRAM_FOLDER, PROGRAMS
 
@@ -118,7 +118,7 @@ def prepare(box: Container, server: str, address: str) -> None:
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    debs = packages.fetch("trixie", *packages.HAPROXY, *KEEPALIVED)[0].parent
+    debs = debian_packages.fetch("trixie", *debian_packages.HAPROXY, *KEEPALIVED)[0].parent
     binds = {debs: "/srv/packages", PROGRAM_FOLDER: PROGRAMS}
     with container("gateway-one", binds) as one, container("gateway-two", binds) as two:
         one.connect(two, "10.8.0.1/24", "10.8.0.2/24")

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from vepyc import llama
 from vepyc.container import Container, container
-from vepyc.play import Play, run_playbook
+from vepyc.llama import llama_cpp
+from vepyc.playbook_runs import Play, run_playbook
 
 from ..fixtures.containers import BUILD, MODELS, SEND_REQUEST, wait_until
 
@@ -43,7 +43,7 @@ class Two:
         self.boxes = boxes
         self.folder = folder
         self.binary = f"{BUILD}/bin/llama-server"
-        self.model = f"{MODELS}/{llama.ensure_model().name}"
+        self.model = f"{MODELS}/{llama_cpp.ensure_model().name}"
 
     def play(self, *arguments: str, head: dict[str, Any] | None = None, **worker: Any) -> Play:
         """Run the playbook, with more variables for each of the two."""
@@ -92,7 +92,7 @@ class Two:
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
-    build, model = llama.ensure_llama(), llama.ensure_model()
+    build, model = llama_cpp.ensure_llama(), llama_cpp.ensure_model()
     with ExitStack() as stack:
         binds = {build: BUILD, model.parent: MODELS}
         boxes = {name: stack.enter_context(container(name, binds)) for name in ADDRESSES}

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from vepyc.play import run_playbook
+from vepyc.playbook_runs import run_playbook
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@
 
 """llama_build as users run it, with a real cmake and compiler, on a project that looks like llama.cpp but is small.
 
-The real one is built by `vepyc.llama`, with the same module.
+The real one is built by `vepyc.llama.llama_cpp`, with the same module.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from vepyc.container import Container, container
-from vepyc.play import clean_environment, run_playbook
+from vepyc.playbook_runs import clean_environment, run_playbook
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ import json
 import pytest
 
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import RIGHT
-from vepyc.play import run_playbook
+from vepyc.playbook_runs import run_playbook
 
 pytestmark = pytest.mark.slow
 

@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _serving_page
-from vepyc import llama, packages
 from vepyc.container import container
-from vepyc.play import Play, run_playbook
+from vepyc.images import debian_packages
+from vepyc.llama import llama_cpp
+from vepyc.playbook_runs import Play, run_playbook
 
 from ..fixtures.containers import BUILD, MODELS, ServiceHost
 
@@ -29,7 +30,7 @@ ROLE = Path(__file__).parents[2] / "roles/monitoring/files"
 PARTS = "/opt/parts"
 FOLDER = "/etc/prometheus/sovereign-epyc"
 CHAT = {"name": "chat", "port": 8080, "alias": "m"}
-PACKAGES = ("prometheus", "prometheus-node-exporter", *packages.HAPROXY)
+PACKAGES = ("prometheus", "prometheus-node-exporter", *debian_packages.HAPROXY)
 #: Before one server with one slot, as the role gateway names things.
 HAPROXY = """
 defaults
@@ -111,8 +112,8 @@ class Watched(ServiceHost):
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    build, model = llama.ensure_llama(), llama.ensure_model()
-    binds = {build: BUILD, model.parent: MODELS, packages.fetch("trixie", *PACKAGES)[0].parent: "/srv/packages"}
+    build, model = llama_cpp.ensure_llama(), llama_cpp.ensure_model()
+    binds = {build: BUILD, model.parent: MODELS, debian_packages.fetch("trixie", *PACKAGES)[0].parent: "/srv/packages"}
     with container("monitoring", binds) as box:
         yield Watched(box, tmp_path_factory.mktemp("monitoring"))
 

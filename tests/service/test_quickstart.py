@@ -26,9 +26,9 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from vepyc import llama
 from vepyc.container import Container, container
-from vepyc.play import run
+from vepyc.llama import llama_cpp
+from vepyc.playbook_runs import run
 
 pytestmark = pytest.mark.slow
 
@@ -133,7 +133,7 @@ class Controller:
         self.folder = folder
         self.archive = archive
         self.environment = {"ANSIBLE_COLLECTIONS_PATH": str(folder / "collections")} if archive else {}
-        dummy, source = llama.source()
+        dummy, source = llama_cpp.source()
         replaced = {"llama_source_archive": source["archive"], "llama_source_checksum": source["checksum"]}
         instances = [{**instance, "prompt_cache": "0MiB"} for instance in ASKED["llama_instances"]]
         self.variables = {**ASKED, **replaced, "llama_instances": instances}
@@ -163,11 +163,11 @@ class Controller:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Container, str]]:
     """A stock host, with a hub behind the address of the page's model, and the digest that the hub states."""
     folder = tmp_path_factory.mktemp("hub")
-    build, model, (archive, source) = llama.ensure_llama(), llama.ensure_model(), llama.source()
+    build, model, (archive, source) = llama_cpp.ensure_llama(), llama_cpp.ensure_model(), llama_cpp.source()
     digest = hashlib.sha256(model.read_bytes()).hexdigest()
     (address,) = [entry["url"] for entry in ASKED["llama_models"]]
     binds = {archive: source["archive"], model: SERVED}
-    with container("quickstart", binds, {build.parent: llama.HOME}) as box:
+    with container("quickstart", binds, {build.parent: llama_cpp.HOME}) as box:
         start_hub(box, make_certificate(folder, str(urlsplit(address).hostname)), address, digest)
         yield box, digest
 

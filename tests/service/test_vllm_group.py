@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from vepyc.container import Container
-from vepyc.play import Play, run_playbook
+from vepyc.playbook_runs import Play, run_playbook
 
 from ..fixtures.containers import SEND_REQUEST, wait_until
 from ..fixtures.vllm_containers import run_vllm_container

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.chromium import Page
-from vepyc.play import clean_environment
+from tools.pictures.chromium import Page
+from vepyc.playbook_runs import clean_environment
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

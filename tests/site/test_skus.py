@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from vepyc.paths import locked
-from vepyc.play import run
+from vepyc.playbook_runs import run
 
 pytestmark = pytest.mark.slow
 

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Debian packages that a guest or a container gets besides those of its image, for the few tests that need them.
+
+Neither has a network: apt fetches them here, once, apart from this machine's own packages.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+
+from ..debian import mirror
+from ..errors import VepycError
+from ..guest import get_release
+from ..machine.running import Machine
+from ..paths import digest, directory, locked, run_tool
+
+#: HAProxy, and what the Debian of the containers lacks for it.
+HAPROXY = ("haproxy", "libjemalloc2", "liblua5.4-0", "libopentracing1", "libopentracing-c-wrapper0t64")
+
+
+def install(machine: Machine, *names: str) -> None:
+    """Install packages; ``names`` must hold all of them that the image lacks."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for package in fetch(get_release(machine.kernel).suite, *names):
+            archive.add(package, package.name)
+    command = [*machine.ssh_command(), "mkdir -p /run/debs && tar -xC /run/debs && dpkg -i /run/debs/*.deb 2>&1"]
+    done = subprocess.run(command, cwd=machine.run_dir.path, input=buffer.getvalue(), capture_output=True)
+    if done.returncode:
+        raise VepycError(f"{machine.name}: dpkg could not install {', '.join(names)}: {done.stdout.decode()}")
+
+
+def fetch(suite: str, *names: str) -> list[Path]:
+    """The files of these packages, which are kept in a folder of their own for the next time."""
+    folder = directory("packages", f"{suite}-{digest(names)}")
+    with locked(f"packages-{folder.name}"):
+        if len(list(folder.glob("*.deb"))) < len(names):
+            for name in ("lists/partial", "cache/archives/partial"):
+                (folder / name).mkdir(parents=True, exist_ok=True)
+            (folder / "status").touch()
+            keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
+            (folder / "sources.list").write_text(f"deb [signed-by={keys}] {mirror()} {suite} main\n")
+            settings = {
+                "Dir::Etc::sourcelist": folder / "sources.list",
+                "Dir::Etc::sourceparts": "/dev/null",
+                "Dir::State::lists": folder / "lists",
+                "Dir::State::status": folder / "status",
+                "Dir::Cache": folder / "cache",
+                "APT::Architecture": "amd64",
+                "APT::Sandbox::User": "root",
+            }
+            apt = ["apt-get", "-qq", *(f"-o{key}={value}" for key, value in settings.items())]
+            log = directory("logs") / f"packages-{folder.name}.log"
+            run_tool([*apt, "update"], log)
+            run_tool(["env", f"--chdir={folder}", *apt, "download", *names], log)
+    return sorted(folder.glob("*.deb"))
+
+
+def extracted(suite: str, *names: str) -> Path:
+    """The folder that packages are unpacked to, once, with links that stay in it; this machine stays as it is."""
+    files = fetch(suite, *names)
+    folder = directory("extracted") / files[0].parent.name
+    with locked(f"extracted-{folder.name}"):
+        if not (folder / "complete").exists():
+            for file in files:
+                subprocess.run(["dpkg-deb", "--extract", file, folder], check=True)
+            for path in folder.rglob("*"):
+                if path.is_symlink() and (target := os.readlink(path)).startswith("/"):
+                    path.unlink()
+                    path.symlink_to(folder / target.lstrip("/"))
+            (folder / "complete").touch()
+    return folder

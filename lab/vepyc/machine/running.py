@@ -1,0 +1,221 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A running machine, as commands and tests see it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+from ..errors import GuestError, VepycError
+from ..guest import AS_ANY_HOST, SSH_IS_UP, STOP_UDEV
+from ..paths import ssh_key
+from ..quick_python.bytecode_store import Kept
+from .run_directory import RunDir
+
+_SSH_FAILED = 255
+_PANIC = "Kernel panic - not syncing"
+
+
+class Machine:
+    """A machine that has a supervisor. `up` makes these; `Machine.find` gets one that is already there."""
+
+    def __init__(self, run_dir: RunDir) -> None:
+        config = run_dir.read_config()
+        self.run_dir = run_dir
+        self.name = config.name
+        self.shape = config.shape
+        self.kernel = config.kernel
+        self.port = config.port
+        self.resumed = config.snapshot is not None
+        self.ssh_key = ssh_key()
+
+    @classmethod
+    def find(cls, name: str) -> Machine:
+        """The running machine of that name."""
+        run_dir = RunDir.of(name)
+        if not run_dir.alive():
+            raise VepycError(f"machine {name!r} is not running; start it with: vepyc up")
+        return cls(run_dir)
+
+    @property
+    def console(self) -> Path:
+        """The log of the guest's serial console."""
+        return self.run_dir.console
+
+    def ssh_command(self, *options: str) -> list[str]:
+        """The ssh command line that reaches the guest, to be run in the machine's run directory."""
+        settings = {
+            "BatchMode": "yes",
+            "ConnectTimeout": "60",
+            "ControlMaster": "auto",
+            "ControlPath": "ssh.sock",
+            "ControlPersist": "600",
+            # Every image has its own host key and the connection never leaves this machine.
+            "StrictHostKeyChecking": "no",
+            "UserKnownHostsFile": "/dev/null",
+            "LogLevel": "ERROR",
+        }
+        command = ["ssh", "-F", "none", "-p", str(self.port), "-i", str(self.ssh_key)]
+        for key, value in settings.items():
+            command += ["-o", f"{key}={value}"]
+        return [*command, *options, "root@127.0.0.1"]
+
+    def run(
+        self, cmd: str, check: bool = True, input: str | None = None, timeout: float = 600
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a shell command in the guest as root. With `check`, a non-zero exit code raises GuestError."""
+        try:
+            done = subprocess.run(
+                [*self.ssh_command(), cmd],
+                cwd=self.run_dir.path,
+                input=input or "",
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+            )
+        except subprocess.TimeoutExpired:
+            raise GuestError(f"{self.name}: no end after {timeout:.0f} s: {cmd}") from None
+        except FileNotFoundError:
+            raise VepycError(f"machine {self.name!r} is gone, or ssh is not installed") from None
+        if done.returncode == _SSH_FAILED:
+            raise GuestError(f"{self.name}: ssh failed: {done.stderr.strip()}; {self._where_to_look()}")
+        if check and done.returncode:
+            raise GuestError(f"{self.name}: exit code {done.returncode}: {cmd}\n{done.stdout}{done.stderr}".rstrip())
+        return done
+
+    @property
+    def boots(self) -> int:
+        """How many boots of this machine have come to their ssh server, those before a saved state not counted."""
+        return self.console.read_text(errors="replace").count(SSH_IS_UP)
+
+    def reboot(self, timeout: float = 1200) -> None:
+        """Reboot from inside the guest and wait until it is back."""
+        before = self.boots
+        # The connection may go down before the command's exit code comes back.
+        with contextlib.suppress(GuestError):
+            self.run("systemctl reboot")
+        self.wait_for_another_boot(before, timeout)
+
+    def kill(self, timeout: float = 1200) -> None:
+        """Cut the power without warning, switch it on again, and wait until the guest has booted from its disk."""
+        before = self.boots
+        self.run_dir.ask("power-cycle", timeout=60)
+        self.wait_for_another_boot(before, timeout)
+
+    def set_bios(self, **settings: object) -> None:
+        """Change BIOS settings (`vepyc.epyc.bios.KNOBS`) from the next boot on. With a BMC, that one decides on all but
+        what is plugged in.
+        """
+        self.run_dir.ask("bios", timeout=60, settings=settings)
+
+    @property
+    def bmc(self) -> dict[str, str]:
+        """How to reach the BMC: `url`, `user`, `password`, `ca`, `fingerprint`, `vendor`."""
+        try:
+            return dict(json.loads(self.run_dir.bmc.read_text()))
+        except FileNotFoundError:
+            raise VepycError(f"{self.name!r} has no BMC; start it with: vepyc up ... --bmc dell") from None
+
+    def set_faults(self, **faults: object) -> None:
+        """Switch faults of the BMC (`vepyc.bmc.Faults`)."""
+        self.run_dir.ask("bmc-faults", timeout=60, faults=faults)
+
+    def down(self) -> None:
+        """End the machine and throw its disk away."""
+        # Without a connection that still stands, the guest may be one that does not answer any more.
+        if self._connected():
+            self._bytecode().take()
+        self.disconnect()
+        self.run_dir.stop()
+
+    def stop(self, timeout: float = 180) -> None:
+        """Switch the machine off as its operating system does, and keep its disk, from which `start` boots it again.
+
+        A guest that has not switched itself off in time has its power cut.
+        """
+        if self.run_dir.bmc.exists():
+            raise VepycError(f"{self.name!r} has a BMC, whose settings end with it; take it down instead")
+        if self._connected():
+            self._bytecode().take()
+        self.run_dir.stopped.touch()
+        # The connection may go down before the command's exit code comes back.
+        with contextlib.suppress(GuestError):
+            self.run("systemctl poweroff", timeout=60)
+        deadline = time.monotonic() + timeout
+        while self.run_dir.alive() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.disconnect()
+        self.run_dir.end()
+
+    def disconnect(self) -> None:
+        """Close the shared ssh connection."""
+        if self._connected():
+            command = self.ssh_command("-O", "exit")
+            subprocess.run(command, cwd=self.run_dir.path, capture_output=True, check=False)
+
+    def wait_until_resumed(self, timeout: float) -> None:
+        """Wait until the guest runs again; its ssh server was up when it was saved."""
+        try:
+            self.run_dir.ask("hello", timeout)
+        except VepycError:
+            if self.run_dir.alive():
+                raise
+            raise VepycError(self._cause_of_death()) from None
+
+    def wait_for_another_boot(self, before: int = 0, timeout: float = 1200) -> None:
+        """Wait until it has more boots than before, and systemd and udev nothing left to start; end udev."""
+        deadline = time.monotonic() + timeout
+        while self.boots <= before:
+            if not self.run_dir.alive():
+                raise VepycError(self._cause_of_death())
+            if _PANIC in self.console.read_text(errors="replace"):
+                raise VepycError(f"the kernel of {self.name} panicked; the console log is {self.console}")
+            if time.monotonic() > deadline:
+                raise VepycError(f"{self.name} has no ssh after {timeout:.0f} s; the console log is {self.console}")
+            time.sleep(0.1)
+        self.disconnect()
+        # One program that waits: many that ask would take an emulated guest a part of its boot.
+        settled = f"systemctl is-system-running --wait; udevadm settle; {STOP_UDEV}"
+        self.run(settled, timeout=deadline - time.monotonic())
+
+    def personalise(self) -> None:
+        """Give the guest its name, a machine id made of that, bytecode of modules, and after a resume the time."""
+        name = shlex.quote(self.name)
+        identity = uuid.uuid5(uuid.NAMESPACE_DNS, self.name).hex
+        commands = [f"date -s @{time.time():.3f} >/dev/null"] if self.resumed else []
+        commands.append(
+            f"[ $(hostname) = {name} ] || {{ hostname {name}; echo {name} >/etc/hostname;"
+            f" printf '127.0.0.1 localhost\\n127.0.1.1 %s\\n' {name} >/etc/hosts;"
+            # A restart of journald would do it, and take a second; what it writes until a boot is read there, too.
+            f" ln -s $(cat /etc/machine-id) /run/log/journal/{identity}; echo {identity} >/etc/machine-id; }}"
+        )
+        self.run("; ".join(commands))
+        self._bytecode().give()
+
+    def as_any_host(self) -> None:
+        """Take away what only these guests have to be quicker, for measurements. A boot brings some of it back."""
+        self.run(AS_ANY_HOST)
+
+    def _connected(self) -> bool:
+        return (self.run_dir.path / "ssh.sock").exists()
+
+    def _bytecode(self) -> Kept:
+        return Kept(self.ssh_command(), self.run_dir.path, self.kernel)
+
+    def _cause_of_death(self) -> str:
+        """Why it has no supervisor any more. Its directory may be gone before anybody has time to look into it."""
+        with contextlib.suppress(FileNotFoundError):
+            return f"{self.name}: {self.run_dir.error.read_text().strip()}"
+        with contextlib.suppress(FileNotFoundError):
+            return f"{self.name} was killed; the end of its log:\n{self.run_dir.log.read_text()[-1000:].strip()}"
+        return f"{self.name} has been switched off"
+
+    def _where_to_look(self) -> str:
+        return f"the console log is {self.console}" if self.run_dir.alive() else self._cause_of_death()

@@ -1,0 +1,261 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bringing a machine up."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..bmc import personality
+from ..epyc.bios import shape_with
+from ..epyc.shapes import Shape, get_shape
+from ..errors import VepycError
+from ..guest import Release, get_release
+from ..image import ensure_image, image_dir
+from ..paths import PACKAGE, directory, locked, need_room, run_tool
+from .run_directory import Config, RunDir
+from .running import Machine
+from .saved_states import Preparation, prepared_dir, save_prepared, snapshot_dir, take_snapshot
+
+_BOOT_TIMEOUT = 1800
+_RESUME_TIMEOUT = 300
+# Below those that the kernel gives to outgoing connections, which could take one before QEMU does.
+_PORTS = range(28000, 29000)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A machine that is to be started."""
+
+    run_dir: RunDir
+    shape: Shape
+    release: Release
+    port: int | None
+    bmc: str | None
+    bios: dict[str, Any]
+
+
+def up(
+    shape: str,
+    name: str | None = None,
+    kernel: str = "6.12",
+    port: int | None = None,
+    cold: bool = False,
+    prepared: Preparation | None = None,
+    bmc: str | None = None,
+    bios: dict[str, Any] | None = None,
+) -> Machine:
+    """Return the running machine of that name, started if need be: from its snapshot, or from disk if it is ``cold``.
+
+    With ``bmc``, the name of a vendor, it has a BMC that speaks Redfish. With ``bios``, settings of epyc/bios.py, it is
+    another machine of its shape, for which there is no snapshot.
+
+    With a preparation it has to be a new machine, and starts from the state that was saved after that preparation. If
+    there is none, it is prepared now, and its state is saved.
+    """
+    wanted, release = get_shape(shape), get_release(kernel)
+    if bmc:
+        personality.load(bmc)  # refuses a name that no vendor has
+    if bios and prepared:
+        raise VepycError("a machine cannot have other BIOS settings and be prepared: nobody saved that state")
+    if bios:
+        shape_with(wanted, bios)  # refuses a setting that there is not
+    name = name or shape
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", name):
+        raise VepycError(f"{name!r} cannot be a host name; use lower-case letters, digits and hyphens")
+    with locked(f"up-{name}"):
+        run_dir = RunDir.of(name)
+        if run_dir.alive() and not (prepared or bios):
+            return _already_up(Machine(run_dir), shape, kernel, port, bmc)
+        if run_dir.alive():
+            why = "with BIOS settings of its own" if bios else "and nobody knows in which state"
+            raise VepycError(f"{name!r} is already up, {why}; take it down first")
+        if run_dir.stopped.exists():
+            raise VepycError(
+                f"{name!r} was stopped, and its disk was kept; boot it with: vepyc start {name}, or throw it away with:"
+                f" vepyc down {name}"
+            )
+        run_dir.remove()
+        asked = _Asked(run_dir, wanted, release, port, bmc, bios or {})
+        return _start_prepared(asked, prepared) if prepared else _start(asked, cold)
+
+
+def start(name: str) -> Machine:
+    """Return the running machine of that name, booted from the disk that it has left if need be.
+
+    It was stopped, or its supervisor was killed, as when the computer below went down.
+    """
+    with locked(f"up-{name}"):
+        run_dir = RunDir.of(name)
+        if run_dir.alive():
+            return Machine(run_dir)
+        if not run_dir.has_bootable_disk():
+            raise VepycError(f"there is no machine {name!r} that could be started again; make one with: vepyc up")
+        config = run_dir.read_config()
+        if config.bmc:
+            raise VepycError(f"{name!r} had a BMC, whose settings ended with it; take it down, and up again")
+        if not _is_free(config.port):
+            raise VepycError(f"port {config.port} on 127.0.0.1, which is that of {name!r}, is taken")
+        # Resting on the image alone, it needs no saved state that may be replaced, and comes out of none.
+        image = Path(config.image, "disk.raw")
+        run_tool(["qemu-img", "rebase", "-f", "qcow2", "-F", "raw", "-b", str(image), str(run_dir.disk)])
+        bios = json.loads(run_dir.bios.read_text()) if run_dir.bios.exists() else config.bios
+        run_dir.write_config(replace(config, snapshot=None, bios=bios))
+        run_dir.clear_leftovers()
+        print(f"booting {name} from its own disk (usually 40 to 120 s)", flush=True)
+        return _bring_up(run_dir)
+
+
+def _start(asked: _Asked, cold: bool = False) -> Machine:
+    """Start a machine as its shape is after its first boot."""
+    saved = snapshot_dir(asked.shape, asked.release)
+    machine = _create(asked, saved if saved.exists() and not (cold or asked.bios) else None)
+    if not (saved.exists() or asked.bios):
+        print(f"saving the state of {machine.name}, so that the next start takes seconds (5 to 15 s)", flush=True)
+        take_snapshot(machine, asked.shape, asked.release)
+    return machine
+
+
+def _start_prepared(asked: _Asked, preparation: Preparation) -> Machine:
+    """Start a machine as it is after a preparation."""
+    saved = prepared_dir(asked.shape, asked.release, preparation)
+    # Meanwhile nobody else makes this state, or removes it as one that is replaced.
+    with locked(f"prepared-{saved.name.rpartition('-')[0]}"):
+        return _create(asked, saved) if saved.exists() else _prepare(asked, preparation, saved)
+
+
+def _prepare(asked: _Asked, preparation: Preparation, saved: Path) -> Machine:
+    """Start a machine, prepare it, and save its state."""
+    machine = _start(asked)
+    try:
+        preparation.do(machine)
+        print(f"saving the state of {machine.name}, which is {preparation.name}", flush=True)
+        save_prepared(machine, saved, asked.release)
+    except BaseException:
+        machine.down()
+        raise
+    return machine
+
+
+def _create(asked: _Asked, saved: Path | None) -> Machine:
+    """Make the run directory of a machine and bring it up, from a saved state or from disk."""
+    # Before anything is begun. Not said where the image is made: that file is part of the recipe that names the image.
+    choose_port(asked.shape, asked.run_dir.path.name, asked.port)
+    if not image_dir(asked.release).exists():
+        need_room(directory("images"), 4, f"the {asked.release.suite} image")
+    elif not saved:
+        need_room(directory("snapshots"), 1.5, f"the first boot of a {asked.shape.name}")
+    run_dir, image = asked.run_dir, _image(asked.release)
+    if not saved:
+        print(f"booting {asked.run_dir.path.name} from the image (1 to 2 minutes)", flush=True)
+    with locked("ports"):
+        config = Config(
+            name=run_dir.path.name,
+            shape=asked.shape.name,
+            kernel=asked.release.kernel,
+            port=choose_port(asked.shape, run_dir.path.name, asked.port),
+            image=str(image),
+            snapshot=str(saved) if saved else None,
+            bmc=asked.bmc,
+            bios=asked.bios,
+        )
+        run_dir.create(config)
+    try:
+        return _bring_up(run_dir)
+    except BaseException as error:
+        run_dir.abandon(str(error) or type(error).__name__)
+        raise
+
+
+def _image(release: Release) -> Path:
+    """Return the image of a release; say so while another process builds it."""
+    with locked(f"image-{image_dir(release).name}", f"the {release.suite} image (1 to 3 minutes)"):
+        pass
+    return ensure_image(release)
+
+
+def _bring_up(run_dir: RunDir) -> Machine:
+    """Start the supervisor and wait until the guest is ready for use."""
+    _start_supervisor(run_dir)
+    machine = Machine(run_dir)
+    if machine.resumed:
+        machine.wait_until_resumed(_RESUME_TIMEOUT)
+    else:
+        machine.wait_for_another_boot(timeout=_BOOT_TIMEOUT)
+    machine.personalise()
+    return machine
+
+
+def _already_up(machine: Machine, shape: str, kernel: str, port: int | None, bmc: str | None) -> Machine:
+    """A machine that runs already is the one that was asked for, or an error."""
+    there = machine.run_dir.read_config().bmc
+    if (
+        (machine.shape, machine.kernel) != (shape, kernel)
+        or port not in (None, machine.port)
+        or bmc not in (None, there)
+    ):
+        raise VepycError(
+            f"{machine.name!r} is already up as {machine.shape} with kernel {machine.kernel} on port {machine.port},"
+            f" {f'with the BMC {there}' if there else 'without a BMC'}; take it down first, or choose another --name"
+        )
+    return machine
+
+
+def choose_port(shape: Shape, name: str, port: int | None) -> int:
+    """The port asked for, the shape's own, or any free one for a machine with a name of its own."""
+    if port is None and name == shape.name:
+        port = shape.port
+    if port is not None:
+        if not _is_free(port):
+            raise VepycError(
+                f"port {port} on 127.0.0.1 is taken, `ss -ltnp sport = :{port}` shows by whom; end that, or choose"
+                " another port with --port and name it in the inventory"
+            )
+        return port
+    # A machine has its port from the moment that its directory says so, which is before QEMU listens on it.
+    promised = {run_dir.port() for run_dir in RunDir.all()}
+    for candidate in _PORTS:
+        if candidate not in promised and _is_free(candidate):
+            return candidate
+    raise VepycError(f"no port from {_PORTS[0]} to {_PORTS[-1]} on 127.0.0.1 is free; choose another one with --port")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _start_supervisor(run_dir: RunDir) -> None:
+    """Start the supervisor and wait until it holds the machine."""
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    with run_dir.log.open("w") as log:
+        subprocess.run(
+            [sys.executable, "-m", "vepyc.machine.supervisor", str(run_dir.path)],
+            check=True,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    deadline = time.monotonic() + 60
+    while not (run_dir.path / "control.sock").exists():
+        if run_dir.error.exists():
+            raise VepycError(f"{run_dir.path.name}: {run_dir.error.read_text().strip()}")
+        if time.monotonic() > deadline:
+            raise VepycError(f"the supervisor of {run_dir.path.name} did not start; see {run_dir.log}")
+        time.sleep(0.02)

@@ -1,0 +1,253 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The small process that owns one QEMU: starts it, patches the kernel it boots, and starts it again after a reboot.
+
+Run as `python -m vepyc.machine.supervisor RUN_DIRECTORY`; it goes into the background by itself. It ends when the guest
+powers off or when it gets SIGTERM, and takes its directory with it, unless the machine was stopped to be started again.
+If it dies in any other way, the kernel kills QEMU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from .. import kernel, qemu
+from ..epyc import acpi, kernel_patch, smbios
+from ..epyc.shapes import get_shape
+from ..errors import VepycError
+from ..paths import run_tool
+from .firmware import Firmware
+from .gdb import Gdb
+from .qmp import Qmp
+from .run_directory import RunDir
+from .sockets import JsonLines, await_server
+
+_PR_SET_PDEATHSIG = 1
+_QEMU_START_SECONDS = 30
+
+
+class Supervisor:
+    """One machine, from its first power-on to its end."""
+
+    def __init__(self, run: RunDir) -> None:
+        self.run_dir = run
+        self.config = run.read_config()
+        self.shape = self.usual = get_shape(self.config.shape)
+        self.image = Path(self.config.image)
+        self.args = self._args()
+        # A machine that was stopped, or whose computer went down, has its disk already.
+        self.had_disk = run.disk.exists()
+        self.disk = Path("disk.qcow2") if self.had_disk else self._make_disk()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.patch_error: Exception | None = None
+        self.firmware = Firmware(run, self.usual, self.config.bmc, self.config.bios)
+        self.control = socket.socket(socket.AF_UNIX)
+        self.control.bind("control.new")
+        self.control.listen()
+        # It gets its name only now, so that whoever sees the socket can connect to it.
+        os.rename("control.new", "control.sock")
+
+    def _args(self) -> list[str]:
+        """QEMU's arguments for the machine as it is now; the files that they name are made here."""
+        smbios.write(self.shape, Path())
+        return qemu.machine_args(self.shape, acpi.compile_ssdt(self.shape, Path()).name)
+
+    def _make_disk(self) -> Path:
+        """An empty overlay on the image or on the snapshot's frozen disk."""
+        if self.config.snapshot:
+            below, form = Path(self.config.snapshot, "disk.qcow2"), "qcow2"
+        else:
+            below, form = self.image / "disk.raw", "raw"
+        run_tool(["qemu-img", "create", "-q", "-f", "qcow2", "-F", form, "-b", str(below), "disk.qcow2"])
+        return Path("disk.qcow2")
+
+    def serve(self) -> None:
+        """Run the machine until it is powered off; with a BMC, until it is told to end."""
+        if self.config.snapshot and not self.had_disk:
+            self._power_on(Path(self.config.snapshot, "state"))
+        else:
+            self._boot()
+        while True:
+            with selectors.DefaultSelector() as selector:
+                selector.register(self.control, selectors.EVENT_READ)
+                if self.process:
+                    selector.register(self.qmp.lines.connection, selectors.EVENT_READ)
+                # The timeout is for the patching thread, which reports by setting patch_error.
+                ready = {key.fileobj for key, _ in selector.select(timeout=0.5)}
+            if self.patch_error:
+                raise self.patch_error
+            if self.control in ready:
+                self._answer()
+            if self.process and self.qmp.lines.connection in ready and not self._read_event():
+                if self.qmp.last_shutdown_reason() == "guest-reset":
+                    print("the guest reboots", flush=True)
+                    self._boot()
+                else:
+                    self.power_off()
+                    if not self.firmware.went_off():
+                        return
+
+    def _read_event(self) -> bool:
+        """Take one event; false when QEMU is gone."""
+        try:
+            self.qmp.receive_event()
+        except (VepycError, ConnectionError):
+            return False
+        return True
+
+    def _boot(self) -> None:
+        """Start the machine from its disk, as its BIOS is set now, wherever it was before."""
+        self.power_off()
+        shape = self.firmware.boot()
+        if shape is None:
+            print("the machine hangs in its POST", flush=True)
+            return
+        self.shape = shape
+        self.args = self._args()
+        self._power_on()
+
+    def _power_on(self, state: Path | None = None) -> None:
+        """Start QEMU, either from a saved state or from the disk with the patch."""
+        for name in ("qmp.sock", "gdb.sock"):
+            Path(name).unlink(missing_ok=True)
+        command = [qemu.QEMU, *self.args, *qemu.run_args(self.disk, self.config.port)]
+        command += qemu.incoming_args(state) if state else qemu.gdb_args()
+        print("+", *command, flush=True)
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent)
+        self.qmp = Qmp(self._connect("qmp.sock"))
+        if state:
+            self.qmp.wait_until_loaded()
+            self.qmp.execute("cont")
+        else:
+            threading.Thread(target=self._patch, daemon=True).start()
+
+    def _patch(self) -> None:
+        """Install the hooks as soon as the kernel runs. In a thread, so that a machine stuck in GRUB can be stopped."""
+        process, shape = self.process, self.shape
+        try:
+            start = time.monotonic()
+            release = (self.image / "release").read_text().strip()
+            sites = kernel.find_sites((self.image / "vmlinux").read_bytes(), release)
+            kernel_patch.apply(Gdb(self._connect("gdb.sock")), shape, sites)
+            print(f"kernel patched {time.monotonic() - start:.1f} s after power-on", flush=True)
+        except (VepycError, OSError) as error:
+            # A machine that is switched off while it boots is not a failure of the patch.
+            if process is self.process:
+                self.patch_error = error
+
+    def _connect(self, name: str) -> socket.socket:
+        """Connect to one of QEMU's sockets."""
+        assert self.process is not None
+        return await_server(Path.cwd() / name, self.process, _QEMU_START_SECONDS)
+
+    def power_off(self) -> None:
+        """Cut the power."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def _answer(self) -> None:
+        """Serve one request of a command."""
+        connection, _ = self.control.accept()
+        with connection:
+            lines = JsonLines(connection)
+            try:
+                reply = self._do(lines.receive())
+            except VepycError as error:
+                reply = {"error": str(error)}
+            try:
+                lines.send(reply)
+            except OSError as error:
+                print("the command went away before its answer:", error, flush=True)
+
+    def _do(self, request: dict[str, Any]) -> dict[str, Any]:
+        if request["do"] == "hello":
+            # Requests are served once the machine runs, so any answer means that it does.
+            return {}
+        if request["do"] in ("power-cycle", "power-on"):
+            self._boot()
+        elif request["do"] == "power-off":
+            self.power_off()
+            self.firmware.went_off()
+        elif request["do"] == "save":
+            self._save(Path(request["target"]))
+        elif not self.firmware.change(request):
+            raise VepycError(f"the supervisor does not know the request {request['do']!r}")
+        return {}
+
+    def _save(self, target: Path) -> None:
+        """Put the machine's memory and disk into `target`, both from one moment, and let the machine go on."""
+        if self.shape != self.usual:
+            raise VepycError("this machine is not as its shape any more, because its BIOS settings were changed")
+        self.qmp.execute("stop")
+        try:
+            self.qmp.save(Path("state"))
+            shutil.copy(self.disk, target / "disk.qcow2")
+            shutil.move("state", target / "state")
+        finally:
+            self.qmp.execute("cont")
+
+
+def _die_with_parent() -> None:
+    """Have the kernel kill this process when the supervisor ends, however that happens."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> None:
+    raise SystemExit(0)
+
+
+def _detach() -> None:
+    """Leave the caller: its process group, its terminal, and its duty to collect this process's exit code."""
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+
+
+def _own(run: RunDir) -> None:
+    """Run the machine until it is powered off or until SIGTERM, and leave no QEMU behind in any case."""
+    supervisor = Supervisor(run)
+    try:
+        supervisor.serve()
+    except SystemExit:
+        print("told to end", flush=True)
+    finally:
+        supervisor.power_off()
+
+
+def main() -> None:
+    """Own the machine whose run directory is the argument."""
+    run = RunDir(Path(sys.argv[1]))
+    _detach()
+    with run.lock.open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        run.pid.write_text(f"{os.getpid()}\n")
+        signal.signal(signal.SIGTERM, _terminate)
+        os.chdir(run.path)
+        try:
+            _own(run)
+        except (VepycError, OSError) as error:  # a QEMU that ends at once is a broken pipe to it
+            # The directory stays, for the command that waits for this machine to read why, and for people to look at.
+            run.error.write_text(f"{error}; the end of its log:\n{run.log.read_text()[-1000:]}\n")
+            raise SystemExit(1) from None
+        if not run.stopped.exists():
+            run.remove()
+
+
+if __name__ == "__main__":
+    main()

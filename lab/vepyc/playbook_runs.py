@@ -1,0 +1,143 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Commands run from the root of the clone as a user would run them, and what a playbook did."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from .paths import digest, directory
+
+_ROOT = Path(__file__).resolve().parents[2]
+#: All that decides what a playbook of the collection makes of a guest.
+_PARTS = ("ansible.cfg", "playbooks", "plugins", "roles", "inventories/lab/group_vars")
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """This process's environment without settings of Ansible or pytest, and with the programs of this Python first."""
+    ours = ("ANSIBLE_", "PYTEST_", "COV_", "SOVEREIGN_EPYC_DRIFT_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**kept, "PATH": path, **more}
+
+
+def run(*command: str, cwd: Path = _ROOT, timeout: float = 1800, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command without a terminal; ``more`` are variables of its environment. Its output includes its errors."""
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=clean_environment(**more),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def collection_digest() -> str:
+    """Return a digest of all that decides what a playbook of the collection makes of a guest."""
+    # Imported here because the lab's own commands need no Ansible.
+    from ansible.release import __version__ as ansible_version
+
+    files = [path for part in _PARTS for path in sorted([_ROOT / part, *(_ROOT / part).rglob("*")]) if path.is_file()]
+    sources = [path for path in files if "__pycache__" not in path.parts]
+    named = [part for path in sources for part in (str(path.relative_to(_ROOT)), path.read_bytes())]
+    return digest([ansible_version, *named])
+
+
+class Play:
+    """What one run of ansible-playbook did."""
+
+    def __init__(self, returncode: int, output: str, record: list[dict[str, Any]]) -> None:
+        self.returncode = returncode
+        self.output = output
+        self.results = [line for line in record if "task" in line]
+        #: The modules that were executed on hosts, each with the task that did.
+        self.executions = [(line["module"], line["by"]) for line in record if "module" in line]
+
+    @property
+    def changed(self) -> dict[str, dict[str, Any]]:
+        """The results that say "changed", by the name of the task."""
+        return {result["task"]: result for result in self.results if result.get("changed")}
+
+    def __getitem__(self, task: str) -> dict[str, Any]:
+        return next(result for result in self.results if result["task"] == task)
+
+
+def run_recorded(folder: Path, *command: str, timeout: float = 1800, **more: str) -> Play:
+    """Run a command that starts ansible-playbook; the folder takes its record. ``more`` are variables."""
+    variables = _recorded(folder)
+    done = run(*command, timeout=timeout, **{**variables, **more})
+    record = Path(variables["RECORD_FILE"])
+    lines = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+    return Play(done.returncode, done.stdout, lines)
+
+
+def run_playbook(
+    folder: Path, playbook: Path | str, *arguments: str, timeout: float = 1800, programs: Path | None = None
+) -> Play:
+    """Run a playbook against the hosts of ``folder/hosts.json``; the folder also takes its record.
+
+    ``programs`` is the folder of another Ansible than that of this Python.
+    """
+    program = str(programs / "ansible-playbook") if programs else "ansible-playbook"
+    return run_recorded(folder, program, *_hosts(folder), str(playbook), *arguments, timeout=timeout)
+
+
+def kill_playbook(folder: Path, playbook: Path | str, *arguments: str, after: int, kill: Callable[[], object]) -> bool:
+    """Run a playbook and kill it when its record has ``after`` lines; tell whether it ran until then.
+
+    ``kill`` is called first and kills what runs on the hosts.
+    """
+    variables = _recorded(folder)
+    record = Path(variables["RECORD_FILE"])
+    running = subprocess.Popen(
+        ["ansible-playbook", *_hosts(folder), str(playbook), *arguments],
+        cwd=_ROOT,
+        env=clean_environment(**variables),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    while running.poll() is None and (not record.exists() or len(record.read_bytes().splitlines()) < after):
+        time.sleep(0.02)
+    ran = running.poll() is None
+    kill()
+    with suppress(ProcessLookupError):
+        os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    return ran
+
+
+def _hosts(folder: Path) -> tuple[str, str]:
+    return "-i", str(folder / "hosts.json")
+
+
+def quick(*callbacks: str) -> dict[str, Any]:
+    """The variables with which Ansible takes half of its time and has the same results; see lab/README.md."""
+    return {
+        "ANSIBLE_CALLBACK_PLUGINS": str(_ROOT / "tools/callback"),
+        "ANSIBLE_CALLBACKS_ENABLED": ",".join(["archives", "preload", *callbacks]),
+        "ANSIBLE_SSH_EXECUTABLE": str(_ROOT / "lab/vepyc/quick_python/ssh.sh"),
+        "ARCHIVES_FOLDER": str(directory("archives")),
+    }
+
+
+def _recorded(folder: Path) -> dict[str, Any]:
+    """The variables with which Ansible writes a new record."""
+    record = folder / "record.jsonl"
+    record.unlink(missing_ok=True)
+    return {**quick("record"), "RECORD_FILE": str(record)}

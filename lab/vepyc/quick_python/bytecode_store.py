@@ -1,0 +1,87 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hands the bytecode that guests have compiled (bytecode.py) on to the guests that start after them.
+
+Bytecode fits one version of Python. Guests with the same kernel are of the same Debian release and so have the same
+Python, so there is one folder of bytecode for each kernel.
+"""
+
+from __future__ import annotations
+
+import io
+import marshal
+import subprocess
+import tarfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..paths import directory, locked
+
+_PARENT, _NAME = "/root", ".vepyc-bytecode"
+_GIVEN = "/root/.vepyc-given"
+#: A file this old belongs to a source that has changed since.
+_SECONDS = 30 * 86400
+_TIMEOUT = 30
+
+
+class Kept:
+    """The kept bytecode of one kernel, and the guest that gets it and adds to it."""
+
+    def __init__(self, ssh: Sequence[str], run_folder: Path, kernel: str) -> None:
+        """``ssh`` is the command that reaches the guest; it has to be run in ``run_folder``."""
+        self.ssh = ssh
+        self.run_folder = run_folder
+        self.folder = directory("bytecode", kernel)
+        self.lock = f"bytecode-{kernel}"
+
+    def give(self) -> None:
+        """Copy all of it into the guest."""
+        code = {}
+        with locked(self.lock):
+            for file in self.folder.iterdir():
+                if file.stat().st_mtime < time.time() - _SECONDS:
+                    file.unlink()
+                else:
+                    code[file.name] = file.read_bytes()
+        # One file: to make hundreds takes the guest seconds.
+        self._run(f"cat >{_GIVEN}; rm -rf {_PARENT}/{_NAME}", _packed(code))
+
+    def take(self) -> None:
+        """Keep what the guest has compiled since, if it still answers."""
+        packed = self._run(f"cd {_PARENT} && [ -d {_NAME} ] && tar -c {_NAME}")
+        if packed:
+            with locked(self.lock), tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+                for member in archive.getmembers():
+                    if member.isfile() and (content := archive.extractfile(member)):
+                        (self.folder / Path(member.name).name).write_bytes(content.read())
+
+    def _run(self, command: str, given: bytes = b"") -> bytes:
+        """What a command in the guest printed; nothing when it failed, because no guest depends on any of this."""
+        try:
+            done = subprocess.run(
+                [*self.ssh, command],
+                cwd=self.run_folder,
+                input=given,
+                capture_output=True,
+                timeout=_TIMEOUT,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return b""
+        return done.stdout if done.returncode == 0 else b""
+
+
+def _packed(code: dict[str, bytes]) -> bytes:
+    """The code of all sources as bytecode.py reads it."""
+
+    def index(start: int) -> bytes:
+        places = {}
+        for name, content in code.items():
+            places[name] = (start, len(content))
+            start += len(content)
+        return marshal.dumps(places, 0)  # a number of this version always takes five bytes, so the length stays
+
+    length = len(index(0))
+    return length.to_bytes(8, "big") + index(8 + length) + b"".join(code.values())

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How long a draft should be: what is accepted by length and temperature, and what length pays by size and host.
+
+A real llama-server with a small model and a draft of the same in 2 bits is asked for texts at several temperatures, and
+its counters say how many tokens a step gave. Counts do not depend on how fast the machine is. The second part is what
+the plan of an instance computes for large models on hosts that are not here, with what was accepted in the first part.
+
+Run as `make bench-draft`, as root. Exit code 1 when a figure misses its bar.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import texts
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost import Work
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import draft_estimate
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial
+from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
+from tools.bench.llama_root import in_debian, serving
+from vepyc import VepycError
+from vepyc.figures import Bar, Figures
+from vepyc.llama.llama_cpp import ensure_llama, ensure_model
+from vepyc.paths import directory, run_tool
+
+NAME = "bench-draft"
+TEMPERATURES = (0.0, 0.7, 1.0)
+LENGTHS = (2, 4, 8)
+TOKENS = 48
+TEXTS = tuple(text for kind in texts.TEXTS.values() for text in kind)
+MACHINES = ("9754", "9354", "9655")
+#: Gigabytes of weights in Q4_K_M and billions of parameters, by name; and those of a draft of one billion.
+SIZES = {"8B": (4.9, 8.0), "32B": (19.8, 32.8), "70B": (42.5, 70.6), "405B": (243.0, 405.9)}
+DRAFT = (0.81, 1.24)
+
+
+def measure(figures: Figures, server: Sequence[str]) -> dict[float, float]:
+    """Show what a step gives by length and temperature; return by temperature the share of short drafts accepted."""
+    shares: dict[float, float] = {}
+    for length in LENGTHS:
+        with serving(NAME, *server, "--spec-draft-n-max", str(length)) as url:
+            for temperature in TEMPERATURES:
+                made, drafted, accepted = answers(url, temperature)
+                figures.show(f"tokens_per_step_t{temperature:g}_k{length}", made / (made - accepted), "tokens")
+                figures.show(f"accepted_t{temperature:g}_k{length}", 100 * accepted / drafted, "%")
+                shares.setdefault(temperature, accepted / drafted)
+    # A draft proposes the most probable token, and a warm model takes another one more often.
+    figures.show("accepted_warm_over_cold", shares[TEMPERATURES[-1]] / shares[0.0], "x", Bar("<", 1))
+    return shares
+
+
+def answers(url: str, temperature: float) -> tuple[int, int, int]:
+    """Return the tokens made, drafted and accepted, of all texts."""
+    made = drafted = accepted = 0
+    for text in TEXTS:
+        body = {"prompt": text, "n_predict": TOKENS, "temperature": temperature, "seed": 1, "ignore_eos": True}
+        told = trial.post(url, "/completion", body, time.monotonic() + 300, None)["timings"]
+        made += told["predicted_n"]
+        drafted += told.get("draft_n", 0)
+        accepted += told.get("draft_n_accepted", 0)
+    return made, drafted, accepted
+
+
+def compute(figures: Figures, shares: dict[float, float]) -> None:
+    """Show the length that pays for each size and machine, and what it is computed to gain, with these shares."""
+    draft = Work(DRAFT[0] * 1e9, DRAFT[1] * 1e9)
+    for machine in MACHINES:
+        top = Host(hosts.standing(machine).fs).topology
+        box = draft_estimate.box_of(top, top.online, [node.id for node in top.nodes])
+        for size, (gigabytes, billions) in SIZES.items():
+            for temperature, share in shares.items():
+                start = draft_estimate.start(Work(gigabytes * 1e9, billions * 1e9), draft, box, box, share)
+                name = f"{machine}_{size}_t{temperature:g}"
+                figures.show(f"length_{name}", start.draft_max, "tokens")
+                figures.show(f"gain_{name}", start.rate / start.plain, "x")
+
+
+def main() -> int:
+    """Print one line for each figure."""
+    figures = Figures()
+    try:
+        programs, model = ensure_llama() / "bin", ensure_model()
+        with tempfile.TemporaryDirectory(dir=directory("models")) as place:
+            draft = Path(place, "draft.gguf")
+            words = [str(programs / "llama-quantize"), "--allow-requantize", str(model), str(draft), "Q2_K"]
+            run_tool(in_debian(NAME, *words), directory("logs") / f"{NAME}.log")
+            words = [str(programs / "llama-server"), "--model", str(model), "--ctx-size", "2048", "--parallel", "1"]
+            words += ["--spec-type", "draft-simple", "--spec-draft-model", str(draft), "--spec-draft-p-min", "0"]
+            compute(figures, measure(figures, words))
+    except (VepycError, TuningError) as error:
+        print(f"bench-draft: {error}", file=sys.stderr)
+        return 1
+    return int(figures.missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

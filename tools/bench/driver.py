@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether the load driver of our benchmark tells what AIPerf tells, of one real llama-server with a real model.
+
+Both ask the same prompts in turns, with 1 and with 4 streams. A figure is the median over all rounds of our median over
+that of AIPerf: of the time to the first text, and of the time per token after it. Each of the two is measured where it
+is most of an answer, as with several streams the prompts of the others are in the time per token of each.
+
+Run as `make bench-driver`. AIPerf and what it needs take more than a gigabyte in the cache. Exit code 1 when a figure
+misses its bar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import load, prompts, texts
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.answer import Answer, Server
+from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from tools.bench.llama_root import serving
+from vepyc import VepycError
+from vepyc.figures import Bar, Figures
+from vepyc.llama.llama_cpp import ensure_llama, ensure_model
+from vepyc.paths import directory, run_tool
+from vepyc.venvs import venv
+
+AIPERF = "aiperf==0.13.0"
+STREAMS = (1, 4)
+#: For each time what is asked, and how many tokens an answer has. After a few words the first text comes within some
+#: 20 ms, of which the clients themselves take more than what is compared here: it has the prompts of a benchmark.
+LOADS: dict[str, tuple[Sequence[str], int]] = {
+    "ttft": (texts.TEXTS["prose"], 16),
+    "tpot": (("Once upon a time", "The old house", "In the morning", "Far from home"), 96),
+}
+REQUESTS = 12
+#: Ours over AIPerf's, either way.
+NEAR = 0.03
+#: A tokenizer of one word: the server counts the tokens, and AIPerf wants one all the same.
+TOKENIZER = {
+    "version": "1.0",
+    "added_tokens": [],
+    "model": {"type": "WordLevel", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"},
+    "pre_tokenizer": {"type": "Whitespace"},
+}
+TOKENIZER_CONFIG = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]"}
+
+
+def ours(url: str, asked: Sequence[prompts.Prompt], streams: int) -> dict[str, float]:
+    """Median milliseconds to the first text and per token, as our driver sees them."""
+    server = Server(url)
+    answers: list[Answer]
+    if streams == 1:
+        answers = load.one_stream(server, [asked[number % len(asked)] for number in range(REQUESTS)])
+    else:
+        by_stream = load.many_streams(server, asked, streams, REQUESTS // streams)
+        answers = [answer for those in by_stream for answer in those]
+    return {"ttft": median(one.ttft_ms for one in answers), "tpot": median(one.tpot_ms for one in answers)}
+
+
+def aiperf(program: Path, url: str, folder: Path, asked: Sequence[prompts.Prompt], streams: int) -> dict[str, float]:
+    """The same as AIPerf sees them."""
+    (folder / "prompts.jsonl").write_text(prompts.render(asked))
+    out = folder / f"out-{time.monotonic_ns()}"
+    command = [
+        str(program),
+        "profile",
+        "--model",
+        "model",
+        "--url",
+        url,
+        "--endpoint-type",
+        "completions",
+        "--streaming",
+    ]
+    command += ["--input-file", str(folder / "prompts.jsonl"), "--custom-dataset-type", "single-turn"]
+    command += ["--concurrency", str(streams), "--request-count", str(REQUESTS), "--use-server-token-count"]
+    extra = {"max_tokens": asked[0].tokens, "temperature": 0, "ignore_eos": "true", "cache_prompt": "false"}
+    command += [word for name, value in extra.items() for word in ("--extra-inputs", f"{name}:{value}")]
+    command += ["--use-legacy-max-tokens", "--tokenizer", str(folder / "tokenizer"), "--output-artifact-dir", str(out)]
+    run_tool([*command, "--ui", "none"], directory("logs") / "aiperf.log")
+    found = json.loads(next(out.rglob("profile_export_aiperf.json")).read_text())
+    return {"ttft": float(found["time_to_first_token"]["p50"]), "tpot": float(found["inter_token_latency"]["p50"])}
+
+
+def compare(figures: Figures, url: str, program: Path, folder: Path, rounds: int) -> None:
+    """Ask in turns, and show a figure for each time and each number of streams."""
+    (folder / "tokenizer").mkdir()
+    (folder / "tokenizer/tokenizer.json").write_text(json.dumps(TOKENIZER))
+    (folder / "tokenizer/tokenizer_config.json").write_text(json.dumps(TOKENIZER_CONFIG))
+    for name, (words, tokens) in LOADS.items():
+        asked = [prompts.Prompt(prompts.USER, text, tokens) for text in words]
+        ours(url, asked, 1)
+        for streams in STREAMS:
+            ratios: list[float] = []
+            for number in range(rounds):
+                mine = ours(url, asked, streams) if number % 2 else None
+                other = aiperf(program, url, folder, asked, streams)
+                mine = mine or ours(url, asked, streams)
+                ratios.append(mine[name] / other[name])
+            ratio = median(ratios)
+            figures.show(f"{name}_over_aiperf_{streams}_streams", ratio, "x")
+            figures.show(f"{name}_off_{streams}_streams", 100 * abs(ratio - 1), "%", Bar("<=", 100 * NEAR))
+
+
+def main() -> int:
+    """Print one line for each figure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    figures = Figures()
+    try:
+        program = venv(AIPERF) / "aiperf"
+        words = [str(ensure_llama() / "bin/llama-server"), "--model", str(ensure_model())]
+        words += ["--threads", "1", "--parallel", str(STREAMS[-1]), "--ctx-size", "4096"]
+        with tempfile.TemporaryDirectory() as place, serving("bench-driver", *words) as url:
+            compare(figures, url, program, Path(place), options.rounds)
+    except (VepycError, TuningError) as error:
+        print(f"bench-driver: {error}", file=sys.stderr)
+        return 1
+    return int(figures.missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a drift check of a fleet costs, against `ansible -m ping` on the same hosts, as ratios of one run.
+
+The hosts are systemd containers with sshd that show a recording of a tuned virtual EPYC 9754. They share processors
+with the controller, so the ratios are the worst case. Run as `make bench-fleet`; with --recording FOLDER no virtual
+EPYC is booted, and FOLDER is made when it is not there. Exit code 1 when a figure misses its bar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+
+import psutil
+
+from vepyc import VepycError, up
+from vepyc.container import container
+from vepyc.figures import Bar, Figures
+from vepyc.playbook_runs import clean_environment
+from vepyc.recording import record, show
+
+ROOT = Path(__file__).resolve().parents[2]
+SHAPE = "epyc9754"
+SIZES = (1, 10, 50)
+ROUNDS = {1: 5, 10: 3, 50: 2}
+#: All layers but the boot parameters, which would wait for a reboot. The prefetchers are off by default. No packages,
+#: because the hosts are not those on which they were installed.
+ASKED = {
+    "epyc_steps": ["prerequisites", "base", "numa", "irq", "cat", "cpufreq", "prefetch"],
+    "prefetch_draft": {"l1_stride": "disabled"},
+    "prerequisites_packages": [],
+}
+PING = ["ansible", "all", "-m", "ansible.builtin.ping"]
+DRIFT = ["ansible-playbook", "playbooks/drift.yml"]
+CHECK = ["ansible-playbook", "playbooks/site.yml", "--check"]
+SHELL = ["ansible-playbook", "tools/fleet/recipe_checks.yml"]
+
+
+class Cost:
+    """What one command took: wall time, processor time of the controller, and its memory, shared pages counted once."""
+
+    def __init__(self, wall: float, processor: float, memory: float) -> None:
+        self.wall = wall
+        self.processor = processor
+        self.memory = memory
+
+
+def recorded(folder: Path) -> None:
+    """Tune a virtual EPYC and record it."""
+    machine = up(SHAPE, name="bench-fleet")
+    try:
+        with tempfile.TemporaryDirectory() as place:
+            hosts = {"all": {"children": {SHAPE: {"hosts": {machine.name: {"ansible_port": machine.port, **ASKED}}}}}}
+            Path(place, "hosts.json").write_text(json.dumps(hosts))
+            Path(place, "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
+            run(["ansible-playbook", "playbooks/site.yml"], Path(place, "hosts.json"), 0)
+        record(machine, folder)
+    finally:
+        machine.down()
+
+
+@contextlib.contextmanager
+def room_for_watches(count: int) -> Iterator[None]:
+    """Raise the limit of file watchers: by default one user may have fewer than fifty systems start."""
+    limit = Path("/proc/sys/fs/inotify/max_user_instances")
+    before = limit.read_text()
+    limit.write_text(str(max(int(before), 128 + 16 * count)))
+    try:
+        yield
+    finally:
+        limit.write_text(before)
+
+
+@contextlib.contextmanager
+def fleet(recording: Path, count: int, place: Path) -> Iterator[Path]:
+    """Start hosts and yield the inventory of them all, with a group for each size."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(room_for_watches(count))
+        hosts = {}
+        for number in range(count):
+            box = stack.enter_context(container(f"fleet-{number:02d}", {recording: "/recording"}))
+            box.as_any_host()
+            hosts[f"fleet-{number:02d}"] = {**show(box), **ASKED, "ansible_become": False}
+        groups = {f"of{size}": {"hosts": dict.fromkeys(list(hosts)[:size])} for size in SIZES}
+        inventory = place / "hosts.json"
+        inventory.write_text(json.dumps({"all": {"children": {SHAPE: {"hosts": hosts}, **groups}}}))
+        (place / "group_vars").mkdir()
+        (place / f"group_vars/{SHAPE}.yml").symlink_to(ROOT / f"inventories/lab/group_vars/{SHAPE}.yml")
+        yield inventory
+
+
+def run(command: list[str], inventory: Path, *codes: int, **more: str) -> Cost:
+    """Run a command of Ansible from the root of the clone, and watch what it costs."""
+    start = time.monotonic()
+    process = psutil.Popen(
+        [*command, "-i", str(inventory)],
+        cwd=ROOT,
+        env=clean_environment(**more),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    watch = Watch(process)
+    output = process.communicate()[0]
+    wall = time.monotonic() - start
+    watch.stop()
+    if process.returncode not in codes:
+        raise VepycError(f"{' '.join(command)}: exit code {process.returncode}\n{output[-4000:]}")
+    return Cost(wall, watch.processor, watch.memory)
+
+
+class Watch(threading.Thread):
+    """Looks at a process and its children now and then; what a child used between two looks and its end is lost."""
+
+    def __init__(self, process: psutil.Popen) -> None:
+        super().__init__(daemon=True)
+        self.process = process
+        self.memory = 0.0
+        self._used: dict[tuple[int, float], float] = {}
+        self._done = threading.Event()
+        self.start()
+
+    @property
+    def processor(self) -> float:
+        """Seconds of processor time."""
+        return sum(self._used.values())
+
+    def run(self) -> None:
+        """Sample until `stop` is called."""
+        while not self._done.wait(0.2):
+            memory = 0.0
+            with contextlib.suppress(psutil.Error):
+                for one in [self.process, *self.process.children(recursive=True)]:
+                    with contextlib.suppress(psutil.Error):
+                        if one.name() in ("ssh", "nsenter", "sshd"):
+                            continue  # The connections stay for later commands, and the hosts are no controller.
+                        times = one.cpu_times()
+                        self._used[one.pid, one.create_time()] = times.user + times.system
+                        memory += one.memory_full_info().pss / 2**20
+            self.memory = max(self.memory, memory)
+
+    def stop(self) -> None:
+        """End the sampling."""
+        self._done.set()
+        self.join()
+
+
+def measure(inventory: Path, figures: Figures) -> None:
+    """Take and show every figure."""
+    contenders = {"drift": (DRIFT, (0,)), "site_check": (CHECK, (0,)), "shell_tasks": (SHELL, (0,))}
+    bars = {("drift", 1): Bar("<=", 1.5), ("drift", 50): Bar("<=", 2), ("site_check", 50): Bar("<=", 8)}
+    mitogen = find_spec("ansible_mitogen")
+    settings: dict[str, dict[str, str]] = {}
+    if mitogen is not None and mitogen.submodule_search_locations:
+        contenders["drift_with_mitogen"] = contenders["drift"]
+        strategies = str(Path(next(iter(mitogen.submodule_search_locations)), "plugins/strategy"))
+        settings["drift_with_mitogen"] = {"ANSIBLE_STRATEGY_PLUGINS": strategies, "ANSIBLE_STRATEGY": "mitogen_linear"}
+    costs: dict[int, Cost] = {}
+    for size in SIZES:
+        limit = ["-l", f"of{size}"]
+        run([*PING, *limit], inventory, 0)  # opens the connections
+        ratios: dict[str, list[float]] = {name: [] for name in contenders}
+        for dummy in range(ROUNDS[size]):
+            ping = run([*PING, *limit], inventory, 0).wall
+            for name, (command, codes) in contenders.items():
+                cost = run([*command, *limit], inventory, *codes, **settings.get(name, {}))
+                ratios[name].append(cost.wall / ping)
+                if name == "drift":
+                    costs[size] = cost
+        for name, values in ratios.items():
+            figures.show(f"{name}_against_ping_{size}_hosts", median(values), "x", bars.get((name, size)))
+        figures.show(f"drift_controller_processor_{size}_hosts", costs[size].processor / size * 1000, "ms per host")
+        figures.show(f"drift_controller_memory_{size}_hosts", costs[size].memory / size, "MiB per host")
+    few, many = SIZES[-2], SIZES[-1]
+    for what, unit in (("processor", "s"), ("memory", "MiB")):
+        slope = (getattr(costs[many], what) - getattr(costs[few], what)) / (many - few)
+        figures.show(f"drift_{what}_slope_{few}_to_{many}_hosts", slope, f"{unit} for each further host")
+
+
+def main() -> int:
+    """Print one line for each figure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--recording", type=Path)
+    asked = parser.parse_args()
+    figures = Figures()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            recording = (asked.recording or Path(folder, "recording")).absolute()
+            if not recording.exists():
+                recorded(recording)
+            with fleet(recording, max(SIZES), Path(folder)) as inventory:
+                measure(inventory, figures)
+    except VepycError as error:
+        print(f"bench-fleet: {error}", file=sys.stderr)
+        return 1
+    return int(figures.missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the gateway does before real servers: who waits where, what stays in their caches, and what a failure costs.
+
+A container has HAProxy as playbooks/gateway.yml configures it, two real llama-servers of two slots each with a real
+small model, and the clients. Figures of caches are shares of the same turns, told by the servers: once as the gateway
+keeps conversations on their hosts, and once where each request names a conversation of its own, which is plain
+leastconn. The servers are started anew in between.
+
+Run as `make bench-gateway`, as root. Exit code 1 when a figure misses its bar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from vepyc import VepycError
+from vepyc.container import Container, container
+from vepyc.figures import Bar, Figures
+from vepyc.images import debian_packages
+from vepyc.llama.llama_cpp import NATIVE, ensure_llama, ensure_model
+from vepyc.playbook_runs import clean_environment, quick
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENTS, BUILD, MODELS, PACKAGES = "/srv/clients.py", "/opt/built", "/srv/models", "/srv/packages"
+SERVERS = {"first": "10.9.0.1", "second": "10.9.0.2"}
+PORT, SLOTS = 8081, 2
+KEY = "key-of-the-bench"
+#: Two hosts that are there, and a hundred that are not.
+HOSTS = {"h1": SERVERS["first"], "h2": SERVERS["second"]}
+MANY = {f"m{number}": f"10.9.1.{number}" for number in range(100)}
+ASKED: dict[str, Any] = {
+    "gateway_bind": "127.0.0.1:8080",
+    "gateway_plain_http": True,
+    # Of a slow machine nothing shall be told here.
+    "gateway_queue_timeout": "10m",
+    "gateway_tenants": [{"name": "bench", "sha256": [hashlib.sha256(KEY.encode()).hexdigest()]}],
+}
+#: What users talk about.
+WORDS = (
+    *("core", "node", "socket", "cache", "memory", "channel", "thread", "page", "queue", "slot", "token", "prompt"),
+    *("answer", "model", "weight", "layer", "batch", "draft", "server", "tenant", "stream", "latency", "interrupt"),
+)
+CONVERSATIONS, TURNS = 12, 5
+WATCHED = {
+    **{name: (f"http://{address}:{PORT}/metrics", "llamacpp:requests_deferred ") for name, address in SERVERS.items()},
+    "gateway": ("http://127.0.0.1:8405/metrics", 'haproxy_backend_current_queue{proxy="model_chat"}'),
+}
+
+
+class Fleet:
+    """The container, and what is done to it."""
+
+    def __init__(self, box: Container, folder: Path, model: str) -> None:
+        self.box = box
+        self.model = model
+        self.inventory = folder / "hosts.json"
+        one = {"name": "a", "model": model, "port": PORT, "slots": SLOTS}
+        members = {
+            name: {"llama_instances": [{**one, "alias": alias, "host": address}]}
+            for alias, hosts in (("chat", HOSTS), ("many", MANY))
+            for name, address in hosts.items()
+        }
+        children = {"gateway": {"hosts": {box.name: box.inventory()}}}
+        self.inventory.write_text(json.dumps({"all": {"hosts": members, "children": children}}))
+        box.run(f"dpkg --install {PACKAGES}/*.deb")
+        for address in SERVERS.values():
+            box.run(f"ip address add {address}/32 dev lo")
+
+    def configure(self, *hosts: str) -> float:
+        """Have a gateway for these hosts; return the seconds of the processor that the command took here."""
+        asked = json.dumps({**ASKED, "gateway_hosts": hosts})
+        command = ["ansible-playbook", "-i", str(self.inventory), "playbooks/gateway.yml", "-e", asked]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        variables = clean_environment(**quick())
+        done = subprocess.run(
+            command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+        if done.returncode:
+            raise VepycError(f"gateway.yml failed: {done.stdout[-4000:]}{done.stderr[-1000:]}")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+    def serve(self) -> None:
+        """Start the servers anew, with nothing in their caches, and wait until the gateway has both."""
+        for name in SERVERS:
+            self.box.run(f"systemctl stop llama-{name}; systemctl reset-failed llama-{name}", check=False)
+        self.ask(up=0)
+        for name, address in SERVERS.items():
+            self.box.run(
+                f"systemd-run --quiet --unit=llama-{name} {BUILD}/bin/llama-server --model {self.model} --alias chat"
+                f" --host {address} --port {PORT} --parallel {SLOTS} --ctx-size 8192 --cache-ram 1024"
+                " --threads 1 --threads-batch 1 --metrics"
+            )
+        if self.ask(up=len(SERVERS)) != len(SERVERS):
+            raise VepycError(f"the servers did not come up: {self.box.run('journalctl -n 30 -u llama-*').stdout}")
+
+    def ask(self, **asked: Any) -> Any:
+        """Have the clients do this; see gateway_clients.py."""
+        text = json.dumps({"key": KEY, "clients": 8, "tokens": 32, **asked})
+        return json.loads(self.box.run(f"python3 {CLIENTS}", input=text, timeout=900).stdout)
+
+    @contextlib.contextmanager
+    def load(self, **asked: Any) -> Iterator[list[dict[str, Any]]]:
+        """Have the clients do this until the block ends; then the list has the answers."""
+        answers: list[dict[str, Any]] = []
+        thread = threading.Thread(target=lambda: answers.extend(self.ask(**asked)["answers"]))
+        thread.start()
+        try:
+            yield answers
+        finally:
+            thread.join()
+        if not answers:
+            raise VepycError("the clients had no answers")
+
+
+def says(dice: random.Random, words: int = 12) -> str:
+    """Return what a user says."""
+    return " ".join(dice.choices(WORDS, k=words))
+
+
+def lost(answers: list[dict[str, Any]]) -> tuple[int, int]:
+    """Return how many did not come whole: those that had begun, and those that had not."""
+    begun = sum(one["status"] == 200 and not one["whole"] for one in answers)
+    return begun, sum(one["status"] != 200 for one in answers)
+
+
+def measure_queue(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
+    """Eight clients on four slots."""
+    fleet.serve()
+    found = fleet.ask(conversations=[[says(dice)] for dummy in range(40)], watched=WATCHED)
+    deferred = max(found["largest"][name] for name in SERVERS)
+    whole = sum(one["whole"] for one in found["answers"])
+    figures.show("queue_deferred_by_servers", deferred, "requests", Bar("<=", 0))
+    figures.show("queue_longest_at_gateway", found["largest"]["gateway"], "requests", Bar(">=", 1))
+    figures.show("queue_answered", 100 * whole / len(found["answers"]), "%", Bar(">=", 100))
+
+
+def measure_conversations(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
+    """The same turns in the same order, kept on their hosts and not."""
+    asked: dict[str, Any] = {
+        "system": says(dice, 110),
+        "conversations": [[says(dice, 90) for dummy in range(TURNS)] for dummy in range(CONVERSATIONS)],
+        "order": [one for one in range(CONVERSATIONS) for dummy in range(TURNS)],
+        "clients": 4,
+    }
+    dice.shuffle(asked["order"])
+    computed: dict[str, int] = {}
+    for name, apart, bar in (("kept", False, Bar(">=", 70)), ("leastconn", True, None)):
+        fleet.serve()
+        answers = fleet.ask(**asked, apart=apart)["answers"]
+        if not all(one["whole"] for one in answers):
+            raise VepycError("a turn of a conversation has no answer")
+        computed[name] = sum(one["computed"] for one in answers)
+        cached = sum(one["cached"] for one in answers)
+        figures.show(f"prompt_tokens_cached_{name}", 100 * cached / (cached + computed[name]), "%", bar)
+    figures.show("prompt_tokens_computed_leastconn_over_kept", computed["leastconn"] / computed["kept"], "x")
+
+
+def measure_kill(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
+    """A server is killed while all slots work and clients wait."""
+    fleet.serve()
+    with fleet.load(conversations=[[says(dice)] for dummy in range(16)], tokens=100) as answers:
+        time.sleep(3)
+        fleet.box.run("systemctl kill --signal=KILL llama-first")
+    begun, before = lost(answers)
+    figures.show("killed_lost_before_they_began", before, "requests", Bar("<=", 0))
+    figures.show("killed_lost_after_they_began", begun, "streams", Bar("<=", SLOTS))
+    figures.show("killed_answered", 100 * (len(answers) - begun - before) / len(answers), "%")
+
+
+def measure_many(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
+    """A hundred hosts more, and reloads while clients ask."""
+    fleet.serve()
+    figures.show("controller_processor_100_hosts", fleet.configure(*HOSTS, *MANY), "s", Bar("<", 5))
+    stop = "/run/bench-stop"
+    with fleet.load(conversations=[[says(dice)] for dummy in range(12)], clients=4, tokens=8, until=stop) as answers:
+        try:
+            fleet.configure(*HOSTS)
+            fleet.configure(*HOSTS, *MANY)
+        finally:
+            fleet.box.run(f"touch {stop}")
+    figures.show("reloads_lost", sum(lost(answers)), "requests", Bar("<=", 0))
+    figures.show("reloads_answered", len(answers) - sum(lost(answers)), "requests", Bar(">=", 12))
+
+
+MEASURED = {
+    "queue": measure_queue,
+    "conversations": measure_conversations,
+    "kill": measure_kill,
+    "many": measure_many,
+}
+
+
+def main() -> int:
+    """Print one line for each figure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", choices=MEASURED, nargs="+", default=list(MEASURED))
+    parser.add_argument("--seed", type=int, default=1, help="of what the users say, and in which order")
+    asked = parser.parse_args()
+    figures = Figures()
+    try:
+        build, model = ensure_llama(NATIVE), ensure_model()
+        debs = debian_packages.fetch("trixie", *debian_packages.HAPROXY)[0].parent
+        binds = {build: BUILD, model.parent: MODELS, debs: PACKAGES, ROOT / "tools/bench/gateway_clients.py": CLIENTS}
+        with container("bench-gateway", binds) as box, tempfile.TemporaryDirectory() as place:
+            fleet = Fleet(box, Path(place), f"{MODELS}/{model.name}")
+            fleet.configure(*HOSTS)
+            for name in asked.only:
+                MEASURED[name](fleet, figures, random.Random(asked.seed))
+    except VepycError as error:
+        print(f"bench-gateway: {error}", file=sys.stderr)
+        return 1
+    return int(figures.missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What an instance gains over a plain llama-server, as a user of the collection would find it out.
+
+A container on this machine's own processor is the host: site.yml puts a real llama-server and a real small model into
+service there, benchmark.yml says how fast they are, and ablation.yml which options pay. The plain server is `stock` of
+the ablation: the same service with nothing said of how it computes. A figure is the median over the rounds that
+confirm. The files of both runs and their pages are in build/bench-llama afterwards.
+
+Run as `make bench-llama`, as root, on a machine that does nothing else. Exit code 1 when a figure misses its bar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import rounds, schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.analyse import headline
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
+from vepyc import VepycError
+from vepyc.container import container
+from vepyc.figures import Bar, Figures
+from vepyc.llama.llama_cpp import NATIVE, ensure_llama, ensure_wide_model
+from vepyc.playbook_runs import clean_environment, quick
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = ROOT / "build/bench-llama"
+BUILD, MODELS = "/opt/built", "/srv/models"
+#: What the gain of the defaults over a plain server has to be, by kind of prompt.
+BARS = {"prose": 1.0, "code_edit": 1.6, "summary": 1.5}
+#: Seconds between two looks of Ansible at its own tasks. It runs on the processor that it has measured, and at every
+#: look takes time from it: with the 0.01 s of ansible.cfg so much that most rounds are void.
+POLL = "0.5"
+#: A core for the operating system is one of a hundred on an EPYC, and one of two on a small machine.
+ASKED: dict[str, Any] = {
+    "plan_housekeeping": {"cores": 0},
+    "epyc_steps": ["base", "llama"],
+    "llama_binary": f"{BUILD}/bin/llama-server",
+}
+#: No prompt comes twice, so memory for a cache of prompts would be reserved in vain.
+INSTANCE = {"name": "chat", "port": 8080, "context": 4096, "slots": 1, "prompt_cache": "0MiB", "checkpoints": 0}
+
+
+def play(inventory: Path, name: str, **variables: Any) -> None:
+    """Run a playbook, and pass on what it says."""
+    command = ["ansible-playbook", "-i", str(inventory), f"playbooks/{name}.yml", "-e", json.dumps(variables)]
+    environment = clean_environment(**quick(), ANSIBLE_INTERNAL_POLL_INTERVAL=POLL)
+    if subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL).returncode:
+        raise VepycError(f"{name}.yml failed; what it said is above, and files of runs are in {KEPT}")
+
+
+def measured(inventory: Path, kind: str, **options: Any) -> None:
+    """Run a playbook that measures, with these options; its file is kept."""
+    options["folder"] = str(KEPT / kind)
+    play(inventory, kind, **{f"{kind}_{name}": value for name, value in options.items()})
+
+
+def run_of(kind: str) -> Path:
+    """Return the file of the one run of a kind."""
+    (found,) = KEPT.glob(f"{kind}/*.json")
+    return found
+
+
+def main() -> int:
+    """Print one line for each figure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=90, help="of the ablation; the more, the more it decides")
+    parser.add_argument("--knobs", nargs="*", help="leave out only these options of the instance")
+    parser.add_argument("--kinds", nargs="*", choices=[*BARS], default=[*BARS], help="of prompts; all by default")
+    parser.add_argument("--tokens", type=int, help="of an answer; fewer make a run shorter, and scatter more")
+    asked = parser.parse_args()
+    figures = Figures()
+    try:
+        build, model = ensure_llama(NATIVE), ensure_wide_model()
+        shutil.rmtree(KEPT, ignore_errors=True)
+        with (
+            container("bench-llama", {build: BUILD, model.parent: MODELS}) as box,
+            tempfile.TemporaryDirectory() as place,
+        ):
+            hosts = Path(place, "hosts.json")
+            instance = {**INSTANCE, "model": f"{MODELS}/{model.name}"}
+            variables = {**box.inventory(), **ASKED, "llama_instances": [instance]}
+            hosts.write_text(json.dumps({"all": {"hosts": {box.name: variables}}}))
+            play(hosts, "site")
+            questions = {"streams": [], "kinds": asked.kinds, **({"tokens": asked.tokens} if asked.tokens else {})}
+            knobs = {"knobs": asked.knobs} if asked.knobs else {}
+            measured(hosts, "benchmark", **questions)
+            measured(hosts, "ablation", minutes=asked.minutes, **questions, **knobs)
+            for kind in ("benchmark", "ablation"):
+                run = run_of(kind)
+                play(hosts, "analyse", analyse_file=str(run), analyse_page=str(KEPT / f"{kind}.html"))
+        judgement = Judgement(json.loads(run_of("ablation").read_text()))
+        if not judgement.confirmation.confirmed:
+            raise VepycError(f"{headline(judgement)} Give it more --minutes, or a machine that does nothing else.")
+        fresh = [one for one in judgement.rounds if one.phase == schedule.CONFIRMATION]
+        for kind in asked.kinds:
+            gains = rounds.differences(fresh, schedule.STOCK, (rounds.DECODE, kind, 1))
+            figures.show(f"default_over_plain_{kind}", math.exp(median(gains)), "x", Bar(">=", BARS[kind]))
+    except VepycError as error:
+        print(f"bench-llama: {error}", file=sys.stderr)
+        return 1
+    return int(figures.missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A tool of this clone run again with the files of the lab's Debian under it, where the lab's llama.cpp runs.
+
+Unlike a container it has this machine's processes, network and kernel settings: it reserves huge pages.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import http as server_http
+from vepyc import paths
+from vepyc.container import ensure_root
+
+ROOT = Path(__file__).resolve().parents[2]
+# $1: the Debian, $2: an empty folder; then folders to show under their own names, --, and the command. All mounts end
+# with the namespace.
+_ENTER = r"""
+set -e
+root=$1 work=$2
+shift 2
+mount -t tmpfs none "$work"
+mkdir "$work/upper" "$work/work" "$work/root"
+mount -t overlay overlay -o "lowerdir=$root,upperdir=$work/upper,workdir=$work/work" "$work/root"
+while [ "$1" != -- ]; do
+    mkdir -p "$work/root$1"
+    mount --rbind "$1" "$work/root$1"
+    shift
+done
+shift
+exec chroot "$work/root" "$@"
+"""
+
+
+def in_debian(name: str, *words: str) -> list[str]:
+    """Return what runs a command, after its variables, in the lab's Debian; no two of a name at a time."""
+    seen = ["/proc", "/sys", "/dev", str(paths.home()), str(ROOT)]
+    path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    start = ["unshare", "--mount", "--propagation=private", "sh", "-c", _ENTER, "sh", str(ensure_root())]
+    return [*start, str(paths.directory("containers", name)), *seen, "--", "env", "-i", path, *words]
+
+
+@contextmanager
+def serving(name: str, *words: str) -> Iterator[str]:
+    """Run a llama-server with these words at a free port, and yield its address once it serves; it logs by its name."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = ["setpriv", "--pdeathsig=KILL", *in_debian(name, *words, "--port", str(port))]
+    with (paths.directory("logs") / f"{name}.log").open("a") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        server_http.await_health(f"http://127.0.0.1:{port}", 120, process.pid)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,359 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How long the modules take on the virtual 9754, as ratios of wall times that were taken in turns on one machine.
+
+Seconds of an emulated processor say nothing; what one way takes against another does. Five comparisons:
+
+- a module against the shell commands that a well-known recipe for EPYC has for the same setting, both started by
+  `ansible`, whose own start counts in both;
+- each module with nothing to change against `ansible -m ping`;
+- site.yml with nothing to change against that ping, on the small machine and while a reboot waits;
+- the import of the whole engine and its reading of the topology against an interpreter that does nothing;
+- the processor time of the check that a host makes every 15 minutes against a loop, which is timed here and there: so
+  it is known what the check would take on a processor as fast as this one.
+
+Run as `make bench`. Exit code 1 when a figure misses its bar.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from vepyc import Machine, VepycError, up
+from vepyc.figures import Bar, Figures
+from vepyc.images import debian_packages
+from vepyc.playbook_runs import run
+
+ROOT = Path(__file__).resolve().parents[2]
+PING = "ansible.builtin.ping"
+MODULES = "sovereign.epyc."
+NO_CHANGE_ROUNDS = 7
+SITE_ROUNDS = 5
+IMPORT_ROUNDS = 30
+
+
+@dataclass(frozen=True)
+class Race:
+    """One setting, made by a module and by the recipe's commands, which stand here as the recipe writes them.
+
+    ``prepare`` makes every CPU differ from what is wanted, and ``proof`` fails unless it is so, both untimed.
+    """
+
+    module: str
+    options: dict[str, Any]
+    recipe: str
+    prepare: str
+    proof: str
+    bar: Bar | None = None
+
+    def stored(self) -> dict[str, Any]:
+        """The options with which the host also stores the request, so that the drift check knows of it."""
+        return {**self.options, "persistent": True}
+
+
+TEN_TIMES = Bar(">=", 10)
+RACES = (
+    Race(
+        "msr_bits",
+        {
+            "allow_undocumented": True,
+            "settings": [
+                {"cpus": "16-127", "register": "0xc0011022", "bits": "13", "value": "0"},
+                {"cpus": "16-127", "register": "0xc0011022", "bits": "15", "value": "0"},
+                {"cpus": "0-15", "register": "0xc0011022", "bits": "15", "value": "1"},
+            ],
+        },
+        r"""
+        for cpu in $(seq 16 127); do
+          # Read current value
+          sudo rdmsr -p $cpu 0xC0011022
+          # Clear bits 13 and 15 to ensure prefetchers are ON
+          val=$(sudo rdmsr -p $cpu 0xC0011022)
+          newval=$(printf "0x%x" $(( 0x$val & ~0xA000 )) )
+          sudo wrmsr -p $cpu 0xC0011022 $newval
+        done
+        for cpu in $(seq 0 15); do
+          val=$(sudo rdmsr -p $cpu 0xC0011022)
+          newval=$(printf "0x%x" $(( 0x$val | 0x8000 )) )
+          sudo wrmsr -p $cpu 0xC0011022 $newval
+        done
+        """,
+        prepare="modprobe -a msr cpuid; wrmsr -a 0xc0011022 0x2000",
+        proof="rdmsr -a 0xc0011022 | sed 's/.*: //' | uniq -c | tr -s ' \\n' ' ' | grep -x ' 16 a000 112 0 '",
+        bar=TEN_TIMES,
+    ),
+    Race(
+        # The recipe asks for 3.1 GHz on the first CCD, which the kernel turns into the base frequency silently.
+        "cpufreq_per_ccd",
+        {"settings": [{"cpus": "all", "governor": "userspace", "speed": "base"}]},
+        r"""
+        for cpu in $(seq 0 127); do
+          echo userspace | sudo tee /sys/devices/system/cpu/cpu$cpu/cpufreq/scaling_governor
+        done
+        for cpu in $(seq 0 15); do
+          echo 3100000 | sudo tee /sys/devices/system/cpu/cpu$cpu/cpufreq/scaling_setspeed
+        done
+        for cpu in $(seq 16 127); do
+          echo 2250000 | sudo tee /sys/devices/system/cpu/cpu$cpu/cpufreq/scaling_setspeed
+        done
+        """,
+        prepare="for file in /sys/devices/system/cpu/cpufreq/policy*/scaling_governor; do echo powersave >$file; done",
+        proof="cat /sys/devices/system/cpu/cpufreq/policy*/scaling_cur_freq | uniq -c | grep -x ' *128 2250000'",
+        bar=TEN_TIMES,
+    ),
+    Race(
+        "irq_affinity",
+        {"cpus": "0"},
+        r"""
+        for irq in $(ls /proc/irq/ | grep -E '^[0-9]+$'); do
+          echo 1 | sudo tee /proc/irq/$irq/smp_affinity 2>/dev/null
+        done
+        """,
+        prepare="for file in /proc/irq/*/smp_affinity_list; do echo 0-127 >$file; done 2>/dev/null; true",
+        proof="cat $(grep -l virtio1- /sys/kernel/irq/*/actions | sed 's,/sys/kernel,/proc,; s,actions,"
+        "smp_affinity_list,') | uniq | grep -x 0",
+    ),
+    Race(
+        "resctrl_schemata",
+        {
+            "mount": True,
+            "groups": [
+                {"name": "draft", "l3": {"0": "fff0"}},
+                {"name": "verify", "l3": {"1-7": "fff0"}},
+            ],
+        },
+        r"""
+        sudo mount -t resctrl resctrl /sys/fs/resctrl
+        sudo mkdir /sys/fs/resctrl/draft
+        echo "L3:0=fff0" | sudo tee /sys/fs/resctrl/draft/schemata
+        sudo mkdir /sys/fs/resctrl/verify
+        echo "L3:1=fff0;2=fff0;3=fff0;4=fff0;5=fff0;6=fff0;7=fff0" \
+          | sudo tee /sys/fs/resctrl/verify/schemata
+        """,
+        prepare="umount /sys/fs/resctrl 2>/dev/null; true",
+        proof="cd /sys/fs/resctrl; grep 'L3:0=fff0;1=ffff' draft/schemata && grep ';7=fff0;8=ffff' verify/schemata",
+    ),
+    Race(
+        # A pool for each node, as large together as what the recipe's one pool gets here.
+        "hugepages",
+        {"pools": [{"pages": 16}]},
+        "echo 64 | sudo tee /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
+        prepare="echo 0 >/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
+        proof="grep -x 64 /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
+    ),
+    Race(
+        "sysfs_settings",
+        {"numa_balancing": False},
+        "echo 0 | sudo tee /proc/sys/kernel/numa_balancing",
+        prepare="echo 1 >/proc/sys/kernel/numa_balancing",
+        proof="grep -x 0 /proc/sys/kernel/numa_balancing",
+    ),
+)
+#: Modules for which the recipe has no commands: it edits the boot parameters by hand, and knows nothing of the rest.
+OTHERS: dict[str, dict[str, Any]] = {
+    "kernel_cmdline": {"parameters": ["nohz_full=1-127"]},
+    "epyc_plan": {},
+    "epyc_drift": {},
+    "epyc_engine": {},
+}
+
+#: Runs in the guest: medians of interpreters that were started in turns, all without site packages.
+IMPORT = f"""
+import os, statistics, sys, time
+ENGINE = '''
+import sys
+sys.path.insert(0, "/usr/lib/sovereign-epyc")
+from sovereign_epyc._knobs.catalogue import KNOBS
+for name in KNOBS:
+    KNOBS[name].load()
+from sovereign_epyc._host.host import Host
+from sovereign_epyc._io.kernelfs import KernelFS
+assert len(Host(KernelFS(read_only=True)).topology.online) == 128
+'''
+times = {{"pass": [], ENGINE: []}}
+for turn in range({IMPORT_ROUNDS}):
+    for code in times:
+        start = time.perf_counter()
+        pid = os.posix_spawn(sys.executable, [sys.executable, "-I", "-S", "-c", code], os.environ)
+        assert os.waitpid(pid, 0)[1] == 0
+        times[code].append(time.perf_counter() - start)
+print(statistics.median(times[ENGINE]) / statistics.median(times["pass"]))
+"""
+
+
+#: Runs in the guest: the median processor time of a check. It goes through all that is stored, and writes its metrics.
+CHECK = """
+import resource, statistics, subprocess
+
+def spent():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+times = []
+for turn in range(5):
+    before = spent()
+    done = subprocess.run(["sovereign-epyc", "check", "--textfile", "/run/bench.prom"], stdout=subprocess.DEVNULL)
+    assert done.returncode in (0, 2), done.returncode
+    times.append(spent() - before)
+print(statistics.median(times))
+"""
+#: Runs in the guest and here: the least processor time of a loop.
+LOOP = """
+import time
+
+def spent():
+    begun = time.process_time()
+    sum(number * number % 7 for number in range(500_000))
+    return time.process_time() - begun
+
+print(min(spent() for turn in range(7)))
+"""
+#: Seconds between two checks.
+INTERVAL = 900
+
+
+class Ansible:
+    """The command `ansible` on one machine, as a person would run it from the root of the clone."""
+
+    def __init__(self, machine: Machine) -> None:
+        variables = f"@{ROOT}/inventories/lab/group_vars/all.yml"
+        self.command = ["ansible", "all", "-i", f"{machine.name},", "-e", variables]
+        self.command += ["-e", f"ansible_port={machine.port}"]
+
+    def seconds(self, module: str, options: dict[str, Any], changed: bool) -> float:
+        """The wall time of one run; an error when it does not go as expected."""
+        arguments = json.dumps(options) if options else ""
+        start = time.monotonic()
+        done = run(*self.command, "-m", module, "-a", arguments)
+        seconds = time.monotonic() - start
+        if done.returncode or f"| {'CHANGED' if changed else 'SUCCESS'}" not in done.stdout:
+            wanted = "to change something" if changed else "to change nothing"
+            raise VepycError(f"{module} was expected {wanted}, but said:\n{done.stdout}")
+        return seconds
+
+
+def race(ansible: Ansible, machine: Machine, entry: Race) -> tuple[float, float]:
+    """Seconds that our module takes for a setting, and that the recipe does."""
+
+    def take(module: str, options: dict[str, Any]) -> float:
+        machine.run(entry.prepare)
+        seconds = ansible.seconds(module, options, changed=True)
+        machine.run(entry.proof)
+        return seconds
+
+    recipe = take("ansible.builtin.shell", {"cmd": entry.recipe})
+    return take(MODULES + entry.module, entry.stored()), recipe
+
+
+def no_change(ansible: Ansible, settings: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """What each module takes with nothing to do, as a multiple of a ping; medians of runs that were taken in turns."""
+    pings: list[float] = []
+    seconds: dict[str, list[float]] = {module: [] for module in settings}
+    for dummy in range(NO_CHANGE_ROUNDS):
+        pings.append(ansible.seconds(PING, {}, changed=False))
+        for module, options in settings.items():
+            seconds[module].append(ansible.seconds(MODULES + module, options, changed=False))
+    return {module: median(values) / median(pings) for module, values in seconds.items()}
+
+
+class Site:
+    """The playbook site.yml on one machine."""
+
+    def __init__(self, machine: Machine, folder: Path) -> None:
+        self.inventory = folder / "hosts.json"
+        hosts = {machine.shape: {"hosts": {machine.name: {"ansible_port": machine.port}}}}
+        self.inventory.write_text(json.dumps({"all": {"children": hosts}}))
+        (folder / "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
+
+    def seconds(self, *options: str, says: str) -> float:
+        """The wall time of one run; an error unless it says this, as a pattern."""
+        start = time.monotonic()
+        done = run("ansible-playbook", "-i", str(self.inventory), "playbooks/site.yml", *options)
+        seconds = time.monotonic() - start
+        if done.returncode or not re.search(says, done.stdout):
+            raise VepycError(f"site.yml was expected to say '{says}', but said:\n{done.stdout}")
+        return seconds
+
+
+def measure_site(machine: Machine, figures: Figures) -> None:
+    """Take and show what site.yml takes before and after there is something to do; nothing reboots the machine."""
+    ansible = Ansible(machine)
+    ansible.seconds(PING, {}, changed=False)  # opens the connection
+    ways: dict[str, tuple[str, ...]] = {"site_check_while_a_reboot_waits": ("--check",), "site_run_without_change": ()}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    pings: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        site = Site(machine, Path(folder))
+        first = site.seconds(says=r"changed=[1-9]")
+        for dummy in range(SITE_ROUNDS):
+            pings.append(ansible.seconds(PING, {}, changed=False))
+            for name, options in ways.items():
+                seconds[name].append(site.seconds(*options, says=r"(?s)\bto\s+be\s+rebooted\b.* changed=0 "))
+    figures.show("site_first_run_against_ping", first / median(pings), "x")
+    for name, values in seconds.items():
+        figures.show(f"{name}_against_ping", median(values) / median(pings), "x", Bar("<=", 5))
+
+
+def measure(machine: Machine, figures: Figures) -> None:
+    """Take and show every figure of the modules."""
+    debian_packages.install(machine, "msr-tools")
+    ansible = Ansible(machine)
+    for module, options in OTHERS.items():
+        if module in ("kernel_cmdline", "epyc_engine"):
+            ansible.seconds(MODULES + module, options, changed=True)
+    figures.show(
+        "engine_import_and_topology", float(machine.run(f"python3 - <<'END'{IMPORT}END").stdout), "x", Bar("<=", 3)
+    )
+    for entry in RACES:
+        ours, recipe = race(ansible, machine, entry)
+        figures.show(f"{entry.module}_faster_than_recipe", recipe / ours, "x", entry.bar)
+    settings = {**{entry.module: entry.stored() for entry in RACES}, **OTHERS}
+    for module, ratio in no_change(ansible, settings).items():
+        # The drift check has no bar: it does the work of all the others in one run.
+        bar = None if module == "epyc_drift" else Bar("<=", 1.5)
+        figures.show(f"{module}_no_change_against_ping", ratio, "x", bar)
+
+    measure_check(machine, figures)
+
+
+def measure_check(machine: Machine, figures: Figures) -> None:
+    """Take and show what the check of a host takes of one processor."""
+    loop = run("/usr/bin/python3", "-IS", "-c", LOOP)
+    if loop.returncode:
+        raise VepycError(f"the loop failed here: {loop.stdout}")
+    slower = float(machine.run("python3 -IS -", input=LOOP).stdout) / float(loop.stdout)
+    seconds = float(machine.run("python3 -IS -", input=CHECK).stdout) / slower
+    figures.show("check_on_a_processor_as_fast_as_this", seconds, "s")
+    figures.show("check_of_one_processor", 100 * seconds / INTERVAL, "%", Bar("<=", 0.2))
+
+
+def main() -> int:
+    """Print one line for each figure."""
+    figures = Figures()
+    try:
+        for shape, take in (("epyc9754", measure), ("small", measure_site)):
+            machine = up(shape, name="bench")
+            try:
+                machine.as_any_host()
+                take(machine, figures)
+            finally:
+                machine.down()
+    except VepycError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    return int(figures.missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What reports cost: folding the answers of 5,000 hosts, and opening the drift page and the page of plans of 1,000.
+
+Run as `make bench-report`. Exit code 1 when a figure misses its bar.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
+    _plan_html,
+    _report,
+    _report_html,
+    _report_junit,
+    _report_markdown,
+    _report_metrics,
+    _report_text,
+)
+from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import fleets, plans
+from tools.pictures.chromium import Page
+from vepyc.figures import Bar, Figures
+
+HOSTS, PAGE_HOSTS = 5000, 1000
+OPENINGS = 5
+FORMATS = (_report_text, _report_markdown, _report_html, _report_junit, _report_metrics)
+
+
+def fold(figures: Figures) -> None:
+    """Fold a stream of answers, compare with the report before, and make every format.
+
+    The answers come as JSON texts, one at a time, as Ansible's workers bring them: what stays is what the report holds.
+    """
+    start = time.process_time()
+    making = 0.0
+    gathering = _report.Gathering()
+    for name, faults in fleets.stream(HOSTS):
+        before = time.process_time()
+        text = None if _report.UNREACHABLE in faults else json.dumps(fleets.answer(*faults))
+        making += time.process_time() - before
+        if text is None:
+            gathering.fail(name, _report.UNREACHABLE, "Check the host", "No route to host")
+        else:
+            gathering.add(name, *json.loads(text))
+    first = gathering.document(generated=fleets.BEFORE)
+    document = gathering.document(generated=fleets.NOW, previous=first)
+    folded = time.process_time()
+    json.dumps(document)
+    for module in FORMATS:
+        module.render(document)
+    figures.show(f"report_fold_{HOSTS}_hosts", folded - start - making, "s", Bar("<", 10))
+    figures.show(f"report_formats_{HOSTS}_hosts", time.process_time() - folded, "s")
+    figures.show("report_memory", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MiB", Bar("<", 500))
+
+
+def pages(figures: Figures) -> None:
+    """Open both pages until they are painted, in a browser that has them in no cache."""
+    drift = fleets.report(dict(fleets.stream(PAGE_HOSTS)), host_map=plans.result("9754 SMT")["map"])
+    planned = plans.gathered(dict(plans.stream(PAGE_HOSTS)))
+    with tempfile.TemporaryDirectory() as folder, Page() as browser:
+        times = opened(browser, Path(folder, "report.html"), _report_html.render(drift))
+        assert browser.run("document.querySelectorAll('tbody tr').length") == PAGE_HOSTS
+        figures.show(f"page_open_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))
+        figures.show("page_open_first", times[0], "s")
+        text = _plan_html.render(planned)
+        times = opened(browser, Path(folder, "plan.html"), text)
+        assert browser.run("document.querySelectorAll('section svg').length") == len(plans.KINDS)
+        figures.show(f"plan_page_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))
+        figures.show("plan_page_first", times[0], "s")
+        figures.show("plan_page_plans", len(planned["plans"]), "different plans")
+        figures.show("plan_page_size", len(text.encode()) / (1 << 20), "MiB")
+
+
+def opened(browser: Page, file: Path, text: str) -> list[float]:
+    """Return the seconds of each opening of a page."""
+    file.write_text(text, encoding="utf-8")
+    return [browser.open(file) for dummy in range(OPENINGS)]
+
+
+def main() -> int:
+    """Print one line for each figure."""
+    figures = Figures()
+    fold(figures)
+    pages(figures)
+    return int(figures.missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

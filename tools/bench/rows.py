@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where the weights of a model lie with each memory option, on the virtual 9354 with four nodes and on two sockets.
+
+A real llama-server decodes a few tokens; then the share of the bytes that lie on the node of the thread that reads them
+is taken from the kernel, and the memory of the process as a multiple of the model. An emulated processor has no
+bandwidth of its own, so no speed is measured here: playbooks/ablation.yml does that on a host.
+
+Run as `make bench-rows`. Exit code 1 when a figure misses its bar.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import parse_cpulist
+from tests.fixtures.virtual_epyc import Guest, guest_of
+from tests.lab.random_model import random_model
+from tests.lab.small_instance import ASK_FEW, BINARY, serve
+from vepyc.figures import Bar, Figures
+from vepyc.llama.delivery import put
+from vepyc.llama.llama_cpp import GUEST, ensure_llama
+
+SHAPES = ("epyc9354", TWO_SOCKETS := "epyc7543x2")
+MODEL, PORT = "/srv/model.gguf", 8080
+#: 40 MiB of weights.
+WORDS = 80_000
+DROPPED = "echo 3 >/proc/sys/vm/drop_caches"
+#: As after a download: all of the file on the node of one CPU.
+ELSEWHERE = f"{DROPPED}; taskset -c 0 cat {MODEL} >/dev/null"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A memory option, and what is in the page cache before the server starts."""
+
+    name: str
+    memory: str
+    before: str
+    bar: Bar | None = None
+
+
+ARMS = (
+    Arm("interleave", "interleave", ELSEWHERE),
+    Arm("distribute_after_a_download", "distribute", ELSEWHERE),
+    Arm("distribute_with_an_empty_cache", "distribute", DROPPED),
+    Arm("rows_after_a_download", "rows", ELSEWHERE, Bar(">=", 98)),
+)
+
+
+def main() -> int:
+    """Measure all of it and print the table."""
+    figures = Figures()
+    for shape in SHAPES:
+        with tempfile.TemporaryDirectory() as folder, guest_of(shape, "rows", Path(folder)) as guest:
+            guest.carry_modules()
+            guest.module("epyc_engine")
+            program = ensure_llama(GUEST) / "bin/llama-server"
+            put(guest.machine, BINARY, program.read_bytes(), mode=755)
+            model = random_model(WORDS)
+            put(guest.machine, MODEL, model)
+            for arm in ARMS:
+                local, memory = measured(guest, arm, len(model))
+                figures.show(f"{shape}_{arm.name}_local", local, "%", arm.bar)
+                figures.show(f"{shape}_{arm.name}_memory", memory, "times the model")
+            if shape == TWO_SOCKETS:
+                local, memory = copies(guest, len(model))
+                figures.show(f"{shape}_copy_on_each_socket_local", local, "%", Bar(">=", 98))
+                figures.show(f"{shape}_copy_on_each_socket_memory", memory, "times the model")
+    return int(figures.missed)
+
+
+def measured(guest: Guest, arm: Arm, size: int) -> tuple[float, float]:
+    """The local share in percent, and mapped weights with anonymous memory in sizes of the model."""
+    serve(guest)
+    guest.run(arm.before)
+    plan = serve(guest, {"name": "rows", "port": PORT, "model": MODEL, "memory": arm.memory})["rows"]
+    guest.machine.run(f"python3 - {PORT}", input=ASK_FEW)
+    rows = {MODEL: plan["wants"]["threads"]}
+    found = guest.module("service_placement", service=plan["unit"], nodes=plan["nodes"], rows=rows)
+    (memory,) = found["memory"]
+    held = sum(memory[kind]["bytes"] for kind in ("weights", "anonymous"))
+    return found["rows"][MODEL]["local"], held / size
+
+
+def copies(guest: Guest, size: int) -> tuple[float, float]:
+    """The same of an instance on each socket, with the weights in memory of its own."""
+    ports = {"socket0": PORT, "socket1": PORT + 1}
+    common = {"model": MODEL, "hugepages": "thp"}
+    plans = serve(guest, *({"name": name, "port": ports[name], "cpus": name, **common} for name in ports))
+    near = held = 0
+    for name, plan in plans.items():
+        guest.machine.run(f"python3 - {ports[name]}", input=ASK_FEW)
+        (memory,) = guest.module("service_placement", service=plan["unit"], nodes=plan["nodes"])["memory"]
+        nodes = memory["anonymous"]["nodes"]
+        near += sum(nodes.get(str(node), 0) for node in parse_cpulist(plan["nodes"]))
+        held += sum(nodes.values())
+    return 100 * near / held, held / size
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Check every example that users may copy against the sources.
+
+    python -m tools.examples [PAGE ...]
+
+Reads the blocks of the documents and the EXAMPLES of the modules, or of the pages given. Tasks and plays go through the
+syntax check of one ansible-playbook, and their options through the specifications of the modules; variables
+through those of the roles; commands through the parsers of the programs. Prints what is wrong and ends with 1.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from markdown_it import MarkdownIt
+
+from tools.examples.commands import check_line
+from tools.examples.specs import PLUGINS, ROOT, Wrong, check_task, check_variables, source
+from vepyc.playbook_runs import run
+
+PAGES = ["README.md", "CONTRIBUTING.md", "docs/*.md", "roles/*/README.md"]
+#: Languages of blocks. Of ini and text only names of metrics and of the environment are looked at; a test runs Python.
+LANGUAGES = {"yaml", "bash", "ini", "text", "python"}
+#: Keys of files of Prometheus and Grafana, which have nothing of ours but names of metrics.
+OF_OTHERS = {"rule_files", "apiVersion", "route", "repair_token"}
+
+
+class Block(NamedTuple):
+    """A piece of text to check, and where it stands."""
+
+    where: str
+    language: str
+    text: str
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    """Yield the blocks of a page. One that is only indented has no language, so it could not be checked."""
+    for token in MarkdownIt().parse(page.read_text(encoding="utf-8")):
+        if token.type in ("fence", "code_block"):
+            name = page.relative_to(ROOT) if page.is_relative_to(ROOT) else page.name
+            line = token.map[0] + 1 if token.map else 0
+            yield Block(f"{name}:{line}", token.info.strip(), token.content)
+
+
+def examples_of_modules() -> Iterator[Block]:
+    """Yield the EXAMPLES of every module."""
+    for path in sorted(ROOT.glob("plugins/modules/*.py")):
+        text = import_module(f"{PLUGINS}.modules.{path.stem}").EXAMPLES
+        yield Block(f"plugins/modules/{path.name}", "yaml", text)
+
+
+def check(block: Block) -> tuple[str, str]:
+    """Raise Wrong for what is wrong in itself; return what ansible-playbook has to judge: a kind and a text."""
+    if block.language not in LANGUAGES:
+        raise Wrong(f"say one of {', '.join(sorted(LANGUAGES))} as its language, not '{block.language}'")
+    check_names(block.text)
+    if block.language == "bash":
+        for line in block.text.replace("\\\n", " ").splitlines():
+            check_line(line)
+    if block.language == "python":
+        compile(block.text, block.where, "exec")
+    if block.language != "yaml":
+        return "", ""
+    try:
+        data = yaml.safe_load(block.text)
+    except yaml.YAMLError as error:
+        raise Wrong(f"is no YAML: {error}") from None
+    if isinstance(data, list):
+        play = "hosts" in data[0] or "ansible.builtin.import_playbook" in data[0]
+        plays = data if play else [{"name": block.where, "hosts": "localhost", "gather_facts": False, "tasks": data}]
+        for task in tasks_of(plays):
+            check_task(task)
+        return "playbook", yaml.safe_dump(plays, sort_keys=False)
+    if "all" in data:
+        return "inventory", block.text
+    if "images" in data:
+        check_environment(data)
+    elif not OF_OTHERS & data.keys():
+        check_variables(data)
+    return "", ""
+
+
+def check_names(text: str) -> None:
+    """Compare names of metrics and of variables of the environment with the sources."""
+    modules = (
+        import_module(f"{PLUGINS}.module_utils.{name}")
+        for name in ("_drift.metrics", "_drift.repair", "_serving.verify.metrics", "_verify.host_metrics")
+    )
+    known = {
+        *(name for module in modules for name in module.HELP),
+        *re.findall(r"SOVEREIGN_EPYC_\w+", source("plugins/callback/drift.py")),
+    }
+    for name in re.findall(r"\b(?:sovereign_epyc|SOVEREIGN_EPYC)_\w+", text):
+        if name not in known and name != "sovereign_epyc_drift":
+            raise Wrong(f"there is nothing called {name}")
+
+
+def tasks_of(plays: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the tasks of plays, those in blocks too."""
+    for play in plays:
+        for key in ("pre_tasks", "tasks", "post_tasks", "handlers", "block", "rescue", "always"):
+            yield from play.get(key, [])
+            yield from tasks_of(play.get(key, []))
+        for role in play.get("roles", []):
+            if isinstance(role, dict) and role.get("vars"):
+                check_variables(role["vars"])
+
+
+def check_environment(data: Mapping[str, Any]) -> None:
+    """Check the definition of an execution environment against the schema of ansible-builder."""
+    from ansible_builder.ee_schema import validate_schema
+    from ansible_builder.exceptions import DefinitionError
+
+    try:
+        validate_schema(data)
+    except DefinitionError as error:
+        raise Wrong(f"ansible-builder says: {error}") from None
+
+
+def syntax_check(files: Mapping[str, Sequence[str]]) -> str:
+    """Have one ansible-playbook read all examples; return what it says when it refuses one, which it names."""
+    inventories = [word for path in ["localhost,", *files.get("inventory", [])] for word in ("-i", path)]
+    command = ("ansible-playbook", "--syntax-check", *inventories, *files["playbook"])
+    done = run(*command, ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED="true")
+    return done.stdout if done.returncode else ""
+
+
+def main(pages: Sequence[str]) -> int:
+    paths = [Path(page) for page in pages] or sorted(path for pattern in PAGES for path in ROOT.glob(pattern))
+    blocks = [block for path in paths for block in blocks_of(path)]
+    if not pages:
+        blocks += examples_of_modules()
+    found: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        files: dict[str, list[str]] = {}
+        for block in blocks:
+            try:
+                kind, text = check(block)
+            except Wrong as wrong:
+                found.append(f"{block.where}: {wrong}")
+                continue
+            if kind:
+                path = Path(folder, re.sub(r"[/:]", "-", block.where) + ".yml")
+                path.write_text(text, encoding="utf-8")
+                files.setdefault(kind, []).append(str(path))
+        if files.get("playbook"):
+            found += filter(None, [syntax_check(files)])
+    print("\n".join(found) or f"{len(blocks)} examples are right")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

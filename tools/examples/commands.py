@@ -1,0 +1,158 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Commands of examples, checked by the parsers of the programs and against the files that they name."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tools.examples.specs import OURS, PLUGINS, ROOT, Wrong, check_variables, source
+
+#: Programs whose arguments are not checked.
+PLAIN = {"cat", "cd", "cp", "curl", "export", "sha256sum", "systemctl"}
+#: A copy of the example inventory that the pages have the reader make, and where a host keeps its clone.
+COPY = ("inventories/mine", "inventories/example")
+#: A file of variables that they have the reader write.
+MINE = "mine.yml"
+CLONE = "/srv/sovereign-epyc/"
+#: What makes the tools of `make setup` those of a shell.
+ACTIVATE = ".venv/bin/activate"
+
+
+def check_line(line: str) -> None:
+    """Check the commands of a line of a shell."""
+    words: list[str] = []
+    for word in [*shlex.split(line, comments=True), "&&"]:
+        if word != "&&":
+            words.append(word)
+        elif words:
+            check_command(words)
+            words = []
+
+
+def check_command(words: Sequence[str]) -> None:
+    program, arguments = words[0], list(words[1:])
+    if program in PLAIN:
+        return
+    if program == "lab/bin/vepyc" and arguments[:1] == ["ssh"]:
+        check_command(arguments[2:])
+        arguments = arguments[:2]
+    if program == "tools/run.sh":
+        return check_tool(arguments)
+    if program not in PROGRAMS:
+        raise Wrong(f"'{program}' is a program that nobody checks; teach tools/examples/commands.py")
+    try:
+        PROGRAMS[program](arguments)
+    except SystemExit:
+        raise Wrong(f"{shlex.join(words)}: {program} does not take that") from None
+
+
+def check_tool(arguments: Sequence[str]) -> None:
+    if not any(Path(folder, arguments[0]).is_file() for folder in os.environ["PATH"].split(os.pathsep)):
+        raise Wrong(f"there is no tool {arguments[0]}")
+    if arguments[0] in PROGRAMS:
+        check_command(arguments)
+
+
+def activate(arguments: Sequence[str]) -> None:
+    if list(arguments) != [ACTIVATE]:
+        raise Wrong(f"there is no file of the setup {shlex.join(arguments)}; {ACTIVATE} is one")
+
+
+def parse(program: str, arguments: Sequence[str]) -> Any:
+    """Return the options that a program of Ansible finds in its arguments."""
+    name = {"ansible": "adhoc"}.get(program, program.partition("-")[2])
+    cli = getattr(import_module(f"ansible.cli.{name}"), {"adhoc": "AdHoc"}.get(name, name.capitalize()) + "CLI")
+    told = cli([program, *arguments])
+    told.init_parser()
+    return told.parser.parse_args(told.args[1:])
+
+
+def ansible(arguments: Sequence[str]) -> None:
+    module = parse("ansible", arguments).module_name
+    if module.startswith(OURS) and not (ROOT / f"plugins/modules/{module[len(OURS) :]}.py").is_file():
+        raise Wrong(f"there is no module {module}")
+
+
+def ansible_playbook(arguments: Sequence[str], program: str = "ansible-playbook") -> None:
+    options = parse(program, arguments)
+    for book in options.args:
+        path = f"playbooks/{book[len(OURS) :]}.yml" if book.startswith(OURS) else book
+        if not (ROOT / path).is_file():
+            raise Wrong(f"there is no playbook {book}")
+        layers = re.search(r"site_layers: \[(.*)\]", source("playbooks/site.yml"))
+        strange = set(",".join(options.tags or []).split(",")) - {""} - set(layers[1].split(", ") if layers else [])
+        if strange and "site" in path:
+            raise Wrong(f"site.yml has no layer {', '.join(sorted(strange))}")
+    for inventory in options.inventory or []:
+        # With a comma it is a list of hosts.
+        if "," not in inventory and not (ROOT / inventory.removeprefix(CLONE).replace(*COPY)).exists():
+            raise Wrong(f"there is no inventory {inventory}")
+    for text in options.extra_vars:
+        if text.startswith("@"):
+            if Path(text[1:]).name != MINE:
+                source(text[1:])
+        else:
+            check_variables(json.loads(text) if text.startswith("{") else dict([text.split("=", 1)]))
+
+
+def make(arguments: Sequence[str]) -> None:
+    for word in arguments:
+        name = word.partition("=")[0]
+        pattern = rf"^{name} \??:?=" if "=" in word else rf"^{name}:"
+        if not re.search(pattern, source("Makefile"), re.MULTILINE):
+            raise Wrong(f"the Makefile knows no {name}")
+
+
+def sovereign_epyc(arguments: Sequence[str]) -> None:
+    cli = import_module(f"{PLUGINS}.module_utils._cli")
+    words = [word for word in arguments if word != "--json"]
+    if words[:1] == ["bench"]:
+        command_line = import_module(f"{PLUGINS}.module_utils._bench.command_line")
+        try:
+            command_line._parser().parse_args(words[1:])
+        except command_line.BadRequest as error:
+            raise Wrong(f"sovereign-epyc does not take '{shlex.join(arguments)}': {error}") from None
+        return
+    if words[:1] == ["check"] and words[1:2] == [cli.TEXTFILE]:
+        words = words[:1]
+    if words[:1] == ["restore"] and len(words) == 2 and not words[1].startswith("-"):
+        layers = import_module(f"{PLUGINS}.module_utils._knobs.layers")
+        try:
+            layers.require_layers(words[1].split(","))
+        except layers.BadRequest as error:
+            raise Wrong(str(error)) from None
+        return
+    if words in (["--help"], ["--version"]):
+        return
+    if words == ["history", "--forget"]:
+        words = words[:1]
+    if len(words) != 1 or not re.search(rf"^  {words[0]} ", cli.USAGE, re.MULTILINE):
+        raise Wrong(f"sovereign-epyc does not take '{shlex.join(arguments)}'")
+
+
+def vepyc(arguments: Sequence[str]) -> None:
+    import_module("vepyc.cli")._parser().parse_args(arguments)
+
+
+PROGRAMS: dict[str, Callable[[Sequence[str]], Any]] = {
+    ".": activate,
+    "ansible": ansible,
+    "ansible-playbook": ansible_playbook,
+    "ansible-pull": lambda arguments: ansible_playbook(arguments, "ansible-pull"),
+    "ansible-doc": lambda arguments: parse("ansible-doc", arguments),
+    "ansible-galaxy": lambda arguments: parse("ansible-galaxy", arguments),
+    "ansible-inventory": lambda arguments: parse("ansible-inventory", arguments),
+    "make": make,
+    "sovereign-epyc": sovereign_epyc,
+    "lab/bin/vepyc": vepyc,
+}

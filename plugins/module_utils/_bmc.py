@@ -15,8 +15,8 @@ from ansible.module_utils.urls import Request
 from ._errors import TuningError
 from ._knobs.change_text import add_text_to_diff
 from ._notation.parameters import validate_option_value
-from ._redfish.answers import BmcError
-from ._redfish.client import Access, Client
+from ._redfish.connection.client import Access, Client
+from ._redfish.connection.responses import BmcError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

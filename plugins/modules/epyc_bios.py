@@ -190,11 +190,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios import claims
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist_items as checklist_items
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios import bmc_claims
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import check, wanted
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.passthrough import iommu_users
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import Look
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.vfio_devices import iommu_users
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -207,14 +207,14 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the findings as the module's result."""
     look = Look(fs, topology.discover(fs), Ledger(Store(read_only=True), fs))
     soon = {} if params["kernel_smt"] is None else {"smt": params["kernel_smt"]}
-    told = claims.parse(params["claims"])
+    told = bmc_claims.parse(params["claims"])
     asked = {name: claim.wanted for name, claim in told.items() if claim.wanted is not None}
-    items = claims.judge(check(look, {**wanted(params), **asked}, soon), told)
-    rows = claims.rows(items, told)
+    items = bmc_claims.judge(check(look, {**wanted(params), **asked}, soon), told)
+    rows = bmc_claims.rows(items, told)
     return {
         "clean": all(item.clean for item in items),
         "settings": rows,
-        **({"table": claims.render(rows)} if told else {}),
+        **({"table": bmc_claims.render(rows)} if told else {}),
         "complaints": checklist_items.complaints(items),
         "iommu_users": iommu_users(fs),
         "text": checklist_items.render(items),

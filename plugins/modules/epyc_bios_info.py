@@ -85,14 +85,14 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.info import report
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Client
+    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import Client
 
 
 def read(params: Mapping[str, Any], client: Client, dummy_check: bool) -> dict[str, Any]:

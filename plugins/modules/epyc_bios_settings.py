@@ -222,15 +222,15 @@ diff:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.converge import Wish, converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.originals import Originals
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.settings import Wish, converge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Client
+    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import Client
 
 SWITCHES = (
     "l3_as_numa",

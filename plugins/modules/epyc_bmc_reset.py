@@ -81,14 +81,14 @@ power:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.power import COLD, FORCE, GRACEFUL, reset
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.server_reset import COLD, FORCE, GRACEFUL, reset
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Client
+    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import Client
 
 
 def work(params: Mapping[str, Any], client: Client, check: bool) -> dict[str, Any]:

@@ -195,7 +195,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired impo
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import verify
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist_items as checklist_items
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import wanted
 
 TYPE_CHECKING = False

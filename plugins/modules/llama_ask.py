@@ -99,7 +99,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify.ask import ask
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist_items as checklist_items
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

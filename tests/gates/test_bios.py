@@ -18,11 +18,11 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import send
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Access, Client
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.info import report
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import report
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import Access, Client
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.converge import Wish, converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.originals import Originals
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.power import reset
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.settings import Wish, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.server_reset import reset
 from vepyc.bmc import PERSONALITIES, Bmc, Faults, serve
 
 WISH = {"nps": "4", "smt": "off", "boost": "on", "determinism": "power", "df_c_states": "off", "c_states": "off"}

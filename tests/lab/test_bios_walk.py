@@ -18,8 +18,8 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import send
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Access, Client
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.info import report
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import report
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import Access, Client
 from tests.fixtures.virtual_epyc import Guest
 from vepyc import up
 from vepyc.epyc.shapes import get_shape

@@ -20,7 +20,7 @@ from .._serving.hooks.keys import key_of
 from .._serving.options.unit_names import unit_of
 from .._serving.unit.installed import chosen
 from .._serving.verify import verify
-from .._verify.items import OK
+from .._verify.checklist_items import OK
 from .answer import LIMIT, Server
 
 TYPE_CHECKING = False

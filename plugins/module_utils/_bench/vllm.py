@@ -18,7 +18,7 @@ from .._io.paths import UNIT_FOLDER
 from .._serving.hooks.keys import key_of
 from .._serving.unit.installed import carried, installed_units, named
 from .._serving.verify import verify
-from .._verify.items import OK
+from .._verify.checklist_items import OK
 from . import target
 from .answer import LIMIT, Server
 from .api import Vllm

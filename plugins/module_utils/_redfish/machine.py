@@ -11,19 +11,19 @@ Source: DMTF DSP8010, schemas ComputerSystem, Bios, Settings and AttributeRegist
 
 from __future__ import annotations
 
-from .answers import BmcError, Message, messages_of
-from .catalogue import vendor_of
-from .client import ROOT
-from .registry import Registry
+from .attributes.catalogue import vendor_of
+from .attributes.registry import Registry
+from .connection.client import ROOT
+from .connection.responses import BmcError, Message, messages_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from .answers import Answer
-    from .client import Client
-    from .registry import Value
+    from .attributes.registry import Value
+    from .connection.client import Client
+    from .connection.responses import Answer
 
 #: Names of the pending object under that of the active settings, where the BMC does not say it.
 PENDING_NAMES = ("Settings", "Pending", "SD")

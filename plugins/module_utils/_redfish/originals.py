@@ -15,15 +15,15 @@ from datetime import datetime, timezone
 
 from .._errors import Damaged, TuningError
 from .._io import textfile
-from .scrub import scrubbed
+from .attributes.redaction import scrubbed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from .attributes.registry import Registry, Value
     from .machine import Machine
-    from .registry import Registry, Value
 
 FORMAT = 1
 

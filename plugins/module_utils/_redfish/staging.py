@@ -9,7 +9,7 @@ Nothing is ever sent with the apply time Immediate, which would reset the server
 
 from __future__ import annotations
 
-from .answers import BmcError
+from .connection.responses import BmcError
 from .machine import Job, look
 
 TYPE_CHECKING = False
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from .answers import Answer
+    from .attributes.registry import Value
+    from .connection.responses import Answer
     from .machine import Machine
-    from .registry import Value
 
 ON_RESET = "OnReset"
 #: What a BMC says of a value that depends on one which is not in force yet.

@@ -25,7 +25,7 @@ from .._notation.cpulist import format_cpulist, parse_boot_cpulist, parse_cpulis
 from . import boot_service, unit_threads
 from .bios import check as bios_settings
 from .bios.setting import Look
-from .items import OK, PENDING, UNASKED, UNKNOWN, UNSEEN, UNSUPPORTED, WRONG, Item
+from .checklist_items import OK, PENDING, UNASKED, UNKNOWN, UNSEEN, UNSUPPORTED, WRONG, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from .._kernel import hugepages
 from .._kernel.resctrl import FIXED
 from .._notation.sizes import format_bytes
 from .._version import VERSION
-from .placement.cache import DEFAULT, Groups
+from .placement.resctrl_groups import DEFAULT, Groups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

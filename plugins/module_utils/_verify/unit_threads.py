@@ -16,7 +16,7 @@ from .._kernel import partitions
 from .._kernel.cgroups import processes_of
 from .._kernel.threads import sample
 from .._notation.cpulist import format_cpulist, parse_cpulist
-from .items import OK, UNKNOWN, WRONG, Item
+from .checklist_items import OK, UNKNOWN, WRONG, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

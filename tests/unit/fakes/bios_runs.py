@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.converge import Wish, converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.originals import Originals
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.settings import Wish, converge
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import ROOT, Bmc, enumeration, locked
 
 TYPE_CHECKING = False

@@ -17,7 +17,7 @@ import urllib.error
 from email.message import Message
 from urllib.parse import urlsplit
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Access, Client
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import Access, Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import St
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import check
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import Look
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.items import Item
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.checklist_items import Item
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 TABLE = "sys/firmware/dmi/tables/DMI"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 
 from ..._errors import BadRequest, TuningError
-from ..._verify.items import OK, WRONG, Item
+from ..._verify.checklist_items import OK, WRONG, Item
 from ..hooks import keys
 from ..options.unit_names import unit_of
 from ..unit.installed import chosen

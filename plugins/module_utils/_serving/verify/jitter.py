@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ..._kernel import partitions
 from ..._notation.cpulist import parse_cpulist
-from ..._verify.items import OK, UNASKED, UNKNOWN, WRONG, Item
+from ..._verify.checklist_items import OK, UNASKED, UNKNOWN, WRONG, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ A setting that the kernel does not show is "unknown": the sentence then says whe
 
 from __future__ import annotations
 
-from ..items import OK, PENDING, UNASKED, UNKNOWN, WRONG, Item
+from ..checklist_items import OK, PENDING, UNASKED, UNKNOWN, WRONG, Item
 from .setting import OFF, ON
-from .table import SETTINGS
+from .settings_table import SETTINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..._kernel.numa_maps import Kind
     from ..._kernel.threads import Thread
     from ..._models.weight_locality import Locality
-    from .proof import Proof
+    from .observation import Proof
 
     Result = dict[str, str]
 

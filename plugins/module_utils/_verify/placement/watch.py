@@ -19,8 +19,8 @@ from ..._kernel import threads as kernel_threads
 from ..._kernel.cgroups import processes_of
 from ..._models import weight_locality
 from ..._notation.cpulist import format_cpulist
-from . import cache, judge, noise
-from .proof import Proof
+from . import judge, noise, resctrl_groups
+from .observation import Proof
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ class Watch:
         self._asked = judge.Asked(host, options)
         self._clock = clock
         self._before = kernel_threads.sample(host.fs, processes_of(host.fs, options["service"]))
-        self._groups = cache.Groups(host.fs)
+        self._groups = resctrl_groups.Groups(host.fs)
         self._begin = clock.monotonic()
-        names = cache.names_of(self._groups.place(thread) for thread in self._before.values())
+        names = resctrl_groups.names_of(self._groups.place(thread) for thread in self._before.values())
         self._first = {name: self._groups.counters(*name) for name in names}
         self._interrupts = interrupts.find(host.fs)
 
@@ -78,9 +78,9 @@ class Watch:
             )
         proof.seconds = seconds
         proof.noise = self._noise(proof.threads, seconds)
-        names = cache.names_of(proof.places.values())
+        names = resctrl_groups.names_of(proof.places.values())
         second = {name: self._groups.counters(*name) for name in names}
-        proof.monitored = cache.report(names, self._first, second, seconds)
+        proof.monitored = resctrl_groups.report(names, self._first, second, seconds)
         models = [os.path.realpath(path) for path in options.get("model") or []]
         proof.memory = [numa_maps.read(fs, pid, models) for pid in processes_of(fs, proof.service)]
         nodes = len(self._asked.nodes or ())

@@ -16,7 +16,7 @@ from ansible.module_utils import urls
 from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _bmc
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.answers import BmcError
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.responses import BmcError
 from ansible_collections.sovereign.epyc.plugins.modules import epyc_bios_info, epyc_bios_settings, epyc_bmc_reset
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import PASSWORD, Bmc, enumeration
 

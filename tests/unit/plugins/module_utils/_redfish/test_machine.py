@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.answers import BmcError
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.info import report
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import report
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.responses import BmcError
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.machine import look
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import ACTIVE, BIOS, Runs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import ROOT, Bmc

@@ -17,8 +17,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Tuni
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify import items as checklist_items
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.items import Item
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist_items as checklist_items
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.checklist_items import Item
 from ansible_collections.sovereign.epyc.tests.unit.fakes import firmware, hosts
 
 SHOW = {

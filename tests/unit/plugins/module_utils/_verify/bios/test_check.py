@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import check, wanted
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import Look
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.table import SETTINGS
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.settings_table import SETTINGS
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.firmware import judged
 

@@ -10,18 +10,18 @@ A BMC alone can only claim: that a setting is in force is proven by the kernel, 
 from __future__ import annotations
 
 from .._notation.columns import format_columns
-from .catalogue import KNOBS
-from .resolve import attribute_of, meaning_of
+from .attributes.catalogue import KNOBS
+from .attributes.resolve import attribute_of, meaning_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from .attributes.registry import Registry, Value
+    from .attributes.resolve import Absent, Target
+    from .boot_phases import Phases
     from .machine import Machine
-    from .phases import Phases
-    from .registry import Registry, Value
-    from .resolve import Absent, Target
 
 CLAIMED = "claimed by firmware"
 WAITS = "waits for a reboot"

@@ -7,10 +7,11 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.catalogue import KNOBS, vendor_of
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.dependencies import lock_of
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.registry import Attribute, Registry
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.resolve import (
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.catalogue import KNOBS, vendor_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.locks import lock_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.redaction import PLACE, scrubbed
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.registry import Attribute, Registry
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.resolve import (
     Absent,
     attribute_of,
     denied,
@@ -18,7 +19,6 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.resolve im
     profile_of,
     resolve,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.scrub import PLACE, scrubbed
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import enumeration, locked
 
 TYPE_CHECKING = False

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.phases import Phases, phases
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.registry import Registry
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.resolve import resolve
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.registry import Registry
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.resolve import resolve
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.boot_phases import Phases, phases
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import enumeration, locked
 
 ATTRIBUTES = [

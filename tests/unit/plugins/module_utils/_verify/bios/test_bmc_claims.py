@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios import claims
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.items import Item
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios import bmc_claims
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.checklist_items import Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def judged(
 ) -> Item:
     item = Item(name, "nodes", verdict, "Seen.", expected, found)
     told = {"attribute": "A", "wanted": None, "active": active, "pending": pending, **more}
-    return claims.judge([item], claims.parse({name: told}))[0]
+    return bmc_claims.judge([item], bmc_claims.parse({name: told}))[0]
 
 
 @pytest.mark.parametrize(
@@ -60,24 +60,24 @@ def test_what_waits_and_what_the_kernel_made_is_said() -> None:
 
 
 def test_names_and_words_of_the_other_module() -> None:
-    (item,) = claims.judge([], claims.parse({"df_c_states": {"title": "DF", "wanted": "off", "active": "off"}}))
+    (item,) = bmc_claims.judge([], bmc_claims.parse({"df_c_states": {"title": "DF", "wanted": "off", "active": "off"}}))
     assert (item.name, item.title, item.verdict) == ("df_cstates", "DF", "claimed by firmware")
-    assert claims.parse({"memory_encryption": {"active": "on"}})["memory_encryption"].active == "tsme"
-    assert claims.judge([], claims.parse({"apbdis": {"active": "on"}})) == []
+    assert bmc_claims.parse({"memory_encryption": {"active": "on"}})["memory_encryption"].active == "tsme"
+    assert bmc_claims.judge([], bmc_claims.parse({"apbdis": {"active": "on"}})) == []
     with pytest.raises(BadRequest, match="nps has to be a table"):
-        claims.parse({"nps": 4})
+        bmc_claims.parse({"nps": 4})
 
 
 def test_the_table() -> None:
-    told = claims.parse({"nps": {"attribute": "NumaNodesPerSocket", "wanted": "4", "active": "1", "pending": "4"}})
+    told = bmc_claims.parse({"nps": {"attribute": "NumaNodesPerSocket", "wanted": "4", "active": "1", "pending": "4"}})
     items = [Item("nps", "NUMA nodes", "wrong", "", "NPS4", "NPS1"), Item("hsmp", "HSMP", "unasked", "", None, None)]
-    rows = claims.rows(claims.judge(items, told), told)
+    rows = bmc_claims.rows(bmc_claims.judge(items, told), told)
     assert (rows[0]["bmc_attribute"], rows[0]["bmc_active"], rows[1]["bmc_active"]) == (
         "NumaNodesPerSocket",
         "NPS1",
         None,
     )
-    assert claims.render(rows).splitlines() == [
+    assert bmc_claims.render(rows).splitlines() == [
         "setting     wanted  BMC active  BMC pending  kernel  verdict",
         "NUMA nodes  NPS4    NPS1        NPS4         NPS1    waits for a reboot",
     ]

@@ -12,15 +12,15 @@ import urllib.error
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish import client, tls
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.answers import (
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection import client, pinned_certificate
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import Access
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.responses import (
     LONGEST,
     Answer,
     BmcError,
     Busy,
     RefusedByBmc,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.client import Access
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import PASSWORD, ROOT, Bmc
 
 SESSIONS = ("POST", f"{ROOT}/SessionService/Sessions")
@@ -196,10 +196,14 @@ def test_an_address_may_have_a_port() -> None:
 def test_fingerprints_as_people_write_them() -> None:
     digits = "ab" * 32
     colons = ":".join(["AB"] * 32)
-    assert tls.parse_fingerprint(digits) == tls.parse_fingerprint(f"SHA256={colons}") == bytes.fromhex(digits)
+    assert (
+        pinned_certificate.parse_fingerprint(digits)
+        == pinned_certificate.parse_fingerprint(f"SHA256={colons}")
+        == bytes.fromhex(digits)
+    )
     with pytest.raises(BmcError, match="64 hexadecimal digits"):
-        tls.parse_fingerprint("ab:cd")
-    context = tls.pinned(bytes.fromhex(digits))
+        pinned_certificate.parse_fingerprint("ab:cd")
+    context = pinned_certificate.pinned(bytes.fromhex(digits))
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_NONE, False)
     assert Access("b", "u", "p", fingerprint=digits).pin == bytes.fromhex(digits)
 

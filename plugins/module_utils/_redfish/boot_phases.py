@@ -7,16 +7,16 @@
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .catalogue import KNOBS
-from .dependencies import lock_of
-from .resolve import Target, profile_of
+from .attributes.catalogue import KNOBS
+from .attributes.locks import lock_of
+from .attributes.resolve import Target, profile_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .dependencies import Lock
-    from .registry import Registry, Value
+    from .attributes.locks import Lock
+    from .attributes.registry import Registry, Value
 
 
 class Phases:

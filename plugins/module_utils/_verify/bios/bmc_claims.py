@@ -13,7 +13,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._notation.columns import format_columns
 from ..._notation.numbers import parse_whole
-from ..items import ABSENT, CLAIMED, OK, PENDING, UNKNOWN, WRONG, Item
+from ..checklist_items import ABSENT, CLAIMED, OK, PENDING, UNKNOWN, WRONG, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import re
 import socket
 import ssl
 
-from .._errors import TuningError
-from .._notation.numbers import parse_whole
+from ..._errors import TuningError
+from ..._notation.numbers import parse_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 
 from .._errors import BadRequest
-from .answers import BmcError
+from .connection.responses import BmcError
 from .machine import system_of
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from .client import Client
+    from .connection.client import Client
 
 GRACEFUL, FORCE, COLD = "graceful", "force", "cold"
 ON, OFF, CYCLE = "On", "ForceOff", "PowerCycle"

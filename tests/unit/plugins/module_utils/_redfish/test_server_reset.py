@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.answers import BmcError
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.power import COLD, FORCE, GRACEFUL, reset
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.responses import BmcError
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.server_reset import COLD, FORCE, GRACEFUL, reset
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import ROOT, Bmc
 
 SYSTEM = f"{ROOT}/Systems/1"

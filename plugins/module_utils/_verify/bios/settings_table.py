@@ -11,14 +11,14 @@ Source: the attribute names from dumps of each vendor's servers; each file of th
 
 from __future__ import annotations
 
-from . import cores, idle, memory, nodes, power, prefetch, protection
+from . import c_states, cores, frequency_and_power, iommu_and_encryption, memory_modules, numa_nodes, prefetchers
 from .setting import OFF, ON, Setting, unseen
 
 #: Option of epyc_bios -> the setting.
 SETTINGS = {
     "nps": Setting(
         "NUMA nodes per socket",
-        nodes.nps,
+        numa_nodes.nps,
         {
             "": "With too few nodes no thread can be kept on the memory channels next to it; with too many, a process "
             "that is bound to one has only its share of the bandwidth."
@@ -34,7 +34,7 @@ SETTINGS = {
     ),
     "l3_as_numa": Setting(
         "L3 as NUMA node",
-        nodes.l3_as_numa,
+        numa_nodes.l3_as_numa,
         {
             ON: "Every L3 domain then is a node without memory channels of its own, so a policy by node says nothing "
             "about bandwidth.",
@@ -76,7 +76,7 @@ SETTINGS = {
     ),
     "memory_channels": Setting(
         "memory channels",
-        memory.channels,
+        memory_modules.channels,
         {
             "": "Tokens per second fall with the bandwidth, and the memory controller cannot interleave evenly over "
             "some numbers of channels, which costs more."
@@ -85,7 +85,7 @@ SETTINGS = {
     ),
     "memory_speed": Setting(
         "memory speed",
-        memory.speed,
+        memory_modules.speed,
         {
             "": "Bandwidth, and tokens per second with it, fall as the speed does. Two modules on a channel may be the "
             "reason too."
@@ -95,13 +95,13 @@ SETTINGS = {
     ),
     "memory_sizes": Setting(
         "sizes of memory modules",
-        memory.sizes,
+        memory_modules.sizes,
         {"": "What the larger modules have more lies on fewer channels, and is slower than the rest of the memory."},
         remedy="No BIOS setting mends it: use modules of one size.",
     ),
     "memory_encryption": Setting(
         "memory encryption",
-        protection.encryption,
+        iommu_and_encryption.encryption,
         {
             OFF: "What is in memory can then be read from the modules.",
             "": "Every access to memory then passes through the encryption, which adds to its latency.",
@@ -116,7 +116,7 @@ SETTINGS = {
     ),
     "prefetchers": Setting(
         "prefetchers at boot",
-        prefetch.prefetchers,
+        prefetchers.prefetchers,
         {
             ON: "The prefetchers then compete with one another for the memory channels.",
             "": "Weights that are streamed from memory are then fetched late. The role prefetch can set them without "
@@ -134,7 +134,7 @@ SETTINGS = {
     ),
     "boost": Setting(
         "core performance boost",
-        power.boost,
+        frequency_and_power.boost,
         {
             OFF: "No core then runs faster than its base frequency, which slows down work that runs from its caches.",
             "": "Cores then leave their base frequency as power and heat allow.",
@@ -149,7 +149,7 @@ SETTINGS = {
     ),
     "cppc": Setting(
         "CPPC",
-        power.cppc,
+        frequency_and_power.cppc,
         {
             OFF: "The driver amd-pstate cannot work then, and the kernel can only choose one of three P-states.",
             "": "The kernel may then choose amd-pstate, for which frequencies are planned in another way.",
@@ -159,13 +159,13 @@ SETTINGS = {
     ),
     "preferred_cores": Setting(
         "CPPC preferred cores",
-        power.preferred_cores,
+        frequency_and_power.preferred_cores,
         {"": "The scheduler then prefers some cores, which has no effect on pinned threads."},
         "NBIO Common Options, SMU Common Options, CPPC preferred cores",
     ),
     "power_limit": Setting(
         "power limit of a socket",
-        power.power_limit,
+        frequency_and_power.power_limit,
         {"": "Cores that are all busy run as fast as the power of their socket allows."},
         "NBIO Common Options, SMU Common Options, package power limit",
         {
@@ -193,7 +193,7 @@ SETTINGS = {
     ),
     "c_states": Setting(
         "core C-states",
-        idle.c_states,
+        c_states.c_states,
         {
             ON: "A core that has nothing to do for a moment may sleep so deeply that it comes back late.",
             "": "Idle cores then take power that the busy ones could use for boost.",
@@ -220,7 +220,7 @@ SETTINGS = {
     ),
     "iommu": Setting(
         "IOMMU",
-        protection.iommu,
+        iommu_and_encryption.iommu,
         {
             ON: "Every transfer of a device then has its address translated, unless the kernel has iommu=pt.",
             "": "No device can then be given to a guest, and interrupts of devices reach the first 255 threads only.",
@@ -230,7 +230,7 @@ SETTINGS = {
     ),
     "hsmp": Setting(
         "HSMP",
-        power.hsmp,
+        frequency_and_power.hsmp,
         {"": "Without it only root can read the memory bandwidth of a socket."},
         "NBIO Common Options, SMU Common Options, HSMP support",
         {"Dell": "Hsmp", "Lenovo": "Processors_HSMPSupport"},

@@ -14,7 +14,7 @@ import hmac
 import re
 import ssl
 
-from .answers import BmcError
+from .responses import BmcError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

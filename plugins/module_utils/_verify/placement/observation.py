@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..._kernel.numa_maps import Memory
     from ..._kernel.threads import Thread
     from ..._models.weight_locality import Locality
-    from .cache import Groups
+    from .resctrl_groups import Groups
 
 
 class Proof:

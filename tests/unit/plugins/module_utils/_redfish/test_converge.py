@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.answers import BmcError
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.responses import BmcError
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import ACTIVE, SETTINGS, Runs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import Bmc
 

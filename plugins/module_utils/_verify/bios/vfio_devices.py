@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from .protection import GROUPS, IOMMUS
+from .iommu_and_encryption import GROUPS, IOMMUS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

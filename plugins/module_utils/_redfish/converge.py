@@ -10,23 +10,23 @@ The order is that of safety: read, refuse what is foreign or blocked, keep the o
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .dependencies import lock_of
+from .attributes.locks import lock_of
+from .attributes.redaction import scrubbed
+from .attributes.resolve import Absent, Target, resolve
+from .boot_phases import Phases, phases, refuse_blocked
 from .machine import look
-from .phases import Phases, phases, refuse_blocked
-from .resolve import Absent, Target, resolve
-from .scrub import scrubbed
+from .settings_table import WAITS, claims, render, rows
 from .staging import NotYet, clear, stage
-from .table import WAITS, claims, render, rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from .client import Client
+    from .attributes.registry import Registry, Value
+    from .connection.client import Client
     from .machine import Machine
     from .originals import Originals
-    from .registry import Registry, Value
 
 REFUSE, KEEP, CLEAR = "refuse", "keep", "clear"
 

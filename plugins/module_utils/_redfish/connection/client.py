@@ -21,8 +21,8 @@ from contextlib import suppress
 from http.client import HTTPException
 from urllib.parse import urljoin, urlsplit
 
-from . import tls
-from .answers import Answer, BmcError, Busy, RefusedByBmc, explain
+from . import pinned_certificate
+from .responses import Answer, BmcError, Busy, RefusedByBmc, explain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Access:
         self.username = username
         self.password = password
         self.ca_path = ca_path
-        self.pin = tls.parse_fingerprint(fingerprint) if fingerprint else None
+        self.pin = pinned_certificate.parse_fingerprint(fingerprint) if fingerprint else None
         self.validate_certs = validate_certs
         self.timeout = timeout
         self.patience = patience
@@ -94,7 +94,7 @@ class Client:
         self.access = access
         self._send = send
         self._sleep = sleep
-        self._context = tls.pinned(access.pin) if access.pin else None
+        self._context = pinned_certificate.pinned(access.pin) if access.pin else None
         self._token: str | None = None
         self._session: str | None = None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.items import Item
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.checklist_items import Item
 from ansible_collections.sovereign.epyc.tests.unit.fakes import firmware, hosts
 
 TWO_MILAN = [(f"DIMM_P{number // 8}_{letter}0", "BANK 0") for number, letter in enumerate("ABCDEFGHIJKLMNOP")]

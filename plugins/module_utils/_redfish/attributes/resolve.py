@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from .._errors import BadRequest
+from ..._errors import BadRequest
 from .catalogue import AMI, KNOBS, PROFILES
 
 TYPE_CHECKING = False

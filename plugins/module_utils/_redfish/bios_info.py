@@ -7,20 +7,20 @@
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .answers import BmcError
-from .catalogue import KNOBS
+from .attributes.catalogue import KNOBS
+from .attributes.redaction import scrubbed
+from .attributes.resolve import attribute_of, denied
+from .connection.responses import BmcError
 from .machine import look
-from .resolve import attribute_of, denied
-from .scrub import scrubbed
-from .table import claims
+from .settings_table import claims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from .client import Client
-    from .registry import Attribute
+    from .attributes.registry import Attribute
+    from .connection.client import Client
 
 #: Groups of attributes to describe, beside names.
 CATALOGUE, ALL = "catalogue", "all"

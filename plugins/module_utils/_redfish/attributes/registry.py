@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 
-from .._errors import BadRequest
-from .._notation.numbers import parse_whole
+from ..._errors import BadRequest
+from ..._notation.numbers import parse_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

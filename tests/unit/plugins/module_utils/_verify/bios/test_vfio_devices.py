@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.passthrough import iommu_users
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.vfio_devices import iommu_users
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 DRIVERS, GROUPS = "/sys/bus/pci/drivers", "/sys/kernel/iommu_groups"

@@ -23,14 +23,15 @@ from ._io import textfile as textfiles
 from ._io.console import complain, say, say_json
 from ._io.kernelfs import KernelFS
 from ._io.store import TRIAL, Store
-from ._knobs import application as applications
-from ._knobs import history, trial
-from ._knobs.application import Application
+from ._knobs import apply_stored as applications
+from ._knobs import trial
+from ._knobs.apply_stored import Application
 from ._knobs.catalogue import in_order
-from ._knobs.desired import stored
-from ._knobs.irq import events
+from ._knobs.history import history_file
+from ._knobs.irq import new_interrupts
 from ._knobs.layers import require_layers
-from ._knobs.ledger import Ledger
+from ._knobs.protocol.ledger import Ledger
+from ._knobs.protocol.stored_requests import stored
 from ._knobs.undo import AGAIN, undo
 from ._verify import host_metrics
 from ._version import VERSION
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ._drift.survey import Survey
-    from ._knobs.knob import Change
+    from ._knobs.protocol.knob import Change
 
 USAGE = """usage: sovereign-epyc COMMAND [--json] [--textfile FILE]
 
@@ -181,7 +182,7 @@ def check_to_textfile(as_json: bool, textfile: str) -> int:
     try:
         fs = KernelFS(read_only=True)
         survey = drift.of_host(fs)
-        events.keep_to_housekeeping(survey.host)
+        new_interrupts.keep_to_housekeeping(survey.host)
         found = survey.findings()
         more = {
             **host_metrics.families(fs),
@@ -220,7 +221,7 @@ def apply(as_json: bool, retry: bool = False) -> int:
     except TuningError as error:
         work.failures.append(str(error))
     outcome = f"{len(work.failures)} failed" if work.failures else "done"
-    unwritten = history.note(Store(), history.BOOT, {change.address for change in work.changes}, outcome)
+    unwritten = history_file.note(Store(), history_file.BOOT, {change.address for change in work.changes}, outcome)
     for sentence in [*work.unsupported, *([unwritten] if unwritten else [])]:
         complain(sentence)
     _report(work.changes, work.failures, as_json)
@@ -252,7 +253,7 @@ def watch(as_json: bool) -> int:
     Threads of units that a stored group names are moved into it when they have come, too.
     """
     reported: list[str] = []
-    for interrupts in events.moments(_names_units):
+    for interrupts in new_interrupts.moments(_names_units):
         if Store(read_only=True).has(TRIAL):
             continue
         work = Application(KernelFS(), Store(), only=("irq",) if interrupts else (), follow=True)

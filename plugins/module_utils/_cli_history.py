@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ._io.console import complain, say, say_json
-from ._knobs import history, history_text
+from ._knobs.history import history_file, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def show_history(store: Store, as_json: bool) -> int:
     """List the runs that changed this host or did not end, the oldest first."""
-    found = history.History(store)
+    found = history_file.History(store)
     for sentence in found.damage:
         complain(sentence)
     if as_json:
@@ -24,14 +24,14 @@ def show_history(store: Store, as_json: bool) -> int:
             {"runs": [run.to_dict() for run in found.notable_runs()], "damage": found.damage, **unfinished_data(store)}
         )
     else:
-        say(*unfinished_lines(store), *history_text.render(found.notable_runs()))
+        say(*unfinished_lines(store), *table.render(found.notable_runs()))
     return 0
 
 
 def forget_history(store: Store, as_json: bool) -> int:
     """Drop the history, but for what says what this host was asked for."""
-    gone = history.forget(store)
-    kept = len(history.History(store).runs)
+    gone = history_file.forget(store)
+    kept = len(history_file.History(store).runs)
     if as_json:
         say_json({"forgotten": gone, "kept": kept})
         return 0
@@ -43,13 +43,13 @@ def forget_history(store: Store, as_json: bool) -> int:
 
 def unfinished_data(store: Store) -> dict[str, object]:
     """Return the run that did not end as plain data, under its key; null where all have ended."""
-    run = history.unfinished_run(store)
+    run = history_file.unfinished_run(store)
     return {"unfinished_run": run.to_dict() if run else None}
 
 
 def unfinished_lines(store: Store) -> list[str]:
     """Return the line that says first that a run did not end, and what to do; no line where all have ended."""
-    run = history.unfinished_run(store)
+    run = history_file.unfinished_run(store)
     if run is None:
         return []
     sentence = run.sentence()

@@ -12,9 +12,10 @@ from ._ansible import run_writer
 from ._errors import TuningError
 from ._host.host import Host
 from ._io.kernelfs import KernelFS
-from ._knobs import desired, history
-from ._knobs.converge import Outcome, Unrecorded, converge
-from ._knobs.ledger import Ledger, Original
+from ._knobs.history import history_file
+from ._knobs.protocol import stored_requests
+from ._knobs.protocol.converge import Outcome, Unrecorded, converge
+from ._knobs.protocol.ledger import Ledger, Original
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._io.store import Store
-    from ._knobs.knob import Knob
+    from ._knobs.protocol.knob import Knob
 
     Build = Callable[[Host, Mapping[str, Any]], Sequence[Knob]]
 
@@ -48,18 +49,21 @@ def run_knob(name: str, spec: dict[str, Any], knob_file: ModuleType, **rules: An
     def knobs_of(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
         request = f"{name}/{params['label'] or name}"
         if params["state"] == "original":
-            labels = [request for request in desired.stored(ledger.store)[1] if request.split("/")[0] == name]
+            labels = [request for request in stored_requests.stored(ledger.store)[1] if request.split("/")[0] == name]
             originals = [Original(knob, ledger) for knob in reversed(build(host, {}))]
-            return [*originals, desired.Desired(ledger.store, dict.fromkeys(labels))]
+            return [*originals, stored_requests.Desired(ledger.store, dict.fromkeys(labels))]
         if params["state"] == "unasked":
-            return [*_unasked(build, host, ledger, request, None), desired.Desired(ledger.store, {request: None})]
+            return [
+                *_unasked(build, host, ledger, request, None),
+                stored_requests.Desired(ledger.store, {request: None}),
+            ]
         options = {key: params[key] for key in spec if params[key] is not None}
         knobs = list(build(host, options))
         if params["persistent"]:
             if params["undo_unasked"]:
                 knobs = [*_unasked(build, host, ledger, request, options), *knobs]
             stored = {request: options, **({"intent": params["intent"]} if params["intent"] else {})}
-            knobs.append(desired.Desired(ledger.store, stored))
+            knobs.append(stored_requests.Desired(ledger.store, stored))
         return knobs
 
     run_plain({**COMMON, **spec}, knobs_of, {name: knob_file}, **rules)
@@ -94,9 +98,9 @@ def _converge_and_count(knobs: Sequence[Knob], ledger: Ledger) -> Outcome:
     try:
         outcome = converge(knobs, ledger)
     except Unrecorded as error:
-        history.count(ledger.store, error.outcome.diff()["after"])
+        history_file.count(ledger.store, error.outcome.diff()["after"])
         raise
-    unwritten = history.count(ledger.store, outcome.diff()["after"])
+    unwritten = history_file.count(ledger.store, outcome.diff()["after"])
     outcome.remarks += [unwritten] if unwritten else []
     return outcome
 
@@ -115,7 +119,7 @@ def _unasked(build: Build, host: Host, ledger: Ledger, request: str, options: Ma
     ``request`` is "KNOB/LABEL", and ``options`` is None when it is to be stored no more. What other requests want is
     planned with the intent of this run, as they will be at boot.
     """
-    intent, requests = desired.stored(ledger.store)
+    intent, requests = stored_requests.stored(ledger.store)
     name, before = request.partition("/")[0], requests.pop(request, None)
     if before is None or (before == options and intent == host.intent):
         return []

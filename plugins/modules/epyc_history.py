@@ -124,7 +124,7 @@ forgotten:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import history, history_text
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history import history_file, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,24 +148,24 @@ def run(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     if state == "read":
         return read(store)
     if state == "absent":
-        forgotten = history.forget(store, check)
+        forgotten = history_file.forget(store, check)
         return dict(changed=forgotten > 0, forgotten=forgotten, remarks=[])
     if check:
         return dict(changed=False, remarks=[])
     if state == "begun":
-        return dict(changed=False, remarks=[], run=history.begin(store, params["layers"], params["requested"]).id)
-    remark = history.end(store, params["run"])
+        return dict(changed=False, remarks=[], run=history_file.begin(store, params["layers"], params["requested"]).id)
+    remark = history_file.end(store, params["run"])
     return dict(changed=False, remarks=[remark] if remark else [])
 
 
 def read(store: Store) -> dict[str, Any]:
     """Return the history as the result of a look."""
-    found = history.History(store)
+    found = history_file.History(store)
     unfinished = found.newest_unfinished()
     return dict(
         changed=False,
         ansible_facts=dict(epyc_history=[one.to_dict() for one in found.notable_runs()]),
-        lines=history_text.render(found.notable_runs()),
+        lines=table.render(found.notable_runs()),
         unfinished=unfinished.sentence() if unfinished else "",
         remarks=found.damage,
     )

@@ -249,8 +249,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_da
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan as planner
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history import unfinished_run
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history.history_file import unfinished_run
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import stored
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import seats
 
 TYPE_CHECKING = False

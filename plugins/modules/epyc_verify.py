@@ -191,7 +191,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift import judge
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.survey import Survey
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import stored
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import verify
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist

@@ -119,7 +119,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts imp
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import stored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

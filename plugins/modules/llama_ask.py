@@ -97,7 +97,7 @@ text:
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import stored
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify.ask import ask
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist_items as checklist_items
 

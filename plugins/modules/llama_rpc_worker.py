@@ -112,8 +112,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-    from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
-    from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+    from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
+    from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 
 
 def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:

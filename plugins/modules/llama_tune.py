@@ -115,7 +115,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.tuning impor
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import stored
 from ansible_collections.sovereign.epyc.plugins.module_utils._tuning import tune
 
 TYPE_CHECKING = False

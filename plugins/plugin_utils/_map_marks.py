@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import PLAN
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import L3_DOMAIN
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import L3_DOMAIN
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 
 if TYPE_CHECKING:

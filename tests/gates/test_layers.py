@@ -140,13 +140,13 @@ def test_packages_say_what_they_are() -> None:
 
 
 def upward_for_types(copy: Path) -> bool:
-    append(copy / "_io/command.py", "if TYPE_CHECKING:\n    from .._knobs.knob import Knob\n")
-    return upward(copy) == ["_io.command imports _knobs.knob"]
+    append(copy / "_io/command.py", "if TYPE_CHECKING:\n    from .._knobs.protocol.knob import Knob\n")
+    return upward(copy) == ["_io.command imports _knobs.protocol.knob"]
 
 
 def upward_in_a_package(copy: Path) -> bool:
-    append(copy / "_knobs/ledger.py", "def later():\n    from . import desired\n")
-    return upward(copy) == ["_knobs.ledger imports _knobs.desired"]
+    append(copy / "_knobs/protocol/ledger.py", "def later():\n    from .. import catalogue\n")
+    return upward(copy) == ["_knobs.protocol.ledger imports _knobs.catalogue"]
 
 
 def round_about(copy: Path) -> bool:

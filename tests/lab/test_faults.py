@@ -34,7 +34,7 @@ KernelFS.write = slowly
 """
 # Before it asks for the lock, the process makes a file.
 KNOCK = """
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 def lock(self, real=Ledger.lock):
     open("/run/knocking", "w").close()
     return real(self)

@@ -24,8 +24,8 @@ from .._bench.verdicts import Judgement
 from .._drift.judge import survey
 from .._errors import BadRequest, TuningError
 from .._io import command
-from .._knobs import application, trial
-from .._knobs.desired import stored
+from .._knobs import apply_stored, trial
+from .._knobs.protocol.stored_requests import stored
 from .._serving.options.unit_names import unit_of
 from . import guard
 from .runner import HOPELESS, line, refuse_less
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .._bench.asked import Asked
     from .._host.host import Host
     from .._io.store import Store
-    from .._knobs.knob import Settings
+    from .._knobs.protocol.knob import Settings
 
 #: Boots of an arm at most, and how many seconds the units of a boot may take to start.
 BOOTS, PATIENCE = 10, 1800.0
@@ -197,7 +197,7 @@ class Boots:
         try:
             hold(self.store, self.host, arm["settings"])
         except TuningError:
-            application.settle(self.store, self.host.fs)
+            apply_stored.settle(self.store, self.host.fs)
             raise
 
     # The end
@@ -207,7 +207,7 @@ class Boots:
 
         ``tuned`` says that this boot was for that.
         """
-        left = application.settle(self.store, self.host.fs).failures
+        left = apply_stored.settle(self.store, self.host.fs).failures
         verdicts = survey(self.host, self.store, stored(self.store)[1])
         found = fingerprint.settings(self.host)
         unlike = " ".join(left) or _unlike(found, self.tuned)

@@ -11,8 +11,8 @@ from .._drift.judge import survey, waits
 from .._drift.verdict import has_place
 from .._errors import BadRequest
 from .._knobs.catalogue import REBOOT, row_of
-from .._knobs.desired import stored
-from .._knobs.ledger import Ledger
+from .._knobs.protocol.ledger import Ledger
+from .._knobs.protocol.stored_requests import stored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

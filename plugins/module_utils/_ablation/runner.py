@@ -18,7 +18,7 @@ from .._bench.target import find
 from .._errors import BadRequest, TuningError
 from .._io.kernelfs import KernelFS
 from .._io.store import Store
-from .._knobs import application
+from .._knobs import apply_stored
 from . import guard
 from .switch import NotBack, Switch
 
@@ -148,7 +148,7 @@ def conduct(
         run.document["remarks"].append(f"It ended early: {line(error)}")
     finally:
         tell("it puts all back")
-        left = application.settle(store, fs).failures
+        left = apply_stored.settle(store, fs).failures
     run.target = find(host, target.name, asked.limit, clock)
     run.end(restored=not left and run.target.arguments == target.arguments)
     if left:

@@ -19,11 +19,11 @@ from .._errors import TuningError
 from .._host.host import Host
 from .._io import command
 from .._knobs import trial
-from .._knobs.application import Application
+from .._knobs.apply_stored import Application
 from .._knobs.catalogue import KNOBS
-from .._knobs.converge import converge
-from .._knobs.desired import stored
-from .._knobs.ledger import Ledger, Original
+from .._knobs.protocol.converge import converge
+from .._knobs.protocol.ledger import Ledger, Original
+from .._knobs.protocol.stored_requests import stored
 from .._serving.hooks import cache
 
 TYPE_CHECKING = False
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .._bench.target import Target
     from .._io.kernelfs import KernelFS
     from .._io.store import Store
-    from .._knobs.knob import Settings
+    from .._knobs.protocol.knob import Settings
 
 SMT = "sysfs:smt/control"
 

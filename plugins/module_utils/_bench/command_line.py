@@ -17,7 +17,7 @@ from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .._io.kernelfs import KernelFS
 from .._io.store import Store
-from .._knobs.desired import stored
+from .._knobs.protocol.stored_requests import stored
 from .._notation.printable import escape_lines
 from . import archive, benchmark
 from .asked import LIMIT, ROUNDS, Asked

@@ -16,7 +16,7 @@ from .._drift.judge import survey
 from .._drift.verdict import has_place
 from .._io.store import Store
 from .._io.untrusted import open_file
-from .._knobs.desired import stored
+from .._knobs.protocol.stored_requests import stored
 from . import prompts as all_prompts
 
 TYPE_CHECKING = False

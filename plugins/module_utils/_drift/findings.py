@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from .._io.paths import SERVICE
 from .._knobs.catalogue import KNOBS, ROLES, row_of
-from .._knobs.knob import L3_DOMAIN
-from .._knobs.units import BETWEEN_STATES
+from .._knobs.managed_units import BETWEEN_STATES
+from .._knobs.protocol.knob import L3_DOMAIN
 from .._notation.cpulist import format_cpulist, parse_cpulist
 from . import origin, words
 from .next_step import repair_of_unit

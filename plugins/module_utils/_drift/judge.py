@@ -9,7 +9,7 @@ from __future__ import annotations
 from .._errors import BadRequest, TuningError
 from .._io.paths import COMMAND, ENABLED, SERVICE
 from .._knobs.catalogue import KNOBS, in_order, row_of
-from .._knobs.desired import stored
+from .._knobs.protocol.stored_requests import stored
 from .._notation.cpulist import format_cpulist
 from .verdict import DRIFT, OK, PLAN, Verdict, has_place, unknown
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .._host.host import Host
     from .._io.store import Store
-    from .._knobs.knob import Knob
+    from .._knobs.protocol.knob import Knob
 
 
 def survey(

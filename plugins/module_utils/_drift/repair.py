@@ -16,9 +16,9 @@ from contextlib import nullcontext
 
 from .._errors import BadRequest, TuningError
 from .._io.store import REPAIRS, TRIAL
-from .._knobs import history
-from .._knobs.application import Application
+from .._knobs.apply_stored import Application
 from .._knobs.catalogue import KNOBS
+from .._knobs.history import history_file
 from . import survey as surveys
 from . import words
 from .verdict import DRIFT, has_place
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from .._io.kernelfs import KernelFS
     from .._io.store import Store
-    from .._knobs.knob import Change
+    from .._knobs.protocol.knob import Change
     from .findings import Finding
     from .metrics import Sample
 
@@ -138,7 +138,7 @@ def repair(
             _note(store, past, most, outcome.repaired, clock.time())
             tried = len(outcome.repaired)
             _apply(fs, store, roles, outcome, look)
-            unwritten = history.note(store, history.REPAIR, {change.address for change in outcome.changes})
+            unwritten = history_file.note(store, history_file.REPAIR, {change.address for change in outcome.changes})
             outcome.remarks += [unwritten] if unwritten else []
             if len(outcome.repaired) < tried:
                 _correct_note(store, past, most, outcome, clock.time())

@@ -18,8 +18,8 @@ is not enabled.
 from __future__ import annotations
 
 from .._errors import BadRequest, TuningError
-from .._knobs import history
 from .._knobs.catalogue import ROLES
+from .._knobs.history import history_file
 from .findings import SERVICE_ENABLED
 from .verdict import DRIFT, Verdict
 
@@ -72,7 +72,7 @@ def layers_of_host(store: Store, named: Layers | None) -> Layers:
             raise BadRequest(f"There is no layer {name}: the layers of site.yml are {', '.join(known)}.")
     if named is not None:
         return named
-    return {name: () for name in history.requested_layers(store) or () if name in (BASE, *ALWAYS)}
+    return {name: () for name in history_file.requested_layers(store) or () if name in (BASE, *ALWAYS)}
 
 
 def missing_layers(host: Host, stored: Collection[str], layers: Layers, boot: str) -> list[Verdict]:

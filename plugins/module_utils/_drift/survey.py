@@ -9,9 +9,9 @@ from __future__ import annotations
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .._io.store import TRIAL, Store
-from .._knobs import history
-from .._knobs.desired import INTENT, stored
-from .._knobs.ledger import Ledger
+from .._knobs.history import history_file
+from .._knobs.protocol.ledger import Ledger
+from .._knobs.protocol.stored_requests import INTENT, stored
 from . import findings
 from .judge import away, survey, why_not_at_boot
 from .requested import REQUESTS, layers_of_host, missing_layers
@@ -100,7 +100,7 @@ def of_host(
 
 def _unfinished_run(store: Store) -> list[Verdict]:
     """Return the verdict on a run of site.yml that began on this host and did not end; nothing where all have ended."""
-    run = history.unfinished_run(store)
+    run = history_file.unfinished_run(store)
     if run is None:
         return []
     verdict = Verdict("", f"{findings.RUN}:site", "ended")

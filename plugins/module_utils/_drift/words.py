@@ -14,7 +14,7 @@ import re
 from .._knobs import address_words
 from .._knobs.address_words import NOTHING, format_places, format_plural
 from .._knobs.catalogue import row_of
-from .._knobs.knob import L3_DOMAIN
+from .._knobs.protocol.knob import L3_DOMAIN
 from .._notation.cpulist import format_cpulist
 from .next_step import as_sentence, describe_step
 from .verdict import CHANGE_WHAT_IS_ASKED, DRIFT, NOT_SUPPORTED, OK, UNKNOWN, UNSUPPORTED
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._knobs.address_words import Place
-    from .._knobs.knob import Words
+    from .._knobs.protocol.knob import Words
 
 #: A number of ASCII digits, or one other character.
 NUMBERS = re.compile(r"([0-9]+)|([^0-9])", re.DOTALL)

@@ -33,7 +33,7 @@ REQUESTS = "desired.json"
 TRIAL = "trial.json"
 #: The file with what was repaired, and when; see _drift/repair.py.
 REPAIRS = "repairs.json"
-#: The file with a line for each run that changed this host; see _knobs/history.py.
+#: The file with a line for each run that changed this host; see _knobs/history/history_file.py.
 HISTORY = "history.jsonl"
 #: The format of all files. A file without a number was written before there was one, in the same format.
 FORMAT = 1

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, Optional
 
     from .._host.host import Host
-    from .knob import Knob, Words
+    from .protocol.knob import Knob, Words
 
     #: The role of a CPU in the plan.
     RoleOf = Callable[[int], Optional[str]]

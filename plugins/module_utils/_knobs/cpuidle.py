@@ -16,8 +16,8 @@ from __future__ import annotations
 from .._errors import Absent, BadRequest, Refused, Unsupported
 from .._notation import cmdline
 from .._notation.cpulist import format_cpulist
-from . import owners
-from .knob import Knob
+from . import competing_programs
+from .protocol.knob import Knob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from .._host.host import Host
     from .._io.kernelfs import KernelFS
-    from .knob import Change, Settings, Words
+    from .protocol.knob import Change, Settings, Words
 
 CPUS = "/sys/devices/system/cpu"
 #: Reading it returns the lowest limit that a program holds for all CPUs, in µs; it holds this when none does.
@@ -205,7 +205,9 @@ class CpuIdle(Knob):
                 "from the boost of others, and slows the other thread of each core."
             )
         told += self._limited(deepest)
-        return told + owners.tuned(self.fs, "limits on idle states (force_latency, pm_qos_resume_latency_us)")
+        return told + competing_programs.tuned(
+            self.fs, "limits on idle states (force_latency, pm_qos_resume_latency_us)"
+        )
 
     def _limited(self, deepest: Mapping[int, State]) -> list[str]:
         """Return who else keeps CPUs from states that are allowed here; the stricter one wins."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
-    from .knob import Settings
+    from .protocol.knob import Settings
 
 LAYERS = tuple(dict.fromkeys(ROLES.values()))
 #: The other layers of site.yml, and why none of them is undone alone.

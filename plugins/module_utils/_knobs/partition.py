@@ -22,7 +22,7 @@ from .._io.paths import INSTANCE_HEAD, UNIT_FOLDER
 from .._kernel.cgroups import CGROUPS
 from .._kernel.partitions import FOLDER, ISOLATED, ROOT, SLICE, others
 from .._notation.cpulist import format_cpulist, parse_cpulist, parse_cpumask
-from .knob import Knob
+from .protocol.knob import Knob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._host.host import Host
-    from .knob import Change, Settings, Words
+    from .protocol.knob import Change, Settings, Words
 
 CPUS, TYPE = f"partition:{SLICE}/cpus", f"partition:{SLICE}/type"
 FILES = {CPUS: f"{FOLDER}/cpuset.cpus", TYPE: f"{FOLDER}/cpuset.cpus.partition"}

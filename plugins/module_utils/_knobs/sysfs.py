@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .._notation.cpulist import format_cpulist, format_cpumask, parse_cpulist, parse_cpumask
-from . import owners
-from .knob import Knob
+from . import competing_programs
+from .protocol.knob import Knob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .._host.host import Host
     from .._io.kernelfs import KernelFS
-    from .knob import Change, Settings, Words
+    from .protocol.knob import Change, Settings, Words
 
 PLAIN, BRACKETED, MASK = "plain", "bracketed", "mask"
 CPUS = "/sys/devices/system/cpu"
@@ -252,7 +252,7 @@ class Plain(Files):
             value = self.options.get(setting.option)
             if value is not None and self.owns(f"sysfs:{name}"):
                 wanted[f"sysfs:{name}"] = self._word(setting, value)
-        self._remarks = owners.tuned(self.fs, "some of these settings") if wanted else []
+        self._remarks = competing_programs.tuned(self.fs, "some of these settings") if wanted else []
         if UNBOUND in wanted or WRITEBACK in wanted:
             self._check_masks(wanted)
         return wanted

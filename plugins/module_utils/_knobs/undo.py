@@ -20,12 +20,13 @@ from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.paths import WAITS
 from .._io.store import REPAIRS, REQUESTS, TRIAL
-from . import history, trial
+from . import trial
 from .catalogue import KNOBS, row_of
-from .converge import Outcome, Unrecorded, converge
-from .desired import INTENT, Desired, stored
+from .history import history_file
 from .layers import LayerSettings, requests_of_layers
-from .ledger import Original
+from .protocol.converge import Outcome, Unrecorded, converge
+from .protocol.ledger import Original
+from .protocol.stored_requests import INTENT, Desired, stored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._host.host import Host
-    from .knob import Change
-    from .ledger import Ledger
+    from .protocol.knob import Change
+    from .protocol.ledger import Ledger
 
 #: What earlier runs left in the store, of no use once nothing is tuned.
 LAST_RUN = "last_run.json"
@@ -101,7 +102,9 @@ def undo(host: Host, ledger: Ledger, check: bool = False, layers: Collection[str
         done = Undone(work.changes, work.remarks, work.left, work.pending)
         if not check:
             outcome = f"{len(work.left)} not put back" if work.left else "done"
-            unwritten = history.note(ledger.store, history.RESTORE, done.diff()["after"], outcome, list(layers))
+            unwritten = history_file.note(
+                ledger.store, history_file.RESTORE, done.diff()["after"], outcome, list(layers)
+            )
             done.remarks += [unwritten] if unwritten else []
     return done
 

@@ -22,9 +22,9 @@ from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .._io import textfile as textfiles
 from .._io.paths import ENGINE, UNIT_FOLDER
-from .._knobs.desired import stored
-from .._knobs.files import Files
-from .._knobs.units import WithUnits, state
+from .._knobs.managed_files import Files
+from .._knobs.managed_units import WithUnits, state
+from .._knobs.protocol.stored_requests import stored
 from .._notation.cpulist import format_cpulist
 from .engine import interpreter
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._io.store import Store
-    from .._knobs.knob import Change, Settings
+    from .._knobs.protocol.knob import Change, Settings
 
 PREFIX = "engine"
 STARTED_BY = {SOCKET: "sockets.target"}

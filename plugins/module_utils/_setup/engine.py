@@ -4,7 +4,7 @@
 
 """The engine's own files on a host, installed from the files that a module run brings along.
 
-Addresses: ``engine:FILE``; see _knobs/files.py for the values.
+Addresses: ``engine:FILE``; see _knobs/managed_files.py for the values.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .._errors import TuningError
 from .._io import command, sources, textfile
 from .._io.paths import COMMAND, ENGINE
 from .._io.sources import PACKAGE
-from .._knobs.files import Files
+from .._knobs.managed_files import Files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .. import _cli  # noqa: F401 - so that Ansible sends it, with all that it needs; nothing here runs it
-    from .._knobs.knob import Change, Settings
+    from .._knobs.protocol.knob import Change, Settings
 
 #: Of the package of units: what writes them. What tells which are there is installed.
 UNIT = (
@@ -48,7 +48,7 @@ NOT_INSTALLED = (
     "_bench",
     "_bmc",
     "_knob_module",
-    "_knobs.files",
+    "_knobs.managed_files",
     "_serving.builder",
     "_serving.recommend",
     *(f"_serving.unit.{name}" for name in UNIT),

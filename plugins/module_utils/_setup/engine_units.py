@@ -18,14 +18,14 @@ from .._errors import BadRequest
 from .._io import textfile as textfiles
 from .._io.paths import COMMAND, ENGINE, INSTANCE_HEAD, UNIT_FOLDER
 from .._io.paths import SERVICE as BOOT
-from .._knobs.units import WithUnits, state
+from .._knobs.managed_units import WithUnits, state
 from .engine import EngineFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .._knobs.knob import Change, Settings
+    from .._knobs.protocol.knob import Change, Settings
 
 WATCH = "sovereign-epyc-watch.service"
 CHECK = "sovereign-epyc-check.service"

@@ -29,10 +29,10 @@ from .._io import textfile
 from .._io.paths import COMMAND, ENGINE, SERVICE, UNIT_FOLDER
 from .._io.store import ANY
 from .._io.untrusted import open_file
-from .._knobs import desired
-from .._knobs import units as systemd_units
+from .._knobs import managed_units as systemd_units
 from .._knobs.boot.knob import PREFIX
-from .._knobs.ledger import Ledger
+from .._knobs.protocol import stored_requests
+from .._knobs.protocol.ledger import Ledger
 from .._verify.bios.check import check as bios_check
 from .._verify.bios.setting import Look as BiosLook
 from . import prerequisites
@@ -127,7 +127,7 @@ def state(host: Host, store: Store, inputs: str) -> dict[str, str]:
     items = bios_check(BiosLook(fs, top, Ledger(store, fs)), {})
     return {
         INPUTS: inputs,
-        "stored": _digest(desired.stored(store)),
+        "stored": _digest(stored_requests.stored(store)),
         "system": str(prerequisites.system(fs)),
         "firmware": _digest([_shape(top), [(item.name, item.found) for item in items]]),
         "files": _digest(dict(_files(fs.root))),

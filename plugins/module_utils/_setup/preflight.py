@@ -14,10 +14,10 @@ import os
 
 from .._errors import TuningError
 from .._io.checksum import ALGORITHM, digest_of
-from .._knobs import desired
 from .._knobs.boot import knob as boot
-from .._knobs.converge import converge
 from .._knobs.msr import knob as msr
+from .._knobs.protocol import stored_requests
+from .._knobs.protocol.converge import converge
 from .._models.model_file import is_as_verified
 from .._serving.unit import instances
 from .._serving.unit.pending import Pending
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from .._host.host import Host
     from .._io.store import Store
-    from .._knobs.knob import Knob
-    from .._knobs.ledger import Ledger
+    from .._knobs.protocol.knob import Knob
+    from .._knobs.protocol.ledger import Ledger
 
 BOOTED = "/run/systemd/system"
 CONTAINER = "/run/systemd/container"
@@ -185,5 +185,5 @@ class Preflight:
         if "numa" not in self.layers:
             return False
         smt = self.params["smt"]
-        pools = self.params["pools"] or NUMA_POOLS in desired.stored(self.ledger.store)[1]
+        pools = self.params["pools"] or NUMA_POOLS in stored_requests.stored(self.ledger.store)[1]
         return bool(pools or (smt and smt != self.host.topology.smt))

@@ -16,7 +16,7 @@ import re
 
 from .._errors import Absent, BadRequest, TuningError
 from .._io import command
-from .._knobs.files import Files
+from .._knobs.managed_files import Files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._io.kernelfs import KernelFS
-    from .._knobs.knob import Change, Settings
+    from .._knobs.protocol.knob import Change, Settings
 
 FILE = "/etc/modules-load.d/sovereign-epyc.conf"
 HEAD = "# Written by the role sovereign.epyc.prerequisites.\n"

@@ -14,7 +14,7 @@ import datetime
 from .._errors import TuningError
 from .._io import command
 from .._io.paths import SERVICE, UNIT_FOLDER
-from .._knobs.units import BETWEEN_STATES
+from .._knobs.managed_units import BETWEEN_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from .._kernel import partitions
 from .._knobs.boot.knob import PREFIX as CMDLINE
 from .._knobs.boot.request import ISOLCPUS_FLAGS
 from .._knobs.catalogue import KNOBS
-from .._knobs.units import BETWEEN_STATES
+from .._knobs.managed_units import BETWEEN_STATES
 from .._notation.cpulist import format_cpulist, parse_boot_cpulist, parse_cpulist
 from . import boot_service, unit_threads
 from .bios import check as bios_settings

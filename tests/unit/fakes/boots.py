@@ -19,9 +19,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io import command 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import knob as boot_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger, Original
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cmdline
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 

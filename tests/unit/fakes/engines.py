@@ -14,21 +14,21 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome, converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import STARTED_BY, Engine
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
 
-MODULE = f"{engine.PACKAGE}/_knobs/knob.py"
+MODULE = f"{engine.PACKAGE}/_knobs/protocol/knob.py"
 TEXTFILE = "/var/lib/node-exporter/sovereign-epyc.prom"
 
 
 def bare(root: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     """A host without the engine, of which version one would be installed."""
     fake = Systemd(root, STARTED_BY)
-    monkeypatch.setattr(units.command, "run", fake.run)
+    monkeypatch.setattr(managed_units.command, "run", fake.run)
     (root / "usr/sbin").mkdir(parents=True)
     version(monkeypatch, "one")
     return fake

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable, Iterator
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import check
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import Look
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.checklist_items import Item

@@ -15,9 +15,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Abse
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl import parse_schemata, render_schemata
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome, converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger, Original
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import Resctrl, build
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.threads import Threads
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist

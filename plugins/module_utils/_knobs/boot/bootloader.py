@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ..._errors import BadRequest
-from .dropin import DROP_IN
+from .drop_in import DROP_IN
 from .grub import MAIN, RESULT, UPDATE, Grub
 from .grubby import Grubby
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from ..._errors import NotApplied, TuningError
 from ..._io import command, freeze, textfile
 from ..._notation import cmdline
-from .dropin import DROP_IN, FOLDER, lost_lines, owned_by, text_of
+from .drop_in import DROP_IN, FOLDER, lost_lines, owned_by, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from ..._errors import BadRequest, TuningError
 from ..._notation import cmdline
-from ..knob import Knob
+from ..protocol.knob import Knob
 from . import bootloader
-from .dropin import DROP_IN
+from .drop_in import DROP_IN
 from .request import Request
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..._io.kernelfs import KernelFS
-    from ..knob import Change, Settings, Words
+    from ..protocol.knob import Change, Settings, Words
     from .grub import Grub
     from .grubby import Grubby
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..._host.host import Host
-    from ..knob import Settings
+    from ..protocol.knob import Settings
 
 #: Parameters whose value is, or ends with, a list of CPUs; True for those that must leave out CPU 0.
 CPU_LISTS = {"isolcpus": True, "nohz_full": True, "rcu_nocbs": False, "irqaffinity": False, "kthread_cpus": False}

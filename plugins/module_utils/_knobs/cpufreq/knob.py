@@ -14,8 +14,8 @@ import time
 
 from ..._errors import BadRequest
 from ..._notation.cpulist import format_cpulist
-from .. import owners
-from ..knob import Knob
+from .. import competing_programs
+from ..protocol.knob import Knob
 from . import policy as cpufreq_policy
 from . import rules
 from .policy import BOOST, EPP, GOVERNOR, HOME, MAX, MIN, SPEED
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..knob import Change, Settings, Words
+    from ..protocol.knob import Change, Settings, Words
     from .policy import Policy
 
 MACHINE_BOOST = "cpufreq:boost"
@@ -111,8 +111,8 @@ class CpuFreq(Knob):
             wanted.update({f"cpufreq:{policy.name}/{file}": text for file, text in files.items()})
         wanted.update(self._boosts(policies, by_policy))
         self._remarks = list(dict.fromkeys(self._remarks))
-        self._remarks += owners.tuned(self.fs, "governors and frequencies")
-        self._remarks += owners.power_profiles(self.fs)
+        self._remarks += competing_programs.tuned(self.fs, "governors and frequencies")
+        self._remarks += competing_programs.power_profiles(self.fs)
         return wanted
 
     def read(self, addresses: Iterable[str]) -> Settings:

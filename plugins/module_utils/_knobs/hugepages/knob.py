@@ -19,7 +19,7 @@ from ..._kernel import hugepages
 from ..._kernel.hugepages import GIGANTIC, pool, pool_file
 from ..._notation.numbers import require_whole
 from ..._notation.sizes import UNITS, format_bytes, format_bytes_short, format_pages
-from ..knob import Knob
+from ..protocol.knob import Knob
 from . import request
 from .mounts import Mounts, size_of
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..._kernel.hugepages import Table
-    from ..knob import Change, Settings, Words
+    from ..protocol.knob import Change, Settings, Words
 
 #: Seconds to wait before each new attempt: others free memory in time, and compaction goes on in the background.
 WAITS = (0.1, 0.3, 0.9, 2.7)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from ..._kernel import hugepages
 from ..._kernel.hugepages import pool
 from ..._notation.sizes import UNITS, format_bytes, format_pages
-from ..knob import Knob
+from ..protocol.knob import Knob
 from . import request
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..knob import Change, Settings
+    from ..protocol.knob import Change, Settings
 
 PREFIX = "hugepages:mount/"
 

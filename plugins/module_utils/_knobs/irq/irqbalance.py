@@ -14,14 +14,14 @@ from __future__ import annotations
 from ..._errors import Absent, BadRequest
 from ..._io import command, textfile
 from ..._notation.cpulist import format_cpulist, parse_cpulist
-from ..knob import Knob
+from ..protocol.knob import Knob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ..._host.host import Host
-    from ..knob import Change, Settings
+    from ..protocol.knob import Change, Settings
 
 BANNED = "irq:irqbalance/banned_cpus"
 SERVICE = "irq:irqbalance/service"

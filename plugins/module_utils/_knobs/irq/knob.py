@@ -15,7 +15,7 @@ import errno
 
 from ..._errors import Absent, BadRequest, Refused
 from ..._notation.cpulist import format_cpulist, format_cpumask, parse_cpulist, parse_cpumask
-from ..knob import Knob
+from ..protocol.knob import Knob
 from . import interrupts
 from .irqbalance import Irqbalance
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..knob import Change, Settings, Words
+    from ..protocol.knob import Change, Settings, Words
     from .interrupts import Irq
 
 DEFAULT = "irq:default"

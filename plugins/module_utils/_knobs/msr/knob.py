@@ -16,10 +16,10 @@ import errno
 from ..._errors import Absent, BadRequest, Refused, Unsupported
 from ..._kernel import lockdown
 from ..._notation.cpulist import format_cpulist
-from ..converge import differences
-from ..knob import Knob
+from ..protocol.converge import differences
+from ..protocol.knob import Knob
 from . import registers
-from .modules import MODULE, MsrModules, first_cpu, has_device, online
+from .kernel_modules import MODULE, MsrModules, first_cpu, has_device, online
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..knob import Change, Settings, Words
+    from ..protocol.knob import Change, Settings, Words
 
 TAINTED = "/proc/sys/kernel/tainted"
 #: TAINT_CPU_OUT_OF_SPEC.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..._host.topology import Topology
     from ..._kernel.resctrl import Abilities
     from ..._notation.masks import CacheAmount
-    from ..knob import Settings
+    from ..protocol.knob import Settings
     from .request import GroupRequest, Request
 
 PRESENT = "present"

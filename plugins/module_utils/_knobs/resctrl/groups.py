@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from ..._errors import Absent, Refused, TuningError
 from ..._kernel import resctrl
 from ..._kernel.resctrl import address, split
-from ..knob import Knob
+from ..protocol.knob import Knob
 from .expand import PRESENT
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..._host.host import Host
-    from ..knob import Change, Settings
+    from ..protocol.knob import Change, Settings
     from .request import Request
 
 #: Marks a group as made by us; the attribute lives and dies with the group.

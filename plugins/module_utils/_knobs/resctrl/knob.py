@@ -18,8 +18,8 @@ from ..._kernel import resctrl
 from ..._kernel.resctrl import address, split
 from ..._notation.cpulist import format_cpulist, parse_cpulist
 from ..._notation.masks import parse_cache_mask
-from ..knob import L3_DOMAIN, Change, Knob
-from . import recorded, way_back
+from ..protocol.knob import L3_DOMAIN, Change, Knob
+from . import obsolete, saved_threads
 from .expand import PRESENT, Expansion
 from .groups import FOREIGN, LABEL, TASKS, Groups
 from .mount import MOUNT, ResctrlMount
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..knob import Settings, Words
+    from ..protocol.knob import Settings, Words
     from .request import Request
 
 TITLES = {
@@ -104,12 +104,12 @@ class Resctrl(Groups):
     def kept(self, originals: Settings) -> dict[str, str]:
         """Keep the masks of an L3 domain that is offline."""
         found = self._read_all() if originals else {}
-        reasons = {name: way_back.offline(name, found) for name in originals}
+        reasons = {name: obsolete.offline(name, found) for name in originals}
         return {name: reason for name, reason in reasons.items() if reason}
 
     def void(self, originals: Settings) -> dict[str, str]:
         """Return what ended with an earlier mount or with its group."""
-        return way_back.void(originals, self._read_all()) if originals else {}
+        return obsolete.void(originals, self._read_all()) if originals else {}
 
     def marked(self) -> list[str]:
         """Return the groups that have our label."""
@@ -130,7 +130,7 @@ class Resctrl(Groups):
         if not split(address)[1] or wanted is None or found is None:
             return (wanted is None) == (found is None)
         if _are_tasks(address):
-            return recorded.alive(self.fs, wanted) <= recorded.alive(self.fs, found)
+            return saved_threads.alive(self.fs, wanted) <= saved_threads.alive(self.fs, found)
         return wanted == found
 
     def wanted(self) -> Settings:
@@ -177,14 +177,14 @@ class Resctrl(Groups):
         self._set_all("mode", [change for change in modes if change.after != "shareable"])
         # A monitor group takes threads of its own group only.
         for change in by_kind.get(TASKS, []):
-            self._assign(self._path(split(change.address)[0]), recorded.alive(self.fs, change.after))
+            self._assign(self._path(split(change.address)[0]), saved_threads.alive(self.fs, change.after))
         self._write_monitors(by_kind.get("mon", []))
 
     def _tasks_text(self, name: str) -> str:
         """Return the threads of a group or monitor group, by the address of these."""
         group, kind, key = split(name)
         more = ("mon_groups", key.partition("/")[0]) if kind == "mon" else ()
-        return recorded.text_of(self.fs, self._tasks(group, *more))
+        return saved_threads.text_of(self.fs, self._tasks(group, *more))
 
     def _gone(self, request: Request, found: Settings) -> set[str]:
         """Names of the groups to remove: those asked to be absent, and those that the purge covers."""
@@ -255,7 +255,7 @@ class Resctrl(Groups):
             elif not what:
                 self.fs.mkdir(path)
             elif what == TASKS:
-                self._assign(path, recorded.alive(self.fs, change.after))
+                self._assign(path, saved_threads.alive(self.fs, change.after))
             elif change.after is not None:
                 self._tell(f"{path}/cpus_list", f"{change.after}\n")
 

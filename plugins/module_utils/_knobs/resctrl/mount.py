@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from ..._errors import BadRequest, Unsupported
 from ..._kernel import resctrl
-from ..knob import Knob
-from .way_back import void_mount
+from ..protocol.knob import Knob
+from .obsolete import void_mount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ..._host.host import Host
-    from ..knob import Change, Settings
+    from ..protocol.knob import Change, Settings
 
 MOUNT = "resctrl:mount"
 NO_OPTIONS = "no options"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ..._host.host import Host
-    from ..knob import Change, Settings
+    from ..protocol.knob import Change, Settings
     from .request import Request
 
 #: The value when no thread is anywhere else, and that of a unit that does not run yet.

@@ -17,7 +17,7 @@ from ..._errors import TuningError
 from ..._io import command, textfile
 from ..._io.paths import UNIT_FOLDER
 from ..._io.sandbox import FOLDER
-from ..._knobs.units import systemctl
+from ..._knobs.managed_units import systemctl
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
 from ..llama_cpp.probe import free_port

@@ -18,7 +18,7 @@ from ..._drift.verdict import DRIFT, OK, Verdict, unknown
 from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import UNIT_FOLDER
-from ..._knobs.units import BETWEEN_STATES, OLD, drop_ins, show
+from ..._knobs.managed_units import BETWEEN_STATES, OLD, drop_ins, show
 from ..options.unit_names import WORKER_UNIT, rpc_unit_of, unit_of
 from .installed import REPAIR, changed_files, intact, plan_of, replaced, units_of_instances, worker
 

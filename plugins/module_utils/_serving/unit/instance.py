@@ -19,8 +19,8 @@ from contextlib import suppress
 from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import COMMAND, UNIT_FOLDER
-from ..._knobs.knob import Knob
-from ..._knobs.units import WithUnits, drop_ins, state, systemctl
+from ..._knobs.managed_units import WithUnits, drop_ins, state, systemctl
+from ..._knobs.protocol.knob import Knob
 from ..options.unit_names import rpc_unit_of, unit_of, watchdog_unit_of
 from .installed import TARGET
 
@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ..._knobs.knob import Change, Settings
+    from ..._knobs.protocol.knob import Change, Settings
     from ..plan.instance_plan import Service
 
 PREFIX = "llama"

@@ -15,7 +15,7 @@ from functools import partial
 from ..._errors import BadRequest, TuningError
 from ..._io import textfile
 from ..._io.paths import COMMAND, UNIT_FOLDER
-from ..._knobs.knob import Knob
+from ..._knobs.protocol.knob import Knob
 from ..hooks.workers import reach
 from ..llama_cpp import arguments as server_arguments
 from ..llama_cpp import probe as server_probe

@@ -14,7 +14,7 @@ from ..._errors import BadRequest
 from ..._kernel import numa_maps
 from ..._kernel.cgroups import processes_of
 from ..._kernel.hugepages import default_page_kb
-from ..._knobs.units import show
+from ..._knobs.managed_units import show
 from ..._models import model as gguf_model
 from ..._notation.cpulist import format_cpulist
 from ..hooks import keys

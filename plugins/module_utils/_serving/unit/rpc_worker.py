@@ -18,7 +18,7 @@ import shutil
 from ..._errors import BadRequest
 from ..._io import sandbox, textfile
 from ..._io.paths import INSTANCE_HEAD, SERVICE, UNIT_FOLDER
-from ..._knobs.knob import Knob
+from ..._knobs.protocol.knob import Knob
 from ..._notation.systemd import format_command_line
 from ..llama_cpp import probe
 from ..options.unit_names import WORKER_UNIT
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..._knobs.knob import Change, Settings
+    from ..._knobs.protocol.knob import Change, Settings
     from ..plan.rpc_worker import Worker
 
 PATH = f"{UNIT_FOLDER}/{WORKER_UNIT}"

@@ -13,7 +13,7 @@ import time
 
 from ..._drift.next_step import advise_on_unit
 from ..._errors import TuningError
-from ..._knobs.units import show
+from ..._knobs.managed_units import show
 from ..._verify.checklist_items import OK, UNASKED, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import Watch
 from ..hooks import http, keys

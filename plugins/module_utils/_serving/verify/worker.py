@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ..._drift.next_step import advise_on_unit
 from ..._errors import TuningError
-from ..._knobs.units import show
+from ..._knobs.managed_units import show
 from ..._verify.checklist_items import OK, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import Watch
 from ..options.unit_names import WORKER_UNIT as UNIT

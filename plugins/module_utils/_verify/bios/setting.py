@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..._host.topology import Topology
     from ..._io.kernelfs import KernelFS
-    from ..._knobs.ledger import Ledger
+    from ..._knobs.protocol.ledger import Ledger
 
     #: The value in force, None where the kernel does not show it, and how we know or why not.
     Seen = tuple[Optional[str], str]

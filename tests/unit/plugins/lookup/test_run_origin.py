@@ -17,7 +17,7 @@ from ansible import context
 from ansible.errors import AnsibleError
 
 from ansible_collections.sovereign.epyc.plugins.lookup import run_origin
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.run import ORIGIN, RUN
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history.run import ORIGIN, RUN
 from ansible_collections.sovereign.epyc.tests.unit.fakes import plays
 
 ALL: dict[str, Any] = {"ansible_run_tags": ["all"], "ansible_skip_tags": []}

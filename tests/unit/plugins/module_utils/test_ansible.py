@@ -20,7 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift import surve
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import paths
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine, engine_units
 from ansible_collections.sovereign.epyc.plugins.modules import (
     epyc_drift,
@@ -195,7 +195,7 @@ def test_the_engine_is_installed_replaced_and_removed(
     (package / "_knob.py").write_text("edited")
     assert list(run(epyc_engine)["diff"]["changes"]["after"]) == [f"engine:{engine.PACKAGE}/_knob.py"]
     assert run(epyc_engine, interval="often")["msg"].startswith("interval is 'often'")
-    monkeypatch.setattr(units.command, "run", lambda command: "")
+    monkeypatch.setattr(managed_units.command, "run", lambda command: "")
     assert run(epyc_engine, state="absent")["changed"] is True
     assert not home.exists()
     assert not command.exists()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HISTORY, HOME
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.run import ORIGIN, RUN
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history.run import ORIGIN, RUN
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernel_settings import ASKED, Settings
 from ansible_collections.sovereign.epyc.tests.unit.fakes.kernels import Kernel
 from ansible_collections.sovereign.epyc.tests.unit.fakes.module_requests import request

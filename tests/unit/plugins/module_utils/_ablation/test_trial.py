@@ -21,7 +21,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift import surve
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import TRIAL, Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import application, trial
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import apply_stored, trial
 from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
 
 UNIT = "llama-chat.service"
@@ -98,7 +98,7 @@ def test_it_is_put_back_by_the_process_itself(machine: Machine) -> None:
     machine.begin()
     assert trial.change_unit(UNIT, "[Service]\n") and machine.drop_in.read_text() == "[Service]\n"
     assert not trial.change_unit(UNIT, "[Service]\n")
-    assert application.settle(machine.store, machine.fs).failures == []
+    assert apply_stored.settle(machine.store, machine.fs).failures == []
     assert not machine.drop_in.parent.exists() and not machine.store.has(TRIAL)
     assert machine.told[-3:] == [
         "systemctl daemon-reload",
@@ -115,14 +115,14 @@ def test_a_journal_that_cannot_be_removed_is_told_with_what_was_put_back(
     with pytest.raises(
         TuningError, match=r"trial\.json cannot be removed: Read-only file system\. 0 stored settings were put back"
     ):
-        application.settle(machine.store, machine.fs)
+        apply_stored.settle(machine.store, machine.fs)
     assert machine.store.has(TRIAL)
 
 
 def test_a_service_without_a_drop_in_goes_on(machine: Machine) -> None:
     machine.begin()
     machine.told.clear()
-    application.settle(machine.store, machine.fs)
+    apply_stored.settle(machine.store, machine.fs)
     assert machine.told == []
 
 
@@ -136,7 +136,7 @@ def test_a_process_that_still_measures_is_ended_first(machine: Machine) -> None:
     with sleeper() as process:
         assert process.stdout is not None and process.stdout.readline()
         machine.journal(process=process.pid, started=trial.started(machine.fs, process.pid))
-        application.settle(machine.store, machine.fs)
+        apply_stored.settle(machine.store, machine.fs)
         assert process.wait(10) == -signal.SIGTERM
 
 
@@ -145,7 +145,7 @@ def test_another_process_of_that_number_is_left_alone(machine: Machine, journal:
     with sleeper() as process:
         assert process.stdout is not None and process.stdout.readline()
         machine.journal(**{"process": process.pid, "started": trial.started(machine.fs, process.pid), **journal})
-        application.settle(machine.store, machine.fs)
+        apply_stored.settle(machine.store, machine.fs)
         assert process.poll() is None
         process.kill()
 
@@ -154,7 +154,7 @@ def test_what_cannot_be_applied_leaves_it_under_way(machine: Machine) -> None:
     machine.store.save("ledger.json", {})
     machine.store.save("desired.json", {"intent": {}, "requests": {"nothing/here": {}}})
     machine.journal()
-    work = application.settle(machine.store, machine.fs)
+    work = apply_stored.settle(machine.store, machine.fs)
     assert work.failures == ["nothing/here: This version of the collection has no knob nothing."]
     assert machine.store.has(TRIAL)
     # An undo has no use for stored settings.
@@ -174,7 +174,7 @@ def test_the_next_boot_forgets_it(machine: Machine) -> None:
 def test_a_damaged_journal_does_not_stand_in_the_way(machine: Machine) -> None:
     Path(machine.store.folder).mkdir(parents=True, exist_ok=True)
     Path(machine.store.path(TRIAL)).write_text("{")
-    application.settle(machine.store, machine.fs)
+    apply_stored.settle(machine.store, machine.fs)
     assert not machine.store.has(TRIAL)
 
 

@@ -17,8 +17,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.requested im
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import ENABLED
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import history
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history import history_file
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 INTENT = {"housekeeping": {"cores": 1, "per": "node"}}
@@ -99,19 +99,19 @@ def test_of_an_untuned_host_one_thing_is_said(tmp_path: Path) -> None:
 
 
 def test_without_an_inventory_the_newest_run_says_what_was_asked_for(machine: Machine) -> None:
-    run = history.begin(machine.store, ["numa"], ["prerequisites", "base", "numa", "cat", "cpuidle", "llama"])
-    history.end(machine.store, run.id)
+    run = history_file.begin(machine.store, ["numa"], ["prerequisites", "base", "numa", "cat", "cpuidle", "llama"])
+    history_file.end(machine.store, run.id)
     assert [one.layer for one in machine.look()] == ["resctrl"], "idle states are set for some roles of CPUs only"
     assert machine.look(layers={}) == [], "an inventory that asks for nothing wins"
 
 
 def test_a_run_that_did_not_end_comes_first(machine: Machine) -> None:
     machine.tree.put("/proc/sys/kernel/numa_balancing", 1)
-    run = history.begin(machine.store, ["base", "numa"], ["base", "numa"])
+    run = history_file.begin(machine.store, ["base", "numa"], ["base", "numa"])
     first, second = machine.look()
     assert (first.layer, first.status, first.live, first.repair) == ("run", "drift", "drift", "sovereign.epyc.site")
     assert first.what == run.sentence() and second.layer == "sysfs"
-    history.end(machine.store, run.id)
+    history_file.end(machine.store, run.id)
     assert [one.layer for one in machine.look()] == ["sysfs"]
 
 

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import COMMAND, ENABLED
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import FILES, Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import FILES, Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 INTENT = {"housekeeping": {"cores": 1, "per": "node"}, "draft": {"ccds": 1, "l3": "8MiB"}}

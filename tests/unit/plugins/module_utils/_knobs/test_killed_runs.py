@@ -23,9 +23,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HISTORY, REQUESTS, Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import Desired
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import FILES, Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import FILES, Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import Desired
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 

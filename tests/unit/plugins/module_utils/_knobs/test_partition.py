@@ -19,8 +19,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import St
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import partitions
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.cgroups import CGROUPS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import partition
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome, converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger, Original
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 MADE = {partition.CPUS: "4-7", partition.TYPE: "root"}

@@ -17,10 +17,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import owners, sysfs
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import differences
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change, Knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import competing_programs, sysfs
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import differences
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change, Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 CONTROL = f"{sysfs.CPUS}/smt/control"
@@ -297,7 +297,7 @@ def test_tuned_is_named_while_it_runs(machine: Machine) -> None:
     machine.tree.put("/etc/tuned/active_profile", "throughput-performance")
     plain.wanted()
     assert "TuneD runs here too (process 812, profile throughput-performance)" in plain.remarks()[0]
-    assert owners.tuned(KernelFS(str(machine.tree.root / "elsewhere")), "anything") == []
+    assert competing_programs.tuned(KernelFS(str(machine.tree.root / "elsewhere")), "anything") == []
 
 
 def test_what_interrupts_lose_with_smt_is_remembered_before(tmp_path: Path) -> None:

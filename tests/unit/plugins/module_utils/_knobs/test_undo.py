@@ -18,11 +18,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HISTORY, Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import trial
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import Desired, stored
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change, Knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import FILES, Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl import way_back
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change, Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import FILES, Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import Desired, stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl import obsolete
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import AGAIN, LAST_RUN, Undone, undo
 from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
 
@@ -308,8 +308,8 @@ MOUNTED = {"resctrl:default": "present", "resctrl:default/L3/0": "ffff", "resctr
 @pytest.mark.parametrize(
     ("original", "found", "sentence"),
     [
-        ("resctrl:default/L3/0", {}, way_back.UNMOUNTED),
-        ("resctrl:default/L3CODE/0", MOUNTED, way_back.OTHER_MOUNT),
+        ("resctrl:default/L3/0", {}, obsolete.UNMOUNTED),
+        ("resctrl:default/L3CODE/0", MOUNTED, obsolete.OTHER_MOUNT),
         ("resctrl:y/L3/0", MOUNTED, "The group y of resctrl was removed meanwhile"),
         ("resctrl:x/mon/m/cpus", MOUNTED, "The group x of resctrl was removed meanwhile"),
         ("resctrl:x/L3/0", MOUNTED, None),
@@ -319,7 +319,7 @@ MOUNTED = {"resctrl:default": "present", "resctrl:default/L3/0": "ffff", "resctr
 def test_what_ended_with_its_mount_or_group_is_forgotten(
     original: str, found: dict[str, str | None], sentence: str | None
 ) -> None:
-    told = way_back.void({original: "ff"}, found)
+    told = obsolete.void({original: "ff"}, found)
     assert (sentence is None and told == {}) or told[original].startswith(str(sentence))
 
 
@@ -328,15 +328,15 @@ def test_what_ended_with_its_mount_or_group_is_forgotten(
     [
         (None, "no options", None),
         ("cdp", "cdp", None),
-        ("cdp", "no options", way_back.OTHER_MOUNT),
-        ("cdp", None, way_back.UNMOUNTED),
+        ("cdp", "no options", obsolete.OTHER_MOUNT),
+        ("cdp", None, obsolete.UNMOUNTED),
     ],
 )
 def test_a_mount_of_others_is_theirs(original: str | None, found: str | None, sentence: str | None) -> None:
-    assert way_back.void_mount(original, found) == sentence
+    assert obsolete.void_mount(original, found) == sentence
 
 
 def test_the_mask_of_a_domain_that_is_offline_waits_for_it() -> None:
-    assert "L3 domain 3 are offline" in str(way_back.offline("resctrl:x/L3/3", MOUNTED))
-    assert way_back.offline("resctrl:x/L3/0", MOUNTED) is None
-    assert way_back.offline("resctrl:x/cpus", MOUNTED) is None
+    assert "L3 domain 3 are offline" in str(obsolete.offline("resctrl:x/L3/3", MOUNTED))
+    assert obsolete.offline("resctrl:x/L3/0", MOUNTED) is None
+    assert obsolete.offline("resctrl:x/cpus", MOUNTED) is None

@@ -15,11 +15,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import REPAIRS, TRIAL, Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import Desired, stored
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change, Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.layers import LAYERS, require_layers
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import FILES, Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change, Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import FILES, Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import Desired, stored
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import LAST_RUN, Undone, undo
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 

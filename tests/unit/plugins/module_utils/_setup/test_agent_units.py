@@ -18,9 +18,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome, converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import agent
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent import STARTED_BY, Agent
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
@@ -33,7 +33,7 @@ ASKED = {"bind": "10.0.0.11:8407", "allow": ["10.0.0.2", "10.0.1.0/24"], "untune
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     fake = Systemd(tmp_path, STARTED_BY)
-    monkeypatch.setattr(units.command, "run", fake.run)
+    monkeypatch.setattr(managed_units.command, "run", fake.run)
     return fake
 
 

@@ -24,7 +24,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import paths
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile as textfiles
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HOME, REQUESTS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import (
     BOOT,

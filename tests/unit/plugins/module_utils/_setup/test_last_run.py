@@ -21,9 +21,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import (
     UNIT_FOLDER,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_run, prerequisites
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.last_run import (
     BOOTED,
@@ -68,8 +68,8 @@ class Systemd:
 @pytest.fixture
 def systemd(monkeypatch: pytest.MonkeyPatch) -> Systemd:
     system = Systemd()
-    monkeypatch.setattr(units, "show", system.show)
-    monkeypatch.setattr(units, "systemctl", system.run)
+    monkeypatch.setattr(managed_units, "show", system.show)
+    monkeypatch.setattr(managed_units, "systemctl", system.run)
     monkeypatch.setattr(
         prerequisites, "missing", lambda packages, debian: [name for name in packages if name in system.missing]
     )

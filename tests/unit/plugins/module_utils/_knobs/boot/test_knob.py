@@ -13,10 +13,10 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import bootloader, dropin, grub
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import bootloader, drop_in, grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import knob as boot_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger, Original
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import (
     Boot,
@@ -61,7 +61,7 @@ def test_parameters_are_merged_and_put_back(boot: Boot) -> None:
     }
     assert line(boot).split() == ["root=/dev/vda1", "ro", "nohz_full=8-15", "console=tty0", "console=ttyS1"]
     assert outcome.remarks == [
-        f"console is also set by /etc/default/grub, to 'ttyS0'. {dropin.DROP_IN} takes that out for as long as it is "
+        f"console is also set by /etc/default/grub, to 'ttyS0'. {drop_in.DROP_IN} takes that out for as long as it is "
         "there, also of the entry for recovery."
     ]
     assert run(boot, knob(boot, "nohz_full=8-15")).changes == []
@@ -109,13 +109,13 @@ def test_what_was_taken_over_is_given_back_to_what_others_say_now(boot: Boot) ->
     back = undo(boot)
     assert back.diff()["after"] == {"cmdline:hugepages": "hugepages=6", "cmdline:nohz_full": "1", "cmdline:quiet": ""}
     assert line(boot).split()[2:] == ["hugepages=6", "nohz_full=1", "quiet"]
-    assert boot.tree.fs.status(dropin.DROP_IN) is None
+    assert boot.tree.fs.status(drop_in.DROP_IN) is None
     assert undo(boot).changes == []
 
 
 def test_an_undo_names_the_lines_of_others_that_go_with_our_file(boot: Boot) -> None:
     run(boot, knob(boot, "nohz_full=9"))
-    boot.tree.put(dropin.DROP_IN, f"{boot.tree.fs.read(dropin.DROP_IN)}\nGRUB_TIMEOUT=30")
+    boot.tree.put(drop_in.DROP_IN, f"{boot.tree.fs.read(drop_in.DROP_IN)}\nGRUB_TIMEOUT=30")
     boot.unsettled = "Device or resource busy"
     lost, waits = undo(boot).remarks
     assert "'GRUB_TIMEOUT=30'" in lost
@@ -137,7 +137,7 @@ def test_a_grub_cfg_that_was_moved_away_is_made_anew(boot: Boot) -> None:
     (change,) = undo(boot).changes
     assert (change.before, change.after) == ("9", None)
     assert "nohz_full" not in line(boot)
-    assert boot.tree.fs.status(dropin.DROP_IN) is None
+    assert boot.tree.fs.status(drop_in.DROP_IN) is None
 
 
 @pytest.mark.parametrize("damage", ["another boot loader", "a file that cannot be read"])
@@ -151,7 +151,7 @@ def test_what_cannot_be_reached_is_told_and_kept(boot: Boot, damage: str) -> Non
         outcome = converge([Original(knob_here, ledger)], ledger)
         words = "so sovereign.epyc does not know how it boots"
     else:
-        boot.tree.put(dropin.DROP_IN, "# owns: nonsense")
+        boot.tree.put(drop_in.DROP_IN, "# owns: nonsense")
         outcome = undo(boot)
         words = "Remove it, run update-grub and try again."
     assert outcome.changes == []

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Refused
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import differences
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq import knob as cpufreq_knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq.policy import HOME
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import differences
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.cpufreq_drivers import knob, machine
 

@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import NODES
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import hugepages
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.hugepages import knob as hugepages_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 GIB_IN_KB = 1 << 20

@@ -16,10 +16,10 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, Refused
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq import knob as irq_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Original
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Original
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.interrupts import ledger, with_interrupts
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr import knob as msr_knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr import registers
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.registers import give_registers
 

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import Finding, findings
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import line
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift, installed
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
@@ -28,7 +28,7 @@ TARGET = "multi-user.target"
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     """A host with an instance that runs, and its draft."""
     fake = Systemd(tmp_path, {MAIN: TARGET, WORKER: TARGET})
-    monkeypatch.setattr(units.command, "run", fake.run)
+    monkeypatch.setattr(managed_units.command, "run", fake.run)
     one = service(rpc=True)
     model = tmp_path / "m.gguf"
     model.touch()
@@ -151,7 +151,7 @@ def test_a_systemd_that_does_not_answer(systemd: Systemd, monkeypatch: pytest.Mo
     def fail(command: object) -> str:
         raise TuningError("'systemctl show' failed with exit code 1.")
 
-    monkeypatch.setattr(units.command, "run", fail)
+    monkeypatch.setattr(managed_units.command, "run", fail)
     assert {(one.status, one.reason) for one in wrong(systemd)} == {
         ("unknown", "'systemctl show' failed with exit code 1.")
     }

@@ -16,9 +16,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import NotA
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Outcome, converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instance import Instance
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
@@ -30,7 +30,7 @@ MAIN, RPC = "llama-chat.service", "llama-chat-rpc.service"
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     fake = Systemd(tmp_path, {MAIN: "multi-user.target"})
-    monkeypatch.setattr(units.command, "run", fake.run)
+    monkeypatch.setattr(managed_units.command, "run", fake.run)
     return fake
 
 
@@ -160,7 +160,7 @@ def test_a_mask_is_replaced_and_never_written_through(systemd: Systemd) -> None:
     assert os.stat(systemd.file(MAIN)).st_mode & 0o777 == 0o644
 
 
-@pytest.mark.parametrize("folder", units.FOLDERS)
+@pytest.mark.parametrize("folder", managed_units.FOLDERS)
 def test_what_was_added_by_hand_goes_and_the_unit_starts_again(systemd: Systemd, folder: str) -> None:
     run(systemd, {MAIN: "one", RPC: "draft"})
     added = systemd.root / f"{folder}/{MAIN}.d/override.conf".lstrip("/")

@@ -18,10 +18,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import Done
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import units
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import installed, rpc_worker
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import worker as judge
@@ -49,7 +49,7 @@ HELP = Done(0, "", "  -t, --threads N\n  -c, --cache\n")
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     fake = Systemd(tmp_path, {UNIT: "multi-user.target"})
-    monkeypatch.setattr(units.command, "run", fake.run)
+    monkeypatch.setattr(managed_units.command, "run", fake.run)
     monkeypatch.setattr(rpc_worker.probe, "program", lambda binary, walls: ({binary: [1, 2]}, True))
     monkeypatch.setattr(rpc_worker.sandbox, "attempt", lambda walls, words, seconds: HELP)
     free = free_memory.FreeMemory(dict.fromkeys(range(4), 200 * GB))

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import FILES
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr.knob import build
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr.registers import NAMED, PREFETCH_CONTROL
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import FILES
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts, registers
 from ansible_collections.sovereign.epyc.tests.unit.fakes.firmware import judged, ledger_of
 

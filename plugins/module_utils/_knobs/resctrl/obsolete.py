@@ -16,7 +16,7 @@ from ..._kernel.resctrl import address, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..knob import Settings
+    from ..protocol.knob import Settings
 
 UNMOUNTED = "resctrl was unmounted meanwhile, which ended all groups and masks of that time: nothing is put back there."
 OTHER_MOUNT = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from .._version import VERSION
+from ..._version import VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from .._errors import TuningError, Unsupported
 from .._host.host import Host
 from . import trial
 from .catalogue import KNOBS, in_order
-from .converge import converge
-from .desired import stored
-from .irq import events
-from .ledger import Ledger
+from .irq import new_interrupts
+from .protocol.converge import converge
+from .protocol.ledger import Ledger
+from .protocol.stored_requests import stored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .._io.kernelfs import KernelFS
     from .._io.store import Store
-    from .knob import Change
+    from .protocol.knob import Change
 
 
 class Application:
@@ -51,7 +51,7 @@ class Application:
             intent, requests = stored(self.store)
             host = Host(self.fs, intent, stored=True)
             if self.follow and self.only:
-                events.keep_to_housekeeping(host)
+                new_interrupts.keep_to_housekeeping(host)
             for name, label, options in in_order(requests):
                 if self.only is None or name in self.only or f"{name}/{label}" in self.only:
                     self._apply(f"{name}/{label}", options, host, ledger)

@@ -10,8 +10,8 @@ under the name of its knob and a label, so that a later request with the same la
 
 from __future__ import annotations
 
-from .._errors import Damaged, TuningError
-from .._io.store import ANY, REQUESTS
+from ..._errors import Damaged, TuningError
+from ..._io.store import ANY, REQUESTS
 from .knob import Knob
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-    from .._io.store import Store
+    from ..._io.store import Store
     from .knob import Change, Settings
 
 SHAPE = {"intent": dict, "requests": {ANY: dict}}

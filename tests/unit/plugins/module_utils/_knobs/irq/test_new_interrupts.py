@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq import events
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq import new_interrupts
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 UP, RUNNING = 0x1, 0x40
@@ -37,7 +37,7 @@ def link(kind: int, flags: int, changed: int) -> bytes:
     ids=["up", "carrier", "down", "deleted", "empty"],
 )
 def test_link(message: bytes, expected: bool) -> None:
-    assert events.is_link_up(message) is expected
+    assert new_interrupts.is_link_up(message) is expected
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_link(message: bytes, expected: bool) -> None:
     ],
 )
 def test_bind(message: bytes, expected: bool) -> None:
-    assert events.is_bind(message) is expected
+    assert new_interrupts.is_bind(message) is expected
 
 
 @pytest.mark.parametrize("why", ["no such plan", "no such CPU"])
@@ -62,9 +62,9 @@ def test_a_look_that_cannot_keep_to_the_housekeeping_is_made_anywhere(
         asked.append(cpus)
         raise OSError(errno.EINVAL, "no such CPU")
 
-    monkeypatch.setattr(events.os, "sched_setaffinity", refuse)
+    monkeypatch.setattr(new_interrupts.os, "sched_setaffinity", refuse)
     intent = {"housekeeping": {"cores": 9}} if why == "no such plan" else {}
-    events.keep_to_housekeeping(Host(hosts.small(tmp_path).fs, intent))
+    new_interrupts.keep_to_housekeeping(Host(hosts.small(tmp_path).fs, intent))
     assert asked == ([] if intent else [(0, 4, 8, 12)])
 
 
@@ -77,6 +77,6 @@ class Listener:
 
 
 def test_messages_that_were_lost_may_have_been_of_interrupts() -> None:
-    assert events.heard(Listener(errno.ENOBUFS), events.is_bind) is True  # type: ignore[arg-type]
+    assert new_interrupts.heard(Listener(errno.ENOBUFS), new_interrupts.is_bind) is True  # type: ignore[arg-type]
     with pytest.raises(OSError, match="no message"):
-        events.heard(Listener(errno.ENETDOWN), events.is_bind)  # type: ignore[arg-type]
+        new_interrupts.heard(Listener(errno.ENETDOWN), new_interrupts.is_bind)  # type: ignore[arg-type]

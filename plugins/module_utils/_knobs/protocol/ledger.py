@@ -13,8 +13,8 @@ Nobody else knows the originals, so the ledger is kept in two files, of which on
 
 from __future__ import annotations
 
-from .._errors import Damaged, TuningError
-from .._io.store import ANY, REQUESTS
+from ..._errors import Damaged, TuningError
+from ..._io.store import ANY, REQUESTS
 from .knob import Knob
 
 TYPE_CHECKING = False
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from contextlib import AbstractContextManager
 
-    from .._io.kernelfs import KernelFS
-    from .._io.store import Store
+    from ..._io.kernelfs import KernelFS
+    from ..._io.store import Store
     from .knob import Change, Settings
 
 FILES = ("ledger.json", "ledger.copy.json")

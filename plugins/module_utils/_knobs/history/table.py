@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from .._notation.printable import escape_unprintable
+from ..._notation.printable import escape_unprintable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import (
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.converge import Unrecorded, converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.desired import Desired
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.knob import Change, Knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.ledger import Ledger, Original
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Unrecorded, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change, Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger, Original
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import Desired
 from ansible_collections.sovereign.epyc.tests.unit.fakes import disks
 
 

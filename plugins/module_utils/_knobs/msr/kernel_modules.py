@@ -10,7 +10,7 @@ Addresses: ``msr:module/msr`` and ``msr:module/cpuid``; the value is "loaded", N
 from __future__ import annotations
 
 from ..._notation.cpulist import parse_cpulist
-from ..knob import Knob
+from ..protocol.knob import Knob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..._io.kernelfs import KernelFS
-    from ..knob import Change, Settings
+    from ..protocol.knob import Change, Settings
 
 MODULE = "msr:module/"
 LOADED = "loaded"

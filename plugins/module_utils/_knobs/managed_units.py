@@ -17,13 +17,13 @@ from contextlib import suppress
 from .._errors import TuningError
 from .._io import command, textfile
 from .._io.paths import UNIT_FOLDER
-from .knob import Knob
+from .protocol.knob import Knob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from .knob import Change, Settings
+    from .protocol.knob import Change, Settings
 
 #: Where drop-ins of a unit are: those of people, and those that `systemctl set-property` makes.
 FOLDERS = (UNIT_FOLDER, "/run/systemd/system", "/etc/systemd/system.control", "/run/systemd/system.control")

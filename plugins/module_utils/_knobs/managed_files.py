@@ -16,13 +16,13 @@ import stat
 
 from .._errors import TuningError
 from .._io import textfile
-from .knob import Knob
+from .protocol.knob import Knob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from .knob import Change, Settings
+    from .protocol.knob import Change, Settings
 
 LINK = "link to "
 

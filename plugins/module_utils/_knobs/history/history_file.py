@@ -16,15 +16,15 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 
-from .._errors import TuningError
-from .._io.store import HISTORY
+from ..._errors import TuningError
+from ..._io.store import HISTORY
 from .run import RUN, Run, format_moment, new_run, parse_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .._io.store import Store
+    from ..._io.store import Store
 
 #: The kinds of runs: site.yml, an undo, a repair, and the boot service.
 SITE, RESTORE, REPAIR, BOOT = "site", "restore", "repair", "boot"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from .._errors import NotApplied, TuningError, Unrestored
+from ..._errors import NotApplied, TuningError, Unrestored
 from .knob import Change
 
 TYPE_CHECKING = False

@@ -218,7 +218,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
                 self._display.display(page)
             if document["summary"]["hosts"]:
                 for path, text in files.items():
-                    textfile.replace(os.path.abspath(path), text)
+                    textfile.write_file(os.path.abspath(path), text)
             elif files:
                 self._display.display(f"Nothing was written to {', '.join(files)}.")
             code = _report.exit_code(document)

@@ -99,7 +99,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         try:
             summary, page = _set_aside.make_report(_draw_plans, self.gathering)
             os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-            textfile.replace(os.path.abspath(path), page)
+            textfile.write_file(os.path.abspath(path), page)
         except Exception as error:
             # Ansible would name the plugin and no file. The plans themselves are in the output of the run.
             self._display.error(f"The page of plans could not be written to {path}: {error}", wrap_text=False)

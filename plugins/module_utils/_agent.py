@@ -20,7 +20,7 @@ import time
 
 from ._errors import TuningError
 from ._io import command, textfile
-from ._io.paths import ENGINE, INSTANCE_HEAD, UNIT_FOLDER
+from ._io.paths import HOST_TOOL_FOLDER, INSTANCE_HEAD, UNIT_FOLDER
 from ._notation.printable import escape_unprintable
 
 TYPE_CHECKING = False
@@ -67,9 +67,9 @@ def main(words: Sequence[str]) -> int:
     one = " ".join(words)
     try:
         if list(words) == ["--leave"]:
-            textfile.replace(AWAY, "")
+            textfile.write_file(AWAY, "")
         elif list(words) == ["--join"]:
-            textfile.remove(AWAY)
+            textfile.remove_file(AWAY)
         elif words and not _unit(one):
             sys.stderr.write(USAGE)
             return 1
@@ -136,7 +136,7 @@ def asked() -> dict[str, Any]:
     import json
 
     path = f"{UNIT_FOLDER}/{SERVICE}"
-    text = textfile.read(path) or ""
+    text = textfile.read_text(path) or ""
     try:
         stored = json.loads(text.partition(SECTION)[2].partition("\n")[0] or "{}")
         wants = {**DEFAULTS, **stored}
@@ -176,7 +176,7 @@ def answer(name: str, wants: Mapping[str, Any]) -> str:
     if os.path.lexists(AWAY):
         return "stopped # this host was told to leave; 'sovereign-epyc agent --join' takes it back"
     unit = _unit(name)
-    state = command.attempt(["systemctl", "is-active", unit], PATIENCE * 3).out.strip()
+    state = command.try_command(["systemctl", "is-active", unit], PATIENCE * 3).out.strip()
     if not state:
         return ""
     if state not in SERVES:
@@ -192,7 +192,7 @@ def judged(wants: Mapping[str, Any]) -> tuple[str, str]:
     if not path:
         return FULL, "it does not check itself: base_textfile is not set"
     try:
-        text = textfile.read(path)
+        text = textfile.read_text(path)
         age = time.time() - os.stat(path).st_mtime if text is not None else 0.0
     except (TuningError, OSError) as error:
         return wants["unknown"], f"its last check cannot be read: {error}"
@@ -261,7 +261,7 @@ def _instances() -> list[str]:
     for engine, begin in BEGIN.items():
         for file in there:
             if file.startswith(begin) and file.endswith(END) and file not in drafts:
-                first = (textfile.read(f"{UNIT_FOLDER}/{file}") or "").partition("\n")[0]
+                first = (textfile.read_text(f"{UNIT_FOLDER}/{file}") or "").partition("\n")[0]
                 found += [f"{engine} {file[len(begin) : -len(END)]}".strip()] if first.endswith(OURS) else []
     return found
 
@@ -269,6 +269,6 @@ def _instances() -> list[str]:
 def _version() -> int:
     """Return what differs when the engine was replaced. What runs ends then, and systemd starts the new one."""
     try:
-        return os.stat(f"{ENGINE}/sovereign_epyc/_agent.py").st_mtime_ns
+        return os.stat(f"{HOST_TOOL_FOLDER}/sovereign_epyc/_agent.py").st_mtime_ns
     except OSError:
         return 0

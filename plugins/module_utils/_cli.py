@@ -20,7 +20,7 @@ from ._errors import TuningError
 from ._host import plan_text
 from ._host.host import Host
 from ._io import textfile as textfiles
-from ._io.console import complain, say, say_json
+from ._io.console import print_error_lines, print_json, print_lines
 from ._io.kernelfs import KernelFS
 from ._io.store import TRIAL, Store
 from ._knobs import apply_stored as applications
@@ -99,13 +99,13 @@ def main(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] == "bench":
         return bench(arguments[1:])
     if list(arguments) == ["--help"]:
-        say(*USAGE.splitlines())
+        print_lines(*USAGE.splitlines())
         return 0
     if list(arguments) == ["--version"]:
-        say(f"sovereign-epyc {VERSION}")
+        print_lines(f"sovereign-epyc {VERSION}")
         return 0
     if not arguments:
-        complain(*unfinished_lines(Store(read_only=True)))
+        print_error_lines(*unfinished_lines(Store(read_only=True)))
     words = [word for word in arguments if word != "--json"]
     as_json = len(words) < len(arguments)
     commands = {
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str]) -> int:
             return 1
         return commands[words[0]](as_json)
     except TuningError as error:
-        complain(*str(error).split("\n"))
+        print_error_lines(*str(error).split("\n"))
         return 1
 
 
@@ -159,10 +159,10 @@ def plan(as_json: bool) -> int:
     store = Store(read_only=True)
     host = Host(KernelFS(read_only=True), stored(store)[0])
     if as_json:
-        say_json({"topology": host.topology.to_dict(), "plan": host.plan.to_dict(), **unfinished_data(store)})
+        print_json({"topology": host.topology.to_dict(), "plan": host.plan.to_dict(), **unfinished_data(store)})
     else:
-        say(*unfinished_lines(store))
-        say(*plan_text.render(host.plan, host.topology).split("\n"))
+        print_lines(*unfinished_lines(store))
+        print_lines(*plan_text.render(host.plan, host.topology).split("\n"))
     return 0
 
 
@@ -190,9 +190,9 @@ def check_to_textfile(as_json: bool, textfile: str) -> int:
             **repair.families(Store(read_only=True), found),
         }
         texts = {**host_metrics.HELP, **service_metrics.HELP, **repair.HELP}
-        textfiles.replace(textfile, metrics.of_host(found, survey.coverage(), more, texts))
+        textfiles.write_file(textfile, metrics.of_host(found, survey.coverage(), more, texts))
     except TuningError:
-        textfiles.replace(textfile, metrics.of_failure())
+        textfiles.write_file(textfile, metrics.of_failure())
         raise
     return _show(survey, as_json)
 
@@ -201,9 +201,9 @@ def _show(survey: Survey, as_json: bool) -> int:
     findings = [finding.to_dict() for finding in survey.findings()]
     if as_json:
         settings = [verdict.to_dict() for verdict in survey.verdicts]
-        say_json({"settings": settings, "findings": findings, "coverage": survey.coverage()})
+        print_json({"settings": settings, "findings": findings, "coverage": survey.coverage()})
     else:
-        say(*map(drift_words.line, findings), drift_words.counted(survey.settings()))
+        print_lines(*map(drift_words.line, findings), drift_words.counted(survey.settings()))
     return 2 if findings else 0
 
 
@@ -223,7 +223,7 @@ def apply(as_json: bool, retry: bool = False) -> int:
     outcome = f"{len(work.failures)} failed" if work.failures else "done"
     unwritten = history_file.note(Store(), history_file.BOOT, {change.address for change in work.changes}, outcome)
     for sentence in [*work.unsupported, *([unwritten] if unwritten else [])]:
-        complain(sentence)
+        print_error_lines(sentence)
     _report(work.changes, work.failures, as_json)
     return 1 if work.failures else 0
 
@@ -234,9 +234,9 @@ def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
 
     outcome = repair.repair(KernelFS(), Store(), roles, look=drift.of_host)
     if as_json:
-        say_json({**outcome.to_dict(), "remarks": outcome.remarks})
+        print_json({**outcome.to_dict(), "remarks": outcome.remarks})
     else:
-        say(*outcome.lines())
+        print_lines(*outcome.lines())
     return 0 if outcome.clean else 2
 
 
@@ -293,12 +293,12 @@ def restore(as_json: bool, layers: Sequence[str] = (), without_originals: bool =
     losses = dependents.require_undo_possible(layers, ledger.originals(), fs.root) if layers else []
     done = undo(Host(fs), ledger, layers=layers)
     for remark in [*losses, *done.remarks]:
-        complain(remark)
+        print_error_lines(remark)
     _report(done.changes, done.left, as_json, "were not put back")
     if not as_json and (done.changes or not done.left):
-        say(done.summary(layers))
+        print_lines(done.summary(layers))
     if done.left:
-        complain(AGAIN)
+        print_error_lines(AGAIN)
     return 1 if done.left else 0
 
 
@@ -308,15 +308,15 @@ def show(as_json: bool) -> int:
     intent, requests = stored(store)
     originals = Ledger(store, fs).originals()
     if as_json:
-        say_json({"intent": intent, "requests": requests, "originals": originals, **unfinished_data(store)})
+        print_json({"intent": intent, "requests": requests, "originals": originals, **unfinished_data(store)})
         return 0
-    say(*unfinished_lines(store))
+    print_lines(*unfinished_lines(store))
     _draw(Host(fs, intent))
-    say(f"intent: {intent or 'none'}")
+    print_lines(f"intent: {intent or 'none'}")
     for name, label, options in in_order(requests):
-        say(f"request {name}/{label}: {options}")
+        print_lines(f"request {name}/{label}: {options}")
     for address, value in sorted(originals.items()):
-        say(f"original {address}: {_text(value)}")
+        print_lines(f"original {address}: {_text(value)}")
     return 0
 
 
@@ -329,7 +329,7 @@ def _draw(host: Host) -> None:
     try:
         page = map_text.render(map_data.of(host.plan, host.topology), colour=not plain)
     except TuningError as error:
-        say(f"There is no map of this host: {error}", "")
+        print_lines(f"There is no map of this host: {error}", "")
     else:
         # Its colours are for the terminal, and all else in it are numbers and words of ours.
         sys.stdout.write(f"{page}\n\n")
@@ -338,13 +338,13 @@ def _draw(host: Host) -> None:
 def _report(changes: Sequence[Change], failures: Sequence[str], as_json: bool, failed: str = "requests failed") -> None:
     if as_json:
         rows = [{"address": c.address, "before": c.before, "after": c.after} for c in changes]
-        say_json({"changes": rows, "failures": list(failures)})
+        print_json({"changes": rows, "failures": list(failures)})
         return
     for change in changes:
-        say(f"{change.address}: {_text(change.before)} -> {_text(change.after)}")
+        print_lines(f"{change.address}: {_text(change.before)} -> {_text(change.after)}")
     for failure in failures:
-        complain(f"{ERROR}{failure}")
-    say(f"{len(changes)} settings changed, {len(failures)} {failed}")
+        print_error_lines(f"{ERROR}{failure}")
+    print_lines(f"{len(changes)} settings changed, {len(failures)} {failed}")
 
 
 def _text(value: str | None) -> str:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ._io.console import complain, say, say_json
+from ._io.console import print_error_lines, print_json, print_lines
 from ._knobs.history import history_file, table
 
 TYPE_CHECKING = False
@@ -18,13 +18,13 @@ def show_history(store: Store, as_json: bool) -> int:
     """List the runs that changed this host or did not end, the oldest first."""
     found = history_file.History(store)
     for sentence in found.damage:
-        complain(sentence)
+        print_error_lines(sentence)
     if as_json:
-        say_json(
+        print_json(
             {"runs": [run.to_dict() for run in found.notable_runs()], "damage": found.damage, **unfinished_data(store)}
         )
     else:
-        say(*unfinished_lines(store), *table.render(found.notable_runs()))
+        print_lines(*unfinished_lines(store), *table.render(found.notable_runs()))
     return 0
 
 
@@ -33,11 +33,13 @@ def forget_history(store: Store, as_json: bool) -> int:
     gone = history_file.forget(store)
     kept = len(history_file.History(store).runs)
     if as_json:
-        say_json({"forgotten": gone, "kept": kept})
+        print_json({"forgotten": gone, "kept": kept})
         return 0
-    say(f"{gone} runs forgotten")
+    print_lines(f"{gone} runs forgotten")
     if kept:
-        say(f"{kept} kept: what site.yml was last asked for, or did not end, is forgotten once all is put back.")
+        print_lines(
+            f"{kept} kept: what site.yml was last asked for, or did not end, is forgotten once all is put back."
+        )
     return 0
 
 

@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote, urlsplit
 from ansible.module_utils.common.yaml import yaml_load
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.checksum import ALGORITHM, digest_in
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.checksum import ALGORITHM, parse_checksum
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import list_gguf_parts
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import require_whole
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_list, require_table, require_tables
@@ -221,7 +221,7 @@ def _checksums(what: str, given: Any) -> list[str]:
     checksums = [str(one) for one in (given if isinstance(given, (list, tuple)) else [given]) if one]
     for one in checksums:
         try:
-            digest_in(one)
+            parse_checksum(one)
         except BadRequest as error:
             raise BadRequest(f"{what}: {error}") from None
     return checksums

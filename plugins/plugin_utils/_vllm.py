@@ -17,7 +17,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import COMMAND
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import HOST_TOOL
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import format_endpoint
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
@@ -310,8 +310,8 @@ def _grouped(options: Mapping[str, Any], member: Member) -> list[Any]:
 def _lifeline(options: Mapping[str, Any], member: Member) -> list[str]:
     """Return the words that run a command as a part of its group."""
     if member.port is None:
-        return [COMMAND, "group", "lead", ",".join(options["workers"]), "--"]
-    return [COMMAND, "group", "follow", format_endpoint(member.addresses[member.rank], member.port), "--"]
+        return [HOST_TOOL, "group", "lead", ",".join(options["workers"]), "--"]
+    return [HOST_TOOL, "group", "follow", format_endpoint(member.addresses[member.rank], member.port), "--"]
 
 
 def _clients(options: Mapping[str, Any], member: Member | None) -> list[str]:

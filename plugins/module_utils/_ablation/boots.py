@@ -122,8 +122,8 @@ class Boots:
         name = self.document["instance"]
         # What starts in the same boot would be seen as other programs. It may never end, and then is seen.
         with suppress(TuningError):
-            command.attempt(["systemctl", "is-system-running", "--wait"], PATIENCE)
-        command.run(["systemctl", "start", unit_of(name)])
+            command.try_command(["systemctl", "is-system-running", "--wait"], PATIENCE)
+        command.run_command(["systemctl", "start", unit_of(name)])
         target = find(self.host, name, self.asked.limit, self.clock)
         if target.arguments != self.document["fingerprint"]["arguments"]:
             raise TuningError(f"{unit_of(name)} was started with other arguments than the run began with.")

@@ -14,7 +14,7 @@ import os
 
 from .._errors import BadRequest, TuningError
 from .._io import command
-from .._io.paths import COMMAND
+from .._io.paths import HOST_TOOL
 from .._io.store import TRIAL
 from .._knobs import trial
 
@@ -34,12 +34,12 @@ def begin(store: Store, fs: KernelFS, unit: str) -> None:
     refuse_another(store)
     process = os.getpid()
     wait = ["tail", f"--pid={process}", "--sleep-interval=0.2", "-f", "/dev/null"]
-    properties = (f"ExecStopPost={COMMAND} settle", "TimeoutStopSec=infinity")
+    properties = (f"ExecStopPost={HOST_TOOL} settle", "TimeoutStopSec=infinity")
     options = [f"--unit={UNIT}", "--collect", "--quiet", *(f"--property={one}" for one in properties)]
     with store.lock():
         note(store, fs, unit)
         try:
-            command.run(["systemd-run", *options, *wait])
+            command.run_command(["systemd-run", *options, *wait])
         except TuningError:
             store.remove(TRIAL)
             raise
@@ -52,8 +52,8 @@ def refuse_another(store: Store) -> None:
             f"An ablation or a tuning did not end, or goes on: {store.path(TRIAL)} is there. 'sovereign-epyc settle' "
             "ends it and puts the stored settings back."
         )
-    if not os.path.exists(COMMAND):
-        raise BadRequest(f"There is no {COMMAND}, which puts settings back when this is ended: run site.yml first.")
+    if not os.path.exists(HOST_TOOL):
+        raise BadRequest(f"There is no {HOST_TOOL}, which puts settings back when this is ended: run site.yml first.")
 
 
 def note(store: Store, fs: KernelFS, unit: str) -> None:

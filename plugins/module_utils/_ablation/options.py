@@ -59,7 +59,9 @@ def of_instance(target: Target, host: Host) -> list[dict[str, Any]]:
     variables = sorted(name for name in environment(host.fs, target.process) if name.startswith(VARIABLES))
     if variables:
         said[OPENMP] = [f"{name}=" for name in variables]
-    lines = (textfile.read(textfile.under(host.fs.root, f"{UNIT_FOLDER}/{target.units[0]}")) or "").splitlines()
+    lines = (
+        textfile.read_text(textfile.path_in_tree(host.fs.root, f"{UNIT_FOLDER}/{target.units[0]}")) or ""
+    ).splitlines()
     for name, settings in UNIT.items():
         there = [one for one in settings if any(line.startswith(one) and line != one for line in lines)]
         if there:

@@ -121,7 +121,7 @@ class Switch:
     def start(self, arm: Mapping[str, Any]) -> None:
         """Start the instance as an arm has it, its model read anew. TuningError where it does not start, or not so."""
         unit, before = self.target.units[0], self.target.process
-        command.run(["systemctl", "stop", unit])
+        command.run_command(["systemctl", "stop", unit])
         self.live(arm)
         # Which CPUs there are may depend on the settings.
         variant = self._variants(arm)

@@ -15,7 +15,7 @@ import os
 import zipfile
 
 from .._io import sources, textfile
-from .._io.paths import COMMAND
+from .._io.paths import HOST_TOOL
 from .._io.sources import BENCH, BENCH_PACKAGE, PACKAGE
 
 TYPE_CHECKING = False
@@ -28,27 +28,27 @@ LEFT_OUT = ("_ansible", "_knob_module")
 
 def put(root: str = "/") -> bool:
     """Have the archive on a host that has the engine, made of the modules that run now; return whether it is new."""
-    if not os.path.exists(textfile.under(root, COMMAND)):
+    if not os.path.exists(textfile.path_in_tree(root, HOST_TOOL)):
         return False
-    path = textfile.under(root, BENCH)
+    path = textfile.path_in_tree(root, BENCH)
     # The doors to files take texts; this one is no text, and comes out byte for byte.
     data = _zipped().decode("utf-8", "surrogateescape")
-    if textfile.read(path) == data:
+    if textfile.read_text(path) == data:
         return False
-    textfile.replace(path, data, inherit=False)
+    textfile.write_file(path, data, keep_owner=False)
     return True
 
 
 def differing(root: str = "/") -> list[str]:
     """Return the modules that run now and that the engine of a host has otherwise."""
-    package = textfile.under(root, PACKAGE)
-    there = ((path, text, textfile.read(f"{package}/{path}")) for path, text in _own())
+    package = textfile.path_in_tree(root, PACKAGE)
+    there = ((path, text, textfile.read_text(f"{package}/{path}")) for path, text in _own())
     return [path for path, text, found in there if found not in (None, text)]
 
 
 def _own() -> Iterator[tuple[str, str]]:
     top = __import__(__package__.rpartition(".")[0], fromlist=[""])
-    return sources.below(top.__path__, LEFT_OUT)
+    return sources.list_module_sources(top.__path__, LEFT_OUT)
 
 
 def _zipped() -> bytes:

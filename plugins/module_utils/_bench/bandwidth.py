@@ -112,7 +112,7 @@ def _likwid(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Se
         raise TuningError(f"There is no {likwid.PROGRAM} in {command.PATH}; on Debian, the package likwid brings it.")
     words = None
     if not policy:
-        domains = likwid.domains_of(command.run(likwid.LIST))
+        domains = likwid.domains_of(command.run_command(likwid.LIST))
         words = likwid.command(domains, cpus, nodes, -(-total // len(nodes)), top.flags)
     if words is None:
         raise TuningError(
@@ -123,7 +123,7 @@ def _likwid(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Se
 
 
 def _output(words: Sequence[str]) -> str:
-    done = command.attempt(words, SECONDS)
+    done = command.try_command(words, SECONDS)
     if done.code != 0:
         said = likwid.last_words(done.err or done.out)
         raise TuningError(f"{words[0]} failed with exit code {done.code}. It says: {said}")

@@ -65,7 +65,7 @@ def _keep(document: dict[str, Any]) -> None:
     shares = {kind: round(one.ratio, 4) for kind, one in found.ceilings.items() if one.ratio is not None}
     if found.counts and shares:
         kept = {**metrics.measured(), document["instance"]: shares}
-        textfile.replace(metrics.MEASURED, f"{json.dumps(kept, sort_keys=True)}\n", 0o600)
+        textfile.write_file(metrics.MEASURED, f"{json.dumps(kept, sort_keys=True)}\n", 0o600)
 
 
 def announced(host: Host, asked: Asked) -> tuple[str, str]:

@@ -261,7 +261,7 @@ def _left_out(name: str) -> str | None:
 
 def load(path: str) -> dict[str, Any]:
     """Return the document in a file; raises BadRequest, with the path, where it is missing or not one."""
-    text = textfile.read(path)
+    text = textfile.read_text(path)
     if text is None:
         raise BadRequest(f"There is no {path}; name the JSON file of a run.")
     try:
@@ -275,14 +275,14 @@ def load(path: str) -> dict[str, Any]:
 def save(path: str, document: Mapping[str, Any]) -> None:
     """Write a document, on the disk when this returns; raises TuningError where it would change what is in the file."""
     data = check(dict(document))
-    if textfile.read(path) is not None:
+    if textfile.read_text(path) is not None:
         changed = _changed(load(path), data)
         if changed:
             raise TuningError(
                 f"{path} was not written: {changed} would be other than it holds, and a run only adds to its document. "
                 "Give this run a file of its own."
             )
-    textfile.replace(path, json.dumps(data, sort_keys=True, separators=(",", ":")) + "\n", 0o600)
+    textfile.write_file(path, json.dumps(data, sort_keys=True, separators=(",", ":")) + "\n", 0o600)
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

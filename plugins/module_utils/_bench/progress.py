@@ -42,6 +42,6 @@ def shown() -> Iterator[Callable[[str], None]]:
     """Return a function that puts a line into the file, which goes when the block ends."""
     os.makedirs(os.path.dirname(FILE), 0o755, exist_ok=True)
     try:
-        yield lambda line: textfile.replace(FILE, f"{line}\n")
+        yield lambda line: textfile.write_file(FILE, f"{line}\n")
     finally:
-        textfile.remove(FILE)
+        textfile.remove_file(FILE)

@@ -157,10 +157,10 @@ def rate(cpus: Iterable[int], size: int, policy: Sequence[str] = (), millisecond
         raise Absent(f"There is no C compiler in {command.PATH}; on Debian and Ubuntu, 'apt install gcc' brings one.")
     with tempfile.TemporaryDirectory(prefix="sovereign-epyc-") as folder:
         source, program = (os.path.join(folder, name) for name in ("reader.c", "reader"))
-        textfile.replace(source, SOURCE)
-        command.run([compiler, *FLAGS, "-o", program, source])
+        textfile.write_file(source, SOURCE)
+        command.run_command([compiler, *FLAGS, "-o", program, source])
         numbers = [RUNS, milliseconds, size, *cpus]
-        done = command.attempt([*policy, program, *map(str, numbers)], SECONDS)
+        done = command.try_command([*policy, program, *map(str, numbers)], SECONDS)
     try:
         rates = [float(line) for line in done.out.split()]
     except ValueError:

@@ -90,11 +90,11 @@ def _unit_of(name: str) -> str:
 
 def _plans(root: str) -> dict[str, dict[str, Any]]:
     """Return by name the plan of each instance that answers on this host."""
-    folder = textfile.under(root, UNIT_FOLDER)
+    folder = textfile.path_in_tree(root, UNIT_FOLDER)
     found: dict[str, dict[str, Any]] = {}
     for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         name = file[len("vllm-") : -len(".service")]
         if file == _unit_of(name):
-            plan = carried(textfile.read(os.path.join(folder, file)) or "", KEYS)
+            plan = carried(textfile.read_text(os.path.join(folder, file)) or "", KEYS)
             found.update({name: plan} if plan else {})
     return found

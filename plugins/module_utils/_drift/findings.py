@@ -9,7 +9,7 @@ A boot service that is not enabled is one finding too, though every setting is l
 
 from __future__ import annotations
 
-from .._io.paths import SERVICE
+from .._io.paths import BOOT_SERVICE
 from .._knobs.catalogue import KNOBS, ROLES, row_of
 from .._knobs.managed_units import BETWEEN_STATES
 from .._knobs.protocol.knob import L3_DOMAIN
@@ -45,7 +45,7 @@ STORED = ("desired", "engine", "ledger")
 #: The address of a ledger of which no whole file is left: no run can mend that.
 LOST = "ledger:lost"
 #: Whether the boot service is enabled, as the module epyc_engine names it.
-SERVICE_ENABLED = f"engine:{SERVICE}/enabled"
+SERVICE_ENABLED = f"engine:{BOOT_SERVICE}/enabled"
 #: The layer that the CPUs of roles are reported in.
 SYSFS = "sysfs"
 SITE, REBOOT = "sovereign.epyc.site", "sovereign.epyc.reboot"
@@ -171,13 +171,13 @@ def _key(verdict: Verdict) -> tuple[object, ...]:
 
 def _boot_finding(boot: str, lost: int) -> Finding:
     finding = Finding(BOOT, "boot service", DRIFT)
-    finding.where = SERVICE
+    finding.where = BOOT_SERVICE
     finding.wanted, finding.found, finding.at_boot = "runs at boot", "does not", "does not"
     finding.persistent = DRIFT
     finding.reason = f"{boot}. Without it, {lost} setting{'' if lost == 1 else 's'} will not be made again at boot"
     finding.role, finding.variables = "base", ["base_state"]
     finding.repair = f"{SITE} --tags base"
-    finding.addresses = [f"boot:{SERVICE}"]
+    finding.addresses = [f"boot:{BOOT_SERVICE}"]
     return finding
 
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from .._errors import BadRequest, TuningError
-from .._io.paths import COMMAND, ENABLED, SERVICE
+from .._io.paths import BOOT_SERVICE, BOOT_SERVICE_LINK, HOST_TOOL
 from .._knobs.catalogue import KNOBS, in_order, row_of
 from .._knobs.protocol.stored_requests import stored
 from .._notation.cpulist import format_cpulist
@@ -70,12 +70,12 @@ def waits(verdict: Verdict) -> bool:
 def why_not_at_boot(host: Host) -> str:
     """Return why nothing will be applied at the next boot, or an empty text."""
     # The unit file of a masked one leads to /dev/null.
-    if not host.fs.find(ENABLED):
-        return f"{SERVICE} is not enabled; the role sovereign.epyc.base installs it"
-    line = (host.fs.find(COMMAND) or "").partition("\n")[0]
+    if not host.fs.find(BOOT_SERVICE_LINK):
+        return f"{BOOT_SERVICE} is not enabled; the role sovereign.epyc.base installs it"
+    line = (host.fs.find(HOST_TOOL) or "").partition("\n")[0]
     interpreter = line[2:].strip().partition(" ")[0] if line.startswith("#!") else ""
     if interpreter and host.fs.status(interpreter) is None:
-        return f"{COMMAND} needs {interpreter}, which is not on this host any more; run site.yml --tags base"
+        return f"{HOST_TOOL} needs {interpreter}, which is not on this host any more; run site.yml --tags base"
     return ""
 
 

@@ -78,7 +78,7 @@ class Haproxy:
     def servers(self) -> list[Server]:
         """Return all servers."""
         try:
-            text = local_socket.ask(self.socket, "show servers state")
+            text = local_socket.query_socket(self.socket, "show servers state")
         except Absent as error:
             raise Absent(
                 f"{error} Is HAProxy running (systemctl status haproxy), and is this a host of the group gateway on"
@@ -91,7 +91,7 @@ class Haproxy:
 
     def counters(self) -> dict[str, Counters]:
         """Return what each server has to do for the worker that takes requests now, by its address."""
-        return dict(_counters(local_socket.ask(self.socket, COUNTERS)))
+        return dict(_counters(local_socket.query_socket(self.socket, COUNTERS)))
 
     def in_work(self, addresses: Iterable[str]) -> int:
         """Return on how many requests these servers work, or are to work, also for workers before a reload."""
@@ -102,7 +102,7 @@ class Haproxy:
     def tell(self, address: str, state: str) -> None:
         """Set the administrative state of a server."""
         command = f"set server {address} state {state}"
-        said = local_socket.ask(self.socket, command).strip()
+        said = local_socket.query_socket(self.socket, command).strip()
         if said:
             raise TuningError(f"HAProxy refuses '{command}'. It says: {said}")
         # One before a reload may still have requests in its queue. It ends by itself, and may just have.
@@ -112,10 +112,12 @@ class Haproxy:
         """Return what the workers say that go on after a reload until their last request has ended."""
         answers = []
         try:
-            listed = local_socket.ask(self.master, "show proc").partition("# old workers")[2].partition("\n#")[0]
+            listed = (
+                local_socket.query_socket(self.master, "show proc").partition("# old workers")[2].partition("\n#")[0]
+            )
             for line in listed.splitlines():
                 if line[:1].isdecimal():
-                    answers.append(local_socket.ask(self.master, f"@!{line.split()[0]} {command}"))
+                    answers.append(local_socket.query_socket(self.master, f"@!{line.split()[0]} {command}"))
         except Absent:
             return answers
         return answers

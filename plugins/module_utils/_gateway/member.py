@@ -112,11 +112,11 @@ class Member:
 
     def _set(self, servers: Sequence[Server], state: str) -> None:
         """Set the state of servers; the file comes first, because HAProxy may be reloaded at any time."""
-        text = textfile.read(self.file)
+        text = textfile.read_text(self.file)
         lines = {one.address: kept.line_of(one, STATES[state]) for one in servers if state != "ready"}
         made = kept.changed(text, [one.address for one in servers], lines)
         if servers and made != (text or kept.HEAD):
-            textfile.replace(self.file, made)
+            textfile.write_file(self.file, made)
         for one in servers:
             self.haproxy.tell(one.address, state)
         self._prove([one.address for one in servers], state)

@@ -20,7 +20,7 @@ ALGORITHM = "sha256:"
 CHUNK = 1 << 20
 
 
-def digest_in(text: str | None) -> str | None:
+def parse_checksum(text: str | None) -> str | None:
     """Return the digits of a checksum; None where there is none."""
     if not text:
         return None
@@ -30,7 +30,7 @@ def digest_in(text: str | None) -> str | None:
     return digits
 
 
-def digest_of(path: str, tell: Callable[[int, int | None], None] = lambda have, total: None) -> str:
+def compute_sha256(path: str, report_progress: Callable[[int, int | None], None] = lambda have, total: None) -> str:
     """Return the digits of a file's checksum; ``tell`` is called with the bytes so far and in total."""
     digest = hashlib.sha256()
     have = 0
@@ -41,18 +41,18 @@ def digest_of(path: str, tell: Callable[[int, int | None], None] = lambda have, 
             while data:
                 digest.update(data)
                 have += len(data)
-                tell(have, total)
+                report_progress(have, total)
                 data = file.read(CHUNK)
     except OSError as error:
         raise TuningError(f"{path} cannot be read: {error.strerror}.") from None
     return digest.hexdigest()
 
 
-def mismatch(name: str, digest: str, wanted: str) -> str:
+def mismatch_message(name: str, digest: str, wanted_digest: str) -> str:
     """Return the sentence on a file that is not the one that was asked for."""
-    return f"{name} has the checksum {ALGORITHM}{digest}, but {ALGORITHM}{wanted} was requested."
+    return f"{name} has the checksum {ALGORITHM}{digest}, but {ALGORITHM}{wanted_digest} was requested."
 
 
-def mismatch_on_server(url: str, digest: str, wanted: str) -> str:
+def server_mismatch_message(url: str, digest: str, wanted_digest: str) -> str:
     """Return the sentence on a file of a server that is not the one that was asked for."""
-    return f"{mismatch(url, digest, wanted)} Check both, and whether the server has another file now."
+    return f"{mismatch_message(url, digest, wanted_digest)} Check both, and whether the server has another file now."

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-class Done:
+class CommandResult:
     """How a command ended. ``code`` is negative where a signal ended it, as subprocess has it."""
 
     __slots__ = ("code", "err", "out")
@@ -29,16 +29,16 @@ class Done:
         self.err = err
 
 
-def run(command: Sequence[str]) -> str:
+def run_command(command: Sequence[str]) -> str:
     """Run a command to its end and return what it printed; what it says is in the error when it fails."""
-    done = attempt(command)
+    done = try_command(command)
     if done.code != 0:
         words = " ".join((done.err.strip() or done.out.strip()).splitlines()[-5:]) or "nothing"
-        raise TuningError(f"'{_shown(command)}' failed with exit code {done.code}. It says: {words}")
+        raise TuningError(f"'{_shorten_command(command)}' failed with exit code {done.code}. It says: {words}")
     return done.out
 
 
-def attempt(command: Sequence[str], seconds: float | None = None) -> Done:
+def try_command(command: Sequence[str], timeout: float | None = None) -> CommandResult:
     """Run a command whose failure is an answer too; stop it after ``seconds``."""
     # Imported here because most runs need no other program and it costs several milliseconds.
     import subprocess
@@ -52,17 +52,19 @@ def attempt(command: Sequence[str], seconds: float | None = None) -> Done:
             capture_output=True,
             text=True,
             errors="surrogateescape",
-            timeout=seconds,
+            timeout=timeout,
             check=False,
         )
     except FileNotFoundError:
-        raise Absent(f"Cannot run '{_shown(command)}': there is no {command[0]} in {PATH}.") from None
+        raise Absent(f"Cannot run '{_shorten_command(command)}': there is no {command[0]} in {PATH}.") from None
     except OSError as error:
-        raise TuningError(f"Cannot run '{_shown(command)}': {os.strerror(error.errno or 0)}.") from None
+        raise TuningError(f"Cannot run '{_shorten_command(command)}': {os.strerror(error.errno or 0)}.") from None
     except subprocess.TimeoutExpired:
-        raise TuningError(f"'{_shown(command)}' had not ended after {seconds:.0f} seconds, and was stopped.") from None
-    return Done(done.returncode, done.stdout, done.stderr)
+        raise TuningError(
+            f"'{_shorten_command(command)}' had not ended after {timeout:.0f} seconds, and was stopped."
+        ) from None
+    return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
-def _shown(command: Sequence[str]) -> str:
+def _shorten_command(command: Sequence[str]) -> str:
     return " ".join(word if len(word) < 80 else f"{word[:60]}..." for word in command[:4])

@@ -11,19 +11,19 @@ import sys
 from .._notation.printable import escape_unprintable
 
 
-def say(*lines: str) -> None:
+def print_lines(*lines: str) -> None:
     """Print lines. What a person, a file or the kernel named may hold what a terminal would obey: it is escaped."""
     sys.stdout.write("".join(f"{escape_unprintable(text)}\n" for text in lines))
 
 
-def complain(*lines: str) -> None:
+def print_error_lines(*lines: str) -> None:
     """Print lines as an error, escaped as well."""
     sys.stderr.write("".join(f"{escape_unprintable(text)}\n" for text in lines))
 
 
-def say_json(data: object) -> None:
+def print_json(data: object) -> None:
     """Print data as JSON."""
     import json
 
     # JSON escapes all but this one of what a terminal would obey.
-    say(*json.dumps(data, indent=1, sort_keys=True).replace("\x7f", "\\u007f").split("\n"))
+    print_lines(*json.dumps(data, indent=1, sort_keys=True).replace("\x7f", "\\u007f").split("\n"))

@@ -23,7 +23,7 @@ from .._errors import BadRequest, TuningError
 from .._notation.numbers import parse_whole
 from .._notation.sizes import format_bytes_short
 from . import textfile
-from .http import Remote, content_range, not_trusted, open_url, refused, words_of
+from .http import ServedFile, error_reason, is_untrusted_certificate, open_url, parse_content_range, permanent_error
 from .untrusted import open_folder
 
 TYPE_CHECKING = False
@@ -41,22 +41,22 @@ LONGEST_PAUSE = 30
 RESTARTS = 3
 CHUNK = 1 << 20
 #: Status codes of errors that may pass: too slow, too many requests, and faults of servers and gateways.
-PASSING = (408, 425, 429, 500, 502, 503, 504)
+TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
 
 
-def check_space(path: str, missing: int, reserve: int, files: int = 1) -> None:
+def require_disk_space(path: str, missing_bytes: int, reserved_bytes: int, file_count: int = 1) -> None:
     """Refuse what does not fit on the disk: a file, or one and its others."""
     folder = os.path.dirname(path)
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     there = os.statvfs(folder)
     free = there.f_bavail * there.f_frsize
-    if missing + reserve > free:
-        others = f" with its {files - 1} other files" if files > 1 else ""
+    if missing_bytes + reserved_bytes > free:
+        others = f" with its {file_count - 1} other files" if file_count > 1 else ""
         raise BadRequest(
-            f"{path}{others} does not fit: {format_bytes_short(missing)} are needed and {format_bytes_short(reserve)} "
-            f"must stay free (reserve), but the file system of {folder} has only {format_bytes_short(free)}. Make "
-            "room, or choose another path."
+            f"{path}{others} does not fit: {format_bytes_short(missing_bytes)} are needed and "
+            f"{format_bytes_short(reserved_bytes)} must stay free (reserve), but the file system of {folder} has only "
+            f"{format_bytes_short(free)}. Make room, or choose another path."
         )
 
 
@@ -74,57 +74,57 @@ class Download:
         self.timeout = timeout
         #: Headers of each request, as the one with a token.
         self.headers: dict[str, str] = {}
-        self.check_space: Callable[[int | None], None] = lambda dummy: None
-        self.keep: Callable[[Facts], None] = lambda dummy: None
-        self.begun: Callable[[], None] = lambda: None
-        self.tell: Callable[[int, int | None], None] = lambda dummy, more: None
-        self.pause: Callable[[float], None] = time.sleep
+        self.require_space: Callable[[int | None], None] = lambda dummy: None
+        self.store_facts: Callable[[Facts], None] = lambda dummy: None
+        self.check_first_bytes: Callable[[], None] = lambda: None
+        self.report_progress: Callable[[int, int | None], None] = lambda dummy, more: None
+        self.sleep: Callable[[float], None] = time.sleep
         known = known if known and known.get("url") == url else {}
         self.total: int | None = known.get("size")
         self.validator: str | None = known.get("validator")
         self.remarks: list[str] = []
         #: How many bytes of the part are there, how many of them an earlier run had left, and their digest.
-        self.have = self.resumed = 0
+        self.received = self.resumed_bytes = 0
         self.digest = hashlib.sha256()
         self._restarts = 0
         self._fd = -1
 
-    def run(self) -> str:
+    def fetch(self) -> str:
         """Fetch what is missing and return the digest of the whole part, which is then on the disk."""
-        with self._held():
-            self._look()
+        with self._locked_part():
+            self._read_earlier_part()
             tries = 0
-            while not self._complete():
-                before = self.have
+            while not self._is_complete():
+                before = self.received
                 try:
-                    self._ask()
-                    reason = f"the connection ended after {self.have} bytes"
+                    self._request_missing_bytes()
+                    reason = f"the connection ended after {self.received} bytes"
                 except (OSError, http.client.HTTPException) as error:
-                    reason = self._passing(error)
-                if self._complete():
+                    reason = self._transient_error_reason(error)
+                if self._is_complete():
                     break
-                tries = 0 if self.have > before else tries + 1
+                tries = 0 if self.received > before else tries + 1
                 if tries == TRIES:
                     raise TuningError(
                         f"{self.url} cannot be fetched: {reason}. {TRIES} tries in a row brought nothing. "
-                        f"{self.have} bytes stay in {self.part}; the next run goes on there."
+                        f"{self.received} bytes stay in {self.part}; the next run goes on there."
                     )
-                self.pause(min(2**tries, LONGEST_PAUSE))
+                self.sleep(min(2**tries, LONGEST_PAUSE))
             os.fsync(self._fd)
         return self.digest.hexdigest()
 
-    def run_for(self, wanted: str) -> str:
+    def fetch_with_digest(self, wanted_digest: str) -> str:
         """Run; when the digest is wrong and an earlier run had left a part, fetch the whole file again."""
-        digest = self.run()
-        if digest != wanted and self.resumed:
-            digest = self.restart("what an earlier run left belongs to another file")
+        digest = self.fetch()
+        if digest != wanted_digest and self.resumed_bytes:
+            digest = self.fetch_from_start("what an earlier run left belongs to another file")
         return digest
 
-    def _complete(self) -> bool:
-        return self.total is not None and self.have == self.total
+    def _is_complete(self) -> bool:
+        return self.total is not None and self.received == self.total
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def _locked_part(self) -> Iterator[None]:
         """Lock the part, so that no two runs write into it.
 
         The folder may belong to somebody else: a link is refused, and so is a file with another name beside this one.
@@ -150,105 +150,105 @@ class Download:
                 yield
             finally:
                 if not os.fstat(self._fd).st_size:
-                    textfile.remove(self.part)
+                    textfile.remove_file(self.part)
         finally:
             os.close(self._fd)
 
-    def _look(self) -> None:
+    def _read_earlier_part(self) -> None:
         """Read what an earlier run left."""
         size = os.fstat(self._fd).st_size
         if self.total is not None and size > self.total:
-            self.have = size
-            self._anew("what an earlier run left is larger than the file")
+            self.received = size
+            self._discard_part("what an earlier run left is larger than the file")
             return
         while True:
             data = os.read(self._fd, CHUNK)
             if not data:
                 break
             self.digest.update(data)
-        self.have = self.resumed = size
+        self.received = self.resumed_bytes = size
 
-    def _anew(self, reason: str = "") -> None:
+    def _discard_part(self, reason: str = "") -> None:
         """Discard what is there."""
-        if self.have and reason:
+        if self.received and reason:
             self.remarks.append(f"{self.url} is fetched from the beginning again: {reason}.")
             self._restarts += 1
         if self._restarts > RESTARTS:
             raise TuningError(f"{self.url} cannot be fetched: it was begun {RESTARTS + 1} times, because {reason}.")
         os.ftruncate(self._fd, 0)
         os.lseek(self._fd, 0, os.SEEK_SET)
-        self.have = self.resumed = 0
+        self.received = self.resumed_bytes = 0
         self.digest = hashlib.sha256()
         self.total = self.validator = None
 
-    def restart(self, reason: str) -> str:
+    def fetch_from_start(self, reason: str) -> str:
         """Fetch all of it, whatever is there, and return the digest."""
-        with self._held():
-            self.have = os.fstat(self._fd).st_size
-            self._anew(reason)
-        return self.run()
+        with self._locked_part():
+            self.received = os.fstat(self._fd).st_size
+            self._discard_part(reason)
+        return self.fetch()
 
-    def _ask(self) -> None:
+    def _request_missing_bytes(self) -> None:
         """Make one request for what is missing, and write what comes."""
         headers = dict(self.headers)
-        if self.have:
-            headers["Range"] = f"bytes={self.have}-"
+        if self.received:
+            headers["Range"] = f"bytes={self.received}-"
             if self.validator:
                 headers["If-Range"] = self.validator
         try:
             response = open_url(self.url, self.timeout, headers)
         except urllib.error.HTTPError as error:
-            if error.code != 416 or not self.have:
+            if error.code != 416 or not self.received:
                 raise
             total = parse_whole((error.headers.get("Content-Range") or "").rpartition("/")[2])
-            if total == self.have:
+            if total == self.received:
                 self.total = total
             else:
-                self._anew("the server has no such range of it")
+                self._discard_part("the server has no such range of it")
             return
         with response:
-            if self._fits(response):
-                self._take(response)
+            if self._prepare_for_response(response):
+                self._write_response(response)
 
-    def _fits(self, response: Any) -> bool:
+    def _prepare_for_response(self, response: Any) -> bool:
         """Prepare for an answer, which is the rest or the whole file; return whether to write its bytes."""
-        remote = Remote(response.headers)
+        remote = ServedFile(response.headers)
         if response.status == 206:
-            begin, total = content_range(response.headers.get("Content-Range") or "")
-            if begin != self.have or total is None or total != (self.total or total):
-                self._anew("the server answered with another range than it was asked for")
+            begin, total = parse_content_range(response.headers.get("Content-Range") or "")
+            if begin != self.received or total is None or total != (self.total or total):
+                self._discard_part("the server answered with another range than it was asked for")
                 return False
             if self.validator and remote.validator not in (None, self.validator):
-                self._anew("the file on the server has changed")
+                self._discard_part("the file on the server has changed")
                 return False
             self.total = total
             self.validator = self.validator or remote.validator
         else:
             changed = self.validator and remote.validator != self.validator
             why = "the file on the server has changed" if changed else "the server sends no parts of it"
-            self._anew(why)
+            self._discard_part(why)
             self.total, self.validator = remote.size, remote.validator
-        self.check_space(None if self.total is None else self.total - self.have)
-        self.keep({"url": self.url, "size": self.total, "validator": self.validator})
+        self.require_space(None if self.total is None else self.total - self.received)
+        self.store_facts({"url": self.url, "size": self.total, "validator": self.validator})
         return True
 
-    def _take(self, response: Any) -> None:
+    def _write_response(self, response: Any) -> None:
         """Write what comes, to the end of it or of the connection."""
         checked = False
-        os.lseek(self._fd, self.have, os.SEEK_SET)
+        os.lseek(self._fd, self.received, os.SEEK_SET)
         while True:
             data = response.read1(CHUNK)
             if not data:
                 break
-            self._write(data)
-            if not checked and self.have >= 64:
-                self.begun()
+            self._write_bytes(data)
+            if not checked and self.received >= 64:
+                self.check_first_bytes()
                 checked = True
-            self.tell(self.have, self.total)
+            self.report_progress(self.received, self.total)
         if self.total is None:
-            self.total = self.have
+            self.total = self.received
 
-    def _write(self, data: bytes) -> None:
+    def _write_bytes(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
             try:
@@ -260,12 +260,12 @@ class Download:
                     f"{self.part} cannot be written: {os.strerror(error.errno or 0)}. The part was removed."
                 ) from None
             self.digest.update(view[:count])
-            self.have += count
+            self.received += count
             view = view[count:]
 
-    def _passing(self, error: Exception) -> str:
+    def _transient_error_reason(self, error: Exception) -> str:
         """Return an error that may pass in words; raise one that will not."""
-        passes = not isinstance(error, urllib.error.HTTPError) or error.code in PASSING
-        if not passes or not_trusted(error):
-            raise refused(self.url, error) from None
-        return words_of(error)
+        passes = not isinstance(error, urllib.error.HTTPError) or error.code in TRANSIENT_STATUS
+        if not passes or is_untrusted_certificate(error):
+            raise permanent_error(self.url, error) from None
+        return error_reason(error)

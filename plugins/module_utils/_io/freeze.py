@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 
 
-def settle(paths: Sequence[str]) -> str | None:
+def flush_to_disk(paths: Sequence[str]) -> str | None:
     """Have files and folders lie on the disk for good. Return why that is not certain, None where it is."""
     there = [path for path in paths if os.path.exists(path)]
     try:
         for path in there:
-            textfile.flush(path)
-            textfile.flush_folder(path)
+            textfile.flush_path(path)
+            textfile.flush_parent_folder(path)
         for path in {os.stat(path).st_dev: path for path in there}.values():
             # Before the freeze, so that nobody has to wait long for a write while it is frozen.
-            command.run(["sync", "-f", path])
+            command.run_command(["sync", "-f", path])
             _freeze_and_thaw(path)
     except OSError as error:
         return os.strerror(error.errno or 0)
@@ -45,11 +45,11 @@ def settle(paths: Sequence[str]) -> str | None:
     return None
 
 
-def waits(path: str, why: str) -> str:
+def unflushed_message(path: str, reason: str) -> str:
     """Return the sentence for what ``settle`` could not do."""
     return (
-        f"{path} is written, but lies partly in the journal of its file system ({why}), which a boot loader does not "
-        "read: if the power fails within the next minute, the host starts with what was there before."
+        f"{path} is written, but lies partly in the journal of its file system ({reason}), which a boot loader does "
+        "not read: if the power fails within the next minute, the host starts with what was there before."
     )
 
 

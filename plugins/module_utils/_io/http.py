@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: The header with a token, which goes to the server that was named and to no other.
-SECRET = "Authorization"
+AUTHORIZATION = "Authorization"
 #: What to say beside a status code that will not pass.
-WAYS = {401: "it asks for a key", 403: "it is forbidden", 404: "it has no such file", 410: "it is gone"}
+STATUS_REASONS = {401: "it asks for a key", 403: "it is forbidden", 404: "it has no such file", 410: "it is gone"}
 
 
-class Remote:
+class ServedFile:
     """What a server says about its file; None for a size or a validator that it does not send."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
@@ -39,10 +39,10 @@ class Remote:
         # Only a strong validator promises the same bytes; the time of the last change is one by RFC 9110, 8.8.2.2.
         tag = headers.get("ETag")
         self.validator: str | None = tag if tag and tag.startswith('"') else headers.get("Last-Modified")
-        self.sha256 = sha256_in(headers)
+        self.sha256 = parse_sha256_header(headers)
 
 
-def check_url(url: str, option: str = "url") -> None:
+def validate_url(url: str, option: str = "url") -> None:
     """Refuse other protocols than HTTP, and what is no URL."""
     try:
         # Reading the port raises ValueError where it is none, and reading the rest where a bracket is not closed.
@@ -53,7 +53,7 @@ def check_url(url: str, option: str = "url") -> None:
         raise BadRequest(f"{option}: '{url}' cannot be fetched; say one that begins with https:// or http://.")
 
 
-def head(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> Remote:
+def fetch_file_headers(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> ServedFile:
     """Ask for the size, the validator and the digest without fetching the file.
 
     Where a server redirects, it alone is believed on the digest; a hub also says the size, and the store behind it may
@@ -62,20 +62,20 @@ def head(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> 
     redirects = Redirects()
     try:
         with open_url(url, timeout, dict(headers or {}), method="HEAD", redirects=redirects) as response:
-            remote = Remote(response.headers)
+            remote = ServedFile(response.headers)
     except (OSError, http.client.HTTPException) as error:
-        if reason := _not_for_all(url, error):
+        if reason := _access_denied_reason(url, error):
             raise BadRequest(reason) from None
-        if not any("X-Linked-Size" in passed for passed in redirects.passed[:1]):
-            raise TuningError(f"{url} cannot be fetched: {words_of(error)}.") from None
-        remote = Remote({})
-    for first in redirects.passed[:1]:
-        remote.sha256 = sha256_in(first)
+        if not any("X-Linked-Size" in passed for passed in redirects.redirect_headers[:1]):
+            raise TuningError(f"{url} cannot be fetched: {error_reason(error)}.") from None
+        remote = ServedFile({})
+    for first in redirects.redirect_headers[:1]:
+        remote.sha256 = parse_sha256_header(first)
         remote.size = parse_whole(first.get("X-Linked-Size")) or remote.size
     return remote
 
 
-def is_private(url: str) -> bool:
+def is_encrypted_or_local(url: str) -> bool:
     """Return whether nobody on the way can read or change what is sent."""
     split = urlsplit(url)
     return split.scheme == "https" or split.hostname in ("127.0.0.1", "::1", "localhost")
@@ -85,17 +85,17 @@ class Redirects(urllib.request.HTTPRedirectHandler):
     """Follows redirections, and keeps the headers of each: some servers say there alone what the file is."""
 
     def __init__(self) -> None:
-        self.passed: list[Mapping[str, str]] = []
+        self.redirect_headers: list[Mapping[str, str]] = []
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         """Remember the headers, and go where they lead; with the token only where it is the same server."""
-        self.passed.append(headers)
+        self.redirect_headers.append(headers)
         request = super().redirect_request(req, fp, code, msg, headers, newurl)
         if request and req.get_method() == "HEAD":
             request.method = "HEAD"  # Older Pythons would fetch the file then.
-        token = req.unredirected_hdrs.get(SECRET)
+        token = req.unredirected_hdrs.get(AUTHORIZATION)
         if request and token and urlsplit(newurl)[:2] == urlsplit(req.full_url)[:2]:
-            request.add_unredirected_header(SECRET, token)
+            request.add_unredirected_header(AUTHORIZATION, token)
         return request
 
 
@@ -116,27 +116,27 @@ def open_url(
         opener.add_handler(handler)
     # Servers of models refuse Python's own User-Agent.
     headers = {"User-Agent": "sovereign.epyc", "Accept-Encoding": "identity", **headers}
-    token = headers.pop(SECRET, None)
+    token = headers.pop(AUTHORIZATION, None)
     request = urllib.request.Request(url, headers=headers, method=method)
     if token:
-        request.add_unredirected_header(SECRET, token)
+        request.add_unredirected_header(AUTHORIZATION, token)
     return opener.open(request, timeout=timeout)
 
 
-def refused(url: str, error: Exception) -> TuningError:
+def permanent_error(url: str, error: Exception) -> TuningError:
     """Return the sentence on an error that another try would meet again."""
-    if reason := _not_for_all(url, error):
+    if reason := _access_denied_reason(url, error):
         return BadRequest(reason)
     if isinstance(error, urllib.error.HTTPError):
-        way = f": {WAYS[error.code]}" if error.code in WAYS else ""
+        way = f": {STATUS_REASONS[error.code]}" if error.code in STATUS_REASONS else ""
         return TuningError(
             f"{url} cannot be fetched: the server answers {error.code} {error.reason}{way}. Check the URL."
         )
-    trust = "its certificate is not trusted here: " if not_trusted(error) else ""
-    return TuningError(f"{url} cannot be fetched: {trust}{words_of(error)}.")
+    trust = "its certificate is not trusted here: " if is_untrusted_certificate(error) else ""
+    return TuningError(f"{url} cannot be fetched: {trust}{error_reason(error)}.")
 
 
-def _not_for_all(url: str, error: Exception) -> str:
+def _access_denied_reason(url: str, error: Exception) -> str:
     """Return the sentence on a file that a hub does not give to this caller, empty for any other answer."""
     page, at, dummy = url.partition("/resolve/")
     if not at or not isinstance(error, urllib.error.HTTPError) or error.code not in (401, 403):
@@ -151,12 +151,12 @@ def _not_for_all(url: str, error: Exception) -> str:
     )
 
 
-def not_trusted(error: Exception) -> bool:
+def is_untrusted_certificate(error: Exception) -> bool:
     """Return whether the certificate of the server is what was wrong."""
     return type(getattr(error, "reason", None)).__name__ == "SSLCertVerificationError"
 
 
-def words_of(error: Exception) -> str:
+def error_reason(error: Exception) -> str:
     """Return an error without its class, for a sentence."""
     reason = getattr(error, "reason", None)
     if isinstance(error, urllib.error.HTTPError):
@@ -166,7 +166,7 @@ def words_of(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def content_range(text: str) -> tuple[int | None, int | None]:
+def parse_content_range(text: str) -> tuple[int | None, int | None]:
     """Return begin and total of a Content-Range such as 'bytes 100-199/200'."""
     unit, dummy, rest = text.partition(" ")
     span, dummy, total = rest.partition("/")
@@ -174,7 +174,7 @@ def content_range(text: str) -> tuple[int | None, int | None]:
     return (parse_whole(begin) if unit == "bytes" else None), parse_whole(total)
 
 
-def sha256_in(headers: Mapping[str, str]) -> str | None:
+def parse_sha256_header(headers: Mapping[str, str]) -> str | None:
     """Return the SHA-256 of the whole file, in hexadecimal digits, as far as the headers of an answer say it.
 
     Hugging Face has it in X-Linked-ETag of the answer that redirects to the file.

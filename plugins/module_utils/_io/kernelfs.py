@@ -39,7 +39,7 @@ class KernelFS:
 
     def read(self, path: str, limit: int = 1 << 20) -> str:
         """Return a file's text without its last newline, at most ``limit`` bytes of it."""
-        with _translated(path, "read"):
+        with _translate_errors(path, "read"):
             fd = os.open(self._real(path), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 chunks = []
@@ -62,7 +62,7 @@ class KernelFS:
 
     def read_at(self, path: str, offset: int, size: int) -> bytes:
         """Return ``size`` bytes at an offset: how /dev/cpu/N/msr and /dev/cpu/N/cpuid are read."""
-        with _translated(path, "read"):
+        with _translate_errors(path, "read"):
             fd = os.open(self._real(path), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 return os.pread(fd, size, offset)
@@ -72,16 +72,16 @@ class KernelFS:
     def read_words(self, path: str, offsets: Iterable[int]) -> list[int]:
         """Return the 64-bit words at some offsets, with one open: how registers are read from /dev/cpu/N/msr."""
         words = []
-        with _opened(path, self._real(path), os.O_RDONLY) as fd:
+        with _open_descriptor(path, self._real(path), os.O_RDONLY) as fd:
             for offset in offsets:
-                with _translated(path, f"read register {offset:#x} of"):
+                with _translate_errors(path, f"read register {offset:#x} of"):
                     words.append(int.from_bytes(os.pread(fd, 8, offset), "little"))
         return words
 
     def names(self, path: str) -> list[str]:
         """Return the sorted names in a directory; none where it is absent."""
         try:
-            with _translated(path, "list"):
+            with _translate_errors(path, "list"):
                 return sorted(os.listdir(self._real(path)))
         except Absent:
             return []
@@ -93,7 +93,7 @@ class KernelFS:
     def status(self, path: str) -> os.stat_result | None:
         """Return a file's size, mode and so on; None where it is absent."""
         try:
-            with _translated(path, "look at"):
+            with _translate_errors(path, "look at"):
                 return os.stat(self._real(path))
         except Absent:
             return None
@@ -104,7 +104,7 @@ class KernelFS:
         For files where the kernel checks the permission before it reads the text, and shows it in no other way. The
         write can have no effect, so a check may do this too.
         """
-        with _opened(path, self._real(path), os.O_WRONLY) as fd:
+        with _open_descriptor(path, self._real(path), os.O_WRONLY) as fd:
             try:
                 os.write(fd, nonsense.encode())
             except OSError as error:
@@ -117,7 +117,7 @@ class KernelFS:
         """Write in one system call, as the kernel's parsers require. Never creates or truncates a file."""
         self._must_be_writable(path)
         data = text.encode()
-        with _translated(path, f"write '{text.strip()}' to"):
+        with _translate_errors(path, f"write '{text.strip()}' to"):
             fd = os.open(self._real(path), os.O_WRONLY | os.O_CLOEXEC)
             try:
                 written = os.write(fd, data)
@@ -132,13 +132,13 @@ class KernelFS:
         A word that already is right is not written: a write to /dev/cpu/N/msr taints the kernel even without effect.
         """
         self._must_be_writable(path)
-        with _opened(path, self._real(path), os.O_RDWR) as fd:
+        with _open_descriptor(path, self._real(path), os.O_RDWR) as fd:
             for offset, mask, value in edits:
-                with _translated(path, f"read register {offset:#x} of"):
+                with _translate_errors(path, f"read register {offset:#x} of"):
                     old = int.from_bytes(os.pread(fd, 8, offset), "little")
                 new = old & ~mask | value & mask
                 if new != old:
-                    with _translated(path, f"write {new:#x} to register {offset:#x} of"):
+                    with _translate_errors(path, f"write {new:#x} to register {offset:#x} of"):
                         os.pwrite(fd, new.to_bytes(8, "little"), offset)
 
     def load_module(self, name: str, load: bool = True) -> None:
@@ -146,24 +146,24 @@ class KernelFS:
         from . import command
 
         self._must_be_writable(f"/sys/module/{name}")
-        command.run(["modprobe", *(() if load else ("-r",)), name])
+        command.run_command(["modprobe", *(() if load else ("-r",)), name])
 
     def mkdir(self, path: str) -> None:
         """Make a directory, which in resctrl makes a group."""
         self._must_be_writable(path)
-        with _translated(path, "make"):
+        with _translate_errors(path, "make"):
             os.mkdir(self._real(path))
 
     def rmdir(self, path: str) -> None:
         """Remove a directory, which in resctrl removes a group."""
         self._must_be_writable(path)
-        with _translated(path, "remove"):
+        with _translate_errors(path, "remove"):
             os.rmdir(self._real(path))
 
     def label(self, path: str, name: str, value: str) -> None:
         """Attach a trusted extended attribute to a file; it lives exactly as long as the file does."""
         self._must_be_writable(path)
-        with _translated(path, "label"):
+        with _translate_errors(path, "label"):
             os.setxattr(self._real(path), f"trusted.{name}", value.encode())
 
     def read_label(self, path: str, name: str) -> str | None:
@@ -190,14 +190,14 @@ class KernelFS:
 
         libc = ctypes.CDLL(None, use_errno=True)
         first = () if source is None else (source,)
-        with _translated(target, "unmount" if source is None else "mount"):
+        with _translate_errors(target, "unmount" if source is None else "mount"):
             if getattr(libc, name)(*first, self._real(target).encode(), *rest) != 0:
                 code = ctypes.get_errno()
                 raise OSError(code, os.strerror(code))
 
     def lock(self, path: str) -> AbstractContextManager[int]:
         """Hold an exclusive flock on a file or directory, the way the kernel documents for resctrl."""
-        return hold(self._real(path), path)
+        return hold_file_lock(self._real(path), path)
 
     def _must_be_writable(self, path: str) -> None:
         if self.read_only:
@@ -205,10 +205,10 @@ class KernelFS:
 
 
 @contextmanager
-def _opened(path: str, real: str, flags: int) -> Iterator[int]:
+def _open_descriptor(path: str, real_path: str, flags: int) -> Iterator[int]:
     """Open for as long as the block lasts."""
-    with _translated(path, "open"):
-        fd = os.open(real, flags | os.O_CLOEXEC)
+    with _translate_errors(path, "open"):
+        fd = os.open(real_path, flags | os.O_CLOEXEC)
     try:
         yield fd
     finally:
@@ -216,15 +216,15 @@ def _opened(path: str, real: str, flags: int) -> Iterator[int]:
 
 
 @contextmanager
-def hold(real: str, path: str, seconds: float = 30.0) -> Iterator[int]:
+def hold_file_lock(real_path: str, shown_path: str, timeout: float = 30.0) -> Iterator[int]:
     """Hold an exclusive flock, waiting up to ``seconds`` for it; messages call it ``path``. Yields the descriptor."""
     import fcntl
     import time
 
-    with _translated(path, "open"):
-        fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with _translate_errors(shown_path, "open"):
+        fd = os.open(real_path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        until = time.monotonic() + seconds
+        until = time.monotonic() + timeout
         while True:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -232,8 +232,8 @@ def hold(real: str, path: str, seconds: float = 30.0) -> Iterator[int]:
             except BlockingIOError:
                 if time.monotonic() > until:
                     raise TuningError(
-                        f"Another program has held the lock on {path} for {seconds:.0f} seconds; nothing was changed. "
-                        f"'fuser -v {path}' names it."
+                        f"Another program has held the lock on {shown_path} for {timeout:.0f} seconds; nothing was "
+                        f"changed. 'fuser -v {shown_path}' names it."
                     ) from None
                 time.sleep(0.1)
         yield fd
@@ -242,7 +242,7 @@ def hold(real: str, path: str, seconds: float = 30.0) -> Iterator[int]:
 
 
 @contextmanager
-def _translated(path: str, verb: str) -> Iterator[None]:
+def _translate_errors(path: str, verb: str) -> Iterator[None]:
     """Turn an OSError into one of ours, with the path and the verb in the sentence."""
     try:
         yield

@@ -15,14 +15,14 @@ from .._errors import Absent, TuningError
 LIMIT = 10.0
 
 
-def ask(path: str, line: str) -> str:
+def query_socket(path: str, command: str) -> str:
     """Send a line, and return the answer; Absent where nobody answers at all."""
     parts = []
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(LIMIT)
             connection.connect(path)
-            connection.sendall(line.encode() + b"\n")
+            connection.sendall(command.encode() + b"\n")
             # The master of HAProxy goes on to wait for commands otherwise.
             connection.shutdown(socket.SHUT_WR)
             part = connection.recv(1 << 16)
@@ -33,5 +33,5 @@ def ask(path: str, line: str) -> str:
         raise Absent(f"Nobody answers at {path}: {os.strerror(error.errno or 0)}.") from None
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
-        raise TuningError(f"{path} does not answer to '{line}': {reason}.") from None
+        raise TuningError(f"{path} does not answer to '{command}': {reason}.") from None
     return b"".join(parts).decode("utf-8", "replace")

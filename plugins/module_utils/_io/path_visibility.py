@@ -51,24 +51,24 @@ def folders_to_show(paths: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def what_bars(path: str, who: Who, staged: bool = False) -> tuple[str, str] | None:
+def find_access_barrier(path: str, user: Who, is_staged: bool = False) -> tuple[str, str] | None:
     """Return the first thing on the way to a file that bars a user, and what cannot be done with it.
 
     None where the modes let the user pass; lists of access (acl(5)) may say otherwise, both ways. Of a file that is
     ``staged``, a copy in an open folder is read.
     """
     shown = folders_to_show([path])
-    if not staged:
-        for folder, name in _lookups(path):
-            if is_hidden(folder) and not _visible(folder, name, shown):
+    if not is_staged:
+        for folder, name in _walk_lookups(path):
+            if is_hidden(folder) and not _is_visible(folder, name, shown):
                 return os.path.join(folder, name), "seen"
-            above_shown = is_hidden(folder) and not _within(folder, shown)
-            if not above_shown and not _allows(folder, who, stat.S_IXOTH):
+            above_shown = is_hidden(folder) and not _is_within(folder, shown)
+            if not above_shown and not _mode_allows(folder, user, stat.S_IXOTH):
                 return folder, "entered"
-    return None if _allows(path, who, stat.S_IROTH) else (path, "read")
+    return None if _mode_allows(path, user, stat.S_IROTH) else (path, "read")
 
 
-def _lookups(path: str) -> Iterator[tuple[str, str]]:
+def _walk_lookups(path: str) -> Iterator[tuple[str, str]]:
     """Yield each folder that the kernel looks a name up in on the way to a file, and that name."""
     at, left, links = "/", path.split("/")[::-1], 0
     while left:
@@ -91,21 +91,21 @@ def _lookups(path: str) -> Iterator[tuple[str, str]]:
         left += target.split("/")[::-1]
 
 
-def _visible(folder: str, name: str, shown: Sequence[str]) -> bool:
+def _is_visible(folder: str, name: str, shown: Sequence[str]) -> bool:
     """Return whether a name in a hidden folder is there for the unit: it is shown, or leads to what is shown."""
     path = os.path.join(folder, name)
-    return _within(folder, shown) or any(f"{one}/".startswith(f"{path}/") for one in shown)
+    return _is_within(folder, shown) or any(f"{one}/".startswith(f"{path}/") for one in shown)
 
 
-def _within(folder: str, shown: Sequence[str]) -> bool:
+def _is_within(folder: str, shown: Sequence[str]) -> bool:
     return f"{folder}/".startswith(tuple(f"{one}/" for one in shown))
 
 
-def _allows(path: str, who: Who, need: int) -> bool:
+def _mode_allows(path: str, user: Who, others_right: int) -> bool:
     """Return whether the mode of a file gives a right, told as that of others, to a user."""
-    found = os.stat(path)
+    status = os.stat(path)
     shift = 0
-    if who:
-        user, groups = who
-        shift = 6 if found.st_uid == user else 3 if found.st_gid in groups else 0
-    return bool(found.st_mode >> shift & need)
+    if user:
+        user_id, groups = user
+        shift = 6 if status.st_uid == user_id else 3 if status.st_gid in groups else 0
+    return bool(status.st_mode >> shift & others_right)

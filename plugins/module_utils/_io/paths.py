@@ -6,16 +6,16 @@
 
 from __future__ import annotations
 
-SERVICE = "sovereign-epyc.service"
+BOOT_SERVICE = "sovereign-epyc.service"
 #: The engine on a host: its command, and the folder with its other files.
-COMMAND = "/usr/sbin/sovereign-epyc"
-ENGINE = "/usr/lib/sovereign-epyc"
+HOST_TOOL = "/usr/sbin/sovereign-epyc"
+HOST_TOOL_FOLDER = "/usr/lib/sovereign-epyc"
 #: Where administrators and programs such as ours put units.
 UNIT_FOLDER = "/etc/systemd/system"
-ENABLED = f"{UNIT_FOLDER}/multi-user.target.wants/{SERVICE}"
+BOOT_SERVICE_LINK = f"{UNIT_FOLDER}/multi-user.target.wants/{BOOT_SERVICE}"
 #: How the unit of an instance begins.
 INSTANCE_HEAD = "# Written by the collection sovereign.epyc: do not change it here.\n"
 #: Boot parameters that an undo took back and the running kernel still has, one a line.
-WAITS = "/run/sovereign-epyc/waits-for-reboot"
+REBOOT_PENDING_FILE = "/run/sovereign-epyc/waits-for-reboot"
 #: The NUMA nodes, as the kernel shows them.
 NODES = "/sys/devices/system/node"

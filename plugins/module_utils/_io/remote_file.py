@@ -16,7 +16,15 @@ import os
 from contextlib import suppress
 
 from .._errors import BadRequest, TuningError
-from .http import Redirects, Remote, check_url, content_range, open_url, refused, sha256_in
+from .http import (
+    Redirects,
+    ServedFile,
+    open_url,
+    parse_content_range,
+    parse_sha256_header,
+    permanent_error,
+    validate_url,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +44,7 @@ class RemoteFile:
     """
 
     def __init__(self, url: str, timeout: float = 60) -> None:
-        check_url(url)
+        validate_url(url)
         self.url = url
         self.timeout = timeout
         self.size = 0
@@ -47,7 +55,7 @@ class RemoteFile:
         self._validator: str | None = None
         #: The answer of a server that sends no parts, as far as it is not read yet.
         self._whole: Any = None
-        self._more()
+        self._fetch_more()
 
     def __enter__(self) -> RemoteFile:
         return self
@@ -66,7 +74,7 @@ class RemoteFile:
         end = min(self._at + count, self.size)
         while len(self._data) < end:
             before = len(self._data)
-            self._more()
+            self._fetch_more()
             if len(self._data) == before:
                 raise TuningError(f"{self.url} cannot be fetched: the connection ended after {before} bytes.")
         data = bytes(self._data[self._at : end])
@@ -78,29 +86,29 @@ class RemoteFile:
         self._at = offset + (self._at if whence == os.SEEK_CUR else 0)
         return self._at
 
-    def _more(self) -> None:
+    def _fetch_more(self) -> None:
         """Fetch the next part."""
         try:
             if self._whole:
                 self._data += self._whole.read1(CHUNK)
             else:
-                self._ask()
+                self._request_part()
         except (OSError, http.client.HTTPException) as error:
             if getattr(error, "code", 0) == 416 and not self._data:
                 raise BadRequest(f"{self.url} is empty: check the URL, and the file on the server.") from None
-            raise refused(self.url, error) from None
+            raise permanent_error(self.url, error) from None
 
-    def _ask(self) -> None:
+    def _request_part(self) -> None:
         have = len(self._data)
         headers = {"Range": f"bytes={have}-{have + self._step - 1}"}
         if self._validator:
             headers["If-Range"] = self._validator
         redirects = Redirects()
         response = open_url(self.url, self.timeout, headers, redirects=redirects)
-        remote = Remote(response.headers)
+        remote = ServedFile(response.headers)
         if response.status == 206:
             with response:
-                self._take(response, remote)
+                self._read_part(response, remote)
             self._step = min(2 * self._step, LARGEST)
         elif have:
             response.close()
@@ -116,12 +124,12 @@ class RemoteFile:
                     else f"{self.url}: the server neither sends parts of a file nor says how large it is."
                 )
         if not have:
-            answers = [*redirects.passed, response.headers]
-            self.sha256 = next((found for found in map(sha256_in, answers) if found), None)
+            answers = [*redirects.redirect_headers, response.headers]
+            self.sha256 = next((found for found in map(parse_sha256_header, answers) if found), None)
 
-    def _take(self, response: Any, remote: Remote) -> None:
+    def _read_part(self, response: Any, remote: ServedFile) -> None:
         """Read a part, and no more of it than was asked for."""
-        begin, total = content_range(response.headers.get("Content-Range") or "")
+        begin, total = parse_content_range(response.headers.get("Content-Range") or "")
         if begin != len(self._data) or not total or total != (self.size or total):
             raise TuningError(f"{self.url}: the server answers with another range than it was asked for.")
         if self._data and self._validator and remote.validator not in (None, self._validator):

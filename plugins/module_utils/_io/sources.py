@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import pkgutil
 
-from .paths import ENGINE
+from .paths import HOST_TOOL_FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-PACKAGE = f"{ENGINE}/sovereign_epyc"
+PACKAGE = f"{HOST_TOOL_FOLDER}/sovereign_epyc"
 #: The archive beside the engine that measures, and the package in it.
-BENCH, BENCH_PACKAGE = f"{ENGINE}/bench.zip", "sovereign_epyc_bench"
+BENCH, BENCH_PACKAGE = f"{HOST_TOOL_FOLDER}/bench.zip", "sovereign_epyc_bench"
 
 
-def below(folders: Iterable[str], left_out: Iterable[str], package: str = "") -> Iterator[tuple[str, str]]:
+def list_module_sources(
+    folders: Iterable[str], excluded: Iterable[str], package: str = ""
+) -> Iterator[tuple[str, str]]:
     """Yield path and text of each module but some, packages before what is in them; folders may be in an archive."""
     for finder, name, is_package in pkgutil.iter_modules(folders):
-        if f"{package}{name}" in left_out:
+        if f"{package}{name}" in excluded:
             continue
         # The finder of an archive is also its loader; the finder of a folder returns the loader.
         loader: Any = finder if hasattr(finder, "get_source") else finder.find_spec(name, None).loader  # type: ignore[union-attr]
         path = f"{package}{name}".replace(".", "/")
         yield (f"{path}/__init__.py" if is_package else f"{path}.py"), loader.get_source(name)
         if is_package:
-            yield from below([f"{folder}/{name}" for folder in folders], left_out, f"{package}{name}.")
+            yield from list_module_sources([f"{folder}/{name}" for folder in folders], excluded, f"{package}{name}.")

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from .._errors import Absent, Damaged, TuningError
 from . import textfile
-from .kernelfs import hold
+from .kernelfs import hold_file_lock
 from .untrusted import is_private
 
 TYPE_CHECKING = False
@@ -125,17 +125,17 @@ class Store:
             raise TuningError(f"A check tried to write {path}. This is a fault of the collection: please report it.")
         self._make_folder()
         self._require_own_folder()
-        textfile.replace(path, text, 0o600)
+        textfile.write_file(path, text, 0o600)
 
     def remove(self, name: str) -> None:
         """Remove a file, and the folder when it was the last one; hold the lock."""
-        textfile.remove(self.path(name))
+        textfile.remove_file(self.path(name))
         with suppress(OSError):
             os.rmdir(self.folder)
 
     def rename(self, name: str, new: str) -> None:
         """Give a file another name."""
-        textfile.rename(self.path(name), self.path(new))
+        textfile.rename_file(self.path(name), self.path(new))
 
     def require_writable(self) -> None:
         """Raise TuningError where no file can be made in the folder; hold the lock, and call this before any change.
@@ -149,7 +149,7 @@ class Store:
                 raise TuningError(f"{self.folder} cannot be written. Nothing was changed.")
             return
         try:
-            textfile.probe_folder(self.folder)
+            textfile.require_writable_folder(self.folder)
         except OSError as error:
             reason = os.strerror(error.errno or 0)
             raise TuningError(f"{self.folder} cannot be written: {reason}. Nothing was changed.") from None
@@ -187,7 +187,7 @@ class Store:
             made |= self._make_folder()
             self._require_own_folder()
             with suppress(Absent):
-                descriptor = stack.enter_context(hold(self.folder, self.folder))
+                descriptor = stack.enter_context(hold_file_lock(self.folder, self.folder))
                 if _is_at(descriptor, self.folder):
                     return made
                 stack.close()

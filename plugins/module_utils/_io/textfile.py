@@ -18,12 +18,12 @@ from .._errors import TuningError
 from .untrusted import Folder, open_file, open_folder
 
 
-def under(root: str, path: str) -> str:
+def path_in_tree(root: str, path: str) -> str:
     """Return where an absolute path lies in a tree; the tree of a real host is /."""
     return os.path.join(root, path.lstrip("/"))
 
 
-def read(path: str) -> str | None:
+def read_text(path: str) -> str | None:
     """Return a file's text, byte for byte; None where it is absent."""
     try:
         with open(open_file(path), encoding="utf-8", errors="surrogateescape", newline="") as file:
@@ -34,7 +34,7 @@ def read(path: str) -> str | None:
         raise TuningError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def replace(path: str, text: str, mode: int = 0o644, inherit: bool = True) -> None:
+def write_file(path: str, text: str, mode: int = 0o644, keep_owner: bool = True) -> None:
     """Write a file, on the disk when this returns; an existing one keeps its mode and owner if it is to ``inherit``.
 
     The folder may belong to somebody else, as that of a metrics collector does. What is written beside has a name that
@@ -47,8 +47,8 @@ def replace(path: str, text: str, mode: int = 0o644, inherit: bool = True) -> No
     try:
         with open_folder(parent, make=True) as folder:
             _remove_leftovers(folder, name)
-            before = _trusted_status(name, folder) if inherit else None
-            beside, descriptor = _make_beside(name, folder)
+            before = _read_trusted_status(name, folder) if keep_owner else None
+            beside, descriptor = _create_temporary_file(name, folder)
             try:
                 with open(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
                     file.write(text)
@@ -68,10 +68,10 @@ def replace(path: str, text: str, mode: int = 0o644, inherit: bool = True) -> No
         raise TuningError(f"{path} cannot be written: {error.strerror}. It is as it was.") from None
 
 
-def probe_folder(folder: str) -> None:
+def require_writable_folder(folder: str) -> None:
     """Make a file in a folder and remove it again. Raises OSError where that cannot be."""
     with open_folder(folder) as opened:
-        name, descriptor = _make_beside("probe", opened)
+        name, descriptor = _create_temporary_file("probe", opened)
         os.close(descriptor)
         opened.remove(name)
 
@@ -82,7 +82,7 @@ def remove_leftovers(folder: str) -> None:
         _remove_leftovers(opened)
 
 
-def _make_beside(name: str, folder: Folder) -> tuple[str, int]:
+def _create_temporary_file(name: str, folder: Folder) -> tuple[str, int]:
     """Make the file that is to become another one; return its name, which nobody can know before, and its descriptor.
 
     It is locked for as long as it is open, which tells it from what a killed run has left.
@@ -103,12 +103,12 @@ def _make_beside(name: str, folder: Folder) -> tuple[str, int]:
 def _remove_leftovers(folder: Folder, name: str = "") -> None:
     """Remove what killed runs have left beside a file of a folder, or beside any; a failure leaves it where it is."""
     for other in os.listdir(folder.descriptor):
-        if _is_beside(other, name):
+        if _is_temporary_name(other, name):
             with suppress(OSError):
                 _remove_leftover(other, folder)
 
 
-def _is_beside(other: str, name: str) -> bool:
+def _is_temporary_name(other: str, name: str) -> bool:
     """Return whether a name is one that ``_make_beside`` gives, for this file or, without a name, for any."""
     start, dummy, digits = other.rpartition(".")
     if len(digits) != 16 or digits.strip("0123456789abcdef"):
@@ -129,13 +129,13 @@ def _remove_leftover(name: str, folder: Folder) -> None:
         os.close(descriptor)
 
 
-def _trusted_status(name: str, folder: Folder) -> os.stat_result | None:
+def _read_trusted_status(name: str, folder: Folder) -> os.stat_result | None:
     """Return the status of the file that is there, None where somebody else than root can have put it there."""
     before = folder.status(name) if folder.is_private() else None
     return before if before and stat.S_ISREG(before.st_mode) else None
 
 
-def give(path: str, user: int, group: int, mode: int | None = None) -> None:
+def set_owner_and_mode(path: str, user: int, group: int, mode: int | None = None) -> None:
     """Set owner and group of a file, -1 for as they are, and its mode.
 
     In a folder that others may write it has to be a file with one name: else what is given away may be any other file.
@@ -157,7 +157,7 @@ def give(path: str, user: int, group: int, mode: int | None = None) -> None:
         raise TuningError(f"{path} cannot be given owner or mode: {reason}.") from None
 
 
-def remove(path: str) -> None:
+def remove_file(path: str) -> None:
     """Remove a file, on the disk when this returns; one that is not there is no error.
 
     What killed runs have left beside it goes, too.
@@ -174,25 +174,25 @@ def remove(path: str) -> None:
         raise TuningError(f"{path} cannot be removed: {error.strerror}.") from None
 
 
-def rename(path: str, new: str) -> None:
+def rename_file(path: str, new_path: str) -> None:
     """Give a file another name in its folder, on the disk when this returns."""
     parent, name = os.path.split(path)
     try:
         with open_folder(parent) as folder:
-            folder.rename(name, os.path.basename(new))
+            folder.rename(name, os.path.basename(new_path))
             folder.flush()
     except OSError as error:
         raise TuningError(
-            f"{path} cannot be renamed to {os.path.basename(new)}: {error.strerror}. It is as it was."
+            f"{path} cannot be renamed to {os.path.basename(new_path)}: {error.strerror}. It is as it was."
         ) from None
 
 
-def flush_folder(path: str) -> None:
+def flush_parent_folder(path: str) -> None:
     """Flush a folder after a file in it was created, removed or renamed."""
-    flush(os.path.dirname(path))
+    flush_path(os.path.dirname(path))
 
 
-def flush(path: str) -> None:
+def flush_path(path: str) -> None:
     """Flush a file or a folder to the disk."""
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:

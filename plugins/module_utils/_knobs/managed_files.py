@@ -54,10 +54,10 @@ class Files(Knob):
             self._put(change.address[len(self.prefix) + 1 :], change.after)
 
     def _value(self, path: str) -> str | None:
-        path, mode = textfile.under(self.root, path), self._mode_of(path)
+        path, mode = textfile.path_in_tree(self.root, path), self._mode_of(path)
         if os.path.islink(path):
             return f"{LINK}{os.readlink(path)}"
-        text = textfile.read(path)
+        text = textfile.read_text(path)
         if text is None:
             return None
         digest = _digest(text)
@@ -67,10 +67,10 @@ class Files(Knob):
         return digest if mine else f"{digest} {stat.S_IMODE(there.st_mode):04o} {there.st_uid}"
 
     def _put(self, path: str, value: str | None) -> None:
-        path, mode, owner = textfile.under(self.root, path), self._mode_of(path), os.geteuid()
+        path, mode, owner = textfile.path_in_tree(self.root, path), self._mode_of(path), os.geteuid()
         # A link is never followed: that of a masked unit leads to /dev/null.
         if value is None or os.path.islink(path) or value.startswith(LINK):
-            textfile.remove(path)
+            textfile.remove_file(path)
         if value is None:
             return
         try:
@@ -80,7 +80,7 @@ class Files(Knob):
             digest, *odd = value.split(" ")
             if odd:
                 mode, owner = int(odd[0], 8), int(odd[1])
-            textfile.replace(path, self._texts[digest], mode, inherit=False)
+            textfile.write_file(path, self._texts[digest], mode, keep_owner=False)
             os.chown(path, owner, -1, follow_symlinks=False)
         except OSError as error:
             raise TuningError(f"{path} cannot be written: {os.strerror(error.errno or 0)}.") from None

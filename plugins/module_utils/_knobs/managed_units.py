@@ -90,7 +90,7 @@ class WithUnits(Knob):
         on = [name for name, change in enabled.items() if change.after == "enabled"]
         systemctl("enable", on)  # This has systemd read all files anew, too.
         if (stale or off) and not on:
-            command.run(["systemctl", "daemon-reload"])
+            command.run_command(["systemctl", "daemon-reload"])
         start = [name for name in active if name not in stop]
         again = [name for name in self.outdated(files) if name not in active]
         # How often a unit may start is meant for those that die, not for changes: systemd shall count anew. It refuses
@@ -104,7 +104,7 @@ class WithUnits(Knob):
         """Return systemd's word, unless it is of a link that is gone: it looks only when it reads all files anew."""
         name, word = unit.get("Id", ""), unit.get("UnitFileState", "")
         link = f"{UNIT_FOLDER}/{self.started_by.get(name)}.wants/{name}"
-        if word == "enabled" and not os.path.islink(textfile.under(self.root, link)):
+        if word == "enabled" and not os.path.islink(textfile.path_in_tree(self.root, link)):
             return "disabled"
         return word or None
 
@@ -114,7 +114,7 @@ def drop_ins(root: str, name: str) -> list[str]:
     paths = []
     for folder in FOLDERS:
         with suppress(FileNotFoundError):
-            there = sorted(os.listdir(textfile.under(root, f"{folder}/{name}.d")))
+            there = sorted(os.listdir(textfile.path_in_tree(root, f"{folder}/{name}.d")))
             paths += [f"{folder}/{name}.d/{file}" for file in there if file.endswith(".conf")]
     return paths
 
@@ -126,7 +126,7 @@ def state(prefix: str, name: str, kind: str) -> str:
 
 def show(names: Iterable[str]) -> dict[str, dict[str, str]]:
     """Return the properties of units by their names; systemd answers for a unit that is not there, too."""
-    output = command.run(["systemctl", "show", f"--property={PROPERTIES}", *names])
+    output = command.run_command(["systemctl", "show", f"--property={PROPERTIES}", *names])
     units = [dict(row.partition("=")[::2] for row in part.splitlines()) for part in output.split("\n\n")]
     return {unit.get("Id", ""): unit for unit in units}
 
@@ -151,12 +151,12 @@ def systemctl(verb: str, names: Sequence[str], *options: str) -> None:
     if not names:
         return
     try:
-        command.run(["systemctl", *options, verb, *names])
+        command.run_command(["systemctl", *options, verb, *names])
     except TuningError as error:
         # systemctl says where to look; here it is. Before its first start there is nothing.
         with suppress(TuningError):
             units = [f"--unit={name}" for name in names]
-            journal = command.run(["journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=15", *units])
+            journal = command.run_command(["journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=15", *units])
             if journal.strip() and verb in STARTS:
                 error.args = (f"{error} The journal ends: {' | '.join(journal.strip().splitlines())}",)
         raise

@@ -111,7 +111,7 @@ class Partition(Knob):
         if kind == MEMBER:
             return
         # It may have been stopped by hand.
-        command.run(["systemctl", "start", SLICE])
+        command.run_command(["systemctl", "start", SLICE])
         if self.fs.status(FILES[TYPE]) is None:
             raise TuningError(
                 f"There is no {FILES[TYPE]}: this kernel makes no partitions. Linux 6.1 and later do, built with "
@@ -134,16 +134,16 @@ class Partition(Knob):
 
     def _give(self, cpus: str | None) -> None:
         """Have systemd give the slice its CPUs, or forget that we did and end the slice where nothing is in it."""
-        command.run(["systemctl", "set-property", "--runtime", SLICE, f"AllowedCPUs={cpus or ''}"])
+        command.run_command(["systemctl", "set-property", "--runtime", SLICE, f"AllowedCPUs={cpus or ''}"])
         if cpus is not None:
             return
-        drop_in = textfile.under(self.fs.root, DROP_IN)
-        textfile.remove(drop_in)
+        drop_in = textfile.path_in_tree(self.fs.root, DROP_IN)
+        textfile.remove_file(drop_in)
         with suppress(OSError):  # Somebody else has a drop-in there.
             os.rmdir(os.path.dirname(drop_in))
-        command.run(["systemctl", "daemon-reload"])
+        command.run_command(["systemctl", "daemon-reload"])
         if "populated 0" in (self.fs.find(f"{FOLDER}/cgroup.events") or ""):
-            command.run(["systemctl", "stop", SLICE])
+            command.run_command(["systemctl", "stop", SLICE])
         if self._value(CPUS) is not None:
             # The kernel takes no empty list, from systemd either, where tasks run.
             self.fs.write(FILES[CPUS], format_cpulist(self.host.topology.online))
@@ -181,7 +181,7 @@ class Partition(Knob):
             if not shared:
                 continue
             words = f"{format_cpulist(shared)} of these CPUs"
-            unit = textfile.read(textfile.under(self.fs.root, f"{UNIT_FOLDER}/{other.name}")) or ""
+            unit = textfile.read_text(textfile.path_in_tree(self.fs.root, f"{UNIT_FOLDER}/{other.name}")) or ""
             if unit.startswith(INSTANCE_HEAD):
                 self._remarks.append(
                     f"{other.name} was planned without the partition, and loses {words} to it until it is placed in "

@@ -51,7 +51,7 @@ def end(store: Store, fs: KernelFS, settle: Callable[[], bool]) -> None:
         _end_process(fs, journal)
     settled = settle()
     unit = journal.get("unit", "")
-    if change_unit(unit, None) or (unit and command.attempt(["systemctl", "is-active", "--quiet", unit]).code):
+    if change_unit(unit, None) or (unit and command.try_command(["systemctl", "is-active", "--quiet", unit]).code):
         restart(unit)
     if settled:
         with store.lock():
@@ -73,16 +73,16 @@ def change_unit(unit: str, text: str | None) -> bool:
     if not unit:
         return False
     path = f"{UNITS}/{unit}.d/{DROP_IN}"
-    if textfile.read(path) == text:
+    if textfile.read_text(path) == text:
         return False
     if text is None:
-        textfile.remove(path)
+        textfile.remove_file(path)
         with suppress(OSError):  # Somebody else has a drop-in there.
             os.rmdir(os.path.dirname(path))
     else:
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
-        textfile.replace(path, text)
-    command.run(["systemctl", "daemon-reload"])
+        textfile.write_file(path, text)
+    command.run_command(["systemctl", "daemon-reload"])
     return True
 
 
@@ -92,8 +92,8 @@ def restart(unit: str) -> None:
     How often it may start is meant for one that dies, so systemd shall count anew.
     """
     with suppress(TuningError):
-        command.run(["systemctl", "reset-failed", unit])
-    command.run(["systemctl", "restart", unit])
+        command.run_command(["systemctl", "reset-failed", unit])
+    command.run_command(["systemctl", "restart", unit])
 
 
 def started(fs: KernelFS, process: int) -> str:

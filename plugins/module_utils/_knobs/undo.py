@@ -18,7 +18,7 @@ from functools import partial
 
 from .._errors import BadRequest, TuningError
 from .._io import textfile
-from .._io.paths import WAITS
+from .._io.paths import REBOOT_PENDING_FILE
 from .._io.store import REPAIRS, REQUESTS, TRIAL
 from . import trial
 from .catalogue import KNOBS, row_of
@@ -202,10 +202,13 @@ class _Undo:
         """Leave a note of what waits for a reboot, for the role that reboots, and no file that is of no more use."""
         if self.pending:
             # It goes with the boot that it is about.
-            note, text = textfile.under(self.ledger.fs.root, WAITS), "".join(f"{name}\n" for name in self.pending)
+            note, text = (
+                textfile.path_in_tree(self.ledger.fs.root, REBOOT_PENDING_FILE),
+                "".join(f"{name}\n" for name in self.pending),
+            )
             names = ", ".join(self.pending)
             subject = f"the note for reboot.yml that {names} waits for a reboot, which this host needs all the same"
-            self._attempt(subject, lambda: textfile.replace(note, text))
+            self._attempt(subject, lambda: textfile.write_file(note, text))
         for name in (LAST_RUN, *([] if self.settings else [REPAIRS])):
             self._attempt(f"the file {name}", partial(self.ledger.store.remove, name))
         # Where requests are stored and the ledger is gone, its originals count as lost.

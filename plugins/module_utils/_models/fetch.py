@@ -14,9 +14,9 @@ import time
 
 from .._errors import BadRequest, TuningError
 from .._io import textfile
-from .._io.checksum import ALGORITHM, digest_of, mismatch, mismatch_on_server
-from .._io.download import Download, check_space
-from .._io.http import Remote, head, is_private
+from .._io.checksum import ALGORITHM, compute_sha256, mismatch_message, server_mismatch_message
+from .._io.download import Download, require_disk_space
+from .._io.http import ServedFile, fetch_file_headers, is_encrypted_or_local
 from .._io.untrusted import open_folder
 from .._notation.sizes import format_bytes_short
 from . import gguf
@@ -77,7 +77,7 @@ def _present(files: Sequence[Present], run: Run) -> dict[str, Any]:
             file.fetch()
     finally:
         if run.progress and missing:
-            textfile.remove(run.progress)
+            textfile.remove_file(run.progress)
     seconds = round(time.monotonic() - begun, 1)
     for file in missing if not run.check else ():
         file.put_in_place()
@@ -101,7 +101,7 @@ def _check_space(missing: Sequence[Present], run: Run) -> None:
     run.total = sum(size for size in to_come if size is not None) if None not in to_come else None
     known = sum(size or 0 for size in to_come)
     if known:
-        check_space(missing[0].path, known, run.reserve, len(missing))
+        require_disk_space(missing[0].path, known, run.reserve, len(missing))
 
 
 class Present(ModelFile):
@@ -111,7 +111,7 @@ class Present(ModelFile):
         super().__init__(run, asked)
         self.wanted = asked.sha256
         #: What the server states of the file, None as long as it was not asked.
-        self.stated: Remote | None = None
+        self.stated: ServedFile | None = None
         #: Why the file that is there is not the wanted one, None when it is.
         self.reason: str | None = None
         self.downloaded = self.resumed = 0
@@ -144,10 +144,10 @@ class Present(ModelFile):
 
     def _ask_for_digest(self, url: str) -> str:
         """Return the digest that the server states; BadRequest, with what to add, where it is not to be had."""
-        if not is_private(url):
+        if not is_encrypted_or_local(url):
             raise BadRequest(missing_checksum_message(url, "whoever is on the way of http:// could state another one"))
         try:
-            self.stated = head(url, self.run.timeout, self.run.headers)
+            self.stated = fetch_file_headers(url, self.run.timeout, self.run.headers)
         except BadRequest:
             raise
         except TuningError as error:
@@ -172,7 +172,7 @@ class Present(ModelFile):
         digest = known or self._digest()
         text = ALGORITHM + digest
         if digest != self.wanted:
-            return text, mismatch(self.path, digest, self.wanted)
+            return text, mismatch_message(self.path, digest, self.wanted)
         if not known:
             gguf.read_part(self.path)
             if not self.run.check:
@@ -182,11 +182,11 @@ class Present(ModelFile):
     def _digest(self) -> str:
         """Read the whole file. In check mode nothing is written, so that nothing of its progress can be told."""
         if not self.run.progress:
-            return digest_of(self.path)
+            return compute_sha256(self.path)
         try:
-            return digest_of(self.path, Progress(self.run.progress))
+            return compute_sha256(self.path, Progress(self.run.progress))
         finally:
-            textfile.remove(self.run.progress)
+            textfile.remove_file(self.run.progress)
 
     def _remember_file(self) -> None:
         row: dict[str, object] = {"sha256": self.wanted, "stamp": stamp(self.path)}
@@ -201,7 +201,7 @@ class Present(ModelFile):
             self.run.remarks.append(f"{self.asked.url}: in check mode no token is sent, so the server was not asked.")
         elif size is None or self.run.check:
             try:
-                said = (self.stated or head(str(self.asked.url), self.run.timeout, self.run.headers)).size
+                said = (self.stated or fetch_file_headers(str(self.asked.url), self.run.timeout, self.run.headers)).size
             except BadRequest:
                 raise
             except TuningError as error:
@@ -228,7 +228,7 @@ class Present(ModelFile):
             self.run.remarks.append(f"{url}: the server does not report the size, so free space was not checked.")
             return
         self._check_size(download.total if download else None)
-        check_space(self.path, missing, self.run.reserve)
+        require_disk_space(self.path, missing, self.run.reserve)
 
     def fetch(self) -> None:
         """Download into the part, and verify it."""
@@ -240,18 +240,18 @@ class Present(ModelFile):
         known = self.run.store.load_cache(KNOWN, SHAPE).get("parts", {}).get(self.path)
         download = Download(str(self.asked.url), self.part, known, self.run.timeout)
         download.headers = self.run.headers
-        download.check_space = lambda missing: self._admit(missing, download)
-        download.keep = lambda facts: self.remember(parts=facts)
-        download.begun = lambda: self._remove_if_refused(lambda: gguf.check_begin(self.part))
+        download.require_space = lambda missing: self._admit(missing, download)
+        download.store_facts = lambda facts: self.remember(parts=facts)
+        download.check_first_bytes = lambda: self._remove_if_refused(lambda: gguf.check_begin(self.part))
         if self.run.progress:
-            download.tell = self._telling(Progress(self.run.progress))
+            download.report_progress = self._telling(Progress(self.run.progress))
         try:
-            digest = download.run_for(str(self.wanted))
+            digest = download.fetch_with_digest(str(self.wanted))
         finally:
             self.run.remarks += download.remarks
-        if download.resumed:
-            self.run.remarks.append(f"Resumed after {format_bytes_short(download.resumed)} from an earlier run.")
-        self.downloaded, self.resumed = download.have - download.resumed, download.resumed
+        if download.resumed_bytes:
+            self.run.remarks.append(f"Resumed after {format_bytes_short(download.resumed_bytes)} from an earlier run.")
+        self.downloaded, self.resumed = download.received - download.resumed_bytes, download.resumed_bytes
         self.run.done += self.downloaded
         self._remove_if_refused(lambda: self._verify_part(digest))
 
@@ -267,14 +267,14 @@ class Present(ModelFile):
     def _verify_part(self, digest: str) -> None:
         gguf.read_part(self.part)
         if digest != self.wanted:
-            raise BadRequest(mismatch_on_server(str(self.asked.url), digest, str(self.wanted)))
+            raise BadRequest(server_mismatch_message(str(self.asked.url), digest, str(self.wanted)))
 
     def _remove_if_refused(self, verify: Callable[[], None]) -> None:
         """Verify a part and remove it when it is refused: resuming it could not give the right file."""
         try:
             verify()
         except BadRequest as error:
-            textfile.remove(self.part)
+            textfile.remove_file(self.part)
             self.remember(parts=None)
             stays = f" {self.path} is unchanged." if self.found else ""
             raise BadRequest(f"{error}{stays} The download is removed.") from None
@@ -282,5 +282,5 @@ class Present(ModelFile):
     def put_in_place(self) -> None:
         """Give the part its owner and mode, by default those of the old file, and then rename it."""
         self.run.attributes.begin(self.part, self.found)
-        textfile.rename(self.part, self.path)
+        textfile.rename_file(self.part, self.path)
         self._remember_file()

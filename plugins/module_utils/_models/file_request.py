@@ -16,8 +16,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from .._errors import BadRequest, TuningError
 from .._io import textfile
-from .._io.checksum import digest_in
-from .._io.http import SECRET, check_url, is_private
+from .._io.checksum import parse_checksum
+from .._io.http import AUTHORIZATION, is_encrypted_or_local, validate_url
 from .._notation.gguf_parts import list_gguf_parts
 from .._notation.numbers import require_whole
 
@@ -46,7 +46,7 @@ class Asked:
         self.url = url
         self.asks_always = checksum == SERVER
         self.takes_stated = self.asks_always or bool(url and not checksum)
-        self.sha256 = None if self.takes_stated else digest_in(checksum)
+        self.sha256 = None if self.takes_stated else parse_checksum(checksum)
         self.size = size
 
 
@@ -58,7 +58,7 @@ def files_of(options: Mapping[str, Any]) -> list[Asked]:
     stated = SERVER in checksums or bool(url and not checksums)
     paths = list_gguf_parts(path) if len(checksums) > 1 or stated else [path]
     if url:
-        check_url(url)
+        validate_url(url)
     elif SERVER in checksums:
         raise BadRequest(f"checksum: '{SERVER}' needs a url, whose server says the checksum.")
     if SERVER in checksums:
@@ -96,17 +96,17 @@ def headers_of(options: Mapping[str, Any], check: bool) -> dict[str, str]:
     """
     file, token = options.get("token_file"), options.get("token")
     if file and not check:
-        token = (textfile.read(file) or "").strip()
-        textfile.remove(file)
+        token = (textfile.read_text(file) or "").strip()
+        textfile.remove_file(file)
         if not token:
             raise TuningError(f"token_file: {file} has no token; the controller writes it, and this module removes it.")
     if not token:
         return {}
     if len(token.split()) != 1 or not token.isascii() or not token.isprintable():
         raise BadRequest("token: it has spaces or other characters that no token has; look at llama_hub_token.")
-    if not is_private(str(options.get("url") or "https://")):
+    if not is_encrypted_or_local(str(options.get("url") or "https://")):
         raise BadRequest("token: everybody on the way could read it; give a url that begins with https://.")
-    return {SECRET: f"Bearer {token}"}
+    return {AUTHORIZATION: f"Bearer {token}"}
 
 
 def _listed(value: Any) -> list[Any]:
@@ -116,7 +116,7 @@ def _listed(value: Any) -> list[Any]:
 def _check_trust(url: str, checksums: list[str]) -> None:
     if len(checksums) > 1:
         raise BadRequest(f"checksum: '{SERVER}' stands alone, for all files of the model.")
-    if not PINNED.search(url) or not is_private(url):
+    if not PINNED.search(url) or not is_encrypted_or_local(url):
         raise BadRequest(
             f"checksum: '{SERVER}' believes whatever the server says, so the url must begin with https:// and name a "
             "commit of 40 hexadecimal digits, as in https://HUB/ORG/NAME/resolve/COMMIT/FILE."

@@ -129,8 +129,8 @@ class Absent(ModelFile):
         if left:
             self.differs(".part", "a file", None)
         if (self.found or left) and not self.run.check:
-            textfile.remove(self.path)
-            textfile.remove(self.part)
+            textfile.remove_file(self.path)
+            textfile.remove_file(self.part)
             self.remember(files=None, parts=None)
 
 

@@ -13,8 +13,8 @@ import os
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from .._errors import BadRequest
-from .._io.checksum import ALGORITHM, digest_in
-from .._io.http import check_url
+from .._io.checksum import ALGORITHM, parse_checksum
+from .._io.http import validate_url
 from .._io.remote_file import RemoteFile
 from .._notation.gguf_parts import list_gguf_parts
 from . import model as gguf_model
@@ -62,7 +62,7 @@ def read(text: str, checksums: Sequence[str], folder: str, timeout: float = 60) 
     another TuningError says what is wrong with it.
     """
     if is_url(text):
-        check_url(text, "model")
+        validate_url(text, "model")
         return _of_server(text, checksums, folder, timeout)
     if not text.startswith("/"):
         raise BadRequest(f"models: '{text}' is neither a URL nor a whole path, which begins with /.")
@@ -78,7 +78,7 @@ def _of_server(url: str, checksums: Sequence[str], folder: str, timeout: float) 
     parts: list[Part] = []
     files = []
     for number, one in enumerate(urls):
-        given = digest_in(checksums[number]) if checksums else None
+        given = parse_checksum(checksums[number]) if checksums else None
         with RemoteFile(one, timeout) as file:
             parts.append(read_header(file, one, file.size))  # type: ignore[arg-type]
             digest = given or file.sha256

@@ -38,7 +38,9 @@ class Attributes:
     def begin(self, path: str, old: os.stat_result | None) -> None:
         """Give a new file the owner and mode of the one that it replaces, before it has its name."""
         owner = (old.st_uid, old.st_gid) if old else (-1, -1)
-        textfile.give(path, *owner, self.mode if self.mode is not None else old.st_mode & 0o7777 if old else MODE)
+        textfile.set_owner_and_mode(
+            path, *owner, self.mode if self.mode is not None else old.st_mode & 0o7777 if old else MODE
+        )
 
     def make(
         self, path: str, old: os.stat_result | None, differs: Callable[[str, str | None, str | None], None]
@@ -55,7 +57,9 @@ class Attributes:
             differs("/mode", f"{stat.S_IMODE(old.st_mode):04o}" if old else None, f"{self.mode:04o}")
         if self.check or not any(self.options.get(what) for what in ("owner", "group", "mode")):
             return
-        textfile.give(path, -1 if self.user is None else self.user, -1 if self.group is None else self.group, self.mode)
+        textfile.set_owner_and_mode(
+            path, -1 if self.user is None else self.user, -1 if self.group is None else self.group, self.mode
+        )
 
     def _number(self, option: str, table: str, function: str, field: str) -> int | None:
         name = self.options.get(option)

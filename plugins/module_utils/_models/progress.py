@@ -46,4 +46,4 @@ class Progress:
             )
         # A download must not fail because its progress cannot be written.
         with suppress(TuningError):
-            textfile.replace(self.path, f"{text}\n")
+            textfile.write_file(self.path, f"{text}\n")

@@ -21,9 +21,9 @@ from contextlib import ExitStack
 
 from .._errors import BadRequest, TuningError
 from .._io import sandbox
-from .._io.download import check_space
-from .._io.kernelfs import hold
-from .._io.path_visibility import what_bars
+from .._io.download import require_disk_space
+from .._io.kernelfs import hold_file_lock
+from .._io.path_visibility import find_access_barrier
 from .._io.untrusted import Folder, open_folder, private_folder
 from .._notation.numbers import require_whole
 from .._notation.sizes import parse_bytes
@@ -78,7 +78,7 @@ def ensure(options: Mapping[str, Any], dummy: Store | None, check: bool = False)
     found = made.existing()
     changed = found is None
     if changed:
-        check_space(made.path, made.largest, parse_bytes(options.get("reserve") or "1GiB", "reserve"))
+        require_disk_space(made.path, made.largest, parse_bytes(options.get("reserve") or "1GiB", "reserve"))
         found = None if check else made.make()
     address = f"model_quantize:{made.path}"
     return {
@@ -149,7 +149,7 @@ class Made:
         try:
             with ExitStack() as stack:
                 folder = stack.enter_context(open_folder(self.folder))
-                stack.enter_context(hold(f"/proc/self/fd/{folder.descriptor}", self.folder, seconds=0.5))
+                stack.enter_context(hold_file_lock(f"/proc/self/fd/{folder.descriptor}", self.folder, timeout=0.5))
                 part = stack.enter_context(private_folder(folder, f".{self.name}.part"))
                 # The user of the program is not known before it runs, and nobody else can enter the folder around it.
                 new = stack.enter_context(part.make_folder("new", 0o777))
@@ -167,10 +167,10 @@ class Made:
         """Return the settings that say who the program is: the user that systemd makes, or the owner of the source."""
         files = self._files()
         owner = os.stat(self.source.path)
-        bars = next(filter(None, (what_bars(path, None) for path in files)), None)
+        bars = next(filter(None, (find_access_barrier(path, None) for path in files)), None)
         if not bars:
             return ["DynamicUser=yes"]
-        if not owner.st_uid or any(what_bars(path, (owner.st_uid, [owner.st_gid])) for path in files):
+        if not owner.st_uid or any(find_access_barrier(path, (owner.st_uid, [owner.st_gid])) for path in files):
             raise BadRequest(
                 f"{bars[0]} cannot be {bars[1]} by {BINARY}, which never runs as root: neither a user without rights "
                 f"nor the owner of {self.source.path} can. Change its mode, as with 'chmod o+rX'."
@@ -187,10 +187,10 @@ class Made:
             *sandbox.HARDENING,
             "PrivateNetwork=yes",
             f"LimitFSIZE={max(self.largest, sum(part.size for part in self.source.parts)) + LARGEST_REST}",
-            *sandbox.show_folders([self.binary, *self._files()]),
-            *sandbox.show_writable_folder(folder, OUTPUT),
+            *sandbox.visible_folder_settings([self.binary, *self._files()]),
+            *sandbox.writable_folder_settings(folder, OUTPUT),
         ]
-        done = sandbox.attempt(walls, words, None)
+        done = sandbox.run_in_sandbox(walls, words, None)
         if done.code != 0:
             lines = [line.strip() for line in (done.err + done.out).splitlines() if line.strip()]
             said = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "nothing")

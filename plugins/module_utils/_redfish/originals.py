@@ -35,7 +35,7 @@ class Originals:
         self.path = os.path.abspath(os.path.expanduser(path)) if path else None
         self.read_only = read_only
         self.data: dict[str, Any] = {}
-        text = textfile.read(self.path) if self.path else None
+        text = textfile.read_text(self.path) if self.path else None
         if text is not None and self.path:
             self.data = _parsed(self.path, text)
 
@@ -91,7 +91,7 @@ class Originals:
     def _write(self, data: dict[str, Any]) -> None:
         self.data = data
         if self.path and not self.read_only:
-            textfile.replace(self.path, json.dumps(data, indent=1, sort_keys=True) + "\n", mode=0o600)
+            textfile.write_file(self.path, json.dumps(data, indent=1, sort_keys=True) + "\n", mode=0o600)
 
 
 def _parsed(path: str, text: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from .._agent import OUT, SERVICE, SOCKET
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .._io import textfile as textfiles
-from .._io.paths import ENGINE, UNIT_FOLDER
+from .._io.paths import HOST_TOOL_FOLDER, UNIT_FOLDER
 from .._knobs.managed_files import Files
 from .._knobs.managed_units import WithUnits, state
 from .._knobs.protocol.stored_requests import stored
@@ -131,7 +131,7 @@ class Agent(WithUnits, Files):
             on = {state(PREFIX, SOCKET, "enabled"): "enabled", state(PREFIX, SOCKET, "active"): "active"}
             return {**super().wanted(), **on}
         files = {name: f"{UNIT_FOLDER}/{name}" for name in UNITS}
-        there = [name for name, path in files.items() if os.path.lexists(textfiles.under(self.root, path))]
+        there = [name for name, path in files.items() if os.path.lexists(textfiles.path_in_tree(self.root, path))]
         wanted: Settings = {f"{PREFIX}:{files[name]}": None for name in there}
         wanted.update({state(PREFIX, name, "active"): None for name in there})
         wanted.update({state(PREFIX, name, "enabled"): None for name in there if name == SOCKET})
@@ -180,7 +180,7 @@ def _files(asked: Mapping[str, Any], textfile: str, interval: float, cpus: str) 
         "allow": " ".join(allow),
         "socket": SOCKET,
         "python": interpreter(),
-        "engine": ENGINE,
+        "engine": HOST_TOOL_FOLDER,
         "cpus": f"CPUAffinity={cpus}\n" if cpus else "",
         "section": _agent.SECTION,
         "asked": json.dumps(wants, sort_keys=True),

@@ -15,7 +15,7 @@ import sys
 
 from .._errors import TuningError
 from .._io import command, sources, textfile
-from .._io.paths import COMMAND, ENGINE
+from .._io.paths import HOST_TOOL, HOST_TOOL_FOLDER
 from .._io.sources import PACKAGE
 from .._knobs.managed_files import Files
 
@@ -65,7 +65,7 @@ LAUNCHER = f"""#!{{python}} -IS
 
 import sys
 
-sys.path.insert(0, "{ENGINE}")
+sys.path.insert(0, "{HOST_TOOL_FOLDER}")
 from sovereign_epyc._cli import main
 
 sys.exit(main(sys.argv[1:]))
@@ -76,7 +76,7 @@ class EngineFiles(Files):
     """The files of the engine, and the command that starts it. Nothing else is in their folder."""
 
     prefix = "engine"
-    programs = (COMMAND,)
+    programs = (HOST_TOOL,)
 
     def __init__(self, present: bool, root: str = "/", more: Mapping[str, str] | None = None) -> None:
         """``more`` maps paths of further files to their texts."""
@@ -85,24 +85,26 @@ class EngineFiles(Files):
     def wanted(self) -> Settings:
         """Return a digest for each file to have, None for files of an older version."""
         old = [f"engine:{PACKAGE}/{name}" for name in self._modules()]
-        wanted: Settings = dict.fromkeys([*old, f"engine:{COMMAND}"])
+        wanted: Settings = dict.fromkeys([*old, f"engine:{HOST_TOOL}"])
         wanted.update(super().wanted())
         return wanted
 
     def write(self, changes: Sequence[Change]) -> None:
         """Write and remove files; the command comes last, when all that it needs is there."""
-        super().write(sorted(changes, key=lambda change: change.address == f"engine:{COMMAND}"))
+        super().write(sorted(changes, key=lambda change: change.address == f"engine:{HOST_TOOL}"))
         modules = self._modules()
         if not modules:
-            shutil.rmtree(textfile.under(self.root, ENGINE), ignore_errors=True)
-        elif any(change.address.startswith((f"engine:{ENGINE}", f"engine:{COMMAND}")) for change in changes):
+            shutil.rmtree(textfile.path_in_tree(self.root, HOST_TOOL_FOLDER), ignore_errors=True)
+        elif any(
+            change.address.startswith((f"engine:{HOST_TOOL_FOLDER}", f"engine:{HOST_TOOL}")) for change in changes
+        ):
             # As systemd will start it: by the interpreter in its first line.
             try:
-                command.run([textfile.under(self.root, COMMAND), "--help"])
+                command.run_command([textfile.path_in_tree(self.root, HOST_TOOL), "--help"])
             except TuningError as error:
-                raise TuningError(f"{COMMAND}, which {interpreter()} is to run, does not start: {error}") from None
+                raise TuningError(f"{HOST_TOOL}, which {interpreter()} is to run, does not start: {error}") from None
         # What is left of a package without sources is the bytecode that Python keeps.
-        top, packages = textfile.under(self.root, PACKAGE), {os.path.dirname(name) for name in modules}
+        top, packages = textfile.path_in_tree(self.root, PACKAGE), {os.path.dirname(name) for name in modules}
         for folder, inside, dummy in os.walk(top):
             for path in (os.path.join(folder, name) for name in inside if name != "__pycache__"):
                 if os.path.relpath(path, top) not in packages:
@@ -110,7 +112,7 @@ class EngineFiles(Files):
 
     def _modules(self) -> list[str]:
         """Return the sources that are there, relative to the package's folder."""
-        top = textfile.under(self.root, PACKAGE)
+        top = textfile.path_in_tree(self.root, PACKAGE)
         paths = (os.path.join(folder, name) for folder, dummy, names in os.walk(top) for name in names)
         return sorted(os.path.relpath(path, top) for path in paths if path.endswith(".py"))
 
@@ -124,8 +126,10 @@ def interpreter() -> str:
 def _sources() -> dict[str, str]:
     """Return path -> text of all that a host needs, from wherever this package was loaded."""
     root = __import__(__package__.rpartition(".")[0], fromlist=[""])
-    texts = {f"{PACKAGE}/__init__.py": "", COMMAND: LAUNCHER.format(python=interpreter())}
-    texts.update((f"{PACKAGE}/{path}", text) for path, text in sources.below(root.__path__, NOT_INSTALLED))
+    texts = {f"{PACKAGE}/__init__.py": "", HOST_TOOL: LAUNCHER.format(python=interpreter())}
+    texts.update(
+        (f"{PACKAGE}/{path}", text) for path, text in sources.list_module_sources(root.__path__, NOT_INSTALLED)
+    )
     if f"{PACKAGE}/_cli.py" not in texts:
         raise RuntimeError("the module did not bring the engine along")
     return texts

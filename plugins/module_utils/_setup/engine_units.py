@@ -16,8 +16,8 @@ import re
 
 from .._errors import BadRequest
 from .._io import textfile as textfiles
-from .._io.paths import COMMAND, ENGINE, INSTANCE_HEAD, UNIT_FOLDER
-from .._io.paths import SERVICE as BOOT
+from .._io.paths import BOOT_SERVICE as BOOT
+from .._io.paths import HOST_TOOL, HOST_TOOL_FOLDER, INSTANCE_HEAD, UNIT_FOLDER
 from .._knobs.managed_units import WithUnits, state
 from .engine import EngineFiles
 
@@ -51,7 +51,7 @@ ConditionPathIsSymbolicLink=|/var/lib/sovereign-epyc
 Type=oneshot
 RemainAfterExit=yes
 # A kernel module may load late; a host whose kernel hangs in a write shall still start its other services.
-ExecStart={COMMAND} apply --retry
+ExecStart={HOST_TOOL} apply --retry
 TimeoutStartSec=15min
 
 [Install]
@@ -63,7 +63,7 @@ Description=Move new interrupts to the CPUs that the stored EPYC settings name
 After={BOOT}
 
 [Service]
-ExecStart={COMMAND} watch
+ExecStart={HOST_TOOL} watch
 Restart=on-failure
 RestartSec=60
 
@@ -78,7 +78,7 @@ After={BOOT}
 
 [Service]
 Type=oneshot
-ExecStart={COMMAND} check --textfile {{textfile}}
+ExecStart={HOST_TOOL} check --textfile {{textfile}}
 # It means drift, which is not a failure of the service.
 SuccessExitStatus=2
 Nice=10
@@ -168,18 +168,18 @@ class Engine(WithUnits, EngineFiles):
 
     def _refuse_users(self) -> None:
         """Refuse to take the command away from units of others: their next start would fail."""
-        folder = textfiles.under(self.root, UNIT_FOLDER)
+        folder = textfiles.path_in_tree(self.root, UNIT_FOLDER)
         there = os.listdir(folder) if os.path.isdir(folder) else []
         names = sorted(name for name in there if name.endswith(".service") and name not in self.units)
-        texts = {name: textfiles.read(os.path.join(folder, name)) or "" for name in names}
+        texts = {name: textfiles.read_text(os.path.join(folder, name)) or "" for name in names}
         users = [
             name
             for name, text in texts.items()
-            if COMMAND in text and not (self.instances_leave and text.startswith(INSTANCE_HEAD))
+            if HOST_TOOL in text and not (self.instances_leave and text.startswith(INSTANCE_HEAD))
         ]
         if users:
             raise BadRequest(
-                f"{', '.join(users)} call{'s' if len(users) == 1 else ''} {COMMAND} at every start, which would fail "
+                f"{', '.join(users)} call{'s' if len(users) == 1 else ''} {HOST_TOOL} at every start, which would fail "
                 "without it. Nothing was changed. Remove these instances first: restore.yml does it with "
                 "-e epyc_restore_instances=true, the module llama_server with an empty list and purge. One layer is "
                 "undone without that: restore.yml with epyc_restore_layers."
@@ -190,9 +190,9 @@ class Engine(WithUnits, EngineFiles):
         written = [change.address[len("engine:") :] for change in files if change.after is not None]
         names = [name for name in (WATCH, TIMER) if f"{UNIT_FOLDER}/{name}" in written]
         # The watch service keeps in memory the engine that it was started with.
-        if WATCH not in names and any(path == COMMAND or path.startswith(f"{ENGINE}/") for path in written):
+        if WATCH not in names and any(path == HOST_TOOL or path.startswith(f"{HOST_TOOL_FOLDER}/") for path in written):
             names.append(WATCH)
-        return [name for name in names if os.path.exists(textfiles.under(self.root, f"{UNIT_FOLDER}/{name}"))]
+        return [name for name in names if os.path.exists(textfiles.path_in_tree(self.root, f"{UNIT_FOLDER}/{name}"))]
 
 
 def microseconds(text: str) -> float:

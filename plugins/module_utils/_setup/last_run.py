@@ -26,7 +26,7 @@ from .._drift.verdict import DRIFT, OK
 from .._host import plan
 from .._host.intent import Intent
 from .._io import textfile
-from .._io.paths import COMMAND, ENGINE, SERVICE, UNIT_FOLDER
+from .._io.paths import BOOT_SERVICE, HOST_TOOL, HOST_TOOL_FOLDER, UNIT_FOLDER
 from .._io.store import ANY
 from .._io.untrusted import open_file
 from .._knobs import managed_units as systemd_units
@@ -189,8 +189,8 @@ def _lack(fs: KernelFS, packages: Sequence[str]) -> str:
     # Those that run or listen all the time; the others come and go.
     ours = (name for name in fs.names(UNIT_FOLDER) if name.startswith(UNITS))
     units = sorted(name for name in ours if name.endswith((".socket", ".timer", "-watch.service")))
-    shown = systemd_units.show([*units, SERVICE])
-    if shown.get(SERVICE, {}).get("ActiveState") == "failed":
+    shown = systemd_units.show([*units, BOOT_SERVICE])
+    if shown.get(BOOT_SERVICE, {}).get("ActiveState") == "failed":
         return FAILED
     return "" if all(_runs(shown.get(name, {})) for name in units) else IDLE
 
@@ -200,9 +200,9 @@ def prove_boot_service() -> bool:
 
     Else the host would count as degraded until it boots. Raises TuningError where it fails again: so would the boot.
     """
-    if systemd_units.show([SERVICE]).get(SERVICE, {}).get("ActiveState") != "failed":
+    if systemd_units.show([BOOT_SERVICE]).get(BOOT_SERVICE, {}).get("ActiveState") != "failed":
         return False
-    systemd_units.systemctl("restart", [SERVICE])
+    systemd_units.systemctl("restart", [BOOT_SERVICE])
     return True
 
 
@@ -212,19 +212,21 @@ def _runs(unit: Mapping[str, str]) -> bool:
 
 def _files(root: str) -> Iterator[tuple[str, str]]:
     """Yield each file of ours with its digest, mode and owner; for a link, its target."""
-    for path in (COMMAND, prerequisites.FILE):
+    for path in (HOST_TOOL, prerequisites.FILE):
         yield from _file(root, path)
-    for folder, wanted in ((ENGINE, ""), (UNIT_FOLDER, UNITS)):
-        for place, folders, names in os.walk(textfile.under(root, folder)):
+    for folder, wanted in ((HOST_TOOL_FOLDER, ""), (UNIT_FOLDER, UNITS)):
+        for place, folders, names in os.walk(textfile.path_in_tree(root, folder)):
             folders[:] = sorted(name for name in folders if name != "__pycache__")
             for name in sorted(names):
-                path = os.path.join(folder, os.path.relpath(os.path.join(place, name), textfile.under(root, folder)))
+                path = os.path.join(
+                    folder, os.path.relpath(os.path.join(place, name), textfile.path_in_tree(root, folder))
+                )
                 if wanted in path:
                     yield from _file(root, os.path.normpath(path))
 
 
 def _file(root: str, path: str) -> Iterator[tuple[str, str]]:
-    real = textfile.under(root, path)
+    real = textfile.path_in_tree(root, path)
     if os.path.islink(real):
         yield path, f"link to {os.readlink(real)}"
     elif os.path.isfile(real):

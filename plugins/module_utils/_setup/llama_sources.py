@@ -61,13 +61,13 @@ def unavailable(packages: Sequence[str], found: System) -> list[str]:
         return []
     try:
         absent = [name for name in missing(packages, debian=True) if not _has_candidate(name)]
-        return absent if absent and PACKAGE_LIST.search(command.attempt(APT_POLICY).out) else []
+        return absent if absent and PACKAGE_LIST.search(command.try_command(APT_POLICY).out) else []
     except Absent:
         return []
 
 
 def _has_candidate(package: str) -> bool:
-    return bool(CANDIDATE.search(command.attempt([*APT_POLICY, package]).out))
+    return bool(CANDIDATE.search(command.try_command([*APT_POLICY, package]).out))
 
 
 def _package_refusal(package: str, install: str, found: System) -> str:

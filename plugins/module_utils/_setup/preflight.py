@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 
 from .._errors import TuningError
-from .._io.checksum import ALGORITHM, digest_of
+from .._io.checksum import ALGORITHM, compute_sha256
 from .._knobs.boot import knob as boot
 from .._knobs.msr import knob as msr
 from .._knobs.protocol import stored_requests
@@ -165,7 +165,7 @@ class Preflight:
         """Compare the server with its checksum, where it is on the host already."""
         checksum = self.params["binary_checksum"]
         if checksum and os.path.isfile(binary):
-            found = f"{ALGORITHM}{digest_of(binary)}"
+            found = f"{ALGORITHM}{compute_sha256(binary)}"
             if found != checksum:
                 self.refusals.append(
                     f"{binary} is {found}, and llama_checksum says {checksum}. Install that file, or correct "

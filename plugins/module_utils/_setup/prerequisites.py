@@ -107,7 +107,7 @@ def missing(packages: Sequence[str], debian: bool) -> list[str]:
     if not packages:
         return []
     try:
-        done = command.attempt([*(DPKG if debian else RPM), *packages])
+        done = command.try_command([*(DPKG if debian else RPM), *packages])
     except Absent:
         # Another family of distributions, allowed by allow_unsupported: its package manager decides.
         return list(packages)

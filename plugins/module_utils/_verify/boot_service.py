@@ -13,14 +13,14 @@ import datetime
 
 from .._errors import TuningError
 from .._io import command
-from .._io.paths import SERVICE, UNIT_FOLDER
+from .._io.paths import BOOT_SERVICE, UNIT_FOLDER
 from .._knobs.managed_units import BETWEEN_STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._io.kernelfs import KernelFS
 
-UNIT = f"{UNIT_FOLDER}/{SERVICE}"
+UNIT = f"{UNIT_FOLDER}/{BOOT_SERVICE}"
 PROPERTIES = (
     "LoadState",
     "UnitFileState",
@@ -47,19 +47,19 @@ def state(fs: KernelFS) -> tuple[str | None, str]:
 
 
 def _state(fs: KernelFS) -> tuple[str, str]:
-    output = command.run(["systemctl", "show", f"--property={','.join(PROPERTIES)}", SERVICE])
+    output = command.run_command(["systemctl", "show", f"--property={','.join(PROPERTIES)}", BOOT_SERVICE])
     found = dict(line.partition("=")[::2] for line in output.splitlines())
     way = "so no setting is applied at boot. Run site.yml --tags base."
     if found.get("LoadState") not in ("loaded", "masked"):
-        return MISSING, f"{SERVICE} is not installed, {way}"
+        return MISSING, f"{BOOT_SERVICE} is not installed, {way}"
     if found.get("UnitFileState") != "enabled":
-        return MISSING, f"{SERVICE} is {found.get('UnitFileState') or 'disabled'}, {way}"
+        return MISSING, f"{BOOT_SERVICE} is {found.get('UnitFileState') or 'disabled'}, {way}"
     return _run_of(found, fs)
 
 
 def _run_of(found: dict[str, str], fs: KernelFS) -> tuple[str, str]:
     active = found.get("ActiveState", "")
-    look = f"'journalctl -b -u {SERVICE}' on the host shows why."
+    look = f"'journalctl -b -u {BOOT_SERVICE}' on the host shows why."
     if active in BETWEEN_STATES or found.get("Job", "0") not in ("", "0"):
         return STARTING, "Enabled; its run has not ended yet. Ask again in a moment."
     if active == "active":
@@ -77,7 +77,9 @@ def _run_of(found: dict[str, str], fs: KernelFS) -> tuple[str, str]:
 def _is_newer_than_the_boot(fs: KernelFS) -> bool:
     """Ask systemd for the time of its start: now minus the uptime is another one once somebody has set the clock."""
     unit = fs.status(UNIT)
-    noted = command.run(["env", "TZ=UTC", "systemctl", "show", "--value", "--property=UserspaceTimestamp"]).strip()
+    noted = command.run_command(
+        ["env", "TZ=UTC", "systemctl", "show", "--value", "--property=UserspaceTimestamp"]
+    ).strip()
     dummy, dummy, time = noted.partition(" ")  # a day of the week comes first, which strptime has in any language
     boot = datetime.datetime.strptime(f"{time}+0000", "%Y-%m-%d %H:%M:%S UTC%z")
     return unit is not None and unit.st_mtime > boot.timestamp()

@@ -15,7 +15,7 @@ from .._drift.findings import BOOT, LLAMA, RUN, SERVICE_ENABLED
 from .._drift.judge import waits
 from .._drift.verdict import PLAN
 from .._errors import BadRequest
-from .._io.paths import SERVICE, WAITS
+from .._io.paths import BOOT_SERVICE, REBOOT_PENDING_FILE
 from .._kernel import partitions
 from .._knobs.boot.knob import PREFIX as CMDLINE
 from .._knobs.boot.request import ISOLCPUS_FLAGS
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 #: How many findings a sentence names; it counts the others.
 NAMED = 3
 #: Addresses of findings that the item on the boot service is about.
-OF_BOOT_SERVICE = (f"boot:{SERVICE}", SERVICE_ENABLED)
+OF_BOOT_SERVICE = (f"boot:{BOOT_SERVICE}", SERVICE_ENABLED)
 #: The last word of the addresses of what the items on a running service are about, too.
 OF_SERVICE = ("active", "loaded")
 #: Boot parameter -> the file in which the kernel shows the CPUs that it is in force for.
@@ -213,7 +213,7 @@ def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
 def taken_back(fs: KernelFS, verdicts: Sequence[Verdict]) -> list[str]:
     """Return in sentences which boot parameters an undo took back and the running kernel still has."""
     asked = {verdict.address for verdict in verdicts}
-    names = (fs.find(WAITS) or "").split()
+    names = (fs.find(REBOOT_PENDING_FILE) or "").split()
     return [f"{CMDLINE}{name} was put back, which waits for a reboot" for name in names if CMDLINE + name not in asked]
 
 

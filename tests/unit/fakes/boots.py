@@ -56,7 +56,7 @@ class Boot:
 
     def __call__(self, command: Sequence[str]) -> str:
         if command[0] != grub.UPDATE:
-            return host_command.run(command)
+            return host_command.run_command(command)
         self.calls.append("update-grub")
         if self.fails:
             self.tree.put(f"{grub.RESULT}.new", "half of it")

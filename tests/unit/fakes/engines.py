@@ -36,7 +36,7 @@ def bare(root: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
 
 def version(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Have another version of the engine to install; the launcher is the same in all."""
-    monkeypatch.setattr(engine, "_sources", lambda: {MODULE: text, engine.COMMAND: "launch"})
+    monkeypatch.setattr(engine, "_sources", lambda: {MODULE: text, engine.HOST_TOOL: "launch"})
 
 
 def run(systemd: Systemd, present: bool = True, check: bool = False, **options: Any) -> Outcome:

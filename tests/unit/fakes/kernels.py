@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import _translated
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import _translate_errors
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
@@ -70,7 +70,7 @@ class RuledFS(hosts.TreeFS):
 
     def write(self, path: str, text: str) -> None:
         self._must_be_writable(path)
-        with _translated(path, f"write '{text.strip()}' to"):
+        with _translate_errors(path, f"write '{text.strip()}' to"):
             if path in self.refusals:
                 raise refuse(self.refusals[path])
             # The files of interrupts are opened for root whatever their mode says, and refuse what is written.
@@ -94,13 +94,13 @@ class RuledFS(hosts.TreeFS):
         return 0
 
     def read(self, path: str, limit: int = 1 << 20) -> str:
-        with _translated(path, "read"):
+        with _translate_errors(path, "read"):
             if os.path.dirname(path) in self.unreadable and os.path.exists(self._real(path)):
                 raise refuse(self.unreadable[os.path.dirname(path)])
         return super().read(path, limit)
 
     def read_words(self, path: str, offsets: Iterable[int]) -> list[int]:
-        with _translated(path, "open"):
+        with _translate_errors(path, "open"):
             os.stat(self._real(path))
         return [self.read_register(path, register) for register in offsets]
 
@@ -110,7 +110,7 @@ class RuledFS(hosts.TreeFS):
             old = self.read_words(path, [register])[0]
             new = old & ~mask | value & mask
             if new != old:
-                with _translated(path, f"write {new:#x} to register {register:#x} of"):
+                with _translate_errors(path, f"write {new:#x} to register {register:#x} of"):
                     self.write_register(path, register, new)
 
     def show(self, path: str, text: object) -> None:
@@ -119,7 +119,7 @@ class RuledFS(hosts.TreeFS):
 
     def mount(self, fstype: str, target: str, options: str = "") -> None:
         self._must_be_writable(target)
-        with _translated(target, "mount"):
+        with _translate_errors(target, "mount"):
             self.file_systems[fstype].mount(options)
         self.mounted[target] = self.file_systems[fstype]
         more = f",{options}" if options else ""
@@ -128,7 +128,7 @@ class RuledFS(hosts.TreeFS):
 
     def unmount(self, target: str) -> None:
         self._must_be_writable(target)
-        with _translated(target, "unmount"):
+        with _translate_errors(target, "unmount"):
             if target not in self.mounted:
                 raise refuse(errno.EINVAL)
         self.mounted.pop(target).unmount()
@@ -140,7 +140,7 @@ class RuledFS(hosts.TreeFS):
             super().mkdir(path)
             return
         self._must_be_writable(path)
-        with _translated(path, "make"):
+        with _translate_errors(path, "make"):
             file_system.mkdir(path)
 
     def rmdir(self, path: str) -> None:
@@ -149,7 +149,7 @@ class RuledFS(hosts.TreeFS):
             super().rmdir(path)
             return
         self._must_be_writable(path)
-        with _translated(path, "remove"):
+        with _translate_errors(path, "remove"):
             file_system.rmdir(path)
         self.labels = {one: text for one, text in self.labels.items() if not f"{one}/".startswith(f"{path}/")}
 

@@ -53,8 +53,8 @@ class Grub:
     def __init__(
         self,
         root: str = "/",
-        run: Callable[[Sequence[str]], str] = command.run,
-        settle: Callable[[Sequence[str]], str | None] = freeze.settle,
+        run: Callable[[Sequence[str]], str] = command.run_command,
+        settle: Callable[[Sequence[str]], str | None] = freeze.flush_to_disk,
     ) -> None:
         self.root = root
         self.run = run
@@ -70,7 +70,7 @@ class Grub:
 
     def doubt(self) -> str:
         """Return why our file is not what this version writes, an empty text where it is."""
-        text = textfile.read(self._drop_in)
+        text = textfile.read_text(self._drop_in)
         if text is None or text == text_of(owned_by(text)):
             return ""
         return f"{DROP_IN} was changed by hand, or is of another version; the next run writes it anew"
@@ -83,13 +83,15 @@ class Grub:
         others = self._others()
         known = {cmdline.canonical_name(name) for name in originals}
         names = [
-            name for name in owned_by(textfile.read(self._drop_in) or "") if cmdline.canonical_name(name) not in known
+            name
+            for name in owned_by(textfile.read_text(self._drop_in) or "")
+            if cmdline.canonical_name(name) not in known
         ]
         return {name: others.get(cmdline.canonical_name(name)) for name in [*originals, *names]}
 
     def change(self, wanted: Mapping[str, str | None]) -> list[str]:
         """Make settings, by name; all or nothing. Return remarks."""
-        before = textfile.read(self._drop_in)
+        before = textfile.read_text(self._drop_in)
         owned = {cmdline.canonical_name(name): (name, text) for name, text in owned_by(before or "").items()}
         owned.update({cmdline.canonical_name(name): (name, text) for name, text in wanted.items()})
         # What other files set already is left out, so that what is given back to them leaves no drop-in.
@@ -98,8 +100,8 @@ class Grub:
         ours = {name: text for key, (name, text) in owned.items() if others.get(key) != text}
         set_here = [name for name in wanted if ours.get(name) is not None]
         remarks = [*self._overwritten(before), *self._overridden(set_here, others, _settings(in_both))]
-        unfinished = textfile.under(self.root, f"{RESULT}.new")
-        clean = textfile.read(unfinished) is None
+        unfinished = textfile.path_in_tree(self.root, f"{RESULT}.new")
+        clean = textfile.read_text(unfinished) is None
         self._write(text_of(ours))
         try:
             self.run([UPDATE])
@@ -108,7 +110,7 @@ class Grub:
             # The undo of the run repairs grub.cfg; until then no later update-grub may use half of this.
             self._write(before)
             if clean:
-                textfile.remove(unfinished)  # grub-mkconfig leaves it behind when one of its scripts fails.
+                textfile.remove_file(unfinished)  # grub-mkconfig leaves it behind when one of its scripts fails.
             raise
         return [*remarks, *self._in_recovery(ours), *self._not_for_good()]
 
@@ -153,8 +155,8 @@ class Grub:
         ]
 
     def _not_for_good(self) -> list[str]:
-        why = self.settle([textfile.under(self.root, RESULT)])
-        return [freeze.waits(RESULT, why)] if why else []
+        why = self.settle([textfile.path_in_tree(self.root, RESULT)])
+        return [freeze.unflushed_message(RESULT, why)] if why else []
 
     def _prove(self, wanted: Mapping[str, str | None]) -> None:
         """Compare the files and grub.cfg with what was written, and name the file that prevents it."""
@@ -184,7 +186,7 @@ class Grub:
         import os
 
         try:
-            names = sorted(os.listdir(textfile.under(self.root, FOLDER)))
+            names = sorted(os.listdir(textfile.path_in_tree(self.root, FOLDER)))
         except OSError:
             names = []
         paths = [MAIN, *(f"{FOLDER}/{file}" for file in names if file.endswith(".cfg"))]
@@ -196,7 +198,7 @@ class Grub:
             for path in paths
             if path != DROP_IN
             and (not after or path > after)
-            and any(form in (textfile.read(textfile.under(self.root, path)) or "") for form in spellings)
+            and any(form in (textfile.read_text(textfile.path_in_tree(self.root, path)) or "") for form in spellings)
         ]
         return " and ".join(found) or "another file"
 
@@ -212,17 +214,17 @@ class Grub:
         return _settings(*self._collect(with_ours=False))
 
     def _result(self) -> str:
-        return textfile.read(textfile.under(self.root, RESULT)) or ""
+        return textfile.read_text(textfile.path_in_tree(self.root, RESULT)) or ""
 
     @property
     def _drop_in(self) -> str:
-        return textfile.under(self.root, DROP_IN)
+        return textfile.path_in_tree(self.root, DROP_IN)
 
     def _write(self, text: str | None) -> None:
         if text is None:
-            textfile.remove(self._drop_in)
+            textfile.remove_file(self._drop_in)
         else:
-            textfile.replace(self._drop_in, text)
+            textfile.write_file(self._drop_in, text)
 
 
 def linux_lines(text: str, recovery: bool = False) -> list[list[str]]:

@@ -31,8 +31,8 @@ class Grubby:
 
     def __init__(
         self,
-        run: Callable[[Sequence[str]], str] = host_command.run,
-        settle: Callable[[Sequence[str]], str | None] = freeze.settle,
+        run: Callable[[Sequence[str]], str] = host_command.run_command,
+        settle: Callable[[Sequence[str]], str | None] = freeze.flush_to_disk,
     ) -> None:
         self.run = run
         self.settle = settle
@@ -66,7 +66,7 @@ class Grubby:
                     "--info=ALL' shows."
                 )
         why = self.settle(WRITES)
-        return [freeze.waits(WRITES[0], why)] if why else []
+        return [freeze.unflushed_message(WRITES[0], why)] if why else []
 
 
 def commands(wanted: Mapping[str, str | None], found: Mapping[str, str]) -> list[list[str]]:

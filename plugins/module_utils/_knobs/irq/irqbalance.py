@@ -49,7 +49,7 @@ class Irqbalance(Knob):
         mode: str,
         cpus: Callable[[], Sequence[int]],
         spread: bool = False,
-        run: Callable[[Sequence[str]], str] = command.run,
+        run: Callable[[Sequence[str]], str] = command.run_command,
     ) -> None:
         self.host = host
         self.fs = host.fs
@@ -131,11 +131,11 @@ class Irqbalance(Knob):
         for change in changes:
             if change.address == BANNED:
                 text = with_variable(self._text(), VARIABLE, change.after)
-                path = textfile.under(self.fs.root, self._path())
+                path = textfile.path_in_tree(self.fs.root, self._path())
                 if text:
-                    textfile.replace(path, text)
+                    textfile.write_file(path, text)
                 else:
-                    textfile.remove(path)  # There was no file before us.
+                    textfile.remove_file(path)  # There was no file before us.
                 self.run(["systemctl", "try-restart", UNIT])
             elif change.after is not None:
                 self._set_service(change.after)
@@ -185,7 +185,7 @@ class Irqbalance(Knob):
         return path
 
     def _text(self) -> str:
-        return textfile.read(textfile.under(self.fs.root, self._path())) or ""
+        return textfile.read_text(textfile.path_in_tree(self.fs.root, self._path())) or ""
 
     def _told(self, configured: str | None) -> str | None:
         """Return what the running process was told; what is configured, where it is still to read that."""

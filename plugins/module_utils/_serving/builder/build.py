@@ -18,10 +18,10 @@ from contextlib import suppress
 
 from ..._errors import BadRequest, TuningError
 from ..._io import textfile
-from ..._io.checksum import ALGORITHM, digest_in
-from ..._io.command import attempt
-from ..._io.download import check_space
-from ..._io.kernelfs import KernelFS, hold
+from ..._io.checksum import ALGORITHM, parse_checksum
+from ..._io.command import try_command
+from ..._io.download import require_disk_space
+from ..._io.kernelfs import KernelFS, hold_file_lock
 from ..._io.paths import UNIT_FOLDER
 from ..._io.untrusted import shared_folder
 from ..._kernel import partitions
@@ -105,7 +105,7 @@ class Build:
     """One build: what goes into it, and where it is."""
 
     def __init__(self, asked: Mapping[str, Any], fs: KernelFS) -> None:
-        wanted = digest_in(asked["checksum"])
+        wanted = parse_checksum(asked["checksum"])
         if not wanted:
             raise BadRequest("checksum: say which archive it shall be, as sha256:HEX.")
         self.archive = Archive(asked["archive"], wanted)
@@ -153,18 +153,18 @@ class Build:
         builds = [entry.path for entry in os.scandir(self.home) if os.path.isfile(os.path.join(entry.path, RECORD))]
         # With what was dropped in beside them.
         files = [os.path.join(place, name) for place, dummy, names in os.walk(UNIT_FOLDER) for name in names]
-        texts = [textfile.read(file) or "" for file in files if os.path.isfile(file)]
+        texts = [textfile.read_text(file) or "" for file in files if os.path.isfile(file)]
         return sorted(
             folder for folder in builds if folder != self.folder and not any(f"{folder}/" in text for text in texts)
         )
 
     def check_space(self, coming: int | None) -> None:
         """Refuse what the disk does not hold; a server need not tell the size of an archive."""
-        check_space(self.folder, NEEDED + (coming or 0), self.reserve)
+        require_disk_space(self.folder, NEEDED + (coming or 0), self.reserve)
 
     def facts(self) -> dict[str, Any]:
         """Return where all of it is, or would be in a check."""
-        record = textfile.read(os.path.join(self.folder, RECORD))
+        record = textfile.read_text(os.path.join(self.folder, RECORD))
         binaries = [os.path.join(self.folder, "bin", name) for name in RPC]
         found = [path for path in binaries if os.path.isfile(path)]
         if record is None and is_on(self.options["GGML_RPC"]):
@@ -189,7 +189,7 @@ class Build:
         umask = os.umask(0o022)
         try:
             os.makedirs(self.home, exist_ok=True)
-            with hold(self.home, self.home):
+            with hold_file_lock(self.home, self.home):
                 if not self.whole():
                     self._make()
         except OSError as error:
@@ -203,9 +203,9 @@ class Build:
     def _make(self) -> None:
         if os.path.isdir(self.part):
             # The compilers of a run that was killed may live on; they hold this lock until the last one has ended.
-            with hold(self.part, self.part, seconds=0):
+            with hold_file_lock(self.part, self.part, timeout=0):
                 shutil.rmtree(self.part)
-        textfile.remove(self.log)
+        textfile.remove_file(self.log)
         path = self.archive.bring(self.home, self.check_space)
         try:
             for place in ("source", "build"):
@@ -237,8 +237,8 @@ class Build:
     def _finish(self) -> None:
         """Try what was built without all that it was built from, and give it its name."""
         for entry in os.scandir(os.path.join(self.part, "bin")):
-            textfile.flush(entry.path)
-        done = attempt([os.path.join(self.part, "bin", SERVER), "--version"], SECONDS)
+            textfile.flush_path(entry.path)
+        done = try_command([os.path.join(self.part, "bin", SERVER), "--version"], SECONDS)
         if done.code != 0:
             raise TuningError(
                 f"What was built does not run: '{SERVER} --version' ends with exit code {done.code}. It says: "
@@ -247,13 +247,13 @@ class Build:
         said = [line.strip() for line in (done.err + done.out).splitlines() if line.strip()]
         version = next((line for line in said if line.startswith("version")), said[0] if said else "")
         record = json.dumps({**self.made_of, "version": version}, indent=1, sort_keys=True)
-        textfile.replace(os.path.join(self.part, RECORD), f"{record}\n")
+        textfile.write_file(os.path.join(self.part, RECORD), f"{record}\n")
         if os.path.isdir(self.folder):
             # A program was taken out of it by somebody.
             shutil.rmtree(self.folder)
         os.rename(self.part, self.folder)
-        textfile.flush_folder(self.folder)
-        textfile.remove(self.log)
+        textfile.flush_parent_folder(self.folder)
+        textfile.remove_file(self.log)
 
 
 def _first_cpu(fs: KernelFS) -> dict[str, str]:

@@ -62,7 +62,7 @@ class Cmake:
                 f"{' and '.join(programs[name] or name for name in missing)} cannot be found on the host. "
                 f"Install it: on Debian and Ubuntu with 'apt install {packages}'."
             )
-        self.compiler = command.run([programs["c++"] or "c++", "--version"]).partition("\n")[0].strip()
+        self.compiler = command.run_command([programs["c++"] or "c++", "--version"]).partition("\n")[0].strip()
         self._lock = self._log = ""
 
     def begin(self, lock: str, log: str) -> None:
@@ -75,16 +75,16 @@ class Cmake:
 
     def targets(self, build: str) -> list[str]:
         """Return all words of the list of targets."""
-        return command.run(["cmake", "--build", build, "--target", "help"]).replace(":", " ").split()
+        return command.run_command(["cmake", "--build", build, "--target", "help"]).replace(":", " ").split()
 
     def build(self, build: str, targets: Sequence[str], jobs: int) -> None:
         """Compile."""
         self._step("Building", ["--build", build, "--target", *targets, "-j", str(jobs)])
 
     def _step(self, what: str, arguments: Sequence[str]) -> None:
-        done = command.attempt(["sh", "-c", STEP, self._lock, self._log, "cmake", *arguments])
+        done = command.try_command(["sh", "-c", STEP, self._lock, self._log, "cmake", *arguments])
         if done.code != 0:
-            said = textfile.read(self._log) or done.err
+            said = textfile.read_text(self._log) or done.err
             reason = first_error(said).replace(f"{self._lock}/", "")
             raise TuningError(f"{what} llama.cpp failed: {reason} All that was said is in {self._log}.", log=self._log)
 

@@ -17,9 +17,9 @@ import zlib
 
 from ..._errors import BadRequest, TuningError
 from ..._io import textfile
-from ..._io.checksum import digest_of, mismatch, mismatch_on_server
+from ..._io.checksum import compute_sha256, mismatch_message, server_mismatch_message
 from ..._io.download import Download
-from ..._io.http import check_url
+from ..._io.http import validate_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Archive:
         self.remote = "://" in place
         self.remarks: list[str] = []
         if self.remote:
-            check_url(place, "archive")
+            validate_url(place, "archive")
         elif not os.path.isabs(place):
             raise BadRequest(f"archive: '{place}' is no URL and no whole path of a file on the host; say one of them.")
 
@@ -52,29 +52,29 @@ class Archive:
             return
         if not os.path.isfile(self.place):
             raise BadRequest(f"archive: there is no file {self.place} on the host. Copy it there first, or say a URL.")
-        digest = digest_of(self.place)
+        digest = compute_sha256(self.place)
         if digest != self.wanted:
-            raise BadRequest(mismatch(self.place, digest, self.wanted))
+            raise BadRequest(mismatch_message(self.place, digest, self.wanted))
 
     def bring(self, folder: str, check_space: Callable[[int | None], None]) -> str:
         """Return the file; one that is fetched lies in the folder until it is dropped."""
         if not self.remote:
             return self.place
         download = Download(self.place, self._fetched(folder))
-        download.check_space = check_space
+        download.require_space = check_space
         try:
-            digest = download.run_for(self.wanted)
+            digest = download.fetch_with_digest(self.wanted)
         finally:
             self.remarks += download.remarks
         if digest != self.wanted:
             self.drop(folder)
-            raise BadRequest(f"{mismatch_on_server(self.place, digest, self.wanted)} What was fetched is removed.")
+            raise BadRequest(f"{server_mismatch_message(self.place, digest, self.wanted)} What was fetched is removed.")
         return download.part
 
     def drop(self, folder: str) -> None:
         """Remove what was fetched."""
         if self.remote:
-            textfile.remove(self._fetched(folder))
+            textfile.remove_file(self._fetched(folder))
 
     def _fetched(self, folder: str) -> str:
         return os.path.join(folder, f"{self.wanted[:12]}.archive.part")

@@ -18,7 +18,7 @@ import os
 from contextlib import ExitStack, contextmanager, suppress
 
 from ..._errors import Absent, BadRequest, NotApplied, TuningError
-from ..._io.kernelfs import hold
+from ..._io.kernelfs import hold_file_lock
 from ..._io.untrusted import Folder, open_file, open_folder
 from ..._kernel import memory as page_memory
 from ..._kernel.hugepages import free_pages, promised
@@ -95,7 +95,7 @@ def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, repla
         except OSError as error:
             raise TuningError(f"{folder} cannot be opened: {error.strerror}.") from None
         copies = [Copy(part, _open_source(part, stack), place, page) for part in list_gguf_parts(path)]
-        stack.enter_context(hold(folder, folder, LOCK_TIMEOUT))
+        stack.enter_context(hold_file_lock(folder, folder, LOCK_TIMEOUT))
         todo = [copy for copy in copies if not copy.is_staged()]
         if not todo:
             return f"{path} is staged in {folder} already."

@@ -47,6 +47,6 @@ def watch(
             begun = clock.monotonic()
         elif silent >= limit:
             tell(f"{unit} has not answered for {silent:.0f} s, at {url}/metrics. It is killed, and starts anew.")
-            command.run(["systemctl", "kill", "--signal=KILL", unit])
+            command.run_command(["systemctl", "kill", "--signal=KILL", unit])
             begun = clock.monotonic()
         clock.sleep(min(PAUSE, limit / 4))

@@ -29,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..._io.sandbox import Running, Walls
+    from ..._io.sandbox import Hardening, SandboxedProcess
     from .capabilities import Capabilities
 
 SECONDS = 60
@@ -50,10 +50,10 @@ ASKED = "--ctx-size"
 ILLEGAL = (-signal.SIGILL, 128 + signal.SIGILL)
 
 
-def capabilities(binary: str, walls: Walls) -> Capabilities:
+def capabilities(binary: str, walls: Hardening) -> Capabilities:
     """Return what a binary can do, and of which files it consists. BadRequest when it is no server, or cannot start."""
     refuse_missing(binary)
-    answers = {word: sandbox.attempt(walls, [binary, word], SECONDS) for word in ("--help", "--version")}
+    answers = {word: sandbox.run_in_sandbox(walls, [binary, word], SECONDS) for word in ("--help", "--version")}
     for word, done in answers.items():
         if done.code in ILLEGAL:
             raise _other_cpu(binary)
@@ -68,12 +68,12 @@ def capabilities(binary: str, walls: Walls) -> Capabilities:
     return found
 
 
-def program_files(binary: str, walls: Walls) -> dict[str, list[int]]:
+def program_files(binary: str, walls: Hardening) -> dict[str, list[int]]:
     """Return the files that another program of llama.cpp consists of, as those of a server are told."""
     return program(binary, walls)[0]
 
 
-def program(binary: str, walls: Walls) -> tuple[dict[str, list[int]], bool]:
+def program(binary: str, walls: Hardening) -> tuple[dict[str, list[int]], bool]:
     """Return the files of another program of llama.cpp, and whether it was built with OpenMP."""
     refuse_missing(binary)
     libraries = _ldd(binary, walls)
@@ -86,12 +86,12 @@ def refuse_missing(binary: str) -> None:
         raise Absent(f"there is no {binary}. Install it, or correct its path.")
 
 
-def _ldd(binary: str, walls: Walls) -> str:
+def _ldd(binary: str, walls: Hardening) -> str:
     """Return what ldd says of a binary and of the libraries beside it that compute. It says nothing of a static one.
 
     ldd runs the loader that the program names, so that it is no safer than the program.
     """
-    return sandbox.attempt(walls, ["ldd", binary, *_beside(binary, CPU_BACKEND)], SECONDS).out
+    return sandbox.run_in_sandbox(walls, ["ldd", binary, *_beside(binary, CPU_BACKEND)], SECONDS).out
 
 
 def _beside(binary: str, pattern: re.Pattern[str]) -> list[str]:
@@ -108,9 +108,9 @@ def _identities(binary: str, libraries: str) -> dict[str, list[int]]:
     return {path: [status.st_size, status.st_mtime_ns] for path, status in found.items()}
 
 
-def dry_run(binary: str, arguments: Sequence[str], walls: Walls) -> None:
+def dry_run(binary: str, arguments: Sequence[str], walls: Hardening) -> None:
     """Let the server read these arguments and end. BadRequest with its own words when it does not take them."""
-    done = sandbox.attempt(walls, [binary, *without_the_unit(arguments), "--version"], SECONDS)
+    done = sandbox.run_in_sandbox(walls, [binary, *without_the_unit(arguments), "--version"], SECONDS)
     if done.code in ILLEGAL:
         raise _other_cpu(binary)
     if done.code != 0:
@@ -157,13 +157,13 @@ def free_port() -> int:
 # One real token
 
 
-def one_token(binary: str, capabilities: Capabilities, walls: Walls) -> list[str]:
+def one_token(binary: str, capabilities: Capabilities, walls: Hardening) -> list[str]:
     """Let the server compute a token with a model of nothing. BadRequest when this CPU cannot run it.
 
     What else goes wrong is no proof against the binary: it is returned as a remark.
     """
     port = free_port()
-    with sandbox.room(walls) as folder:
+    with sandbox.make_trial_folder(walls) as folder:
         model, log = (os.path.join(folder, name) for name in ("model", "log"))
         with open(model, "wb") as file:
             file.write(zero_model.contents())
@@ -171,7 +171,7 @@ def one_token(binary: str, capabilities: Capabilities, walls: Walls) -> list[str
         os.chmod(model, 0o644)
         wants = {"model": "/proc/self/fd/0", "host": "127.0.0.1", "port": port, "context": 256, "slots": 1}
         arguments = server_arguments.arguments({**wants, "threads": 1, "threads_batch": 1}, capabilities)
-        with sandbox.running(walls, [binary, *arguments], SECONDS, model, log) as server:
+        with sandbox.start_in_sandbox(walls, [binary, *arguments], SECONDS, model, log) as server:
             got = _wait_for_token(server, port)
         if server.code in ILLEGAL:
             raise _other_cpu(binary)
@@ -181,12 +181,12 @@ def one_token(binary: str, capabilities: Capabilities, walls: Walls) -> list[str
             return [f"Whether {binary} runs on this CPU could not be tried: {sentence('', said.read())}"]
 
 
-def _wait_for_token(server: Running, port: int) -> bool:
+def _wait_for_token(server: SandboxedProcess, port: int) -> bool:
     """Ask until a token comes, the server ends, or the time is up."""
     import http.client
 
     end = time.monotonic() + SECONDS
-    while time.monotonic() < end and not server.ended():
+    while time.monotonic() < end and not server.has_ended():
         asked = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
         with suppress(OSError, http.client.HTTPException):
             asked.request(

@@ -14,7 +14,7 @@ import os
 import re
 
 from ..._errors import BadRequest
-from ..._io.download import check_space
+from ..._io.download import require_disk_space
 from ..._models import model_source as sources
 from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.sizes import UNITS
@@ -219,7 +219,7 @@ def _check_space(files: Sequence[File]) -> None:
     """Refuse files for which the disk has no room, as model_file would."""
     missing = sum(file.size for file in files if not os.path.exists(file.path))
     if missing:
-        check_space(files[0].path, missing, UNITS["GiB"])
+        require_disk_space(files[0].path, missing, UNITS["GiB"])
 
 
 def _remarks(request: Request, program: str | None, gone: set[str]) -> list[str]:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from ..._errors import TuningError
 from ..._io import command, textfile
 from ..._io.paths import UNIT_FOLDER
-from ..._io.sandbox import FOLDER
+from ..._io.sandbox import RUNTIME_UNIT_FOLDER
 from ..._knobs.managed_units import systemctl
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
@@ -67,14 +67,14 @@ def prove(files: Mapping[str, str]) -> None:
 
     TuningError says why the instance does not serve; the one that runs was not touched.
     """
-    texts = {path.replace(UNIT_FOLDER, FOLDER, 1): text for path, text in files.items()}
+    texts = {path.replace(UNIT_FOLDER, RUNTIME_UNIT_FOLDER, 1): text for path, text in files.items()}
     units = [os.path.basename(path) for path in texts]
-    folder = f"{FOLDER}/{units[0]}.d"
+    folder = f"{RUNTIME_UNIT_FOLDER}/{units[0]}.d"
     texts[f"{folder}/moment.conf"] = MOMENT
     try:
         for path, text in texts.items():
-            textfile.replace(path, text)
-        command.run(["systemctl", "daemon-reload"])
+            textfile.write_file(path, text)
+        command.run_command(["systemctl", "daemon-reload"])
         systemctl("restart", units[:1])
     except TuningError as error:
         error.args = (f"It was started beside the one that runs, which was left alone, and does not serve: {error}",)
@@ -85,10 +85,10 @@ def prove(files: Mapping[str, str]) -> None:
             # One that failed would be listed after it is gone.
             systemctl("reset-failed", units)
         for path in texts:
-            textfile.remove(path)
+            textfile.remove_file(path)
         with suppress(OSError):  # it is not there
             os.rmdir(folder)
-        command.run(["systemctl", "daemon-reload"])
+        command.run_command(["systemctl", "daemon-reload"])
 
 
 def _in_use(options: Options, runs: Mapping[str, Any] | None) -> list[Held]:

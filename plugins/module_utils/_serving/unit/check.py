@@ -14,8 +14,8 @@ import re
 import tempfile
 
 from ..._errors import BadRequest
-from ..._io.command import attempt
-from ..._io.paths import COMMAND
+from ..._io.command import try_command
+from ..._io.paths import HOST_TOOL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def refuse_settings(files: Mapping[str, str]) -> None:
         paths = {os.path.join(folder, os.path.basename(path)): text for path, text in files.items()}
         for path, text in paths.items():
             with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-                file.write(text.replace(COMMAND, SOMETHING))
-        done = attempt(["systemd-analyze", "verify", "--man=no", *paths], SECONDS)
+                file.write(text.replace(HOST_TOOL, SOMETHING))
+        done = try_command(["systemd-analyze", "verify", "--man=no", *paths], SECONDS)
     said = [_of_unit(row, paths) for row in f"{done.out}{done.err}".splitlines()]
     words = list(dict.fromkeys(text for text in said if text))
     if words:

@@ -65,12 +65,12 @@ def verdicts(root: str = "/", instances: Collection[str] = ()) -> list[Verdict]:
     units = {}
     for name, text in units_of_instances(root).items():
         units[unit_of(name)] = text
-        draft = textfile.read(textfile.under(root, f"{UNIT_FOLDER}/{rpc_unit_of(name)}"))
+        draft = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{rpc_unit_of(name)}"))
         if draft is not None:
             units[rpc_unit_of(name)] = draft
     is_there, plan = worker(root)
     if is_there:
-        units[WORKER_UNIT] = textfile.read(textfile.under(root, f"{UNIT_FOLDER}/{WORKER_UNIT}")) or ""
+        units[WORKER_UNIT] = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{WORKER_UNIT}")) or ""
     shown, why = _shown(units)
     missing = [name for name in instances if unit_of(name) not in units]
     found = [_verdict(unit_of(name), "file", WRITTEN, None, MISSING) for name in missing]

@@ -13,7 +13,7 @@ import json
 import os
 
 from ..._io import sandbox
-from ..._io.paths import COMMAND, INSTANCE_HEAD, SERVICE, UNIT_FOLDER
+from ..._io.paths import BOOT_SERVICE, HOST_TOOL, INSTANCE_HEAD, UNIT_FOLDER
 from ..._notation.cpulist import format_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.systemd import format_command_line, quote_word
@@ -72,7 +72,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
     mounts = [*sorted({os.path.dirname(path) for path in paths}), *([options.hugetlbfs] if service.staged else [])]
     unit = [
         f"Description=llama-server {service.name}",
-        *_after("" if options.rpc_workers else options.host, SERVICE, *([rpc.unit] if rpc else [])),
+        *_after("" if options.rpc_workers else options.host, BOOT_SERVICE, *([rpc.unit] if rpc else [])),
         *([f"Requires={rpc.unit}"] if rpc else []),
         f"RequiresMountsFor={' '.join(quote_word(path, escape_variables=False) for path in mounts)}",
         *_limits(service),
@@ -90,14 +90,14 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         *([f"LoadCredential=api-key:{options.api_key_file.replace('%', '%%')}"] if options.api_key_file else []),
         *router.lines(options),
         # What a plus sign precedes runs as root and outside of the sandbox.
-        *(f"ExecStartPre=+{format_command_line(COMMAND, words)}" for words in _before(service)),
+        *(f"ExecStartPre=+{format_command_line(HOST_TOOL, words)}" for words in _before(service)),
         *_reach(service, start_timeout),
         f"ExecStart={format_command_line(options.binary, arguments)}",
-        f"ExecStartPost={'+' if options.models and asks else ''}{format_command_line(COMMAND, serves)}",
+        f"ExecStartPost={'+' if options.models and asks else ''}{format_command_line(HOST_TOOL, serves)}",
         *_move_http_threads(service.placement),
         *_watchdog(service),
         # Only root can look for the credential where the server has it; see hooks/keys.py.
-        f"ExecStop=-{'+' if options.api_key_file else ''}{format_command_line(COMMAND, drain)}",
+        f"ExecStop=-{'+' if options.api_key_file else ''}{format_command_line(HOST_TOOL, drain)}",
         # A server ends at once when it is idle, and with a request in flight only at the second signal, which is
         # systemd's own after these two.
         "ExecStop=-/bin/kill -TERM $MAINPID",
@@ -111,7 +111,7 @@ def _main(service: Service, arguments: Sequence[str]) -> str:
         *(["LimitMEMLOCK=infinity"] if service.wants["load"] == "mlock" else []),
         *walls.network(options.host, [address for address, dummy in rpc_endpoints.endpoints(options.rpc_workers)]),
         *sandbox.HARDENING,
-        *sandbox.show_folders([*service.files, options.binary]),
+        *sandbox.visible_folder_settings([*service.files, options.binary]),
         *unit_settings.lines(options.unit_settings, of_unit=False),
     ]
     return _text(unit, run, ["WantedBy=multi-user.target"])
@@ -122,7 +122,7 @@ def _rpc(service: Service, rpc: Rpc) -> str:
     binary = rpc_binary(options)
     unit = [
         f"Description=Draft model of llama-server {service.name}",
-        *_after(LOOPBACK[0], SERVICE),
+        *_after(LOOPBACK[0], BOOT_SERVICE),
         f"PartOf={service.unit}",
         *_limits(service),
     ]
@@ -136,7 +136,7 @@ def _rpc(service: Service, rpc: Rpc) -> str:
         *placement_lines(rpc.placement),
         *walls.network(LOOPBACK[0]),
         *sandbox.HARDENING,
-        *sandbox.show_folders([binary]),
+        *sandbox.visible_folder_settings([binary]),
     ]
     return _text(unit, run, [])
 
@@ -208,14 +208,14 @@ def _reach(service: Service, seconds: int) -> list[str]:
     if not service.options.rpc_workers:
         return []
     reach = _serving("reach", rpc_endpoints.named(service.options.rpc_workers), "--timeout", seconds)
-    return [f"ExecStartPre={format_command_line(COMMAND, reach)}"]
+    return [f"ExecStartPre={format_command_line(HOST_TOOL, reach)}"]
 
 
 def _move_http_threads(placement: Placement) -> list[str]:
     """Send the threads that do not compute to their CPUs: with OpenMP they begin where those do that compute."""
     if not placement.http_cpus or placement.affinity is not None or placement.pinned not in (STRICT, GOMP):
         return []
-    return [f"ExecStartPost=-+{quote_word(COMMAND)} llama home $MAINPID --cpus {format_cpulist(placement.http_cpus)}"]
+    return [f"ExecStartPost=-+{quote_word(HOST_TOOL)} llama home $MAINPID --cpus {format_cpulist(placement.http_cpus)}"]
 
 
 def _watchdog(service: Service) -> list[str]:
@@ -231,7 +231,7 @@ def _watchdog(service: Service) -> list[str]:
         properties["CPUAffinity"] = format_cpulist(cpus)
     words = ["--quiet", "--collect", "--no-block", f"--unit={watchdog_unit_of(service.name)}"]
     words += [f"--property={key}={value}" for key, value in properties.items()]
-    words += [COMMAND, *_serving("watch", url_of(options), "--unit", service.unit, "--timeout", options.watchdog)]
+    words += [HOST_TOOL, *_serving("watch", url_of(options), "--unit", service.unit, "--timeout", options.watchdog)]
     words += ["--key-file", options.api_key_file] if options.api_key_file else []
     return [f"ExecStartPost=-+{format_command_line(SYSTEMD_RUN, words)}"]
 

@@ -67,7 +67,7 @@ def _digest(text: str) -> str:
 
 def worker(root: str = "/") -> tuple[bool, dict[str, Any] | None]:
     """Return whether the unit of an RPC worker is on this host, and the plan that it carries."""
-    text = textfile.read(textfile.under(root, f"{UNIT_FOLDER}/{WORKER_UNIT}"))
+    text = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{WORKER_UNIT}"))
     return text is not None, carried(text or "", WORKER_KEYS)
 
 
@@ -93,10 +93,10 @@ def _differs(path: str, size: int | None, changed: int) -> bool:
 def installed_units(root: str = "/") -> dict[str, str]:
     """Return the text of the unit of each instance that we wrote on this host; "" where only its draft is left."""
     texts: dict[str, str] = {}
-    folder = textfile.under(root, UNIT_FOLDER)
+    folder = textfile.path_in_tree(root, UNIT_FOLDER)
     for file in os.listdir(folder) if os.path.isdir(folder) else []:
         name = file[len("llama-") : -len(".service")]
-        text = (textfile.read(os.path.join(folder, file)) or "") if file == unit_of(name) else ""
+        text = (textfile.read_text(os.path.join(folder, file)) or "") if file == unit_of(name) else ""
         if text.startswith(INSTANCE_HEAD):
             # The one that drafts for an instance has no other name than that.
             drafts = name.endswith("-rpc")
@@ -108,14 +108,14 @@ def installed_units(root: str = "/") -> dict[str, str]:
 def units_of_instances(root: str = "/") -> dict[str, str]:
     """Return the texts of ``installed_units``, and "" also for one that is gone while its target still starts it."""
     folder = f"{UNIT_FOLDER}/{TARGET}.wants"
-    there = textfile.under(root, folder)
+    there = textfile.path_in_tree(root, folder)
     lost = []
     for unit in os.listdir(there) if os.path.isdir(there) else []:
         link, name = os.path.join(there, unit), unit[len("llama-") : -len(".service")]
         # That of somebody else's unit leads to another folder.
         leads = os.path.normpath(os.path.join(folder, os.readlink(link))) if os.path.islink(link) else ""
         ours = unit == unit_of(name) and leads == f"{UNIT_FOLDER}/{unit}"
-        if ours and not os.path.exists(textfile.under(root, leads)):
+        if ours and not os.path.exists(textfile.path_in_tree(root, leads)):
             lost.append(name)
     return {**dict.fromkeys(lost, ""), **installed_units(root)}
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from ..._errors import TuningError
 from ..._io import textfile
-from ..._io.paths import COMMAND, UNIT_FOLDER
+from ..._io.paths import HOST_TOOL, UNIT_FOLDER
 from ..._knobs.managed_units import WithUnits, drop_ins, state, systemctl
 from ..._knobs.protocol.knob import Knob
 from ..options.unit_names import rpc_unit_of, unit_of, watchdog_unit_of
@@ -37,7 +37,7 @@ PREFIX = "llama"
 LATER = re.compile(
     rf"(?:Description|Documentation|After|Before|Wants|OnFailure|OnSuccess|Restart\w*|StartLimit\w+|TimeoutStartSec|"
     rf"TimeoutStopSec|ExecStop|ExecStopPost|LogRateLimit\w+|Digest|"
-    rf"ExecStartPost=\+?{re.escape(COMMAND)} llama await .*)(?:=.*)?"
+    rf"ExecStartPost=\+?{re.escape(HOST_TOOL)} llama await .*)(?:=.*)?"
 )
 
 
@@ -55,19 +55,19 @@ class UnitFiles(Knob):
     def write(self, changes: Sequence[Change]) -> None:
         """Write and remove files."""
         for change in changes:
-            path = textfile.under(self.root, change.address[len(PREFIX) + 1 :])
+            path = textfile.path_in_tree(self.root, change.address[len(PREFIX) + 1 :])
             # What a link leads to is never written: that of a masked unit leads to a device.
             if change.after is None or os.path.islink(path):
-                textfile.remove(path)
+                textfile.remove_file(path)
                 if path.endswith(".conf"):
                     with suppress(OSError):  # it holds something else
                         os.rmdir(os.path.dirname(path))
             if change.after is not None:
-                textfile.replace(path, change.after)
+                textfile.write_file(path, change.after)
 
     def _text(self, path: str) -> str | None:
-        path = textfile.under(self.root, path)
-        return None if os.path.islink(path) else textfile.read(path)
+        path = textfile.path_in_tree(self.root, path)
+        return None if os.path.islink(path) else textfile.read_text(path)
 
 
 class Instance(WithUnits, UnitFiles):
@@ -127,7 +127,7 @@ class Instance(WithUnits, UnitFiles):
                 for folder in set(_staging_folders(change.before)) - set(_staging_folders(change.after)):
                     # Root removes what a text says that somebody may have edited, so the name has to be ours.
                     if os.path.basename(folder) == self.main[: -len(".service")]:
-                        shutil.rmtree(textfile.under(self.root, folder), ignore_errors=True)
+                        shutil.rmtree(textfile.path_in_tree(self.root, folder), ignore_errors=True)
 
     def outdated(self, files: Sequence[Change]) -> list[str]:
         """Return the units that run otherwise than their files and drop-ins say now, those that others need first."""
@@ -151,7 +151,7 @@ def restarts(before: str | None, after: str) -> bool:
 
 def _staging_folders(text: str | None) -> list[str]:
     """Return the folders on a hugetlbfs into which a unit has its models copied before it starts."""
-    begin = f"ExecStartPre=+{COMMAND} llama stage "
+    begin = f"ExecStartPre=+{HOST_TOOL} llama stage "
     lines = [line[len(begin) :] for line in (text or "").splitlines() if line.startswith(begin)]
     return [shlex.split(line)[1].replace("%%", "%") for line in lines]
 

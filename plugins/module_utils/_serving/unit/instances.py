@@ -14,7 +14,7 @@ from functools import partial
 
 from ..._errors import BadRequest, TuningError
 from ..._io import textfile
-from ..._io.paths import COMMAND, UNIT_FOLDER
+from ..._io.paths import HOST_TOOL, UNIT_FOLDER
 from ..._knobs.protocol.knob import Knob
 from ..hooks.workers import reach
 from ..llama_cpp import arguments as server_arguments
@@ -81,9 +81,9 @@ def knobs_of(
 
 
 def refuse_missing_command(root: str) -> None:
-    if not os.path.exists(textfile.under(root, COMMAND)):
+    if not os.path.exists(textfile.path_in_tree(root, HOST_TOOL)):
         raise BadRequest(
-            f"There is no {COMMAND}, which the units of instances call. Run the role base, or the module epyc_engine."
+            f"There is no {HOST_TOOL}, which the units of instances call. Run the role base, or the module epyc_engine."
         )
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from ..._errors import BadRequest, TuningError
 from ..._io import sandbox, textfile
-from ..._io.path_visibility import what_bars
+from ..._io.path_visibility import find_access_barrier
 from ..._io.paths import UNIT_FOLDER
 from ..hooks import keys
 from ..options.unit_names import unit_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
-    from ..._io.sandbox import Walls
+    from ..._io.sandbox import Hardening
     from ..llama_cpp.capabilities import Capabilities
     from ..options.options import Options
 
@@ -118,7 +118,7 @@ def refuse_unknown_user(options: Options) -> None:
         _user(options.user)
 
 
-def refuse_unreadable(options: Options, paths: Sequence[str], staged: Collection[str], walls: Walls) -> None:
+def refuse_unreadable(options: Options, paths: Sequence[str], staged: Collection[str], walls: Hardening) -> None:
     """Raise BadRequest where the server would find out only when it starts, after the one before was stopped.
 
     The files are opened behind the walls of its unit, which is proof; why it fails, the modes on the way tell. Of a
@@ -127,11 +127,11 @@ def refuse_unreadable(options: Options, paths: Sequence[str], staged: Collection
     user = _user(options.user) if options.user else None
     who = (user.pw_uid, os.getgrouplist(options.user, user.pw_gid)) if user else None
     opened = [path for path in paths if path not in staged]
-    done = sandbox.attempt(walls, ["head", "--quiet", "--bytes=1", "--", *opened], SECONDS) if opened else None
+    done = sandbox.run_in_sandbox(walls, ["head", "--quiet", "--bytes=1", "--", *opened], SECONDS) if opened else None
     words = done.err.strip() if done and done.code else ""
     suspects = opened if words else []
     for path in [*suspects, *staged]:
-        barred = what_bars(path, who, path in staged)
+        barred = find_access_barrier(path, who, path in staged)
         if barred:
             name = f"user {options.user}" if user else "the user that systemd makes for it"
             raise BadRequest(f"{barred[0]} cannot be {barred[1]} by {name}. {WAYS[barred[1]]}")
@@ -189,6 +189,6 @@ def refuse_taken_port(options: Options, ours: Sequence[str]) -> None:
 
 def _has_port(name: str, port: int) -> bool:
     """Return whether the unit of a running instance has this port; one whose file is gone may have any."""
-    text = textfile.read(f"{UNIT_FOLDER}/{unit_of(name)}")
+    text = textfile.read_text(f"{UNIT_FOLDER}/{unit_of(name)}")
     words = (text or "").split()
     return text is None or any(pair == ("--port", str(port)) for pair in zip(words, words[1:]))

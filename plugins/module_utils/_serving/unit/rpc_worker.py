@@ -17,7 +17,7 @@ import shutil
 
 from ..._errors import BadRequest
 from ..._io import sandbox, textfile
-from ..._io.paths import INSTANCE_HEAD, SERVICE, UNIT_FOLDER
+from ..._io.paths import BOOT_SERVICE, INSTANCE_HEAD, UNIT_FOLDER
 from ..._knobs.protocol.knob import Knob
 from ..._notation.systemd import format_command_line
 from ..llama_cpp import probe
@@ -59,7 +59,7 @@ class WorkerUnit(Instance):
         super().write(changes)
         if not self.files:
             for folder in FOLDERS:
-                path = textfile.under(self.root, folder)
+                path = textfile.path_in_tree(self.root, folder)
                 if os.path.islink(path):
                     os.unlink(path)
                 else:
@@ -100,7 +100,7 @@ def knobs_of(host: Host, asked: Mapping[str, Any], root: str = "/") -> list[Knob
         *walls.user(options),
         *walls.network("127.0.0.1"),
         *sandbox.HARDENING,
-        *sandbox.show_folders([options.binary]),
+        *sandbox.visible_folder_settings([options.binary]),
     ]
     files, openmp = probe.program(options.binary, behind)
     _refuse_another_program(options.binary, behind)
@@ -110,7 +110,7 @@ def knobs_of(host: Host, asked: Mapping[str, Any], root: str = "/") -> list[Knob
 
 def _refuse_another_program(binary: str, behind: Sequence[str]) -> None:
     """Raise BadRequest for a program that does not keep weights when it is told so, or is no RPC server at all."""
-    done = sandbox.attempt(behind, [binary, "--help"], SECONDS)
+    done = sandbox.run_in_sandbox(behind, [binary, "--help"], SECONDS)
     said = done.out + done.err
     if "--threads" not in said or "--cache" not in said:
         raise BadRequest(
@@ -127,7 +127,7 @@ def unit_text(worker: Worker, programs: Mapping[str, list[int]]) -> str:
         "[Unit]",
         "Description=RPC worker for a model on another host",
         "Wants=network-online.target",
-        f"After=network-online.target {SERVICE}",
+        f"After=network-online.target {BOOT_SERVICE}",
         # Its address may come late, as that of a tunnel does.
         "StartLimitIntervalSec=0",
         "",
@@ -145,7 +145,7 @@ def unit_text(worker: Worker, programs: Mapping[str, list[int]]) -> str:
         *placement_lines(worker.placement),
         *walls.members(worker.clients),
         *sandbox.HARDENING,
-        *sandbox.show_folders([binary]),
+        *sandbox.visible_folder_settings([binary]),
         "",
         "[Install]",
         f"WantedBy={TARGET}",

@@ -9,7 +9,7 @@ Source: systemd.exec(5), systemd.resource-control(5).
 
 from __future__ import annotations
 
-from ..._io.sandbox import HARDENING, show_folders
+from ..._io.sandbox import HARDENING, visible_folder_settings
 from ..._notation.systemd import quote_word
 from ..options.unit_settings import lines
 from ..plan.option_table import LOOPBACK
@@ -57,4 +57,4 @@ def of_trial(options: Options, paths: Iterable[str]) -> list[str]:
     """Return the walls for a trial of the program of an instance, which sees these files, and the loopback only."""
     own = [line for line in lines(options.unit_settings, of_unit=False) if line.partition("=")[0] in DOORS]
     settings = [*user(options), *network(LOOPBACK[0]), *environment(options.extra_environment), *HARDENING]
-    return [*settings, *show_folders([options.binary, *paths]), *own]
+    return [*settings, *visible_folder_settings([options.binary, *paths]), *own]

@@ -104,7 +104,7 @@ def first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = tim
 def measured(root: str = "/") -> dict[str, dict[str, float]]:
     """Return by instance and kind what the last benchmark said; nothing of a file that cannot be read."""
     try:
-        found = json.loads(textfile.read(textfile.under(root, MEASURED)) or "{}")
+        found = json.loads(textfile.read_text(textfile.path_in_tree(root, MEASURED)) or "{}")
     except (TuningError, ValueError):
         return {}
     return {name: row for name, row in found.items() if isinstance(row, dict)} if isinstance(found, dict) else {}

@@ -24,7 +24,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils import _agent, _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import metrics
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import Finding
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import Done
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import CommandResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD
 
 #: The first line of a unit of the role vllm.
@@ -41,9 +41,9 @@ class Host:
         self.states = {"llama-chat.service": "active"}
         self.asked: list[Sequence[str]] = []
 
-    def run(self, command: Sequence[str], seconds: float | None = None) -> Done:
+    def run(self, command: Sequence[str], seconds: float | None = None) -> CommandResult:
         self.asked.append(command)
-        return Done(0, f"{self.states.get(command[2], 'inactive')}\n", "")
+        return CommandResult(0, f"{self.states.get(command[2], 'inactive')}\n", "")
 
     def wants(self, **more: Any) -> dict[str, Any]:
         return {**_agent.DEFAULTS, "textfile": str(self.root / "epyc.prom"), "oldest": 3000.0, **more}

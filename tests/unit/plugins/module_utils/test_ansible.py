@@ -134,7 +134,7 @@ def test_a_reader_returns_facts(tree: hosts.Host, run: Run) -> None:
 
 def test_a_host_with_drift_returns_its_map(tree: hosts.Host, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "Store", lambda read_only: Store(str(tree.root), read_only=read_only))
-    tree.put(paths.ENABLED, "[Unit]")
+    tree.put(paths.BOOT_SERVICE_LINK, "[Unit]")
     run(sysfs_settings, **ASKED)
     assert "map" not in run(epyc_drift, detail="findings"), "all is as configured"
     tree.put(BALANCING, 1)
@@ -179,12 +179,12 @@ def test_the_engine_is_installed_replaced_and_removed(
 
     The units are in test_engine_units.py; here none is asked for, and nobody says anything of one.
     """
-    home = tree.root / paths.ENGINE.lstrip("/")
-    package, command = tree.root / engine.PACKAGE.lstrip("/"), tree.root / engine.COMMAND.lstrip("/")
+    home = tree.root / paths.HOST_TOOL_FOLDER.lstrip("/")
+    package, command = tree.root / engine.PACKAGE.lstrip("/"), tree.root / engine.HOST_TOOL.lstrip("/")
     command.parent.mkdir(parents=True)
     package.mkdir(parents=True)
     monkeypatch.setattr(
-        engine, "_sources", lambda: {f"{engine.PACKAGE}/_knob.py": "new", engine.COMMAND: "#!/bin/sh\n"}
+        engine, "_sources", lambda: {f"{engine.PACKAGE}/_knob.py": "new", engine.HOST_TOOL: "#!/bin/sh\n"}
     )
     monkeypatch.setattr(engine_units, "SERVICES", {})
     (package / "_of_an_older_version.py").write_text("")

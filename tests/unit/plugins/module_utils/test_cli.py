@@ -20,7 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import ENABLED
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import BOOT_SERVICE_LINK
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, in_order
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
@@ -40,7 +40,7 @@ class Machine:
         self.tree = hosts.small(root)
         self.tree.put(BALANCING, 1)
         self.tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
-        self.tree.put(ENABLED, "[Unit]")
+        self.tree.put(BOOT_SERVICE_LINK, "[Unit]")
         self.store = Store(str(root))
         self.capsys = capsys
         Ledger(self.store, self.tree.fs).begin()

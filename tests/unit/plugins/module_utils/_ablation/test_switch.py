@@ -20,7 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench import finge
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target import find
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import ENABLED
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import BOOT_SERVICE_LINK
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.apply_stored import Application
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
@@ -41,7 +41,7 @@ class Machine:
         self.put(BALANCING, 1)
         self.put(THP, "[always] madvise never")
         self.put("/proc/sys/kernel/random/boot_id", "this-boot")
-        self.put(ENABLED, "[Unit]")
+        self.put(BOOT_SERVICE_LINK, "[Unit]")
         self.put("/sys/devices/system/cpu/online", "0-7")
         self.put("/proc/100/environ", "PATH=/bin")
         self.store = Store(self.fs.root)

@@ -37,10 +37,10 @@ class Machine:
         self.store = Store(str(self.tree.root))
         self.told: list[str] = []
         self.refuses: tuple[str, ...] = ()
-        patch.setattr(guard, "COMMAND", str(root / "sovereign-epyc"))
+        patch.setattr(guard, "HOST_TOOL", str(root / "sovereign-epyc"))
         patch.setattr(trial, "UNITS", str(root / "units"))
         patch.setattr(trial.command, "run", self.run)
-        patch.setattr(trial.command, "attempt", lambda words: trial.command.Done(0, "", ""))
+        patch.setattr(trial.command, "attempt", lambda words: trial.command.CommandResult(0, "", ""))
         (root / "sovereign-epyc").touch()
         self.drop_in = root / f"units/{UNIT}.d/90-sovereign-epyc-trial.conf"
 

@@ -18,7 +18,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair impor
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import ENABLED
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import BOOT_SERVICE_LINK
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import REPAIRS, TRIAL, Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
@@ -41,7 +41,7 @@ class Machine:
         self.tree = hosts.small(root)
         self.tree.put(BALANCING, 0)
         self.tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
-        self.tree.put(ENABLED, "[Unit]")
+        self.tree.put(BOOT_SERVICE_LINK, "[Unit]")
         self.fs = KernelFS(str(root))
         self.store = Store(str(root))
         self.clock = Clock()
@@ -92,7 +92,7 @@ def test_a_host_is_clean_only_where_nothing_is_left_and_a_check_repairs_nothing(
     machine.fight()
     assert not clean(check=True)
     assert clean(), "it was repaired"
-    machine.tree.drop(ENABLED)
+    machine.tree.drop(BOOT_SERVICE_LINK)
     assert not clean(), "the boot service is for site.yml"
     told = machine.repair()
     assert told[0] == "0 0 0" and told[1].startswith("Left alone: boot service, sovereign-epyc.service: ")
@@ -229,7 +229,7 @@ def test_only_the_layers_of_these_roles(machine: Machine) -> None:
     assert machine.balancing() == "1"
     some = repair(machine.fs, machine.store, ("irq", "cat"), clock=machine.clock)
     assert some.left_alone and some.clean, "it was asked for other roles"
-    machine.tree.drop(ENABLED)
+    machine.tree.drop(BOOT_SERVICE_LINK)
     assert not repair(machine.fs, machine.store, ROLES, clock=machine.clock).clean
     with pytest.raises(BadRequest, match="grub_params is not repaired by itself; cat, cpufreq"):
         machine.repair("grub_params")

@@ -15,7 +15,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift import surve
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import Finding
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.requested import read_option
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import ENABLED
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import BOOT_SERVICE_LINK
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history import history_file
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
@@ -32,7 +32,7 @@ class Machine:
         self.tree = hosts.small(root)
         self.tree.put("/proc/sys/kernel/numa_balancing", 0)
         self.tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
-        self.tree.put(ENABLED, "[Unit]")
+        self.tree.put(BOOT_SERVICE_LINK, "[Unit]")
         self.store = Store(str(root))
         Ledger(self.store, self.tree.fs).begin()
         self.keep(NUMA)
@@ -83,7 +83,7 @@ def test_a_layer_for_roles_without_cpus_is_not_missed(machine: Machine) -> None:
 def test_the_layer_base_is_missed_where_it_has_nothing_to_apply(machine: Machine) -> None:
     machine.keep({})
     assert machine.missing(base=[], llama=[]) == []
-    machine.tree.drop(ENABLED)
+    machine.tree.drop(BOOT_SERVICE_LINK)
     (one,) = [one for one in machine.look(layers={"base": []}) if one.addresses != ["boot:sovereign-epyc.service"]]
     assert (one.what, one.wanted, one.repair) == ("boot service", "enabled", "sovereign.epyc.site --tags base")
     assert one.reason.startswith("the layer base is asked for, and sovereign-epyc.service is not enabled")

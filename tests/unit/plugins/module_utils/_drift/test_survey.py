@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import COMMAND, ENABLED
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import BOOT_SERVICE_LINK, HOST_TOOL
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import FILES, Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
@@ -28,7 +28,7 @@ def tree(tmp_path: Path) -> hosts.Host:
     host.put("/sys/devices/virtual/workqueue/writeback/cpumask", "ffff")
     host.put("/sys/devices/virtual/workqueue/cpumask_isolated", "0")
     host.put("/sys/devices/system/cpu/possible", "0-15")
-    host.put(ENABLED, "[Unit]")
+    host.put(BOOT_SERVICE_LINK, "[Unit]")
     store(host).save("desired.json", {"intent": INTENT, "requests": WORK})
     return host
 
@@ -97,9 +97,9 @@ def test_an_intent_that_makes_no_sense_is_not_supported(tree: hosts.Host) -> Non
 def test_a_boot_service_that_is_off(tree: hosts.Host, masked: bool) -> None:
     """Of one that is masked the link stays, and leads to a device without a text."""
     if masked:
-        tree.put(ENABLED, "")
+        tree.put(BOOT_SERVICE_LINK, "")
     else:
-        tree.drop(ENABLED)
+        tree.drop(BOOT_SERVICE_LINK)
     (one,) = survey(tree).findings()
     assert (one.layer, one.persistent, one.where) == ("boot", "drift", "sovereign-epyc.service")
     assert one.reason == (
@@ -110,7 +110,7 @@ def test_a_boot_service_that_is_off(tree: hosts.Host, masked: bool) -> None:
 
 def test_faults_of_real_knobs_are_named_in_the_words_of_the_trade(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
-    host.put(ENABLED, "[Unit]")
+    host.put(BOOT_SERVICE_LINK, "[Unit]")
     host.put("/proc/self/mounts", "resctrl /sys/fs/resctrl resctrl rw 0 0")
     (tmp_path / "sys/module/msr").mkdir(parents=True)
     (tmp_path / "sys/module/cpuid").mkdir()
@@ -161,8 +161,8 @@ def test_a_damaged_ledger_shows_before_it_is_needed(tree: hosts.Host, which: lis
 
 @pytest.mark.parametrize("options", ["", " -IS"])
 def test_a_command_without_its_python_will_not_run_at_boot(tree: hosts.Host, options: str) -> None:
-    tree.put(COMMAND, f"#!{tree.root}/bin/sh{options}\n")
-    assert survey(tree).boot.startswith(f"{COMMAND} needs {tree.root}/bin/sh, which is not on this host any more")
-    tree.put(COMMAND, f"#!/bin/sh{options}\n")
+    tree.put(HOST_TOOL, f"#!{tree.root}/bin/sh{options}\n")
+    assert survey(tree).boot.startswith(f"{HOST_TOOL} needs {tree.root}/bin/sh, which is not on this host any more")
+    tree.put(HOST_TOOL, f"#!/bin/sh{options}\n")
     tree.put("/bin/sh", "")
     assert survey(tree).clean

@@ -189,9 +189,9 @@ def test_pauses_grow(tmp_path: Path) -> None:
     with serving(broken) as server:
         download = Download(f"{server.url}/x", str(tmp_path / "x.part"))
         pauses: list[float] = []
-        download.pause = pauses.append
+        download.sleep = pauses.append
         with pytest.raises(TuningError):
-            download.run()
+            download.fetch()
     assert pauses == [2, 4, 8, 16]
 
 

@@ -39,7 +39,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return ""
 
     monkeypatch.setattr(freeze.fcntl, "ioctl", ioctl)
-    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(command, "run_command", run)
     return path
 
 
@@ -57,7 +57,7 @@ def test_each_file_system_is_synced_frozen_and_thawed_once(log: Path, tmp_path: 
     paths = [tmp_path / name for name in ("grub.cfg", "grubenv")]
     for path in paths:
         path.touch()
-    assert freeze.settle([*map(str, paths), str(tmp_path / "not there")]) is None
+    assert freeze.flush_to_disk([*map(str, paths), str(tmp_path / "not there")]) is None
     assert log.read_text().split() == ["sync", "freeze", "thaw"]
 
 
@@ -70,7 +70,7 @@ def test_a_file_system_that_is_not_frozen_is_not_thawed(
 ) -> None:
     """Another program may have frozen it. One that knows no freezing has nothing that freezing would write."""
     monkeypatch.setattr(freeze.fcntl, "ioctl", failing(freeze.fcntl.ioctl, number))
-    assert freeze.settle([str(tmp_path)]) == why
+    assert freeze.flush_to_disk([str(tmp_path)]) == why
     assert log.read_text().split() == ["sync", "freeze"]
 
 
@@ -90,7 +90,7 @@ def test_it_is_thawed_when_the_process_is_killed_in_between(
     child = os.fork()
     if child == 0:
         os.close(reading)
-        freeze.settle([str(tmp_path)])
+        freeze.flush_to_disk([str(tmp_path)])
         os._exit(0)
     os.close(writing)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
@@ -104,6 +104,6 @@ def test_what_cannot_be_flushed_is_told(log: Path, tmp_path: Path, monkeypatch: 
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(freeze.textfile, "flush", full)
-    why = freeze.settle([str(tmp_path)])
+    why = freeze.flush_to_disk([str(tmp_path)])
     assert why == "Input/output error"
-    assert "if the power fails within the next minute" in freeze.waits("/boot/grub/grub.cfg", why)
+    assert "if the power fails within the next minute" in freeze.unflushed_message("/boot/grub/grub.cfg", why)

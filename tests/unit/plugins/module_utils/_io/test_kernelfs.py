@@ -127,17 +127,17 @@ def test_a_check_can_write_nothing(fs: KernelFS, write: Callable[[KernelFS], Non
 
 
 def test_a_lock_keeps_the_next_one_out_until_it_is_released(fs: KernelFS) -> None:
-    again = kernelfs.hold(f"{fs.root}/folder", "/folder", seconds=0)
+    again = kernelfs.hold_file_lock(f"{fs.root}/folder", "/folder", timeout=0)
     with fs.lock("/folder"), pytest.raises(TuningError, match="held the lock on /folder"), again:
         pass
-    with kernelfs.hold(f"{fs.root}/folder", "/folder", seconds=0):
+    with kernelfs.hold_file_lock(f"{fs.root}/folder", "/folder", timeout=0):
         pass
 
 
 def test_a_lock_is_released_after_a_failure(fs: KernelFS) -> None:
     with pytest.raises(ZeroDivisionError), fs.lock("/folder"):
         raise ZeroDivisionError
-    with kernelfs.hold(f"{fs.root}/folder", "/folder", seconds=0):
+    with kernelfs.hold_file_lock(f"{fs.root}/folder", "/folder", timeout=0):
         pass
 
 

@@ -39,7 +39,7 @@ def shown(tree: Path, path: Path) -> list[str]:
 def what_bars(
     tree: Path, path: Path, who: path_visibility.Who = ANYONE, staged: bool = False
 ) -> tuple[str, str] | None:
-    barred = path_visibility.what_bars(str(path), who, staged)
+    barred = path_visibility.find_access_barrier(str(path), who, staged)
     return barred and (str(Path(barred[0]).relative_to(tree)), barred[1])
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import remote_file
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.http import sha256_in
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.http import parse_sha256_header
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.remote_file import CHUNK, RemoteFile
 from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import Server, say, serving
 
@@ -219,7 +219,7 @@ TEXT = base64.b64encode(DIGEST).decode()
     ],
 )
 def test_where_a_checksum_stands(headers: dict[str, str], right: bool) -> None:
-    assert sha256_in(headers) == (DIGEST.hex() if right else None)
+    assert parse_sha256_header(headers) == (DIGEST.hex() if right else None)
 
 
 def test_a_part_is_no_larger_than_was_asked_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

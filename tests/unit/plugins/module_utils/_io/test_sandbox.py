@@ -75,8 +75,8 @@ class Systemd:
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     monkeypatch.setattr(command, "PATH", f"{tmp_path}:{command.PATH}")
-    monkeypatch.setattr(sandbox, "FOLDER", str(tmp_path / "units"))
-    monkeypatch.setattr(sandbox, "ROOM", str(tmp_path))
+    monkeypatch.setattr(sandbox, "RUNTIME_UNIT_FOLDER", str(tmp_path / "units"))
+    monkeypatch.setattr(sandbox, "RUNTIME_FOLDER", str(tmp_path))
     return Systemd(tmp_path)
 
 
@@ -89,9 +89,9 @@ def script(folder: Path, text: str) -> str:
 
 def test_a_program_runs_behind_the_walls_and_leaves_nothing(systemd: Systemd) -> None:
     before = sorted(systemd.folder.iterdir())
-    done = sandbox.attempt(WALLS, ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], 60)
+    done = sandbox.run_in_sandbox(WALLS, ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], 60)
     assert (done.code, done.out, done.err) == (3, "out\n", "err\n")
-    assert sandbox.attempt(WALLS, ["/bin/true"], 60).code == 0
+    assert sandbox.run_in_sandbox(WALLS, ["/bin/true"], 60).code == 0
     lines = systemd.read("ran").splitlines()
     assert lines[-len(WALLS) :] == WALLS and "Type=oneshot" in lines and "TimeoutStartSec=60" in lines
     assert list((systemd.folder / "units").iterdir()) == []
@@ -143,7 +143,7 @@ def until(path: Path) -> bool:
 def test_what_systemd_cannot_do_is_not_taken_for_the_program(systemd: Systemd, result: str, words: str) -> None:
     systemd.says(result or "Result=resources")
     with pytest.raises(TuningError, match=words):
-        sandbox.attempt(WALLS, ["/bin/true"], 60)
+        sandbox.run_in_sandbox(WALLS, ["/bin/true"], 60)
 
 
 def test_a_signal_and_the_end_of_the_time_are_told_apart(systemd: Systemd, tmp_path: Path) -> None:
@@ -152,10 +152,10 @@ def test_a_signal_and_the_end_of_the_time_are_told_apart(systemd: Systemd, tmp_p
     with pytest.raises(BadRequest, match="was built for another CPU"):
         probe.one_token(script(tmp_path, "kill -ILL $$"), server("b11434"), WALLS)
     with pytest.raises(TuningError, match=r"'sleep 60' had not ended after 0\.1 seconds, and was stopped"):
-        sandbox.attempt(WALLS, ["sleep", "60"], 0.1)
+        sandbox.run_in_sandbox(WALLS, ["sleep", "60"], 0.1)
 
 
 def test_a_host_without_systemd_is_told(systemd: Systemd) -> None:
     (systemd.folder / "units").rmdir()
     with pytest.raises(TuningError, match="this host was not booted with systemd, and instances need it"):
-        sandbox.attempt(WALLS, ["/bin/true"], 60)
+        sandbox.run_in_sandbox(WALLS, ["/bin/true"], 60)

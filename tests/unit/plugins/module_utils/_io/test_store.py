@@ -164,7 +164,7 @@ def test_a_store_that_cannot_be_written_is_told_before_anything_is(
 
 def test_a_check_makes_nothing_to_know_that(store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check = Store(str(folder.parents[2]), read_only=True)
-    monkeypatch.setattr(textfile, "probe_folder", None)
+    monkeypatch.setattr(textfile, "require_writable_folder", None)
     check.require_writable()
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(TuningError, match=r"sovereign-epyc cannot be written\. Nothing was changed"):

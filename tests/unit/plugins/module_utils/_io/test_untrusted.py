@@ -34,17 +34,17 @@ def test_a_link_is_followed_where_root_alone_can_have_put_it(of_root: bool, tmp_
     link.symlink_to(tmp_path / "target")
     path = link / "deeper" / "node.prom"
     if of_root:
-        textfile.replace(str(path), "text")
+        textfile.write_file(str(path), "text")
         assert (tmp_path / "target/deeper/node.prom").read_text() == "text"
-        textfile.remove(str(path))
+        textfile.remove_file(str(path))
     else:
         with pytest.raises(TuningError, match=r"cannot be written: link is a link, in a folder that others may write"):
-            textfile.replace(str(path), "text")
+            textfile.write_file(str(path), "text")
         (tmp_path / "target/node.prom").write_text("of root")
         with pytest.raises(TuningError, match="cannot be removed: link is a link"):
-            textfile.remove(str(link / "node.prom"))
+            textfile.remove_file(str(link / "node.prom"))
         with pytest.raises(TuningError, match="cannot be renamed"):
-            textfile.rename(str(link / "node.prom"), str(link / "more"))
+            textfile.rename_file(str(link / "node.prom"), str(link / "more"))
         assert [file.name for file in (tmp_path / "target").iterdir()] == ["node.prom"]
 
 
@@ -76,12 +76,12 @@ def test_what_is_no_file_is_not_read(kind: str, tmp_path: Path) -> None:
     else:
         path.symlink_to("/dev/zero")
     with pytest.raises(TuningError, match=r"x\.prom cannot be read: (It is no regular file|Is a directory)\."):
-        textfile.read(str(path))
+        textfile.read_text(str(path))
 
 
 def test_a_masked_unit_is_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / "unit").symlink_to("/dev/null")
-    assert textfile.read(str(tmp_path / "unit")) == ""
+    assert textfile.read_text(str(tmp_path / "unit")) == ""
 
 
 def test_folders_that_others_may_write(tmp_path: Path, shared: Path) -> None:

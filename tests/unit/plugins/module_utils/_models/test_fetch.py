@@ -89,8 +89,8 @@ def test_a_file_is_not_read_anew_while_it_is_the_same(fetch: Fetcher, monkeypatc
     """Size, time and inode tell; a file with the same of all three and another content is one that nobody made."""
     fetch()
     read: list[str] = []
-    real = model_fetch.digest_of
-    monkeypatch.setattr(model_fetch, "digest_of", lambda path: read.append(path) or real(path))  # type: ignore[func-returns-value]
+    real = model_fetch.compute_sha256
+    monkeypatch.setattr(model_fetch, "compute_sha256", lambda path: read.append(path) or real(path))  # type: ignore[func-returns-value]
     assert fetch()["changed"] is False and read == []
     os.utime(fetch.path, ns=(1, 1))
     assert fetch()["changed"] is False and len(read) == 1

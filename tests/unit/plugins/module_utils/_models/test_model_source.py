@@ -168,7 +168,7 @@ def all_ports_free(monkeypatch: pytest.MonkeyPatch) -> None:
 def room(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The bytes that were asked for of the disk, which has room for all."""
     asked: list[int] = []
-    monkeypatch.setattr(recommending, "check_space", lambda path, missing, reserve: asked.append(missing))
+    monkeypatch.setattr(recommending, "require_disk_space", lambda path, missing, reserve: asked.append(missing))
     return asked
 
 

@@ -21,7 +21,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import command
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import Done
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import CommandResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import quantize
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 
@@ -58,11 +58,11 @@ class Sandbox:
         self.walls: list[str] = []
         self.meanwhile: Callable[[Path], object] = lambda folder: None
 
-    def attempt(self, walls: list[str], words: list[str], seconds: float | None) -> Done:
+    def attempt(self, walls: list[str], words: list[str], seconds: float | None) -> CommandResult:
         self.walls = walls
         bound = next(line for line in walls if line.startswith("BindPaths="))
         folder = bound[len("BindPaths=") : -len(f":{quantize.OUTPUT}")]
-        done = command.attempt([word.replace(quantize.OUTPUT, folder) for word in words], seconds)
+        done = command.try_command([word.replace(quantize.OUTPUT, folder) for word in words], seconds)
         self.meanwhile(Path(folder))
         return done
 

@@ -65,7 +65,7 @@ def test_it_is_installed_and_a_second_run_asks_once(systemd: Systemd) -> None:
     assert systemd.active == {WATCH: "active"}, "the boot service waits for the next boot"
     assert (systemd.state(BOOT), systemd.state(WATCH)) == ("enabled", "enabled")
     boot = systemd.file(BOOT).read_text()
-    assert f"ExecStart={engine.COMMAND} apply --retry\n" in boot
+    assert f"ExecStart={engine.HOST_TOOL} apply --retry\n" in boot
     assert [line for line in boot.splitlines() if line.startswith("Condition")] == [
         f"ConditionPathExists=|{HOME}/{REQUESTS}",
         f"ConditionPathIsSymbolicLink=|{HOME}",
@@ -75,7 +75,7 @@ def test_it_is_installed_and_a_second_run_asks_once(systemd: Systemd) -> None:
         f"engine:{UNIT_FOLDER}/{WATCH}",
         f"engine:{UNIT_FOLDER}/{BOOT}",
         f"engine:{MODULE}",
-        f"engine:{engine.COMMAND}",
+        f"engine:{engine.HOST_TOOL}",
         f"engine:{WATCH}/active",
         f"engine:{WATCH}/enabled",
         f"engine:{BOOT}/enabled",
@@ -166,7 +166,7 @@ def test_a_masked_unit_is_replaced_and_nothing_is_written_through_its_link(
     systemd.file(WATCH).symlink_to(device)
     modes = set()
 
-    def replace(path: str, *rest: Any, real: Callable[..., None] = textfiles.replace, **more: Any) -> None:
+    def replace(path: str, *rest: Any, real: Callable[..., None] = textfiles.write_file, **more: Any) -> None:
         real(path, *rest, **more)
         modes.add(os.stat(path).st_mode & 0o022)
 
@@ -212,7 +212,7 @@ def test_nothing_is_left_of_it(systemd: Systemd) -> None:
     systemd.asked()
     run(systemd, present=False, textfile=TEXTFILE)
     assert files(systemd) == before
-    assert not (systemd.root / paths.ENGINE.lstrip("/")).exists()
+    assert not (systemd.root / paths.HOST_TOOL_FOLDER.lstrip("/")).exists()
     assert "active" not in systemd.active.values()
     assert systemd.asked()[1:-1] == [
         f"stop {BOOT} {WATCH} {TIMER}",
@@ -297,7 +297,7 @@ def test_a_command_that_does_not_run_is_not_left_there(systemd: Systemd) -> None
     systemd.no_interpreter = True
     with pytest.raises(TuningError, match=r"which .*python.* is to run, does not start: .*No such file"):
         run(systemd)
-    assert not (systemd.root / engine.COMMAND.lstrip("/")).exists()
+    assert not (systemd.root / engine.HOST_TOOL.lstrip("/")).exists()
     assert not any(call.startswith(("enable", "restart")) for call in systemd.asked())
 
 
@@ -309,7 +309,7 @@ def test_the_command_is_for_the_python_that_installs_it(
     if is_the_usual:
         usual.symlink_to(sys.executable)
     monkeypatch.setattr(engine, "PYTHON", str(usual))
-    launcher = engine._sources()[engine.COMMAND]
+    launcher = engine._sources()[engine.HOST_TOOL]
     assert launcher.splitlines()[0] == f"#!{usual if is_the_usual else sys.executable} -IS"
 
 
@@ -318,7 +318,7 @@ def test_the_command_runs_no_code_that_its_caller_brings(brought: str, tmp_path:
     """As with `sudo -E`, which keeps variables."""
     (tmp_path / f"{brought}.py").write_text("raise SystemExit('not ours')")
     launcher = tmp_path / "sovereign-epyc"
-    launcher.write_text(engine._sources()[engine.COMMAND].replace(engine.ENGINE, str(tmp_path / "engine")))
+    launcher.write_text(engine._sources()[engine.HOST_TOOL].replace(engine.HOST_TOOL_FOLDER, str(tmp_path / "engine")))
     launcher.chmod(0o755)
     package = tmp_path / "engine/sovereign_epyc"
     package.mkdir(parents=True)

@@ -14,10 +14,10 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import (
-    COMMAND,
-    ENABLED,
-    ENGINE,
-    SERVICE,
+    BOOT_SERVICE,
+    BOOT_SERVICE_LINK,
+    HOST_TOOL,
+    HOST_TOOL_FOLDER,
     UNIT_FOLDER,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
@@ -42,7 +42,7 @@ INTENT = {"draft": {"ccds": 1}}
 REQUESTS = {"sysfs/numa": {"numa_balancing": False}}
 OTHER_REQUESTS = {"sysfs/other": {"numa_balancing": False}}
 WATCH = "sovereign-epyc-watch.service"
-CODE = f"{ENGINE}/sovereign_epyc/_knob.py"
+CODE = f"{HOST_TOOL_FOLDER}/sovereign_epyc/_knob.py"
 DROP_IN = f"{UNIT_FOLDER}/sovereign-epyc.service.d/more.conf"
 
 
@@ -57,7 +57,7 @@ class Systemd:
         self.stopped = ""
 
     def show(self, names: list[str]) -> dict[str, dict[str, str]]:
-        states = {name: self.boot if name == SERVICE else self.active for name in names}
+        states = {name: self.boot if name == BOOT_SERVICE else self.active for name in names}
         states.update({self.stopped: "inactive"} if self.stopped in states else {})
         return {name: {"ActiveState": states[name], "NeedDaemonReload": self.reload} for name in names}
 
@@ -86,11 +86,11 @@ def tree(tmp_path: Path, systemd: Systemd) -> hosts.Host:
     host.put("/etc/os-release", 'ID=debian\nVERSION_ID="13"')
     host.put(prerequisites.FILE, f"{prerequisites.HEAD}msr")
     host.put("/sys/module/msr/refcnt", 0)
-    host.put(COMMAND, "launch")
+    host.put(HOST_TOOL, "launch")
     host.put(CODE, "code")
     for name in ("sovereign-epyc.service", WATCH):
         host.put(f"{UNIT_FOLDER}/{name}", "[Unit]")
-    host.put(ENABLED, "[Unit]")
+    host.put(BOOT_SERVICE_LINK, "[Unit]")
     host.put("/proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555")
     store = Store(str(tmp_path))
     Ledger(store, host.fs).begin()
@@ -173,8 +173,8 @@ CHANGES: dict[str, list[Callable[[hosts.Host, Systemd], None]]] = {
     MISSING: [lambda tree, systemd: systemd.missing.append("kmod")],
     DIFFERS["files"]: [
         lambda tree, systemd: tree.put(CODE, "edited"),
-        lambda tree, systemd: tree.drop(COMMAND),
-        lambda tree, systemd: tree.put(f"{ENGINE}/sovereign_epyc/_new.py", ""),
+        lambda tree, systemd: tree.drop(HOST_TOOL),
+        lambda tree, systemd: tree.put(f"{HOST_TOOL_FOLDER}/sovereign_epyc/_new.py", ""),
         lambda tree, systemd: tree.put(DROP_IN, "[Service]"),
         lambda tree, systemd: (tree.root / CODE.lstrip("/")).chmod(0o600),
     ],
@@ -229,20 +229,20 @@ def test_a_boot_service_that_failed_is_run_again_when_all_is_set(systemd: System
     assert not last_run.prove_boot_service()
     systemd.boot = "failed"
     assert last_run.prove_boot_service()
-    assert systemd.restarted == [f"restart {SERVICE}"]
+    assert systemd.restarted == [f"restart {BOOT_SERVICE}"]
 
 
 @pytest.mark.parametrize("boot", [False, True], ids=["now", "at boot"])
 def test_a_setting_that_is_not_as_it_shall_be(tree: hosts.Host, boot: bool) -> None:
     if boot:
-        tree.drop(ENABLED)
+        tree.drop(BOOT_SERVICE_LINK)
     else:
         tree.put("/proc/sys/kernel/numa_balancing", 1)
     assert look(tree) == DRIFTED
 
 
 def test_bytecode_does_not_count(tree: hosts.Host) -> None:
-    tree.put(f"{ENGINE}/sovereign_epyc/__pycache__/_knob.cpython-313.pyc", "")
+    tree.put(f"{HOST_TOOL_FOLDER}/sovereign_epyc/__pycache__/_knob.cpython-313.pyc", "")
     assert look(tree) == ""
 
 

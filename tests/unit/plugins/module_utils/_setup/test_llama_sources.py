@@ -46,17 +46,17 @@ class Machine(hosts.Host):
         self.lists = LISTS
         self.calls: list[str] = []
 
-    def attempt(self, command: Sequence[str], dummy: float | None = None) -> host_command.Done:
+    def attempt(self, command: Sequence[str], dummy: float | None = None) -> host_command.CommandResult:
         self.calls.append(" ".join(command))
         if command[0] == "dpkg-query":
             there = [name for name in command if name in self.installed]
-            return host_command.Done(1, "".join(f"{name} installed\n" for name in there), "")
+            return host_command.CommandResult(1, "".join(f"{name} installed\n" for name in there), "")
         assert command[0] == "apt-cache"
         if command[-1] == "policy":
-            return host_command.Done(0, self.lists, "")
+            return host_command.CommandResult(0, self.lists, "")
         version = self.candidates.get(command[-1])
         lines = f"{command[-1]}:\n  Installed: (none)\n  Candidate: {version}\n  Version table:\n"
-        return host_command.Done(0, lines if version else "", "")
+        return host_command.CommandResult(0, lines if version else "", "")
 
     def refusals(self, **more: Any) -> list[str]:
         nothing = {"install": "binary", "packages": [], "archive": None, "checksum": None, "models": []}
@@ -68,7 +68,7 @@ class Machine(hosts.Host):
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine(tmp_path)
-    monkeypatch.setattr(host_command, "attempt", made.attempt)
+    monkeypatch.setattr(host_command, "try_command", made.attempt)
     return made
 
 
@@ -100,13 +100,13 @@ def test_what_nobody_knows_of_packages_is_not_refused(machine: Machine, monkeypa
     machine.lists = NO_LISTS
     assert machine.refusals(**wanted) == []
 
-    def absent(command: Sequence[str], dummy: float | None = None) -> host_command.Done:
+    def absent(command: Sequence[str], dummy: float | None = None) -> host_command.CommandResult:
         raise Absent(f"there is no {command[0]}")
 
-    monkeypatch.setattr(host_command, "attempt", absent)
+    monkeypatch.setattr(host_command, "try_command", absent)
     assert machine.refusals(**wanted) == []
     machine.put("/etc/os-release", ROCKY)
-    monkeypatch.setattr(host_command, "attempt", lambda *dummy: pytest.fail("it was asked"))
+    monkeypatch.setattr(host_command, "try_command", lambda *dummy: pytest.fail("it was asked"))
     assert machine.refusals(**wanted) == []
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.checksum import digest_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.checksum import compute_sha256
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
@@ -161,7 +161,7 @@ def test_a_server_that_is_there_is_compared_with_its_checksum(machine: Machine) 
     Path(machine.server).write_text("a server")
     (refusal,) = machine.refusals("llama", **asked)
     assert "and llama_checksum says sha256:aaaa" in refusal
-    assert machine.refusals("llama", **{**asked, "binary_checksum": f"sha256:{digest_of(machine.server)}"}) == []
+    assert machine.refusals("llama", **{**asked, "binary_checksum": f"sha256:{compute_sha256(machine.server)}"}) == []
 
 
 def test_a_server_that_will_be_built_is_not_asked(machine: Machine) -> None:
@@ -196,7 +196,7 @@ def test_what_an_earlier_layer_changes_is_not_known_yet(
 def test_a_fetched_model_is_known_by_its_digest(machine: Machine) -> None:
     path = str(machine.tree.root / "m.gguf")
     Path(path).write_text("a model")
-    digest = digest_of(path)
+    digest = compute_sha256(path)
     right, other = ([f"sha256:{one}"] for one in (digest, "a" * 64))
     is_as_verified = model_file.is_as_verified
     assert not is_as_verified(machine.store, {"path": path, "checksum": right}), "nobody has read it yet"

@@ -52,7 +52,7 @@ class Machine(hosts.Host):
         self.calls: list[str] = []
         self.code: int | None = None
 
-    def attempt(self, command: Sequence[str]) -> host_command.Done:
+    def attempt(self, command: Sequence[str]) -> host_command.CommandResult:
         self.calls.append(" ".join(command))
         if command[0] == "modprobe":
             return self.modprobe(command)
@@ -60,18 +60,18 @@ class Machine(hosts.Host):
         there = [name for name in names if name in self.installed]
         lost = len(names) - len(there) if command[0] == "rpm" else int(there != names)
         out = "".join(f"{name} installed\n" for name in there)
-        return host_command.Done(lost if self.code is None else self.code, out, "no  such\npackage")
+        return host_command.CommandResult(lost if self.code is None else self.code, out, "no  such\npackage")
 
-    def modprobe(self, command: Sequence[str]) -> host_command.Done:
+    def modprobe(self, command: Sequence[str]) -> host_command.CommandResult:
         name = command[-1]
         if name not in self.loadable:
-            return host_command.Done(1, "", f"modprobe: FATAL: Module {name} not found.")
+            return host_command.CommandResult(1, "", f"modprobe: FATAL: Module {name} not found.")
         folder = self.root / "sys/module" / self.loadable[name]
         if "-r" in command:
             folder.rmdir()
         else:
             folder.mkdir(parents=True)
-        return host_command.Done(0, "", "")
+        return host_command.CommandResult(0, "", "")
 
     def state(self) -> dict[str, object]:
         """Return every file with what is in it, and every folder."""
@@ -91,7 +91,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made.put("/etc/debian_version", "12.11")
     made.put("/proc/sys/kernel/osrelease", KERNEL)
     made.put(f"/lib/modules/{KERNEL}/modules.builtin", "kernel/fs/ext4/ext4.ko\nkernel/drivers/a/built-in_one.ko")
-    monkeypatch.setattr(host_command, "attempt", made.attempt)
+    monkeypatch.setattr(host_command, "try_command", made.attempt)
     return made
 
 
@@ -174,7 +174,7 @@ def test_the_database_of_the_distribution_is_asked(
 
 def test_a_removed_package_whose_configuration_stays_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     out = "kmod installed\nnumactl config-files\n"
-    monkeypatch.setattr(host_command, "attempt", lambda command: host_command.Done(0, out, ""))
+    monkeypatch.setattr(host_command, "try_command", lambda command: host_command.CommandResult(0, out, ""))
     assert prerequisites.missing(["kmod", "numactl"], True) == ["numactl"]
 
 
@@ -186,10 +186,10 @@ def test_a_package_database_that_is_broken_is_no_answer(machine: Machine, code: 
 
 
 def test_where_there_is_no_such_database_the_package_manager_has_to_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    def attempt(command: Sequence[str]) -> host_command.Done:
+    def attempt(command: Sequence[str]) -> host_command.CommandResult:
         raise Absent("there is no rpm")
 
-    monkeypatch.setattr(host_command, "attempt", attempt)
+    monkeypatch.setattr(host_command, "try_command", attempt)
     assert prerequisites.missing(["kmod"], False) == ["kmod"]
 
 

@@ -77,7 +77,7 @@ class Planned:
         threads = given.get("threads", 8)
         if threads > 8:
             raise BadRequest(f"threads is {threads}, and there are 8 cores")
-        own = textfile.read(textfile.under(root, PATH)) or ""
+        own = textfile.read_text(textfile.path_in_tree(root, PATH)) or ""
         text = own if threads in (8, 7) else own.replace("[X-", f"[Service]\nExecStart={threads}\n\n[X-")
         words = self.words[1:] if threads in (8, 7) else [*self.words[1:], "--threads", str(threads)]
 
@@ -111,9 +111,9 @@ def test_a_candidate_is_what_the_planner_makes_of_its_options(planned: Planned) 
 
 def test_without_a_binary_it_is_that_of_the_unit(planned: Planned) -> None:
     """The process may be the interpreter of a script, so it does not tell."""
-    path = textfile.under(str(planned.here.service.tree.fs.root), PATH)
-    text = (textfile.read(path) or "").replace("[X-", '[Service]\nExecStart="/opt/a b%%c" --port 1\n\n[X-')
-    textfile.replace(path, text)
+    path = textfile.path_in_tree(str(planned.here.service.tree.fs.root), PATH)
+    text = (textfile.read_text(path) or "").replace("[X-", '[Service]\nExecStart="/opt/a b%%c" --port 1\n\n[X-')
+    textfile.write_file(path, text)
     planned.candidates()
     assert planned.given["binary"] == "/opt/a b%c"
 

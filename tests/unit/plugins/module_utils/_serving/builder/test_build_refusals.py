@@ -92,8 +92,8 @@ def test_compilers_of_a_killed_run_are_not_disturbed(builder: Builder) -> None:
 
 
 def test_two_builds_in_a_folder_wait_for_each_other(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = llama_build.hold
-    monkeypatch.setattr(llama_build, "hold", lambda path, name, seconds=0.0: real(path, name, 0.0))
+    real = llama_build.hold_file_lock
+    monkeypatch.setattr(llama_build, "hold_file_lock", lambda path, name, seconds=0.0: real(path, name, 0.0))
     builder.folder.mkdir()
     with held(builder.folder), pytest.raises(TuningError, match="Another program has held the lock on"):
         builder()

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import command as host_command
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import sandbox
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import Done
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import CommandResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model, zero_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import error_line, probe
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import dry_run as recorded_run
@@ -65,12 +65,12 @@ def test_openmp_of_a_binary_and_of_the_library_beside_it(tmp_path: Path, monkeyp
     library = tmp_path / "libggml-cpu-zen4.so"
     libraries = {binary: "libc.so.6 => /lib/libc.so.6", str(library): "\tlibgomp.so.1 => /lib/libgomp.so.1 (0x7f)"}
 
-    def ldd(walls: None, words: list[str], seconds: int) -> Done:
+    def ldd(walls: None, words: list[str], seconds: int) -> CommandResult:
         if words[0] != "ldd":
             return attempt(walls, words, seconds)
-        return Done(0, "\n".join(libraries[path] for path in words[1:]), "")
+        return CommandResult(0, "\n".join(libraries[path] for path in words[1:]), "")
 
-    attempt = sandbox.attempt
+    attempt = sandbox.run_in_sandbox
     monkeypatch.setattr(probe.sandbox, "attempt", ldd)
     assert not probe.capabilities(binary, None).openmp
     library.touch()
@@ -115,7 +115,7 @@ def test_of_which_files_a_server_consists(tmp_path: Path, monkeypatch: pytest.Mo
 \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f00)
 \t/lib64/ld-linux-x86-64.so.2 (0x00007f00)
 """
-    monkeypatch.setattr(probe.sandbox, "attempt", lambda walls, words, seconds: Done(0, said, ""))
+    monkeypatch.setattr(probe.sandbox, "attempt", lambda walls, words, seconds: CommandResult(0, said, ""))
     names = ("libggml-base.so.0", "libggml-cpu-zen4.so", "libllama.so.0.9", "libopen.so", "llama-server")
     found = probe.program_files(binary, None)
     assert list(found) == [str(tmp_path / name) for name in names]
@@ -207,7 +207,7 @@ def test_a_server_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_command_that_takes_too_long(tmp_path: Path) -> None:
     with pytest.raises(TuningError, match="had not ended after 0 seconds"):
-        host_command.attempt([script(tmp_path, "exec sleep 60")], 0.1)
+        host_command.try_command([script(tmp_path, "exec sleep 60")], 0.1)
 
 
 def test_the_model_of_nothing_is_whole(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import Done
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import CommandResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import check
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_files import service
@@ -52,5 +52,5 @@ def test_what_systemd_does_not_take_is_refused_in_its_own_words(settings: dict[s
 
 def test_what_it_says_of_other_units_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "/etc/systemd/system/other.service:3: Unknown key\nother.service: Command /x is not executable\n"
-    monkeypatch.setattr(check, "attempt", lambda words, seconds: Done(1, "", said))
+    monkeypatch.setattr(check, "try_command", lambda words, seconds: CommandResult(1, "", said))
     check.refuse_settings(files())

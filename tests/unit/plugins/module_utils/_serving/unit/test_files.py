@@ -336,7 +336,7 @@ def units(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     paths = []
     for path, text in unit_texts.unit_files(one, ["--alias", 'a "b" %n $HOME ;', ";", "'"]).items():
         paths.append(str(tmp_path / os.path.basename(path)))
-        Path(paths[-1]).write_text(text.replace(unit_texts.COMMAND, "/bin/true"))
+        Path(paths[-1]).write_text(text.replace(unit_texts.HOST_TOOL, "/bin/true"))
     return paths
 
 

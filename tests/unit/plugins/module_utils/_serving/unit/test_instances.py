@@ -17,7 +17,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import sandbox, textfile
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import Done
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import CommandResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
@@ -36,8 +36,8 @@ GIB = 1 << 30
 @pytest.fixture(autouse=True)
 def without_walls(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no systemd here that could raise them."""
-    attempt = sandbox.attempt
-    monkeypatch.setattr(sandbox, "attempt", lambda walls, words, seconds: attempt(None, words, seconds))
+    attempt = sandbox.run_in_sandbox
+    monkeypatch.setattr(sandbox, "run_in_sandbox", lambda walls, words, seconds: attempt(None, words, seconds))
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ class Tries:
         self.server.files = {"/opt/llama-server": [1, 1]}
         self.tried: list[str] = []
         self.active = "active"
-        self.said = Done(0, "", "")
+        self.said = CommandResult(0, "", "")
         self.model = ggufs.written(root / "m.gguf", 144)
         self.keys = root / "keys"
         self.keys.write_text("secret\n")
@@ -152,7 +152,7 @@ class Tries:
     def install(self, **asked: object) -> None:
         for knob in self.knobs(**asked):
             for path, text in knob.files.items() if isinstance(knob, Instance) else ():
-                textfile.replace(textfile.under(str(self.root), path), text)
+                textfile.write_file(textfile.path_in_tree(str(self.root), path), text)
 
 
 @pytest.fixture
@@ -226,7 +226,7 @@ def test_settings_that_systemd_does_not_take_are_refused_before_it_is_touched(tr
 
 
 def test_a_file_that_the_unit_cannot_read_is_refused_with_what_bars_it(tries: Tries) -> None:
-    tries.said = Done(1, "", f"head: cannot open '{tries.model.path}' for reading: Permission denied\n")
+    tries.said = CommandResult(1, "", f"head: cannot open '{tries.model.path}' for reading: Permission denied\n")
     tries.root.chmod(0o755)
     os.chmod(tries.model.path, 0o644)
     words = "The unit cannot read its model, though the modes of .* allow it: head: cannot open .* lists of access"

@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import Done
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import CommandResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
@@ -43,7 +43,7 @@ ASKED: dict[str, Any] = {
     "clients": ["10.20.0.1"],
     **dict.fromkeys(("cpus", "threads", "nodes", "l3_group")),
 }
-HELP = Done(0, "", "  -t, --threads N\n  -c, --cache\n")
+HELP = CommandResult(0, "", "  -t, --threads N\n  -c, --cache\n")
 
 
 @pytest.fixture
@@ -114,7 +114,9 @@ def test_what_is_refused(systemd: Systemd, asked: dict[str, Any], words: str) ->
 
 
 def test_another_program_is_refused(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rpc_worker.sandbox, "attempt", lambda walls, words, seconds: Done(0, "usage: true", ""))
+    monkeypatch.setattr(
+        rpc_worker.sandbox, "attempt", lambda walls, words, seconds: CommandResult(0, "usage: true", "")
+    )
     with pytest.raises(BadRequest, match=r"/bin/true is no ggml-rpc-server of llama\.cpp: its --help does not offer"):
         knobs(systemd)
 

@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import COMMAND, UNIT_FOLDER
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import HOST_TOOL, UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
@@ -130,8 +130,8 @@ def test_which_instances_stay(tmp_path: Path, host: Host, model: str, monkeypatc
     (tmp_path / UNIT_FOLDER[1:]).mkdir(parents=True)
     for path, text in unit_texts.unit_files(there, []).items():
         (tmp_path / path[1:]).write_text(text)
-    (tmp_path / COMMAND[1:]).parent.mkdir(parents=True)
-    (tmp_path / COMMAND[1:]).touch()
+    (tmp_path / HOST_TOOL[1:]).parent.mkdir(parents=True)
+    (tmp_path / HOST_TOOL[1:]).touch()
     asked: list[Any] = []
 
     def stop(*arguments: Any) -> None:

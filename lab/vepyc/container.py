@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from .cache_folders import ensure_folder
 from .debian import bootstrap, put
 from .errors import GuestError, VepycError
 from .paths import digest, directory, locked, ssh_key
@@ -217,20 +218,14 @@ def ensure_root() -> Path:
     files = {**_FILES, **python_files.files(), "root/.ssh/authorized_keys": ssh_key().with_suffix(".pub").read_text()}
     parts = [SUITE, *PACKAGES, json.dumps(files), json.dumps(_LINKS)]
     target = directory("roots") / f"{SUITE}-{digest(parts)}"
-    with locked(f"root-{target.name}"):
-        if not target.exists():
-            _build_root(target, files)
-    return target
 
+    def build(folder: Path) -> None:
+        log = directory("logs") / f"root-{target.name}.log"
+        print(f"installing {SUITE} for containers (once, 1 to 3 minutes; log: {log})", flush=True)
+        bootstrap(SUITE, PACKAGES, folder, log)
+        put(folder, files, _LINKS)
 
-def _build_root(target: Path, files: dict[str, str]) -> None:
-    log = directory("logs") / f"root-{target.name}.log"
-    print(f"installing {SUITE} for containers (once, 1 to 3 minutes; log: {log})", flush=True)
-    work = target.with_name(target.name + ".building")
-    shutil.rmtree(work, ignore_errors=True)
-    bootstrap(SUITE, PACKAGES, work, log)
-    put(work, files, _LINKS)
-    work.rename(target)
+    return ensure_folder(target, build)
 
 
 def _wait_until_booted(owner: subprocess.Popen[bytes], name: str, log: Path) -> int:

@@ -18,7 +18,8 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from .paths import PACKAGE, digest, directory, locked, run_tool
+from .cache_folders import ensure_folder
+from .paths import PACKAGE, digest, directory, run_tool
 
 #: The oldest ansible-core that works, and runs on each Python that the clone's own environment can be of.
 OLDEST_CORE = "ansible-core==2.19.14"
@@ -74,57 +75,41 @@ def venv(*packages: str, python: str = sys.executable) -> Path:
     """The folder of programs of an environment of this Python with these packages, as pip spells them."""
     version = subprocess.run([python, "-VV"], stdout=subprocess.PIPE, text=True, check=True).stdout
     name = digest([python, version, *packages])
-    folder = directory("venvs") / name
-    with locked(f"venv-{name}"):
-        # An environment cannot be moved once built, so a file written last tells a whole one from a torn one.
-        if not (folder / "complete").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            log = directory("logs") / f"venv-{name}.log"
-            run_tool([python, "-m", "venv", str(folder)], log)
-            pip = [str(folder / "bin/python"), "-m", "pip", "install", "--disable-pip-version-check"]
-            run_tool([*pip, *packages], log)
-            (folder / "complete").touch()
-    return folder / "bin"
+
+    def build(folder: Path) -> None:
+        log = directory("logs") / f"venv-{name}.log"
+        run_tool([python, "-m", "venv", str(folder)], log)
+        pip = [str(folder / "bin/python"), "-m", "pip", "install", "--disable-pip-version-check"]
+        run_tool([*pip, *packages], log)
+
+    return ensure_folder(directory("venvs") / name, build, in_place=True) / "bin"
 
 
 def collections(*names: str) -> Path:
     """A folder for ANSIBLE_COLLECTIONS_PATH that has these collections. Of the package, nothing else is kept."""
     name = digest([COLLECTIONS, *names])
-    folder = directory("collections") / name
-    with locked(f"collections-{name}"):
-        if not (folder / "complete").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            pip = [
-                sys.executable,
-                "-m",
-                "pip",
-                "download",
-                "--disable-pip-version-check",
-                "--no-deps",
-                "--only-binary=:all:",
-            ]
-            run_tool([*pip, "--dest", str(folder), COLLECTIONS], directory("logs") / f"collections-{name}.log")
-            (wheel,) = folder.glob("*.whl")
-            wanted = tuple(f"ansible_collections/{one.replace('.', '/')}/" for one in names)
-            with zipfile.ZipFile(wheel) as package:
-                package.extractall(folder, [one for one in package.namelist() if one.startswith(wanted)])
-            wheel.unlink()
-            (folder / "complete").touch()
-    return folder
+
+    def build(folder: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check"]
+        options = ["--no-deps", "--only-binary=:all:", "--dest", str(folder)]
+        run_tool([*pip, *options, COLLECTIONS], directory("logs") / f"collections-{name}.log")
+        (wheel,) = folder.glob("*.whl")
+        prefixes = tuple(f"ansible_collections/{collection.replace('.', '/')}/" for collection in names)
+        with zipfile.ZipFile(wheel) as package:
+            package.extractall(folder, [member for member in package.namelist() if member.startswith(prefixes)])
+        wheel.unlink()
+
+    return ensure_folder(directory("collections") / name, build, in_place=True)
 
 
 def node_modules(*packages: str) -> tuple[Path, Path]:
     """The program node, and a folder whose ``node_modules`` has these packages, as npm spells them."""
     programs = venv(NODE)
     name = digest([NODE, *packages])
-    folder = directory("node") / name
-    with locked(f"node-{name}"):
-        if not (folder / "complete").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            npm = ["env", f"PATH={programs}:{os.environ['PATH']}", "npm", "install", f"--prefix={folder}"]
-            options = ["--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
-            run_tool([*npm, *options, *packages], directory("logs") / f"node-{name}.log")
-            (folder / "complete").touch()
-    return programs / "node", folder
+
+    def build(folder: Path) -> None:
+        npm = ["env", f"PATH={programs}:{os.environ['PATH']}", "npm", "install", f"--prefix={folder}"]
+        options = ["--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
+        run_tool([*npm, *options, *packages], directory("logs") / f"node-{name}.log")
+
+    return programs / "node", ensure_folder(directory("node") / name, build, in_place=True)

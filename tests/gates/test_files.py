@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,6 +33,16 @@ FORBIDDEN = re.compile(
         + [rf"(?<![\w.~)}}/-])/{path}" for path in PATHS]
     )
 )
+
+#: A folder of the product has at most this many files beside its folders, so that one look finds a file.
+MOST_FILES = 16
+#: Ansible finds plugins in these folders only.
+LAID_OUT_BY_ANSIBLE = {f"plugins/{kind}" for kind in ("modules", "action", "callback", "filter", "lookup")}
+#: Folders that are yet to be split.
+STILL_LARGE = {
+    *(f"plugins/module_utils/{name}" for name in ("_bench", "_io", "_knobs", "_models", "_redfish", "_serving/unit")),
+    "plugins/plugin_utils",
+}
 
 
 def texts(tracked: list[Path]) -> Iterator[tuple[Path, str]]:
@@ -63,6 +74,14 @@ def test_no_foreign_machine(tracked: list[Path]) -> None:
         if (match := FORBIDDEN.search(line))
     ]
     assert not found, "a registry host or a path of one machine in:\n" + "\n".join(found)
+
+
+def test_no_folder_of_the_product_has_too_many_files(tracked: list[Path]) -> None:
+    product = [name for name in tracked if name.parts[0] in ("plugins", "lab", "tools") and (ROOT / name).is_file()]
+    counts = Counter(str(name.parent) for name in product)
+    large = {folder: count for folder, count in counts.items() if count > MOST_FILES}
+    excess = large.keys() - LAID_OUT_BY_ANSIBLE - STILL_LARGE
+    assert not excess, f"more than {MOST_FILES} files, which belong into folders by subject: {sorted(excess)}"
 
 
 @pytest.mark.parametrize("tier", TIERS)

@@ -14,6 +14,7 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+from ..cache_folders import ensure_folder
 from ..debian import mirror
 from ..errors import VepycError
 from ..guest import get_release
@@ -65,14 +66,13 @@ def fetch(suite: str, *names: str) -> list[Path]:
 def extracted(suite: str, *names: str) -> Path:
     """The folder that packages are unpacked to, once, with links that stay in it; this machine stays as it is."""
     files = fetch(suite, *names)
-    folder = directory("extracted") / files[0].parent.name
-    with locked(f"extracted-{folder.name}"):
-        if not (folder / "complete").exists():
-            for file in files:
-                subprocess.run(["dpkg-deb", "--extract", file, folder], check=True)
-            for path in folder.rglob("*"):
-                if path.is_symlink() and (target := os.readlink(path)).startswith("/"):
-                    path.unlink()
-                    path.symlink_to(folder / target.lstrip("/"))
-            (folder / "complete").touch()
-    return folder
+
+    def build(folder: Path) -> None:
+        for file in files:
+            subprocess.run(["dpkg-deb", "--extract", file, folder], check=True)
+        for path in folder.rglob("*"):
+            if path.is_symlink() and (target := os.readlink(path)).startswith("/"):
+                path.unlink()
+                path.symlink_to(folder / target.lstrip("/"))
+
+    return ensure_folder(directory("extracted") / files[0].parent.name, build, in_place=True)

@@ -16,9 +16,10 @@ import struct
 import subprocess
 from pathlib import Path
 
+from ..cache_folders import ensure_folder
 from ..errors import VepycError
 from ..images.debian_packages import extracted
-from ..paths import digest, directory, locked
+from ..paths import digest, directory
 
 #: The first Debian that has llama.cpp.
 SUITE = "forky"
@@ -51,26 +52,21 @@ _OLDEST = "GLIBC_2.2.5"
 def ensure_prebuilt() -> Path:
     """Return the folder with the files of llama-server by their place in a guest; fetch them first when missing."""
     folder = directory("llama") / f"{SUITE}-{digest([*_PACKAGES, *_PLACES, *_PLACES.values()])}"
-    with locked(f"llama-{folder.name}"):
-        if not folder.exists():
-            print("fetching llama-server as Debian built it (once, 7 MB, usually 5 to 30 s)", flush=True)
-            _arrange(extracted(SUITE, *_PACKAGES), folder)
-    return folder
+    return ensure_folder(folder, _copy_guest_files)
 
 
-def _arrange(packages: Path, folder: Path) -> None:
-    """Copy what a guest needs of the unpacked packages to a new folder, and make it fit the guests' C library."""
-    work = folder.with_name(f"{folder.name}.building")
-    shutil.rmtree(work, ignore_errors=True)
+def _copy_guest_files(folder: Path) -> None:
+    """Copy the files that a guest needs from Debian's packages into a folder, and make them fit its C library."""
+    print("fetching llama-server as Debian built it (once, 7 MB, usually 5 to 30 s)", flush=True)
+    packages = extracted(SUITE, *_PACKAGES)
     try:
         for origin, place in _PLACES.items():
-            target = work / place
+            target = folder / place
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(packages / origin, target)
             accept_guest_glibc(target)
     except (OSError, subprocess.CalledProcessError) as error:
         raise VepycError(f"Debian's packages of llama.cpp are not as they were: {error}") from None
-    work.rename(folder)
 
 
 def accept_guest_glibc(file: Path) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import qemu
+from ..cache_folders import replaced_folder
 from ..epyc import acpi, kernel_patch, smbios
 from ..epyc.shapes import Shape
 from ..errors import VepycError
@@ -89,18 +90,11 @@ def save_prepared(machine: Machine, target: Path, release: Release) -> None:
 
 def _save(machine: Machine, target: Path, image: Path | None = None) -> None:
     """Freeze a machine; with ``image``, on a disk that needs this image only and no other saved state."""
-    work = target.with_name(target.name + ".building")
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir()
-    try:
+    with replaced_folder(target) as work:
         machine.disconnect()
         machine.run_dir.ask("save", timeout=600, target=str(work))
         if image:
             run_tool(["qemu-img", "rebase", "-f", "qcow2", "-F", "raw", "-b", str(image), str(work / "disk.qcow2")])
-        shutil.rmtree(target, ignore_errors=True)
-        work.rename(target)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def _refuse_if_used(target: Path) -> None:

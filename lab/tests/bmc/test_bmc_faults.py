@@ -15,7 +15,7 @@ import pytest
 
 from vepyc.bmc import Bmc, Faults
 
-from .redfish import NPS4, Client
+from .redfish_client import NPS4, Client
 
 Start = Callable[..., Bmc]
 

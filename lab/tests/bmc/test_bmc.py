@@ -17,7 +17,7 @@ from vepyc import VepycError
 from vepyc.bmc import PERSONALITIES, Bmc
 from vepyc.bmc.personality import load
 
-from .redfish import NPS4, Client
+from .redfish_client import NPS4, Client
 
 Start = Callable[..., Bmc]
 

@@ -15,8 +15,8 @@ import pytest
 
 from vepyc import Machine, up
 
-from .conftest import cpulist, read
-from .redfish import Client
+from ..conftest import cpulist, read
+from .redfish_client import Client
 
 pytestmark = pytest.mark.slow
 

@@ -254,7 +254,7 @@ def watch(as_json: bool) -> int:
     """
     reported: list[str] = []
     for interrupts in new_interrupts.moments(_names_units):
-        if Store(read_only=True).has(TRIAL):
+        if Store(read_only=True).has_file(TRIAL):
             continue
         work = Application(KernelFS(), Store(), only=("irq",) if interrupts else (), follow=True)
         work.run()

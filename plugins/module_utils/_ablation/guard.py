@@ -36,21 +36,21 @@ def begin(store: Store, fs: KernelFS, unit: str) -> None:
     wait = ["tail", f"--pid={process}", "--sleep-interval=0.2", "-f", "/dev/null"]
     properties = (f"ExecStopPost={HOST_TOOL} settle", "TimeoutStopSec=infinity")
     options = [f"--unit={UNIT}", "--collect", "--quiet", *(f"--property={one}" for one in properties)]
-    with store.lock():
+    with store.hold_lock():
         note(store, fs, unit)
         try:
             command.run_command(["systemd-run", *options, *wait])
         except TuningError:
-            store.remove(TRIAL)
+            store.remove_file(TRIAL)
             raise
 
 
 def refuse_another(store: Store) -> None:
     """Raise BadRequest where another trial is under way, or the command of the engine is not on this host."""
-    if store.has(TRIAL):
+    if store.has_file(TRIAL):
         raise BadRequest(
-            f"An ablation or a tuning did not end, or goes on: {store.path(TRIAL)} is there. 'sovereign-epyc settle' "
-            "ends it and puts the stored settings back."
+            f"An ablation or a tuning did not end, or goes on: {store.file_path(TRIAL)} is there. 'sovereign-epyc "
+            "settle' ends it and puts the stored settings back."
         )
     if not os.path.exists(HOST_TOOL):
         raise BadRequest(f"There is no {HOST_TOOL}, which puts settings back when this is ended: run site.yml first.")
@@ -62,11 +62,11 @@ def note(store: Store, fs: KernelFS, unit: str) -> None:
     The journal is of this boot: the boot service puts the stored settings back in the next one, and removes it.
     """
     process = os.getpid()
-    with store.lock():
+    with store.hold_lock():
         journal = {
             "boot_id": fs.read(trial.BOOT_ID),
             "process": process,
             "started": trial.started(fs, process),
             "unit": unit,
         }
-        store.save(TRIAL, journal)
+        store.save_document(TRIAL, journal)

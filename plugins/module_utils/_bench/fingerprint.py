@@ -39,10 +39,10 @@ def of(host: Host, target: Target, prompts: Iterable[Prompt]) -> dict[str, Any]:
     fs, top = host.fs, host.topology
     return {
         "sku": top.model or None,
-        "microcode": fs.find("/sys/devices/system/cpu/cpu0/microcode/version"),
-        "bios": fs.find("/sys/class/dmi/id/bios_version"),
+        "microcode": fs.read_if_present("/sys/devices/system/cpu/cpu0/microcode/version"),
+        "bios": fs.read_if_present("/sys/class/dmi/id/bios_version"),
         "kernel": top.kernel or None,
-        "cmdline": fs.find("/proc/cmdline"),
+        "cmdline": fs.read_if_present("/proc/cmdline"),
         "topology": shape(top),
         "uptime_s": float(fs.read("/proc/uptime").split()[0]),
         "engine_build": target.build,

@@ -45,7 +45,7 @@ def cycles(fs: KernelFS, cpus: Iterable[int]) -> Cycles:
 
 def mhz(fs: KernelFS, before: Cycles, after: Cycles) -> float | None:
     """Return the mean frequency at which CPUs worked between two readings, in MHz."""
-    nominal = fs.find("/sys/devices/system/cpu/cpu0/acpi_cppc/nominal_freq") or "0"
+    nominal = fs.read_if_present("/sys/devices/system/cpu/cpu0/acpi_cppc/nominal_freq") or "0"
     both = [(before[cpu], after[cpu]) for cpu in after if cpu in before]
     real, counted = (sum((late[at] - early[at]) % WORD for early, late in both) for at in (0, 1))
     return round(int(nominal) * real / counted, 1) if counted and int(nominal) else None
@@ -54,10 +54,10 @@ def mhz(fs: KernelFS, before: Cycles, after: Cycles) -> float | None:
 def energy(fs: KernelFS) -> Energy:
     """Return the counter of each package, without those of its parts."""
     found = {}
-    for name in fs.names(POWERCAP):
+    for name in fs.list_names(POWERCAP):
         folder = f"{POWERCAP}/{name}"
         try:
-            if (fs.find(f"{folder}/name") or "").startswith("package-"):
+            if (fs.read_if_present(f"{folder}/name") or "").startswith("package-"):
                 found[name] = int(fs.read(f"{folder}/energy_uj")), int(fs.read(f"{folder}/max_energy_range_uj"))
         except (Absent, Refused):
             continue

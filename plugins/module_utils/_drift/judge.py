@@ -70,11 +70,11 @@ def waits(verdict: Verdict) -> bool:
 def why_not_at_boot(host: Host) -> str:
     """Return why nothing will be applied at the next boot, or an empty text."""
     # The unit file of a masked one leads to /dev/null.
-    if not host.fs.find(BOOT_SERVICE_LINK):
+    if not host.fs.read_if_present(BOOT_SERVICE_LINK):
         return f"{BOOT_SERVICE} is not enabled; the role sovereign.epyc.base installs it"
-    line = (host.fs.find(HOST_TOOL) or "").partition("\n")[0]
+    line = (host.fs.read_if_present(HOST_TOOL) or "").partition("\n")[0]
     interpreter = line[2:].strip().partition(" ")[0] if line.startswith("#!") else ""
-    if interpreter and host.fs.status(interpreter) is None:
+    if interpreter and host.fs.read_status(interpreter) is None:
         return f"{HOST_TOOL} needs {interpreter}, which is not on this host any more; run site.yml --tags base"
     return ""
 

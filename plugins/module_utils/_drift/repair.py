@@ -117,9 +117,9 @@ def repair(
             f"{other[0]} is not repaired by itself; {', '.join(ROLES)} are. What needs a reboot or a restart, and what "
             "is not of this collection, is for site.yml and for somebody who looks."
         )
-    with nullcontext() if check else store.lock():
+    with nullcontext() if check else store.hold_lock():
         outcome = Repair(check, roles)
-        if store.has(TRIAL):
+        if store.has_file(TRIAL):
             outcome.remarks.append(f"Nothing is repaired while {surveys.UNDER_TRIAL}.")
             return outcome
         survey = look(fs, store=store)
@@ -203,7 +203,7 @@ def _note(store: Store, past: Mapping[str, list[float]], most: int, repaired: It
     for one in repaired:
         for address in one.addresses:
             repairs.setdefault(address, []).append(round(now))
-    store.save(REPAIRS, {"most": most, "repairs": repairs})
+    store.save_document(REPAIRS, {"most": most, "repairs": repairs})
 
 
 def _correct_note(store: Store, past: Mapping[str, list[float]], most: int, outcome: Repair, now: float) -> None:

@@ -83,7 +83,7 @@ def of_host(
     stored_intent, stored_requests = stored(store)
     host = Host(fs, stored_intent if intent is None else intent, stored=True)
     run = _unfinished_run(store)
-    if store.has(TRIAL):
+    if store.has_file(TRIAL):
         return Survey(host, [*run, unknown("", "desired:", UNDER_TRIAL)])
     asked, boot = layers_of_host(store, layers), why_not_at_boot(host)
     given = stored_requests if requests is None else requests

@@ -154,23 +154,23 @@ def _identity(fs: KernelFS, top: Topology) -> None:
     stepping = fields.get("stepping", "0")
     top.stepping = int(stepping) if stepping.isdecimal() else 0
     top.flags = frozenset(fields.get("flags", "").split())
-    top.kernel = fs.find("/proc/sys/kernel/osrelease") or ""
+    top.kernel = fs.read_if_present("/proc/sys/kernel/osrelease") or ""
     if not top.is_amd:
         top.missing.append(f"an AMD CPU: this one is {top.vendor or 'unknown'} {top.model}".rstrip())
     elif not top.sku:
         top.missing.append(f"an EPYC: the CPU calls itself '{top.model}'")
-    if fs.find("/run/systemd/container") is not None:
+    if fs.read_if_present("/run/systemd/container") is not None:
         top.missing.append("a kernel of its own: this is a container, and kernel settings belong to its host")
 
 
 def _cpus(fs: KernelFS, top: Topology) -> None:
     top.online = parse_cpulist(fs.read(f"{CPUS}/online"))
-    present = parse_cpulist(fs.find(f"{CPUS}/present") or fs.read(f"{CPUS}/online"))
+    present = parse_cpulist(fs.read_if_present(f"{CPUS}/present") or fs.read(f"{CPUS}/online"))
     top.offline = tuple(sorted(set(present) - set(top.online)))
     if top.offline:
         top.missing.append(f"CPUs {format_cpulist(top.offline)}: they are offline")
-    top.smt = fs.find(f"{CPUS}/smt/control") or "unknown"
-    if fs.find(f"{CPUS}/smt/active") == "0":
+    top.smt = fs.read_if_present(f"{CPUS}/smt/control") or "unknown"
+    if fs.read_if_present(f"{CPUS}/smt/active") == "0":
         top.cores = tuple((cpu,) for cpu in top.online)
     else:
         top.cores = _partition(fs, top.online, "topology/thread_siblings_list")
@@ -182,7 +182,7 @@ def _partition(fs: KernelFS, cpus: Iterable[int], name: str) -> tuple[tuple[int,
     parts = []
     while left:
         first = min(left)
-        text = fs.find(f"{CPUS}/cpu{first}/{name}")
+        text = fs.read_if_present(f"{CPUS}/cpu{first}/{name}")
         part = tuple(cpu for cpu in parse_cpulist(text or str(first)) if cpu in left) or (first,)
         parts.append(part)
         left.difference_update(part)
@@ -191,7 +191,7 @@ def _partition(fs: KernelFS, cpus: Iterable[int], name: str) -> tuple[tuple[int,
 
 def _number(fs: KernelFS, cpu: int, name: str) -> int | None:
     """Return a whole number from a CPU's folder; None where it is absent or the kernel's -1 for unknown."""
-    text = fs.find(f"{CPUS}/cpu{cpu}/{name}")
+    text = fs.read_if_present(f"{CPUS}/cpu{cpu}/{name}")
     return int(text) if text is not None and text.isdecimal() else None
 
 
@@ -202,19 +202,19 @@ def _sockets(fs: KernelFS, top: Topology) -> None:
 
 
 def _nodes(fs: KernelFS, top: Topology) -> None:
-    names = [name for name in fs.names(NODES) if name.startswith("node") and name[4:].isdecimal()]
+    names = [name for name in fs.list_names(NODES) if name.startswith("node") and name[4:].isdecimal()]
     for number in sorted(int(name[4:]) for name in names):
         folder = f"{NODES}/node{number}"
         pages = {}
-        for pool in fs.names(f"{folder}/hugepages"):
+        for pool in fs.list_names(f"{folder}/hugepages"):
             size = pool[len("hugepages-") : -len("kB")]
-            total = fs.find(f"{folder}/hugepages/{pool}/nr_hugepages")
-            free = fs.find(f"{folder}/hugepages/{pool}/free_hugepages")
+            total = fs.read_if_present(f"{folder}/hugepages/{pool}/nr_hugepages")
+            free = fs.read_if_present(f"{folder}/hugepages/{pool}/free_hugepages")
             if size.isdecimal() and total and free:
                 pages[int(size)] = (int(total), int(free))
-        words = (fs.find(f"{folder}/meminfo") or "").split()
+        words = (fs.read_if_present(f"{folder}/meminfo") or "").split()
         memory = int(words[words.index("MemTotal:") + 1]) * UNITS["KiB"] if "MemTotal:" in words else 0
-        top.nodes.append(Node(number, parse_cpulist(fs.find(f"{folder}/cpulist") or ""), memory, pages))
+        top.nodes.append(Node(number, parse_cpulist(fs.read_if_present(f"{folder}/cpulist") or ""), memory, pages))
     if not top.nodes:
         top.missing.append(f"NUMA nodes: the kernel shows none in {NODES}; all memory counts as one node")
         top.nodes.append(Node(0, top.online, 0, {}))
@@ -226,7 +226,7 @@ def _l3(fs: KernelFS, top: Topology) -> None:
         top.missing.append(f"L3 domains: {CPUS}/cpu{top.online[0]}/cache shows no cache of level 3")
         return
     for cpus in _partition(fs, top.online, f"cache/{index}/shared_cpu_list"):
-        size = fs.find(f"{CPUS}/cpu{cpus[0]}/cache/{index}/size") or "0K"
+        size = fs.read_if_present(f"{CPUS}/cpu{cpus[0]}/cache/{index}/size") or "0K"
         domain = L3Domain(_number(fs, cpus[0], f"cache/{index}/id"), int(size.rstrip("K")) * UNITS["KiB"], cpus)
         domain.socket = next((n for n, members in top.sockets.items() if cpus[0] in members), None)
         domain.node = next((node.id for node in top.nodes if cpus[0] in node.cpus), None)
@@ -239,8 +239,8 @@ def _l3(fs: KernelFS, top: Topology) -> None:
 
 def _l3_index(fs: KernelFS, cpu: int) -> str | None:
     folder = f"{CPUS}/cpu{cpu}/cache"
-    for name in fs.names(folder):
-        if name.startswith("index") and fs.find(f"{folder}/{name}/level") == "3":
+    for name in fs.list_names(folder):
+        if name.startswith("index") and fs.read_if_present(f"{folder}/{name}/level") == "3":
             return name
     return None
 
@@ -273,7 +273,7 @@ def _present(fs: KernelFS, top: Topology) -> None:
 
 def _node_of(fs: KernelFS, cpu: int) -> int | None:
     """Return the node of a CPU, which a link in its folder tells while it is offline too."""
-    names = [name for name in fs.names(f"{CPUS}/cpu{cpu}") if name.startswith("node") and name[4:].isdecimal()]
+    names = [name for name in fs.list_names(f"{CPUS}/cpu{cpu}") if name.startswith("node") and name[4:].isdecimal()]
     return int(names[0][4:]) if names else None
 
 
@@ -293,7 +293,7 @@ def _group_ccds(fs: KernelFS, top: Topology) -> None:
 
 
 def _abilities(fs: KernelFS, top: Topology) -> None:
-    top.cpufreq_driver = fs.find(f"{CPUS}/cpufreq/policy{top.online[0]}/scaling_driver")
+    top.cpufreq_driver = fs.read_if_present(f"{CPUS}/cpufreq/policy{top.online[0]}/scaling_driver")
     if top.cpufreq_driver is None:
         top.missing.append("cpufreq: no driver is bound (BIOS without P-states, or a guest)")
     reason = resctrl.why_not(fs, top.flags)

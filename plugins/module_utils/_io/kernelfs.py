@@ -32,7 +32,7 @@ class KernelFS:
         self.root = root
         self.read_only = read_only
 
-    def _real(self, path: str) -> str:
+    def _real_path(self, path: str) -> str:
         return path if self.root == "/" else os.path.join(self.root, path.lstrip("/"))
 
     # Reading
@@ -40,7 +40,7 @@ class KernelFS:
     def read(self, path: str, limit: int = 1 << 20) -> str:
         """Return a file's text without its last newline, at most ``limit`` bytes of it."""
         with _translate_errors(path, "read"):
-            fd = os.open(self._real(path), os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(self._real_path(path), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 chunks = []
                 while limit > 0:
@@ -53,7 +53,7 @@ class KernelFS:
                 os.close(fd)
         return b"".join(chunks).decode("utf-8", "replace").rstrip("\n")
 
-    def find(self, path: str) -> str | None:
+    def read_if_present(self, path: str) -> str | None:
         """Like read, but None where the file is absent. A refusal is still raised."""
         try:
             return self.read(path)
@@ -63,7 +63,7 @@ class KernelFS:
     def read_at(self, path: str, offset: int, size: int) -> bytes:
         """Return ``size`` bytes at an offset: how /dev/cpu/N/msr and /dev/cpu/N/cpuid are read."""
         with _translate_errors(path, "read"):
-            fd = os.open(self._real(path), os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(self._real_path(path), os.O_RDONLY | os.O_CLOEXEC)
             try:
                 return os.pread(fd, size, offset)
             finally:
@@ -72,41 +72,41 @@ class KernelFS:
     def read_words(self, path: str, offsets: Iterable[int]) -> list[int]:
         """Return the 64-bit words at some offsets, with one open: how registers are read from /dev/cpu/N/msr."""
         words = []
-        with _open_descriptor(path, self._real(path), os.O_RDONLY) as fd:
+        with _open_descriptor(path, self._real_path(path), os.O_RDONLY) as fd:
             for offset in offsets:
                 with _translate_errors(path, f"read register {offset:#x} of"):
                     words.append(int.from_bytes(os.pread(fd, 8, offset), "little"))
         return words
 
-    def names(self, path: str) -> list[str]:
+    def list_names(self, path: str) -> list[str]:
         """Return the sorted names in a directory; none where it is absent."""
         try:
             with _translate_errors(path, "list"):
-                return sorted(os.listdir(self._real(path)))
+                return sorted(os.listdir(self._real_path(path)))
         except Absent:
             return []
 
     def is_dir(self, path: str) -> bool:
         """Return whether a directory is there."""
-        return os.path.isdir(self._real(path))
+        return os.path.isdir(self._real_path(path))
 
-    def status(self, path: str) -> os.stat_result | None:
+    def read_status(self, path: str) -> os.stat_result | None:
         """Return a file's size, mode and so on; None where it is absent."""
         try:
             with _translate_errors(path, "look at"):
-                return os.stat(self._real(path))
+                return os.stat(self._real_path(path))
         except Absent:
             return None
 
-    def refusal(self, path: str, nonsense: str) -> int:
+    def write_refusal_errno(self, path: str, invalid_text: str) -> int:
         """Return the errno with which the kernel refuses an invalid text, 0 where it does not refuse it.
 
         For files where the kernel checks the permission before it reads the text, and shows it in no other way. The
         write can have no effect, so a check may do this too.
         """
-        with _open_descriptor(path, self._real(path), os.O_WRONLY) as fd:
+        with _open_descriptor(path, self._real_path(path), os.O_WRONLY) as fd:
             try:
-                os.write(fd, nonsense.encode())
+                os.write(fd, invalid_text.encode())
             except OSError as error:
                 return error.errno or 0
         return 0
@@ -115,10 +115,10 @@ class KernelFS:
 
     def write(self, path: str, text: str) -> None:
         """Write in one system call, as the kernel's parsers require. Never creates or truncates a file."""
-        self._must_be_writable(path)
+        self._require_writable(path)
         data = text.encode()
         with _translate_errors(path, f"write '{text.strip()}' to"):
-            fd = os.open(self._real(path), os.O_WRONLY | os.O_CLOEXEC)
+            fd = os.open(self._real_path(path), os.O_WRONLY | os.O_CLOEXEC)
             try:
                 written = os.write(fd, data)
             finally:
@@ -131,8 +131,8 @@ class KernelFS:
 
         A word that already is right is not written: a write to /dev/cpu/N/msr taints the kernel even without effect.
         """
-        self._must_be_writable(path)
-        with _open_descriptor(path, self._real(path), os.O_RDWR) as fd:
+        self._require_writable(path)
+        with _open_descriptor(path, self._real_path(path), os.O_RDWR) as fd:
             for offset, mask, value in edits:
                 with _translate_errors(path, f"read register {offset:#x} of"):
                     old = int.from_bytes(os.pread(fd, 8, offset), "little")
@@ -145,43 +145,43 @@ class KernelFS:
         """Load a kernel module, or unload it, by modprobe: only it knows compression, dependencies and blacklists."""
         from . import command
 
-        self._must_be_writable(f"/sys/module/{name}")
+        self._require_writable(f"/sys/module/{name}")
         command.run_command(["modprobe", *(() if load else ("-r",)), name])
 
     def mkdir(self, path: str) -> None:
         """Make a directory, which in resctrl makes a group."""
-        self._must_be_writable(path)
+        self._require_writable(path)
         with _translate_errors(path, "make"):
-            os.mkdir(self._real(path))
+            os.mkdir(self._real_path(path))
 
     def rmdir(self, path: str) -> None:
         """Remove a directory, which in resctrl removes a group."""
-        self._must_be_writable(path)
+        self._require_writable(path)
         with _translate_errors(path, "remove"):
-            os.rmdir(self._real(path))
+            os.rmdir(self._real_path(path))
 
-    def label(self, path: str, name: str, value: str) -> None:
+    def set_trusted_attribute(self, path: str, name: str, value: str) -> None:
         """Attach a trusted extended attribute to a file; it lives exactly as long as the file does."""
-        self._must_be_writable(path)
+        self._require_writable(path)
         with _translate_errors(path, "label"):
-            os.setxattr(self._real(path), f"trusted.{name}", value.encode())
+            os.setxattr(self._real_path(path), f"trusted.{name}", value.encode())
 
-    def read_label(self, path: str, name: str) -> str | None:
+    def read_trusted_attribute(self, path: str, name: str) -> str | None:
         """Return an attribute that ``label`` attached, None where there is none."""
         try:
-            return os.getxattr(self._real(path), f"trusted.{name}").decode("utf-8", "replace")
+            return os.getxattr(self._real_path(path), f"trusted.{name}").decode("utf-8", "replace")
         except OSError:
             return None
 
-    def mount(self, fstype: str, target: str, options: str = "") -> None:
+    def mount_filesystem(self, fstype: str, target: str, options: str = "") -> None:
         """Mount a kernel file system, with nosuid, nodev and noexec."""
         nosuid_nodev_noexec = 2 | 4 | 8
-        self._must_be_writable(target)
+        self._require_writable(target)
         self._libc_call("mount", fstype.encode(), target, fstype.encode(), nosuid_nodev_noexec, options.encode())
 
-    def unmount(self, target: str) -> None:
+    def unmount_filesystem(self, target: str) -> None:
         """Unmount a file system."""
-        self._must_be_writable(target)
+        self._require_writable(target)
         self._libc_call("umount2", None, target, 0)
 
     def _libc_call(self, name: str, source: bytes | None, target: str, *rest: object) -> None:
@@ -191,15 +191,15 @@ class KernelFS:
         libc = ctypes.CDLL(None, use_errno=True)
         first = () if source is None else (source,)
         with _translate_errors(target, "unmount" if source is None else "mount"):
-            if getattr(libc, name)(*first, self._real(target).encode(), *rest) != 0:
+            if getattr(libc, name)(*first, self._real_path(target).encode(), *rest) != 0:
                 code = ctypes.get_errno()
                 raise OSError(code, os.strerror(code))
 
-    def lock(self, path: str) -> AbstractContextManager[int]:
+    def hold_lock(self, path: str) -> AbstractContextManager[int]:
         """Hold an exclusive flock on a file or directory, the way the kernel documents for resctrl."""
-        return hold_file_lock(self._real(path), path)
+        return hold_file_lock(self._real_path(path), path)
 
-    def _must_be_writable(self, path: str) -> None:
+    def _require_writable(self, path: str) -> None:
         if self.read_only:
             raise TuningError(f"A check tried to write {path}. This is a fault of the collection: please report it.")
 

@@ -49,16 +49,16 @@ class Store:
         self.read_only = read_only
         self._held = 0
 
-    def path(self, name: str) -> str:
+    def file_path(self, name: str) -> str:
         """Return where a file is."""
         return os.path.join(self.folder, name)
 
-    def has(self, name: str) -> bool:
+    def has_file(self, name: str) -> bool:
         """Return whether a file is there. Raises TuningError for a folder that cannot be the store."""
-        self._require_own_folder()
-        return os.path.lexists(self.path(name))
+        self._require_private_folder()
+        return os.path.lexists(self.file_path(name))
 
-    def load(self, name: str, shape: Any = dict) -> dict[str, Any]:
+    def load_document(self, name: str, shape: Any = dict) -> dict[str, Any]:
         """Return what a file holds; nothing where there is none. Raises Damaged for one that is not of the shape.
 
         A shape is a type, a tuple of types, a table of shapes by key, all of which may be missing, or one for ANY key.
@@ -66,10 +66,10 @@ class Store:
         """
         import json
 
-        self._require_own_folder()
-        path = self.path(name)
+        self._require_private_folder()
+        path = self.file_path(name)
         try:
-            data: dict[str, Any] = json.loads(_read_own_file(path))
+            data: dict[str, Any] = json.loads(_read_private_file(path))
         except FileNotFoundError:
             if os.path.islink(path):
                 raise Damaged(path, f"it is a link to {os.readlink(path)}, where nothing is") from None
@@ -81,7 +81,7 @@ class Store:
         found = data.pop("format", FORMAT) if isinstance(data, dict) else FORMAT
         if found != FORMAT:
             raise Damaged(path, f"its format is {found!r}, and this version of the collection knows {FORMAT} only")
-        wrong = _misfit(data, shape, "")
+        wrong = _first_mismatch(data, shape, "")
         if wrong:
             raise Damaged(path, f"it holds something else than it should at {wrong}")
         return data
@@ -89,15 +89,15 @@ class Store:
     def load_cache(self, name: str, shape: Any = dict) -> dict[str, Any]:
         """Return what a file holds that only spares work; nothing for a damaged one, which the next save replaces."""
         try:
-            return self.load(name, shape)
+            return self.load_document(name, shape)
         except Damaged:
             return {}
 
-    def save(self, name: str, data: dict[str, Any]) -> None:
+    def save_document(self, name: str, data: dict[str, Any]) -> None:
         """Replace a file, on the disk when this returns."""
         import json
 
-        self._replace(name, json.dumps({"format": FORMAT, **data}, indent=1, sort_keys=True) + "\n")
+        self._write_text(name, json.dumps({"format": FORMAT, **data}, indent=1, sort_keys=True) + "\n")
 
     def load_lines(self, name: str) -> list[str]:
         """Return the lines of a file, without those that are empty; none where there is no file.
@@ -105,10 +105,10 @@ class Store:
         Bytes that are no text stay in a line as they are. Raises TuningError for a file or a folder that cannot be
         read, or that others than root may change.
         """
-        self._require_own_folder()
-        path = self.path(name)
+        self._require_private_folder()
+        path = self.file_path(name)
         try:
-            text = _read_own_file(path, errors="surrogateescape")
+            text = _read_private_file(path, errors="surrogateescape")
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -117,25 +117,25 @@ class Store:
 
     def save_lines(self, name: str, lines: Iterable[str]) -> None:
         """Replace a file by lines, on the disk when this returns."""
-        self._replace(name, "".join(f"{line}\n" for line in lines))
+        self._write_text(name, "".join(f"{line}\n" for line in lines))
 
-    def _replace(self, name: str, text: str) -> None:
-        path = self.path(name)
+    def _write_text(self, name: str, text: str) -> None:
+        path = self.file_path(name)
         if self.read_only:
             raise TuningError(f"A check tried to write {path}. This is a fault of the collection: please report it.")
         self._make_folder()
-        self._require_own_folder()
+        self._require_private_folder()
         textfile.write_file(path, text, 0o600)
 
-    def remove(self, name: str) -> None:
+    def remove_file(self, name: str) -> None:
         """Remove a file, and the folder when it was the last one; hold the lock."""
-        textfile.remove_file(self.path(name))
+        textfile.remove_file(self.file_path(name))
         with suppress(OSError):
             os.rmdir(self.folder)
 
-    def rename(self, name: str, new: str) -> None:
+    def rename_file(self, name: str, new_name: str) -> None:
         """Give a file another name."""
-        textfile.rename_file(self.path(name), self.path(new))
+        textfile.rename_file(self.file_path(name), self.file_path(new_name))
 
     def require_writable(self) -> None:
         """Raise TuningError where no file can be made in the folder; hold the lock, and call this before any change.
@@ -143,7 +143,7 @@ class Store:
         A run makes a file and removes it, because some file systems refuse nothing else. A check makes nothing and
         asks the kernel.
         """
-        self._require_own_folder()
+        self._require_private_folder()
         if self.read_only:
             if os.path.exists(self.folder) and not os.access(self.folder, os.W_OK):
                 raise TuningError(f"{self.folder} cannot be written. Nothing was changed.")
@@ -155,7 +155,7 @@ class Store:
             raise TuningError(f"{self.folder} cannot be written: {reason}. Nothing was changed.") from None
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Hold the lock that every run of this collection takes to change this host; whoever has it may take it again.
 
         A run that takes the last file away takes the folder, too: who waited meanwhile locks the next one. What killed
@@ -169,7 +169,7 @@ class Store:
                 self._held -= 1
             return
         with ExitStack() as stack:
-            made = self._hold_folder(stack)
+            made = self._lock_folder(stack)
             self._held = 1
             try:
                 textfile.remove_leftovers(self.folder)
@@ -180,12 +180,12 @@ class Store:
                     with suppress(OSError):  # It is not empty.
                         os.rmdir(self.folder)
 
-    def _hold_folder(self, stack: ExitStack) -> bool:
+    def _lock_folder(self, stack: ExitStack) -> bool:
         """Lock the folder that is there once nobody else has it; return whether it was missing."""
         made = False
         while True:
             made |= self._make_folder()
-            self._require_own_folder()
+            self._require_private_folder()
             with suppress(Absent):
                 descriptor = stack.enter_context(hold_file_lock(self.folder, self.folder))
                 if _is_at(descriptor, self.folder):
@@ -202,7 +202,7 @@ class Store:
             raise TuningError(f"{self.folder} cannot be made: {os.strerror(error.errno or 0)}.") from None
         return True
 
-    def _require_own_folder(self) -> None:
+    def _require_private_folder(self) -> None:
         """Raise TuningError where there is something else than a folder that root alone may change, or nothing."""
         folder = self.folder
         try:
@@ -223,24 +223,24 @@ class Store:
                 f"{folder} is no folder, and the record of this host belongs into one. Nothing was changed. Move it "
                 "away, and run this again."
             )
-        _require_own(folder, there, "700")
+        _require_private(folder, there, "700")
 
 
-def _read_own_file(path: str, errors: str = "strict") -> str:
+def _read_private_file(path: str, errors: str = "strict") -> str:
     """Return the text of a file that root alone may change; never wait for the other end of a pipe."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         there = os.fstat(descriptor)
         if not stat.S_ISREG(there.st_mode):
             raise Damaged(path, "it is no ordinary file")
-        _require_own(path, there, "600")
+        _require_private(path, there, "600")
         with open(descriptor, encoding="utf-8", errors=errors, closefd=False) as file:
             return file.read()
     finally:
         os.close(descriptor)
 
 
-def _require_own(path: str, there: os.stat_result, mode: str) -> None:
+def _require_private(path: str, there: os.stat_result, mode: str) -> None:
     """Raise TuningError for a file or a folder that others than root, or who runs this, may change.
 
     ``mode`` is the one that it should have.
@@ -248,13 +248,13 @@ def _require_own(path: str, there: os.stat_result, mode: str) -> None:
     if is_private(there):
         return
     raise TuningError(
-        f"{path} is of {_name_user(there.st_uid)} and has the mode {stat.S_IMODE(there.st_mode):04o}, so others than "
+        f"{path} is of {_user_name(there.st_uid)} and has the mode {stat.S_IMODE(there.st_mode):04o}, so others than "
         "root can change what this host is tuned to at its next boot. Nothing was changed. Look whether what it holds "
         f"is still yours, then run 'chown root: {path} && chmod {mode} {path}', and this again."
     )
 
 
-def _name_user(user: int) -> str:
+def _user_name(user: int) -> str:
     """Return the name of a user, or the number of one that this host does not know."""
     import pwd
 
@@ -271,7 +271,7 @@ def _is_at(descriptor: int, path: str) -> bool:
         return False
 
 
-def _misfit(data: Any, shape: Any, where: str) -> str:
+def _first_mismatch(data: Any, shape: Any, where: str) -> str:
     """Return the first place that is not of its shape, an empty text where all is."""
     if not isinstance(shape, dict):
         fits = isinstance(data, shape) and not (isinstance(data, bool) and shape is int)
@@ -280,7 +280,7 @@ def _misfit(data: Any, shape: Any, where: str) -> str:
         return where or "its top"
     for key, value in data.items():
         inner = shape.get(key, shape.get(ANY))
-        wrong = _misfit(value, inner, f"{where}/{key}") if inner is not None else f"{where}/{key}"
+        wrong = _first_mismatch(value, inner, f"{where}/{key}") if inner is not None else f"{where}/{key}"
         if wrong:
             return wrong
     return ""

@@ -15,7 +15,7 @@ import stat
 from contextlib import suppress
 
 from .._errors import TuningError
-from .untrusted import Folder, open_file, open_folder
+from .untrusted import OpenFolder, open_file, open_folder
 
 
 def path_in_tree(root: str, path: str) -> str:
@@ -58,12 +58,12 @@ def write_file(path: str, text: str, mode: int = 0o644, keep_owner: bool = True)
                     file.flush()
                     os.fsync(descriptor)
                     # Before it is closed, which ends its lock.
-                    folder.rename(beside, name)
+                    folder.rename_file(beside, name)
             except BaseException:
                 with suppress(OSError):
-                    folder.remove(beside)
+                    folder.remove_file(beside)
                 raise
-            folder.flush()
+            folder.flush_names()
     except OSError as error:
         raise TuningError(f"{path} cannot be written: {error.strerror}. It is as it was.") from None
 
@@ -73,7 +73,7 @@ def require_writable_folder(folder: str) -> None:
     with open_folder(folder) as opened:
         name, descriptor = _create_temporary_file("probe", opened)
         os.close(descriptor)
-        opened.remove(name)
+        opened.remove_file(name)
 
 
 def remove_leftovers(folder: str) -> None:
@@ -82,7 +82,7 @@ def remove_leftovers(folder: str) -> None:
         _remove_leftovers(opened)
 
 
-def _create_temporary_file(name: str, folder: Folder) -> tuple[str, int]:
+def _create_temporary_file(name: str, folder: OpenFolder) -> tuple[str, int]:
     """Make the file that is to become another one; return its name, which nobody can know before, and its descriptor.
 
     It is locked for as long as it is open, which tells it from what a killed run has left.
@@ -100,7 +100,7 @@ def _create_temporary_file(name: str, folder: Folder) -> tuple[str, int]:
         os.close(descriptor)
 
 
-def _remove_leftovers(folder: Folder, name: str = "") -> None:
+def _remove_leftovers(folder: OpenFolder, name: str = "") -> None:
     """Remove what killed runs have left beside a file of a folder, or beside any; a failure leaves it where it is."""
     for other in os.listdir(folder.descriptor):
         if _is_temporary_name(other, name):
@@ -116,7 +116,7 @@ def _is_temporary_name(other: str, name: str) -> bool:
     return start == f".{name}" if name else len(start) > 1 and start.startswith(".")
 
 
-def _remove_leftover(name: str, folder: Folder) -> None:
+def _remove_leftover(name: str, folder: OpenFolder) -> None:
     """Remove a file that nobody writes; OSError, or nothing done, for one that somebody writes or that is not ours."""
     import fcntl
 
@@ -124,14 +124,14 @@ def _remove_leftover(name: str, folder: Folder) -> None:
     try:
         if folder.is_private() or os.fstat(descriptor).st_uid in (0, os.geteuid()):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            folder.remove(name)
+            folder.remove_file(name)
     finally:
         os.close(descriptor)
 
 
-def _read_trusted_status(name: str, folder: Folder) -> os.stat_result | None:
+def _read_trusted_status(name: str, folder: OpenFolder) -> os.stat_result | None:
     """Return the status of the file that is there, None where somebody else than root can have put it there."""
-    before = folder.status(name) if folder.is_private() else None
+    before = folder.file_status(name) if folder.is_private() else None
     return before if before and stat.S_ISREG(before.st_mode) else None
 
 
@@ -166,8 +166,8 @@ def remove_file(path: str) -> None:
     try:
         with open_folder(parent) as folder:
             _remove_leftovers(folder, name)
-            folder.remove(name)
-            folder.flush()
+            folder.remove_file(name)
+            folder.flush_names()
     except FileNotFoundError:
         return
     except OSError as error:
@@ -179,8 +179,8 @@ def rename_file(path: str, new_path: str) -> None:
     parent, name = os.path.split(path)
     try:
         with open_folder(parent) as folder:
-            folder.rename(name, os.path.basename(new_path))
-            folder.flush()
+            folder.rename_file(name, os.path.basename(new_path))
+            folder.flush_names()
     except OSError as error:
         raise TuningError(
             f"{path} cannot be renamed to {os.path.basename(new_path)}: {error.strerror}. It is as it was."

@@ -31,7 +31,7 @@ _FILE = os.O_NONBLOCK | os.O_CLOEXEC
 _NULL = os.makedev(1, 3)
 
 
-class Folder:
+class OpenFolder:
     """A folder that is held open: each step happens in this one, wherever its path leads meanwhile.
 
     All methods raise OSError, whose ``strerror`` says what is wrong.
@@ -45,7 +45,7 @@ class Folder:
         """Return whether only root, or who runs this, can have put into the folder what is there."""
         return is_private(os.fstat(self.descriptor))
 
-    def status(self, name: str) -> os.stat_result | None:
+    def file_status(self, name: str) -> os.stat_result | None:
         """Return the status of what has a name in the folder, of a link its own; None where there is nothing."""
         try:
             return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
@@ -74,26 +74,26 @@ class Folder:
         return os.open(name, _NEW, 0o600, dir_fd=self.descriptor)
 
     @contextmanager
-    def make_folder(self, name: str, mode: int) -> Iterator[Folder]:
+    def make_folder(self, name: str, mode: int) -> Iterator[OpenFolder]:
         """Make a folder of this mode in it, and hold that one open."""
         os.mkdir(name, 0o700, dir_fd=self.descriptor)
         descriptor = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=self.descriptor)
         try:
-            _require_own(os.fstat(descriptor))
+            _require_own_user(os.fstat(descriptor))
             os.fchmod(descriptor, mode)
-            yield Folder(os.path.join(self.path, name), descriptor)
+            yield OpenFolder(os.path.join(self.path, name), descriptor)
         finally:
             os.close(descriptor)
 
-    def rename(self, name: str, new: str, folder: Folder | None = None) -> None:
+    def rename_file(self, name: str, new_name: str, folder: OpenFolder | None = None) -> None:
         """Give a file another name, in the other folder where one is given."""
-        os.rename(name, new, src_dir_fd=self.descriptor, dst_dir_fd=(folder or self).descriptor)
+        os.rename(name, new_name, src_dir_fd=self.descriptor, dst_dir_fd=(folder or self).descriptor)
 
-    def remove(self, name: str) -> None:
+    def remove_file(self, name: str) -> None:
         """Remove a file or a link."""
         os.unlink(name, dir_fd=self.descriptor)
 
-    def flush(self) -> None:
+    def flush_names(self) -> None:
         """Flush the names in the folder to the disk."""
         os.fsync(self.descriptor)
 
@@ -113,20 +113,20 @@ def open_file(path: str, flags: int = os.O_RDONLY) -> int:
 
 
 @contextmanager
-def open_folder(path: str, make: bool = False) -> Iterator[Folder]:
+def open_folder(path: str, make: bool = False) -> Iterator[OpenFolder]:
     """Hold a folder open, with ``make`` after making what is missing of its path.
 
     On the way a link is followed only where root alone can have put it. OSError where there is another one.
     """
-    descriptor = _walk(os.path.abspath(path), make)
+    descriptor = _open_step_by_step(os.path.abspath(path), make)
     try:
-        yield Folder(path, descriptor)
+        yield OpenFolder(path, descriptor)
     finally:
         os.close(descriptor)
 
 
 @contextmanager
-def private_folder(parent: Folder, name: str) -> Iterator[Folder]:
+def make_private_folder(parent: OpenFolder, name: str) -> Iterator[OpenFolder]:
     """Make a folder that only root can enter, on the file system of its parent; it goes with all that is in it.
 
     What a killed run left under the name is removed first. OSError where somebody else has put something there.
@@ -139,7 +139,7 @@ def private_folder(parent: Folder, name: str) -> Iterator[Folder]:
         _remove_private_folder(parent, name)
 
 
-def shared_folder(path: str) -> str | None:
+def find_shared_folder(path: str) -> str | None:
     """Return the folder on the way to a path in which others than root can replace a name; None where there is none."""
     folder = os.path.realpath(path)
     while True:
@@ -147,33 +147,33 @@ def shared_folder(path: str) -> str | None:
             status = os.stat(folder)
         except (FileNotFoundError, NotADirectoryError):
             status = None
-        if status and not (is_private(status) or _keeps_names(status)):
+        if status and not (is_private(status) or _has_sticky_bit(status)):
             return folder
         if folder == "/":
             return None
         folder = os.path.dirname(folder)
 
 
-def _remove_private_folder(parent: Folder, name: str) -> None:
-    status = parent.status(name)
+def _remove_private_folder(parent: OpenFolder, name: str) -> None:
+    status = parent.file_status(name)
     if status is None:
         return
     if not stat.S_ISDIR(status.st_mode):
-        parent.remove(name)
+        parent.remove_file(name)
         return
-    _require_own(status)
+    _require_own_user(status)
     # Imported here because it costs milliseconds, and only models need it.
     import shutil
 
     shutil.rmtree(f"/proc/self/fd/{parent.descriptor}/{name}")
 
 
-def _require_own(status: os.stat_result) -> None:
+def _require_own_user(status: os.stat_result) -> None:
     if status.st_uid != os.geteuid():
         raise OSError(errno.EEXIST, "somebody else has put a folder there")
 
 
-def _walk(path: str, make: bool) -> int:
+def _open_step_by_step(path: str, make: bool) -> int:
     """Return the descriptor of a folder, reached name by name."""
     place, links = os.open("/", _ON_THE_WAY), 0
     names = path.split("/")[::-1]
@@ -184,7 +184,7 @@ def _walk(path: str, make: bool) -> int:
                 continue
             target = _link_target(name, place)
             if target is None:
-                inner = _enter(name, place, make)
+                inner = _open_subfolder(name, place, make)
             else:
                 links += 1
                 if links > MOST_LINKS:
@@ -198,7 +198,7 @@ def _walk(path: str, make: bool) -> int:
         os.close(place)
 
 
-def _enter(name: str, place: int, make: bool) -> int:
+def _open_subfolder(name: str, place: int, make: bool) -> int:
     """Return the descriptor of a folder in another one, with ``make`` after making it where it is missing."""
     if make:
         with suppress(FileExistsError):
@@ -215,7 +215,7 @@ def _link_target(name: str, place: int) -> str | None:
     if not stat.S_ISLNK(status.st_mode):
         return None
     folder = os.fstat(place)
-    if not (is_private(folder) or (_keeps_names(folder) and _is_of_root(status))):
+    if not (is_private(folder) or (_has_sticky_bit(folder) and _is_of_root(status))):
         raise OSError(errno.ELOOP, f"{name} is a link, in a folder that others may write. Give the path it leads to")
     return os.readlink(name, dir_fd=place)
 
@@ -225,7 +225,7 @@ def is_private(status: os.stat_result) -> bool:
     return _is_of_root(status) and not status.st_mode & 0o022
 
 
-def _keeps_names(folder: os.stat_result) -> bool:
+def _has_sticky_bit(folder: os.stat_result) -> bool:
     """Return whether nobody can move or replace what root has put into a folder: it has the sticky bit, as /tmp."""
     return bool(folder.st_mode & stat.S_ISVTX) and _is_of_root(folder)
 

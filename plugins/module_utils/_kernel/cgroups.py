@@ -23,7 +23,7 @@ MICROSECONDS = 1_000_000
 def threads_of(fs: KernelFS, who: str) -> set[int]:
     """Return the thread ids of a systemd unit or, for a number, of a process; BadRequest where it does not run."""
     if parse_whole(who) is not None:
-        names = fs.names(f"/proc/{who}/task")
+        names = fs.list_names(f"/proc/{who}/task")
         if not names:
             raise BadRequest(f"There is no process {who}: it has ended, or the number is wrong.")
         return {int(name) for name in names}
@@ -56,7 +56,7 @@ def _folder_of(fs: KernelFS, unit: str) -> str:
 
 def _find_unit(fs: KernelFS, unit: str, folder: str) -> str | None:
     """Look for a unit's folder; units are direct children of slices."""
-    for name in fs.names(folder):
+    for name in fs.list_names(folder):
         if name == unit:
             return f"{folder}/{name}"
         if name.endswith(".slice"):
@@ -71,7 +71,7 @@ def _ids_below(fs: KernelFS, folder: str, file: str) -> set[int]:
         ids = {int(line) for line in fs.read(f"{folder}/{file}").split()}
     except Absent:
         return set()
-    for name in fs.names(folder):
+    for name in fs.list_names(folder):
         if fs.is_dir(f"{folder}/{name}"):
             ids |= _ids_below(fs, f"{folder}/{name}", file)
     return ids

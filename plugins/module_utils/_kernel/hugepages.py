@@ -29,17 +29,17 @@ SMALL = 4096
 
 def offered(fs: KernelFS) -> list[int]:
     """Return the page sizes of this kernel on this CPU, in kB."""
-    return sorted(int(name[len("hugepages-") : -len("kB")]) for name in fs.names(SIZES))
+    return sorted(int(name[len("hugepages-") : -len("kB")]) for name in fs.list_names(SIZES))
 
 
 def nodes_with_memory(fs: KernelFS) -> tuple[int, ...]:
     """Return the nodes that can have pools."""
-    return parse_cpulist(fs.find(f"{NODES}/has_memory") or "")
+    return parse_cpulist(fs.read_if_present(f"{NODES}/has_memory") or "")
 
 
 def default_page_kb(fs: KernelFS) -> int:
     """Return the default size of huge pages, in kB."""
-    words = (fs.find("/proc/meminfo") or "").split()
+    words = (fs.read_if_present("/proc/meminfo") or "").split()
     return int(words[words.index("Hugepagesize:") + 1]) if "Hugepagesize:" in words else 2048
 
 
@@ -48,7 +48,7 @@ def mounts(fs: KernelFS, all_kinds: bool = False) -> list[tuple[str, int]]:
     found = []
     default_kb = default_page_kb(fs)
     units = {"K": 1, "M": 1 << 10, "G": 1 << 20}
-    for line in (fs.find("/proc/self/mounts") or "").splitlines():
+    for line in (fs.read_if_present("/proc/self/mounts") or "").splitlines():
         dummy, point, kind, options = line.split()[:4]
         size = next((word[len("pagesize=") :] for word in options.split(",") if word.startswith("pagesize=")), "")
         kb = int(size[:-1]) * units[size[-1]] if size[-1:] in units and size[:-1].isdecimal() else default_kb
@@ -70,7 +70,7 @@ def pool(fs: KernelFS, node: int, kb: int) -> tuple[int, int] | None:
     """
     numbers = []
     for name in ("nr_hugepages", "surplus_hugepages", "free_hugepages"):
-        text = fs.find(pool_file(node, kb, name))
+        text = fs.read_if_present(pool_file(node, kb, name))
         if text is None:
             return None
         numbers.append(int(text))
@@ -80,12 +80,12 @@ def pool(fs: KernelFS, node: int, kb: int) -> tuple[int, int] | None:
 
 def free_pages(fs: KernelFS, node: int, kb: int) -> int:
     """Return the free pages of a node's pool, 0 where there is no such pool."""
-    return int(fs.find(pool_file(node, kb, "free_hugepages")) or 0)
+    return int(fs.read_if_present(pool_file(node, kb, "free_hugepages")) or 0)
 
 
 def promised(fs: KernelFS, kb: int) -> tuple[int, int]:
     """Return the free pages of a size on all nodes, and how many of them are promised to programs that mapped them."""
-    numbers = [int(fs.find(f"{SIZES}/hugepages-{kb}kB/{name}_hugepages") or 0) for name in ("free", "resv")]
+    numbers = [int(fs.read_if_present(f"{SIZES}/hugepages-{kb}kB/{name}_hugepages") or 0) for name in ("free", "resv")]
     return numbers[0], numbers[1]
 
 

@@ -22,14 +22,14 @@ READ_ONLY = "Registers of this host can be read but not written: "
 
 def why_read_only(fs: KernelFS) -> str:
     """Return why registers cannot be written, with the way out; an empty text where they can."""
-    mode = fs.find(LOCKDOWN) or ""
+    mode = fs.read_if_present(LOCKDOWN) or ""
     if "[integrity]" in mode or "[confidentiality]" in mode:
         return (
             f"the kernel is locked down, as {LOCKDOWN} shows ({mode}); Secure Boot does that on most "
             "distributions. Switch the prefetchers and boost in the BIOS, which has the same switches for the "
             "whole machine; or boot without Secure Boot and without lockdown= on the kernel's command line."
         )
-    if fs.find(ALLOW_WRITES) == "off":
+    if fs.read_if_present(ALLOW_WRITES) == "off":
         return (
             f"{ALLOW_WRITES} is off. Somebody set msr.allow_writes=off; write 'on' into that file, or remove the "
             "boot parameter or the line in /etc/modprobe.d that sets it."

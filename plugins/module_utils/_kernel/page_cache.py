@@ -65,6 +65,6 @@ def nodes_of(path: str, pages: Iterable[int]) -> dict[int, int]:
 
 def available(fs: KernelFS, node: int) -> int:
     """Return the available bytes of a node: free pages, and reclaimable pages of files and kernel caches."""
-    words = (fs.find(f"{NODES}/node{node}/meminfo") or fs.find("/proc/meminfo") or "").split()
+    words = (fs.read_if_present(f"{NODES}/node{node}/meminfo") or fs.read_if_present("/proc/meminfo") or "").split()
     names = ("MemFree:", "Active(file):", "Inactive(file):", "SReclaimable:")
     return sum(int(words[words.index(name) + 1]) * UNITS["KiB"] for name in names if name in words)

@@ -42,10 +42,10 @@ class Group:
 
 def valid(fs: KernelFS) -> tuple[str, frozenset[int]]:
     """Return the type and the CPUs of the partition in force, an empty text where there is none."""
-    kind = fs.find(f"{FOLDER}/cpuset.cpus.partition")
+    kind = fs.read_if_present(f"{FOLDER}/cpuset.cpus.partition")
     if kind not in (ROOT, ISOLATED):
         return "", frozenset()
-    return kind, frozenset(parse_cpulist(fs.find(f"{FOLDER}/cpuset.cpus.effective") or ""))
+    return kind, frozenset(parse_cpulist(fs.read_if_present(f"{FOLDER}/cpuset.cpus.effective") or ""))
 
 
 def others(fs: KernelFS, folder: str = CGROUPS, file: str = "cpuset.cpus") -> Iterator[Group]:
@@ -53,13 +53,13 @@ def others(fs: KernelFS, folder: str = CGROUPS, file: str = "cpuset.cpus") -> It
 
     With ``file`` "cpuset.cpus.effective", yield all that the kernel places by their own cpuset.
     """
-    if "cpuset" not in (fs.find(f"{folder}/cgroup.subtree_control") or "").split():
+    if "cpuset" not in (fs.read_if_present(f"{folder}/cgroup.subtree_control") or "").split():
         return
-    for name in fs.names(folder):
+    for name in fs.list_names(folder):
         path = f"{folder}/{name}"
-        text = fs.find(f"{path}/{file}")
+        text = fs.read_if_present(f"{path}/{file}")
         if text is None or path == FOLDER:
             continue
         if text.strip():
-            yield Group(path, set(parse_cpulist(text)), fs.find(f"{path}/cpuset.cpus.partition") or "")
+            yield Group(path, set(parse_cpulist(text)), fs.read_if_present(f"{path}/cpuset.cpus.partition") or "")
         yield from others(fs, path, file)

@@ -86,7 +86,7 @@ class Abilities:
 
 def find_mount(fs: KernelFS) -> tuple[str, tuple[str, ...]] | None:
     """Return where resctrl is mounted and with which options of its own, None where it is not."""
-    for line in (fs.find("/proc/self/mounts") or "").splitlines():
+    for line in (fs.read_if_present("/proc/self/mounts") or "").splitlines():
         fields = line.split()
         if len(fields) > 3 and fields[2] == "resctrl":
             own = tuple(o for o in fields[3].split(",") if o in ("cdp", "cdpl2", "mba_MBps", "debug"))
@@ -96,7 +96,7 @@ def find_mount(fs: KernelFS) -> tuple[str, tuple[str, ...]] | None:
 
 def why_not(fs: KernelFS, flags: frozenset[str]) -> str | None:
     """Return the reason that resctrl cannot be used here, with the way out; None where it can."""
-    if "resctrl" in (fs.find("/proc/filesystems") or "").split():
+    if "resctrl" in (fs.read_if_present("/proc/filesystems") or "").split():
         return None
     if not flags & {"cat_l3", "mba", "cqm_llc"}:
         return (
@@ -138,18 +138,18 @@ def _from_cpuid(fs: KernelFS, able: Abilities) -> None:
 
 def _from_info(fs: KernelFS, able: Abilities) -> None:
     info = f"{able.mount_point}/info"
-    folders = [name for name in fs.names(info) if name in ("L3", "L3CODE", "MB", "SMBA")]
+    folders = [name for name in fs.list_names(info) if name in ("L3", "L3CODE", "MB", "SMBA")]
     closids = []
     for name in folders:
-        text = fs.find(f"{info}/{name}/num_closids")
+        text = fs.read_if_present(f"{info}/{name}/num_closids")
         if text:
             closids.append(int(text))
         if name.startswith("L3"):
-            mask = fs.find(f"{info}/{name}/cbm_mask")
+            mask = fs.read_if_present(f"{info}/{name}/cbm_mask")
             able.cbm_mask = parse_cache_mask(mask) if mask else able.cbm_mask
-            low = fs.find(f"{info}/{name}/min_cbm_bits")
+            low = fs.read_if_present(f"{info}/{name}/min_cbm_bits")
             able.min_cbm_bits = int(low) if low else None
-            sparse = fs.find(f"{info}/{name}/sparse_masks")
+            sparse = fs.read_if_present(f"{info}/{name}/sparse_masks")
             able.sparse_masks = None if sparse is None else sparse == "1"
     if closids:
         able.closids = min(closids)

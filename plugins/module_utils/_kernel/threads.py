@@ -77,7 +77,7 @@ def sample(fs: KernelFS, processes: Iterable[int]) -> dict[tuple[int, str], Thre
     """
     found = {}
     for process in processes:
-        for name in fs.names(f"/proc/{process}/task"):
+        for name in fs.list_names(f"/proc/{process}/task"):
             try:
                 thread = _read(fs, process, int(name))
             except Absent:
@@ -105,7 +105,7 @@ def _read(fs: KernelFS, process: int, tid: int) -> Thread:
     thread.started = fields[22 - 3]
     thread.cpu = int(fields[39 - 3])
     thread.worked = (int(fields[14 - 3]) + int(fields[15 - 3])) / TICKS_PER_SECOND
-    words = (fs.find(f"{folder}/schedstat") or "").split()
+    words = (fs.read_if_present(f"{folder}/schedstat") or "").split()
     if len(words) == 3 and words[2] != "0":
         # On a CPU without a tick one of the two clocks may stand still for a second: the one that went on is right.
         thread.worked = max(thread.worked, int(words[0]) / NANOSECONDS)

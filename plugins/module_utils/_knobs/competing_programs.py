@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 def tuned(fs: KernelFS, what: str) -> list[str]:
     """Return a sentence when TuneD runs, which sets ``what`` at its start and whenever its profile changes."""
-    pid = (fs.find("/run/tuned/tuned.pid") or "").strip()
+    pid = (fs.read_if_present("/run/tuned/tuned.pid") or "").strip()
     if not pid.isdecimal() or not fs.is_dir(f"/proc/{pid}"):
         return []
-    profile = fs.find("/etc/tuned/active_profile") or "unknown"
+    profile = fs.read_if_present("/etc/tuned/active_profile") or "unknown"
     return [
         f"TuneD runs here too (process {pid}, profile {profile.strip()}) and may set {what} again at its next start or "
         "change of profile. Set the same in its profile, or stop it with 'systemctl disable --now tuned'."

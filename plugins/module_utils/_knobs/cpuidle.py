@@ -66,11 +66,11 @@ class State:
 def states_of(fs: KernelFS, cpu: int) -> list[State]:
     """Return the idle states of a CPU, the shallowest first; one whose name another one has is called by its folder."""
     home = f"{CPUS}/cpu{cpu}/cpuidle"
-    folders = [folder for folder in fs.names(home) if folder.startswith("state") and folder[5:].isdecimal()]
+    folders = [folder for folder in fs.list_names(home) if folder.startswith("state") and folder[5:].isdecimal()]
     found: list[State] = []
     for folder in sorted(folders, key=lambda folder: int(folder[5:])):
-        name = (fs.find(f"{home}/{folder}/name") or "").strip()
-        latency = (fs.find(f"{home}/{folder}/latency") or "0").strip()
+        name = (fs.read_if_present(f"{home}/{folder}/name") or "").strip()
+        latency = (fs.read_if_present(f"{home}/{folder}/latency") or "0").strip()
         taken = any(state.name == name for state in found)
         found.append(State(f"{home}/{folder}", folder if taken or not name or "/" in name else name, int(latency)))
     return found
@@ -133,8 +133,11 @@ class CpuIdle(Knob):
 
     def facts(self) -> dict[str, object]:
         """Return who drives idle states, and who chooses among them."""
-        governor = self.fs.find(f"{CPUS}/cpuidle/current_governor")
-        return {"driver": self._driver(), "governor": governor or self.fs.find(f"{CPUS}/cpuidle/current_governor_ro")}
+        governor = self.fs.read_if_present(f"{CPUS}/cpuidle/current_governor")
+        return {
+            "driver": self._driver(),
+            "governor": governor or self.fs.read_if_present(f"{CPUS}/cpuidle/current_governor_ro"),
+        }
 
     # What is there
 
@@ -149,13 +152,13 @@ class CpuIdle(Knob):
 
     def _read(self, address: str) -> str | None:
         state = self._find(address)
-        return self.fs.find(f"{state.path}/disable") if state is not None else None
+        return self.fs.read_if_present(f"{state.path}/disable") if state is not None else None
 
     def _driver(self) -> str | None:
-        return self.fs.find(f"{CPUS}/cpuidle/current_driver")
+        return self.fs.read_if_present(f"{CPUS}/cpuidle/current_driver")
 
     def _booted_with(self, *parameters: str) -> list[str]:
-        words = cmdline.split_words(self.fs.find("/proc/cmdline") or "")
+        words = cmdline.split_words(self.fs.read_if_present("/proc/cmdline") or "")
         return [word for word in words if word.startswith(parameters)]
 
     # What is asked
@@ -213,7 +216,7 @@ class CpuIdle(Knob):
         """Return who else keeps CPUs from states that are allowed here; the stricter one wins."""
         by_limit: dict[int, list[int]] = {}
         for cpu, state in deepest.items():
-            text = (self.fs.find(f"{CPUS}/cpu{cpu}/power/pm_qos_resume_latency_us") or "0").strip()
+            text = (self.fs.read_if_present(f"{CPUS}/cpu{cpu}/power/pm_qos_resume_latency_us") or "0").strip()
             limit = 0 if text == "n/a" else int(text) or NO_LIMIT  # The kernel writes n/a for none, and 0 for any.
             if limit < state.latency:
                 by_limit.setdefault(limit, []).append(cpu)

@@ -82,7 +82,7 @@ class Partition(Knob):
         return {address: self._value(address) for address in addresses}
 
     def _value(self, address: str) -> str | None:
-        text = (self.fs.find(FILES[address]) or "").strip()
+        text = (self.fs.read_if_present(FILES[address]) or "").strip()
         if address == CPUS and text and set(self.host.topology.online).issubset(parse_cpulist(text)):
             return None  # As good as no CPUs of its own.
         return None if text in ("", MEMBER) else text
@@ -95,7 +95,7 @@ class Partition(Knob):
 
     def along(self, changes: Sequence[Change]) -> Settings:
         """Return the mask of unbound work as it is before the kernel takes the isolated CPUs out of it."""
-        mask = self.fs.find(WORKQUEUE)
+        mask = self.fs.read_if_present(WORKQUEUE)
         if mask is None or not any(change.address == TYPE and change.after == ISOLATED for change in changes):
             return {}
         return {"sysfs:workqueue/cpumask": format_cpulist(parse_cpumask(mask))}
@@ -112,7 +112,7 @@ class Partition(Knob):
             return
         # It may have been stopped by hand.
         command.run_command(["systemctl", "start", SLICE])
-        if self.fs.status(FILES[TYPE]) is None:
+        if self.fs.read_status(FILES[TYPE]) is None:
             raise TuningError(
                 f"There is no {FILES[TYPE]}: this kernel makes no partitions. Linux 6.1 and later do, built with "
                 "CONFIG_CPUSETS."
@@ -142,7 +142,7 @@ class Partition(Knob):
         with suppress(OSError):  # Somebody else has a drop-in there.
             os.rmdir(os.path.dirname(drop_in))
         command.run_command(["systemctl", "daemon-reload"])
-        if "populated 0" in (self.fs.find(f"{FOLDER}/cgroup.events") or ""):
+        if "populated 0" in (self.fs.read_if_present(f"{FOLDER}/cgroup.events") or ""):
             command.run_command(["systemctl", "stop", SLICE])
         if self._value(CPUS) is not None:
             # The kernel takes no empty list, from systemd either, where tasks run.
@@ -150,7 +150,7 @@ class Partition(Knob):
 
     def _refuse_this_host(self, cpus: set[int]) -> None:
         """Raise where no partition can be, or none of these CPUs."""
-        controllers = self.fs.find(f"{CGROUPS}/cgroup.controllers")
+        controllers = self.fs.read_if_present(f"{CGROUPS}/cgroup.controllers")
         if controllers is None:
             raise Unsupported(
                 f"A partition needs cgroup v2, and {CGROUPS} is not one. Take systemd.unified_cgroup_hierarchy and "
@@ -167,7 +167,7 @@ class Partition(Knob):
             raise BadRequest(
                 "cpus: a partition of all CPUs leaves none to the system. Keep some for it, with plan_housekeeping."
             )
-        away = cpus & set(parse_cpulist(self.fs.find(BOOT_ISOLATED) or ""))
+        away = cpus & set(parse_cpulist(self.fs.read_if_present(BOOT_ISOLATED) or ""))
         if away:
             raise BadRequest(
                 f"cpus: {format_cpulist(away)} are isolated since the boot by isolcpus, of which the kernel makes no "

@@ -116,7 +116,7 @@ class Files(Knob):
         return {name: self._value(setting_of(name)) for name in addresses}
 
     def _value(self, setting: Setting) -> str | None:
-        text = self.fs.find(setting.path)
+        text = self.fs.read_if_present(setting.path)
         if text is None:
             return None
         if setting.kind == BRACKETED:
@@ -140,7 +140,7 @@ class Files(Knob):
     def gone(self, address: str) -> str | None:
         """Tell of a setting whose file is not there, where that is not the same as off."""
         setting = setting_of(address)
-        if setting.off is None and self.fs.status(setting.path) is None:
+        if setting.off is None and self.fs.read_status(setting.path) is None:
             return f"{setting.path} is not there: {setting.absent}"
         return None
 
@@ -175,7 +175,7 @@ class Smt(Files):
                 "smt: cannot be on here: the kernel says notsupported, so SMT is off in the BIOS or the CPU has one "
                 "thread per core. Switch on SMT control in the BIOS."
             )
-        if found == "notimplemented" and (word == "on" or self.fs.find(f"{CPUS}/smt/active") != "0"):
+        if found == "notimplemented" and (word == "on" or self.fs.read_if_present(f"{CPUS}/smt/active") != "0"):
             raise BadRequest(
                 "smt: this kernel cannot switch SMT while it runs (it was built without CONFIG_HOTPLUG_SMT). Switch it "
                 "in the BIOS."
@@ -200,7 +200,7 @@ class Smt(Files):
 
     def gone(self, address: str) -> str | None:
         """Tell that a forced SMT stays off until the next boot, where something else is wanted of it."""
-        forced = self.fs.find(setting_of(SMT).path) == "forceoff"
+        forced = self.fs.read_if_present(setting_of(SMT).path) == "forceoff"
         met = self.options.get("smt") in ("off", False, "forceoff")
         if forced and (self._switched or not met):  # Once switched, only an undo asks.
             return "SMT was forced off, which the kernel keeps until it boots again"
@@ -212,8 +212,8 @@ class Smt(Files):
             return {}
         going = {cpu for core in self.host.topology.cores for cpu in sorted(core)[1:]}
         lost: Settings = {}
-        for number in filter(str.isdecimal, self.fs.names(IRQS)):
-            cpus = self.fs.find(f"{IRQS}/{number}/smp_affinity_list") or ""
+        for number in filter(str.isdecimal, self.fs.list_names(IRQS)):
+            cpus = self.fs.read_if_present(f"{IRQS}/{number}/smp_affinity_list") or ""
             if cpus and going.issuperset(parse_cpulist(cpus)):
                 lost[f"irq:{number}/affinity"] = cpus
         return lost
@@ -266,7 +266,7 @@ class Plain(Files):
             word = self._number(setting, value)
         else:
             word = str(value)
-        text = self.fs.find(setting.path)
+        text = self.fs.read_if_present(setting.path)
         if text is None and word != setting.off:
             raise BadRequest(
                 f"{setting.option}: cannot be '{word}' here, {setting.path} is not there: {setting.absent}. Leave the "
@@ -278,7 +278,7 @@ class Plain(Files):
         return word
 
     def _number(self, setting: Setting, on: bool) -> str:
-        found = self.fs.find(setting.path)
+        found = self.fs.read_if_present(setting.path)
         if setting.option == "numa_balancing" and on and (found or "").isdecimal():
             # Bit 1 is memory tiering, which is somebody else's wish.
             return str(int(found or "0") | 1)
@@ -291,11 +291,11 @@ class Plain(Files):
 
     def _no_watchdog(self, path: str) -> bool:
         """Return whether the kernel has no counter: newer ones make the file read-only, older ones refuse any write."""
-        status = self.fs.status(path)
+        status = self.fs.read_status(path)
         read_only = status is not None and not status.st_mode & 0o222
         # ENOTSUPP, which no C library has a name for; it comes before the kernel looks at what is written. A check does
         # not write even what has no meaning, and leaves this refusal to the run.
-        return read_only or (not self.fs.read_only and self.fs.refusal(path, "x") == 524)
+        return read_only or (not self.fs.read_only and self.fs.write_refusal_errno(path, "x") == 524)
 
     def _check_masks(self, wanted: Settings) -> None:
         """Where a work queue's own mask has no CPU in common with that of all, the kernel silently takes the latter."""
@@ -309,7 +309,7 @@ class Plain(Files):
             if WRITEBACK in wanted:
                 raise BadRequest(f"writeback_cpus: {sentence} Choose CPUs of {unbound}, or widen workqueue_cpus.")
             self._remarks.append(f"workqueue_cpus: {sentence} Set writeback_cpus too.")
-        isolated = parse_cpumask(self.fs.find(f"{WORKQUEUE}/cpumask_isolated") or "0")
+        isolated = parse_cpumask(self.fs.read_if_present(f"{WORKQUEUE}/cpumask_isolated") or "0")
         if UNBOUND in wanted and isolated:
             self._remarks.append(
                 f"CPUs {format_cpulist(isolated)} are isolated by a cpuset partition: the kernel sets the mask of "

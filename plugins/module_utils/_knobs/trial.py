@@ -44,7 +44,7 @@ def end(store: Store, fs: KernelFS, settle: Callable[[], bool]) -> None:
     ``settle`` is called before the service starts as its unit says. Where it returns False, the trial stays under way,
     so that a check says so and this can be done again.
     """
-    if not store.has(TRIAL):
+    if not store.has_file(TRIAL):
         return
     journal = store.load_cache(TRIAL, SHAPE)
     if journal and journal["boot_id"] == fs.read(BOOT_ID):
@@ -54,15 +54,15 @@ def end(store: Store, fs: KernelFS, settle: Callable[[], bool]) -> None:
     if change_unit(unit, None) or (unit and command.try_command(["systemctl", "is-active", "--quiet", unit]).code):
         restart(unit)
     if settled:
-        with store.lock():
-            store.remove(TRIAL)
+        with store.hold_lock():
+            store.remove_file(TRIAL)
 
 
 def forget_earlier(store: Store, fs: KernelFS) -> None:
     """Remove the journal of an earlier boot: what it was about went with that."""
-    if store.has(TRIAL) and store.load_cache(TRIAL, SHAPE).get("boot_id") != fs.read(BOOT_ID):
-        with store.lock():
-            store.remove(TRIAL)
+    if store.has_file(TRIAL) and store.load_cache(TRIAL, SHAPE).get("boot_id") != fs.read(BOOT_ID):
+        with store.hold_lock():
+            store.remove_file(TRIAL)
 
 
 def change_unit(unit: str, text: str | None) -> bool:

@@ -111,7 +111,7 @@ def undo(host: Host, ledger: Ledger, check: bool = False, layers: Collection[str
 
 def _refuse_during_trial(ledger: Ledger) -> None:
     """Raise where settings of other layers may differ from what is stored, too."""
-    if ledger.store.has(TRIAL):
+    if ledger.store.has_file(TRIAL):
         raise BadRequest(
             "An ablation or a tuning goes on, or did not end, so settings of all layers may differ from the stored "
             "ones. Nothing was changed. Wait for its end, or end it with 'sovereign-epyc settle', and restore again."
@@ -210,9 +210,9 @@ class _Undo:
             subject = f"the note for reboot.yml that {names} waits for a reboot, which this host needs all the same"
             self._attempt(subject, lambda: textfile.write_file(note, text))
         for name in (LAST_RUN, *([] if self.settings else [REPAIRS])):
-            self._attempt(f"the file {name}", partial(self.ledger.store.remove, name))
+            self._attempt(f"the file {name}", partial(self.ledger.store.remove_file, name))
         # Where requests are stored and the ledger is gone, its originals count as lost.
-        if not self.ledger.store.has(REQUESTS):
+        if not self.ledger.store.has_file(REQUESTS):
             self._attempt("the files of the ledger", self.ledger.end)
 
 

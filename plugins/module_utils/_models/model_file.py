@@ -85,13 +85,13 @@ class ModelFile:
     def remember(self, **rows: Mapping[str, object] | None) -> None:
         """Store what is known of the complete file (``files``) or of the part (``parts``); None removes the entry."""
         store = self.run.store
-        with store.lock():
+        with store.hold_lock():
             data = store.load_cache(KNOWN, SHAPE)
             for table, row in rows.items():
                 data.setdefault(table, {}).pop(self.path, None)
                 if row is not None:
                     data[table][self.path] = row
-            store.save(KNOWN, data)
+            store.save_document(KNOWN, data)
 
 
 def is_as_verified(store: Store, asked: Mapping[str, Any]) -> bool:

@@ -24,7 +24,7 @@ from .._io import sandbox
 from .._io.download import require_disk_space
 from .._io.kernelfs import hold_file_lock
 from .._io.path_visibility import find_access_barrier
-from .._io.untrusted import Folder, open_folder, private_folder
+from .._io.untrusted import OpenFolder, make_private_folder, open_folder
 from .._notation.numbers import require_whole
 from .._notation.sizes import parse_bytes
 from . import gguf
@@ -150,7 +150,7 @@ class Made:
             with ExitStack() as stack:
                 folder = stack.enter_context(open_folder(self.folder))
                 stack.enter_context(hold_file_lock(f"/proc/self/fd/{folder.descriptor}", self.folder, timeout=0.5))
-                part = stack.enter_context(private_folder(folder, f".{self.name}.part"))
+                part = stack.enter_context(make_private_folder(folder, f".{self.name}.part"))
                 # The user of the program is not known before it runs, and nobody else can enter the folder around it.
                 new = stack.enter_context(part.make_folder("new", 0o777))
                 self._run(user, new.path)
@@ -199,7 +199,7 @@ class Made:
                 f"{said.rstrip('.')}. Nothing is left of it."
             )
 
-    def _finish(self, new: Folder, folder: Folder) -> None:
+    def _finish(self, new: OpenFolder, folder: OpenFolder) -> None:
         """Look at what was made, give it the owner and the mode of the source, and its name."""
         descriptor = new.open_file(self.name)
         with open(descriptor, "rb") as file:
@@ -210,8 +210,8 @@ class Made:
             os.fchown(descriptor, status.st_uid, status.st_gid)
             os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & 0o777)
             os.fsync(descriptor)
-        new.rename(self.name, self.name, folder)
-        folder.flush()
+        new.rename_file(self.name, self.name, folder)
+        folder.flush_names()
 
 
 def _shapes(model: Model) -> list[tuple[str, int]]:

@@ -150,8 +150,8 @@ def remember(store: Store, found: Mapping[str, str], intent: Mapping[str, Any], 
     kept = {**found, INTENT: dict(intent)}
     changed = store.load_cache(FILE, SHAPE) != kept
     if changed and not check:
-        with store.lock():
-            store.save(FILE, kept)
+        with store.hold_lock():
+            store.save_document(FILE, kept)
     return changed
 
 
@@ -182,12 +182,12 @@ def _lack(fs: KernelFS, packages: Sequence[str]) -> str:
     system = prerequisites.system(fs)
     if prerequisites.missing(packages, system.debian):
         return MISSING
-    lines = (fs.find(prerequisites.FILE) or "").splitlines()
+    lines = (fs.read_if_present(prerequisites.FILE) or "").splitlines()
     names = {line.replace("-", "_") for line in lines if not line.startswith("#")}
     if not names <= prerequisites.loaded(fs, system.kernel, names):
         return UNLOADED
     # Those that run or listen all the time; the others come and go.
-    ours = (name for name in fs.names(UNIT_FOLDER) if name.startswith(UNITS))
+    ours = (name for name in fs.list_names(UNIT_FOLDER) if name.startswith(UNITS))
     units = sorted(name for name in ours if name.endswith((".socket", ".timer", "-watch.service")))
     shown = systemd_units.show([*units, BOOT_SERVICE])
     if shown.get(BOOT_SERVICE, {}).get("ActiveState") == "failed":

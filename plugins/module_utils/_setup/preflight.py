@@ -80,7 +80,7 @@ class Preflight:
     def _refuse_container(self) -> bool:
         """Return whether this is a container, in which some of the layers cannot be had."""
         layers = [layer for layer in OF_THE_KERNEL if layer in self.layers]
-        if not layers or self.host.fs.find(CONTAINER) is None:
+        if not layers or self.host.fs.read_if_present(CONTAINER) is None:
             return False
         self.refusals.append(
             f"This host is a container, and kernel settings belong to its host: leave {', '.join(layers)} out of "

@@ -67,16 +67,16 @@ class System:
 
 def system(fs: KernelFS) -> System:
     """Read the distribution and the kernel of a host."""
-    text = fs.find("/etc/os-release")
+    text = fs.read_if_present("/etc/os-release")
     if text is None:
-        text = fs.find("/usr/lib/os-release") or ""
+        text = fs.read_if_present("/usr/lib/os-release") or ""
     pairs = (line.partition("=") for line in text.splitlines())
     words = {key.strip(): value.strip().strip("\"'") for key, dummy, value in pairs}
     name = words.get("ID", "")
     version = words.get("VERSION_ID", "")
     if name == "debian":
         # This file has the point release too; before a release, only a name.
-        release = (fs.find("/etc/debian_version") or "").strip()
+        release = (fs.read_if_present("/etc/debian_version") or "").strip()
         version = release if VERSION.match(release) or not version else version
     distribution = NAMES.get(name) or words.get("NAME") or "A Linux without os-release"
     kernel = fs.read("/proc/sys/kernel/osrelease").strip()
@@ -126,7 +126,7 @@ def loaded(fs: KernelFS, kernel: str, names: Collection[str]) -> set[str]:
     there = {name for name in names if fs.is_dir(f"/sys/module/{name}")}
     if there != {*names}:
         # What is built in and has no parameters is not in /sys/module.
-        built_in = fs.find(f"/lib/modules/{kernel}/modules.builtin") or ""
+        built_in = fs.read_if_present(f"/lib/modules/{kernel}/modules.builtin") or ""
         there.update(os.path.basename(line)[: -len(".ko")].replace("-", "_") for line in built_in.splitlines())
     return there
 

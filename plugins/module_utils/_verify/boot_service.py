@@ -76,7 +76,7 @@ def _run_of(found: dict[str, str], fs: KernelFS) -> tuple[str, str]:
 
 def _is_newer_than_the_boot(fs: KernelFS) -> bool:
     """Ask systemd for the time of its start: now minus the uptime is another one once somebody has set the clock."""
-    unit = fs.status(UNIT)
+    unit = fs.read_status(UNIT)
     noted = command.run_command(
         ["env", "TZ=UTC", "systemctl", "show", "--value", "--property=UserspaceTimestamp"]
     ).strip()

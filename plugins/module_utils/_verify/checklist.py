@@ -182,7 +182,7 @@ def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
             continue
         last = parse_cpulist(fs.read("/sys/devices/system/cpu/present"))[-1]
         asked = set(parse_boot_cpulist(",".join(part for part in parts if part not in flags), last))
-        found = fs.find(path)
+        found = fs.read_if_present(path)
         if found is None:
             bad.append(f"There is no {path}, so {parameter} is without effect: this kernel was built without it.")
         elif "null" not in found and asked <= set(parse_cpulist(found.strip())):  # "(null)" is the kernel's "none"
@@ -213,7 +213,7 @@ def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
 def taken_back(fs: KernelFS, verdicts: Sequence[Verdict]) -> list[str]:
     """Return in sentences which boot parameters an undo took back and the running kernel still has."""
     asked = {verdict.address for verdict in verdicts}
-    names = (fs.find(REBOOT_PENDING_FILE) or "").split()
+    names = (fs.read_if_present(REBOOT_PENDING_FILE) or "").split()
     return [f"{CMDLINE}{name} was put back, which waits for a reboot" for name in names if CMDLINE + name not in asked]
 
 

@@ -41,7 +41,7 @@ def families(fs: KernelFS) -> dict[str, list[Sample]]:
         HUGEPAGES: _hugepages(fs),
     }
     groups = Groups(fs)
-    names = [DEFAULT, *(name for name in fs.names(groups.mount) if name not in FIXED)] if groups.mount else []
+    names = [DEFAULT, *(name for name in fs.list_names(groups.mount) if name not in FIXED)] if groups.mount else []
     for group in names:
         for domain, counters in groups.counters(group).items():
             labels = {"group": group, "domain": str(domain)}

@@ -52,7 +52,7 @@ def check(host: Host, unit: str, cpus: str) -> Item:
 
 def _spread(fs: KernelFS, unit: str, threads: Sequence[Thread]) -> Item:
     name, title = f"threads/{unit}", f"threads of {unit}"
-    isolated = set(parse_cpulist(fs.find("/sys/devices/system/cpu/isolated") or ""))
+    isolated = set(parse_cpulist(fs.read_if_present("/sys/devices/system/cpu/isolated") or ""))
     kind, partition = partitions.valid(fs)
     isolated |= partition if kind == partitions.ISOLATED else set()
     unbalanced = [thread for thread in threads if len(isolated.intersection(thread.allowed)) > 1]

@@ -69,12 +69,12 @@ class RuledFS(hosts.TreeFS):
         self.rules.append((re.compile(pattern), rule))
 
     def write(self, path: str, text: str) -> None:
-        self._must_be_writable(path)
+        self._require_writable(path)
         with _translate_errors(path, f"write '{text.strip()}' to"):
             if path in self.refusals:
                 raise refuse(self.refusals[path])
             # The files of interrupts are opened for root whatever their mode says, and refuse what is written.
-            if not os.stat(self._real(path)).st_mode & 0o222 and not path.startswith("/proc/irq/"):
+            if not os.stat(self._real_path(path)).st_mode & 0o222 and not path.startswith("/proc/irq/"):
                 raise refuse(errno.EACCES)
             self._follow_rule(path, text)
 
@@ -85,27 +85,27 @@ class RuledFS(hosts.TreeFS):
                 return
         self.show(path, text.rstrip("\n"))
 
-    def refusal(self, path: str, nonsense: str) -> int:
+    def write_refusal_errno(self, path: str, invalid_text: str) -> int:
         self.read(path)
         try:
-            self._follow_rule(path, nonsense)
+            self._follow_rule(path, invalid_text)
         except OSError as error:
             return error.errno or 0
         return 0
 
     def read(self, path: str, limit: int = 1 << 20) -> str:
         with _translate_errors(path, "read"):
-            if os.path.dirname(path) in self.unreadable and os.path.exists(self._real(path)):
+            if os.path.dirname(path) in self.unreadable and os.path.exists(self._real_path(path)):
                 raise refuse(self.unreadable[os.path.dirname(path)])
         return super().read(path, limit)
 
     def read_words(self, path: str, offsets: Iterable[int]) -> list[int]:
         with _translate_errors(path, "open"):
-            os.stat(self._real(path))
+            os.stat(self._real_path(path))
         return [self.read_register(path, register) for register in offsets]
 
     def patch_words(self, path: str, edits: Iterable[tuple[int, int, int]]) -> None:
-        self._must_be_writable(path)
+        self._require_writable(path)
         for register, mask, value in edits:
             old = self.read_words(path, [register])[0]
             new = old & ~mask | value & mask
@@ -115,10 +115,10 @@ class RuledFS(hosts.TreeFS):
 
     def show(self, path: str, text: object) -> None:
         """Have a file hold a text from now on."""
-        Path(self._real(path)).write_text(f"{text}\n")
+        Path(self._real_path(path)).write_text(f"{text}\n")
 
-    def mount(self, fstype: str, target: str, options: str = "") -> None:
-        self._must_be_writable(target)
+    def mount_filesystem(self, fstype: str, target: str, options: str = "") -> None:
+        self._require_writable(target)
         with _translate_errors(target, "mount"):
             self.file_systems[fstype].mount(options)
         self.mounted[target] = self.file_systems[fstype]
@@ -126,8 +126,8 @@ class RuledFS(hosts.TreeFS):
         row = f"{fstype} {target} {fstype} rw,nosuid,nodev,noexec,relatime{more} 0 0"
         self.show(MOUNTS, f"{self.read(MOUNTS)}\n{row}")
 
-    def unmount(self, target: str) -> None:
-        self._must_be_writable(target)
+    def unmount_filesystem(self, target: str) -> None:
+        self._require_writable(target)
         with _translate_errors(target, "unmount"):
             if target not in self.mounted:
                 raise refuse(errno.EINVAL)
@@ -139,7 +139,7 @@ class RuledFS(hosts.TreeFS):
         if file_system is None:
             super().mkdir(path)
             return
-        self._must_be_writable(path)
+        self._require_writable(path)
         with _translate_errors(path, "make"):
             file_system.mkdir(path)
 
@@ -148,7 +148,7 @@ class RuledFS(hosts.TreeFS):
         if file_system is None:
             super().rmdir(path)
             return
-        self._must_be_writable(path)
+        self._require_writable(path)
         with _translate_errors(path, "remove"):
             file_system.rmdir(path)
         self.labels = {one: text for one, text in self.labels.items() if not f"{one}/".startswith(f"{path}/")}
@@ -156,16 +156,16 @@ class RuledFS(hosts.TreeFS):
     def _file_system_of(self, path: str) -> FileSystem | None:
         return next((one for target, one in self.mounted.items() if path.startswith(f"{target}/")), None)
 
-    def label(self, path: str, name: str, value: str) -> None:
-        self._must_be_writable(path)
+    def set_trusted_attribute(self, path: str, name: str, value: str) -> None:
+        self._require_writable(path)
         self.labels[path] = value
 
-    def read_label(self, path: str, name: str) -> str | None:
+    def read_trusted_attribute(self, path: str, name: str) -> str | None:
         return self.labels.get(path)
 
     def load_module(self, name: str, load: bool = True) -> None:
         """Load or unload a kernel module that somebody gave this tree."""
-        self._must_be_writable(f"/sys/module/{name}")
+        self._require_writable(f"/sys/module/{name}")
         self.modules[name](load)
 
 

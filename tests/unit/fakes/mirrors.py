@@ -114,14 +114,14 @@ class Fetcher:
         return [headers.get("Range") for dummy, dummy2, headers in self.server.requests]
 
     def known(self) -> dict[str, Any]:
-        return self.store.load("model_files.json")
+        return self.store.load_document("model_files.json")
 
     def leave_part(self, content: bytes, validator: str | None = '"one"', url: str = "model.gguf") -> None:
         """Leave the partial file and the note of a run that was interrupted."""
         self.part.parent.mkdir(exist_ok=True)
         self.part.write_bytes(content)
         facts = {"url": f"{self.server.url}/{url}", "size": len(ONE), "validator": validator}
-        self.store.save("model_files.json", {"parts": {str(self.path): facts}})
+        self.store.save_document("model_files.json", {"parts": {str(self.path): facts}})
 
 
 @contextmanager

@@ -50,8 +50,8 @@ class Sized(hosts.TreeFS):
     def read(self, path: str, limit: int = 1 << 20) -> str:
         return self.files.get(path) or super().read(path, limit)
 
-    def status(self, path: str) -> os.stat_result | None:
-        return os.stat(__file__) if path in self.files else super().status(path)
+    def read_status(self, path: str) -> os.stat_result | None:
+        return os.stat(__file__) if path in self.files else super().read_status(path)
 
 
 def sized(name: str, gib: int | None = None, thp: str = "always [madvise] never", **files: str) -> Sized:

@@ -124,7 +124,7 @@ class CommandLine(Knob):
 
     def given_back(self, originals: Settings) -> Settings:
         """Return what others set now, where that is known beside ours, and not what they set once."""
-        if not originals and self.fs.status(DROP_IN) is None:
+        if not originals and self.fs.read_status(DROP_IN) is None:
             return {}
         names = {_name(address): text for address, text in originals.items()}
         try:

@@ -120,7 +120,7 @@ class Request:
     def _check_hugepages(self, pairs: Sequence[tuple[str, str | None]]) -> None:
         """Refuse sizes that the CPU lacks, and more memory than there is: such a kernel does not boot."""
         fs = self.host.fs
-        sizes = {int(name[len("hugepages-") : -len("kB")]) << 10 for name in fs.names("/sys/kernel/mm/hugepages")}
+        sizes = {int(name[len("hugepages-") : -len("kB")]) << 10 for name in fs.list_names("/sys/kernel/mm/hugepages")}
         defaults = [value for name, value in pairs if cmdline.canonical_name(name) == "default_hugepagesz"]
         size = _size(defaults[0]) if defaults else 2 << 20
         seen: list[int] = []
@@ -155,7 +155,7 @@ class Request:
                 raise BadRequest(f"hugepages={value}: say a count, or counts by node such as 0:4,1:4.")
             total += count * size
             if colon:
-                found = self.host.fs.find(f"/sys/devices/system/node/node{node}/meminfo")
+                found = self.host.fs.read_if_present(f"/sys/devices/system/node/node{node}/meminfo")
                 if found is None:
                     raise BadRequest(f"hugepages={value}: this host has no node {node}.")
                 if count * size > _memory(found):

@@ -171,7 +171,10 @@ class CpuFreq(Knob):
 
     def facts(self) -> dict[str, object]:
         """Return the driver, and the mode of amd-pstate."""
-        return {"driver": self.host.topology.cpufreq_driver, "amd_pstate": self.fs.find(cpufreq_policy.PSTATE_STATUS)}
+        return {
+            "driver": self.host.topology.cpufreq_driver,
+            "amd_pstate": self.fs.read_if_present(cpufreq_policy.PSTATE_STATUS),
+        }
 
     # What is asked
 
@@ -214,7 +217,7 @@ class CpuFreq(Knob):
 
     def _why_no_policy(self, cpus: Iterable[int]) -> str:
         reason = "no cpufreq driver is bound to them"
-        if self.fs.find(cpufreq_policy.PSTATE_STATUS) == "disable":
+        if self.fs.read_if_present(cpufreq_policy.PSTATE_STATUS) == "disable":
             reason = f"amd-pstate is switched off; write 'active' to {cpufreq_policy.PSTATE_STATUS}"
         return (
             f"CPUs {format_cpulist(cpus)} have no cpufreq policy in {HOME}: {reason}. Enable P-states and CPPC in the "
@@ -228,7 +231,7 @@ class CpuFreq(Knob):
         others = [name for name in cpufreq_policy.names(self.fs) if name not in by_policy]
         online = [name for name in others if cpufreq_policy.cpus_of(self.fs, name)]
         everyone = [*policies, *(cpufreq_policy.read(self.fs, name) for name in online)]
-        machine = self.fs.find(cpufreq_policy.GLOBAL_BOOST)
+        machine = self.fs.read_if_present(cpufreq_policy.GLOBAL_BOOST)
         # A check loads no kernel module; a run has it, where the role prerequisites came before.
         reasons = (cpufreq_policy.why_boost_is_unseen(self.fs, policy.name, policy.cpus) for policy in policies)
         unseen = next(filter(None, reasons), "") if self.fs.read_only else ""
@@ -243,7 +246,7 @@ class CpuFreq(Knob):
 
     def _read(self, policy: str, file: str) -> str | None:
         if not policy:
-            return self.fs.find(cpufreq_policy.GLOBAL_BOOST)
+            return self.fs.read_if_present(cpufreq_policy.GLOBAL_BOOST)
         if file == BOOST:
             return cpufreq_policy.boost_of(self.fs, policy, cpufreq_policy.cpus_of(self.fs, policy))
         return cpufreq_policy.find(self.fs, policy, file)

@@ -64,14 +64,14 @@ class Policy:
 
 def names(fs: KernelFS) -> list[str]:
     """Return the names of all policies, by number."""
-    found = [name for name in fs.names(HOME) if name.startswith("policy") and name[6:].isdecimal()]
+    found = [name for name in fs.list_names(HOME) if name.startswith("policy") and name[6:].isdecimal()]
     return sorted(found, key=lambda name: int(name[6:]))
 
 
 def find(fs: KernelFS, policy: str, file: str) -> str | None:
     """Return what a policy's file holds; None where it is absent, or the policy has no CPU online."""
     try:
-        text = fs.find(f"{HOME}/{policy}/{file}")
+        text = fs.read_if_present(f"{HOME}/{policy}/{file}")
     except Refused as error:
         if error.errno == errno.EBUSY:
             return None
@@ -109,7 +109,7 @@ def why_boost_is_unseen(fs: KernelFS, policy: str, cpus: tuple[int, ...]) -> str
     if find(fs, policy, "cpb") is None or boost_of(fs, policy, cpus) is not None:
         return ""
     device = f"/dev/cpu/{cpus[0]}/msr" if cpus else ""
-    if not device or fs.status(device) is None:
+    if not device or fs.read_status(device) is None:
         return "the kernel module msr is not loaded (modprobe msr), through which boost is read on this kernel"
     return f"{device} cannot be read, through which boost is seen on this kernel"
 
@@ -127,7 +127,7 @@ def read(fs: KernelFS, name: str) -> Policy:
     if policy.driver == "acpi-cpufreq" and policy.states:
         policy.base = policy.states[0]
     elif policy.cpus:
-        nominal = fs.find(f"/sys/devices/system/cpu/cpu{policy.cpus[0]}/acpi_cppc/nominal_freq") or ""
+        nominal = fs.read_if_present(f"/sys/devices/system/cpu/cpu{policy.cpus[0]}/acpi_cppc/nominal_freq") or ""
         policy.base = int(nominal) * 1000 if nominal.isdecimal() and int(nominal) else None
     policy.min = number(fs, name, MIN) or 0
     policy.max = number(fs, name, MAX) or 0

@@ -73,7 +73,7 @@ class History:
         for number, line in enumerate(store.load_lines(HISTORY), 1):
             run = parse_line(line)
             if run is None:
-                self.damage.append(f"{store.path(HISTORY)}: line {number} is damaged, and is left out.")
+                self.damage.append(f"{store.file_path(HISTORY)}: line {number} is damaged, and is left out.")
             self._lines.append(run or line)
 
     @property
@@ -119,7 +119,7 @@ class History:
         if kept:
             self.store.save_lines(HISTORY, [run.to_line() for run in kept])
         else:
-            self.store.remove(HISTORY)
+            self.store.remove_file(HISTORY)
 
     def save(self) -> None:
         """Write the file within its bounds, without runs that ended and changed nothing.
@@ -163,7 +163,7 @@ def begin(store: Store, layers: Sequence[str], requested: Sequence[str], now: fl
     """
     run = new_run(SITE, now)
     run.layers, run.requested, run.left = list(layers), list(requested), list(layers)
-    with store.lock():
+    with store.hold_lock():
         history = History(store)
         history.add(run)
         history.save()
@@ -172,11 +172,11 @@ def begin(store: Store, layers: Sequence[str], requested: Sequence[str], now: fl
 
 def end(store: Store, run_id: str, now: float | None = None) -> str:
     """Close the line of a run; return a sentence where there is no such open line, else an empty text."""
-    with store.lock():
+    with store.hold_lock():
         history = History(store)
         run = history.find(run_id)
         if run is None:
-            return f"{store.path(HISTORY)} has no begin of this run any more, so its end is not noted."
+            return f"{store.file_path(HISTORY)} has no begin of this run any more, so its end is not noted."
         run.ended, run.outcome = format_moment(now), "done"
         history.settle(run)
         history.save()
@@ -192,11 +192,11 @@ def count(store: Store, addresses: Iterable[str]) -> str:
     if not (run_id and counts):
         return ""
     try:
-        with store.lock():
+        with store.hold_lock():
             history = History(store)
             run = history.find(run_id)
             if run is None:
-                return _unwritten(f"{store.path(HISTORY)} has no begin of this run any more.")
+                return _unwritten(f"{store.file_path(HISTORY)} has no begin of this run any more.")
             for layer, number in counts.items():
                 run.changed[layer] = run.changed.get(layer, 0) + number
             history.save()
@@ -224,7 +224,7 @@ def note(
     try:
         if not run.changed and (kind != RESTORE or History(store).newest_of_site() is None):
             return ""
-        with store.lock():
+        with store.hold_lock():
             history = History(store)
             history.add(run)
             if kind == RESTORE:
@@ -241,7 +241,7 @@ def forget(store: Store, check: bool = False) -> int:
     What stays says what this host was asked for, or that a run did not end: that goes with an undo of everything.
     Raises TuningError where the file cannot be written.
     """
-    with nullcontext() if check else store.lock():
+    with nullcontext() if check else store.hold_lock():
         history = History(store)
         needed = (history.newest_unfinished(), history.newest_of_site())
         kept = [run for run in history.runs if run in needed]

@@ -197,15 +197,15 @@ class HugePages(Knob):
     def _compact(self, node: int) -> None:
         """Have the kernel move pages together, on this node where the kernel can do it for one alone."""
         path = f"{NODES}/node{node}/compact"
-        if self.fs.status(path) is None:
+        if self.fs.read_status(path) is None:
             path = "/proc/sys/vm/compact_memory"
-        if self.fs.status(path) is not None:
+        if self.fs.read_status(path) is not None:
             self.fs.write(path, "1")
 
     def _too_few(self, table: Table, short: Table) -> NotApplied:
         """Return the failure that says what every node gave and why it gave no more."""
         given = {key: pages - short.get(key, 0) for key, pages in table.items()}
-        buddyinfo = self.fs.find("/proc/buddyinfo") or ""
+        buddyinfo = self.fs.read_if_present("/proc/buddyinfo") or ""
         sentences = []
         for node, kb in sorted(short):
             total, free = hugepages.memory(self.fs, node)

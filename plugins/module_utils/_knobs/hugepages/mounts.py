@@ -83,9 +83,9 @@ class Mounts(Knob):
         for change in changes:
             kb = size_of(change.address)
             if change.after is None:
-                self.fs.unmount(folder(kb))
+                self.fs.unmount_filesystem(folder(kb))
                 self.fs.rmdir(folder(kb))
                 continue
             if not self.fs.is_dir(folder(kb)):
                 self.fs.mkdir(folder(kb))
-            self.fs.mount("hugetlbfs", folder(kb), f"pagesize={kb}K")
+            self.fs.mount_filesystem("hugetlbfs", folder(kb), f"pagesize={kb}K")

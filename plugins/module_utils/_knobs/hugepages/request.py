@@ -100,7 +100,7 @@ def _pages(row: Mapping[str, Any], kb: int, what: str, remarks: list[str]) -> in
 def _file_bytes(fs: KernelFS, path: str) -> int:
     total = 0
     for part in list_gguf_parts(path):
-        found = fs.status(part)
+        found = fs.read_status(part)
         if found is None:
             raise BadRequest(
                 f"for_file: there is no file {part} on the host. Say its whole path, or copy it there first."

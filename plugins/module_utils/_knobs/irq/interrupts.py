@@ -44,8 +44,8 @@ class Irq:
 def requested(fs: KernelFS) -> list[Irq]:
     """Return the interrupts that some driver handles; the others never come."""
     irqs = []
-    for number in sorted(int(name) for name in fs.names(SYS) if name.isdecimal()):
-        actions = (fs.find(f"{SYS}/{number}/actions") or "").strip()
+    for number in sorted(int(name) for name in fs.list_names(SYS) if name.isdecimal()):
+        actions = (fs.read_if_present(f"{SYS}/{number}/actions") or "").strip()
         if actions:
             irqs.append(Irq(number, actions.split(",")))
     return irqs
@@ -60,7 +60,7 @@ def movable(fs: KernelFS, number: int, by_mode: bool | None = None) -> bool | No
     one that may be moved.
     """
     path = f"{PROC}/{number}/smp_affinity_list"
-    status = fs.status(path)
+    status = fs.read_status(path)
     if status is None:
         return None
     if not status.st_mode & 0o222:
@@ -68,7 +68,7 @@ def movable(fs: KernelFS, number: int, by_mode: bool | None = None) -> bool | No
     if by_mode is None:
         by_mode = modes_tell(fs)
     try:
-        return by_mode or fs.refusal(path, "?\n") not in NOT_MOVABLE
+        return by_mode or fs.write_refusal_errno(path, "?\n") not in NOT_MOVABLE
     except Absent:
         return None
 
@@ -78,7 +78,7 @@ def modes_tell(fs: KernelFS) -> bool:
 
     It has some of these among the first 16, such as that of the cascade.
     """
-    first = (fs.status(f"{PROC}/{number}/smp_affinity_list") for number in range(16))
+    first = (fs.read_status(f"{PROC}/{number}/smp_affinity_list") for number in range(16))
     return any(status is not None and not status.st_mode & 0o222 for status in first)
 
 
@@ -109,7 +109,7 @@ def _numbers(fs: KernelFS, irqs: Sequence[Irq], word: str) -> set[int]:
     if number is not None:
         return {number} & there
     if word.startswith("driver:"):
-        addresses = [name for name in fs.names(f"{PCI}/drivers/{word[len('driver:') :]}") if ":" in name]
+        addresses = [name for name in fs.list_names(f"{PCI}/drivers/{word[len('driver:') :]}") if ":" in name]
         return set().union(*(_of_device(fs, address) for address in addresses)) & there
     if fs.is_dir(f"{PCI}/devices/{word}"):
         return _of_device(fs, word) & there
@@ -118,8 +118,8 @@ def _numbers(fs: KernelFS, irqs: Sequence[Irq], word: str) -> set[int]:
 
 def _of_device(fs: KernelFS, address: str) -> set[int]:
     """Return a PCI device's interrupts: its messages, or the line it has without them."""
-    messages = {int(name) for name in fs.names(f"{PCI}/devices/{address}/msi_irqs")}
-    line = fs.find(f"{PCI}/devices/{address}/irq") or ""
+    messages = {int(name) for name in fs.list_names(f"{PCI}/devices/{address}/msi_irqs")}
+    line = fs.read_if_present(f"{PCI}/devices/{address}/irq") or ""
     return messages or ({int(line)} if line.strip().isdecimal() else set())
 
 

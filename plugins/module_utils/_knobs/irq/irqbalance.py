@@ -165,7 +165,7 @@ class Irqbalance(Knob):
         if self._unit is None:
             self._unit = {}
             # Looked at first, because most tuned hosts have none and asking systemd costs a process.
-            if self.fs.status(PROGRAM) is not None:
+            if self.fs.read_status(PROGRAM) is not None:
                 try:
                     said = self.run(["systemctl", "show", f"--property={PROPERTIES}", UNIT])
                 except Absent:
@@ -191,9 +191,9 @@ class Irqbalance(Knob):
         """Return what the running process was told; what is configured, where it is still to read that."""
         process = f"/proc/{self._property('MainPID')}"
         # Until systemd has started the program itself, the process bears another name.
-        if (self.fs.find(f"{process}/comm") or "").strip() != "irqbalance":
+        if (self.fs.read_if_present(f"{process}/comm") or "").strip() != "irqbalance":
             return configured
-        environment = (self.fs.find(f"{process}/environ") or "").split("\0")
+        environment = (self.fs.read_if_present(f"{process}/environ") or "").split("\0")
         values = [row.partition("=")[2] for row in environment if row.startswith(f"{VARIABLE}=")]
         return values[-1] if values else None
 

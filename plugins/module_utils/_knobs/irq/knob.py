@@ -104,7 +104,7 @@ class IrqAffinity(Knob):
 
     def read(self, addresses: Iterable[str]) -> Settings:
         """Return what was asked of the kernel last; where an interrupt really goes is in effective_affinity_list."""
-        return {address: self.fs.find(_file_of(address)) for address in addresses}
+        return {address: self.fs.read_if_present(_file_of(address)) for address in addresses}
 
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Compare CPUs. A running irqbalance that was told the CPUs may choose among them."""
@@ -175,7 +175,7 @@ class IrqAffinity(Knob):
         return self.balance.mode == "ban" and self.balance.running
 
     def _cpus_of(self, number: int, file: str) -> tuple[int, ...]:
-        return parse_cpulist(self.fs.find(f"{interrupts.PROC}/{number}/{file}") or "")
+        return parse_cpulist(self.fs.read_if_present(f"{interrupts.PROC}/{number}/{file}") or "")
 
     def _shown(self, number: int) -> str:
         return format_cpulist(self._cpus_of(number, "smp_affinity_list"))

@@ -26,7 +26,7 @@ LOADED = "loaded"
 
 def has_device(fs: KernelFS, cpu: int, name: str) -> bool:
     """Return whether a CPU has a device such as msr: not while it is offline, nor without the kernel module."""
-    return name in fs.names(f"/dev/cpu/{cpu}")
+    return name in fs.list_names(f"/dev/cpu/{cpu}")
 
 
 def online(fs: KernelFS) -> tuple[int, ...]:

@@ -266,7 +266,7 @@ class Msr(Knob):
         return self._tainted_before
 
     def _taint_now(self) -> bool:
-        return bool(int(self.fs.find(TAINTED) or 0) >> TAINT_BIT & 1)
+        return bool(int(self.fs.read_if_present(TAINTED) or 0) >> TAINT_BIT & 1)
 
 
 def _by_cpu(entry: tuple[tuple[int, int, int], object]) -> tuple[int, int, int]:

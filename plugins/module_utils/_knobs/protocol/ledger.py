@@ -48,7 +48,7 @@ class Ledger:
 
     def lock(self) -> AbstractContextManager[None]:
         """Hold the lock of the store."""
-        return self.store.lock()
+        return self.store.hold_lock()
 
     def originals(self) -> Settings:
         """Return the original of every address that was touched and not put back."""
@@ -100,8 +100,8 @@ class Ledger:
         whole, reasons = self._read()
         if reasons and not whole:
             current = self._current()
-            for name in filter(self.store.has, FILES):
-                self.store.rename(name, f"{name}.damaged")
+            for name in filter(self.store.has_file, FILES):
+                self.store.rename_file(name, f"{name}.damaged")
             self._save(current)
         elif len(whole) < len(FILES):
             self._save(self._current())
@@ -110,7 +110,7 @@ class Ledger:
         """Remove both files when no original is left."""
         if not self.originals():
             for name in FILES:
-                self.store.remove(name)
+                self.store.remove_file(name)
 
     def require_writable(self) -> None:
         """Raise TuningError where both files cannot be written as they will be when originals were put back.
@@ -133,7 +133,7 @@ class Ledger:
         if not reasons or not whole:
             return ""
         said = " ".join(reasons)
-        other = next(path for path in map(self.store.path, FILES) if path not in said)
+        other = next(path for path in map(self.store.file_path, FILES) if path not in said)
         return f"{said} {other} has the same, and the next run of site.yml mends it."
 
     def is_lost(self) -> bool:
@@ -146,13 +146,13 @@ class Ledger:
         whole, reasons = [], []
         for name in FILES:
             try:
-                if self.store.has(name):
-                    whole.append(self.store.load(name, SHAPE))
+                if self.store.has_file(name):
+                    whole.append(self.store.load_document(name, SHAPE))
             except Damaged as error:
                 reasons.append(str(error))
         # One without the copy was written before there was one.
-        if not self.store.has(FILES[0]) and (whole or reasons or self.store.has(REQUESTS)):
-            reasons.append(f"{self.store.path(FILES[0])} is gone.")
+        if not self.store.has_file(FILES[0]) and (whole or reasons or self.store.has_file(REQUESTS)):
+            reasons.append(f"{self.store.file_path(FILES[0])} is gone.")
         return whole, reasons
 
     def _load(self) -> dict[str, dict]:  # type: ignore[type-arg]
@@ -168,7 +168,7 @@ class Ledger:
 
     def _save(self, data: dict[str, dict]) -> None:  # type: ignore[type-arg]
         for name in FILES:
-            self.store.save(name, data)
+            self.store.save_document(name, data)
         self._begun = True
 
     def _current(self) -> dict[str, dict]:  # type: ignore[type-arg]
@@ -184,7 +184,7 @@ class Ledger:
 
     def _by_kexec(self) -> bool:
         """Return whether another kernel started this one, so that no firmware has reset the registers in between."""
-        text = self.fs.find(BOOT_LOADER) or ""
+        text = self.fs.read_if_present(BOOT_LOADER) or ""
         return text.isdecimal() and int(text) >> 4 == KEXEC
 
     def _boot_id(self) -> str:

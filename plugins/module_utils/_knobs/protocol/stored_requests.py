@@ -34,7 +34,7 @@ def stored(store: Store, way_out: str = STORE_ANEW) -> tuple[dict[str, Any], dic
     Raises TuningError where they cannot be read; ``way_out`` is what it says to do about a damaged file.
     """
     try:
-        data = store.load(REQUESTS, SHAPE)
+        data = store.load_document(REQUESTS, SHAPE)
     except Damaged as error:
         raise TuningError(f"{error} It holds what the boot service applies. Nothing was changed. {way_out}") from None
     return data.get("intent", {}), data.get("requests", {})
@@ -81,9 +81,9 @@ class Desired(Knob):
             else:
                 requests[change.address[len("desired:") :]] = value
         if intent or requests:
-            self.store.save(REQUESTS, {"intent": intent, "requests": requests})
+            self.store.save_document(REQUESTS, {"intent": intent, "requests": requests})
         else:
-            self.store.remove(REQUESTS)
+            self.store.remove_file(REQUESTS)
 
 
 def _text(value: object) -> str | None:

@@ -69,7 +69,7 @@ class Groups(Knob):
         if mount is None:
             yield
         else:
-            with self.fs.lock(mount[0]):
+            with self.fs.hold_lock(mount[0]):
                 yield
 
     # Reading
@@ -82,7 +82,7 @@ class Groups(Knob):
         home = self._path("default")
         return [
             "default",
-            *(n for n in self.fs.names(home) if n not in resctrl.FIXED and self.fs.is_dir(f"{home}/{n}")),
+            *(n for n in self.fs.list_names(home) if n not in resctrl.FIXED and self.fs.is_dir(f"{home}/{n}")),
         ]
 
     def _read_all(self) -> Settings:
@@ -95,14 +95,16 @@ class Groups(Knob):
         return found
 
     def _is_ours(self, group: str) -> bool:
-        return self.fs.read_label(self._path(group), LABEL) is not None
+        return self.fs.read_trusted_attribute(self._path(group), LABEL) is not None
 
     def _read_group(self, name: str) -> Settings:
         found: Settings = {address(name): PRESENT if name == "default" or self._is_ours(name) else FOREIGN}
-        for resource, row in resctrl.parse_schemata(self.fs.find(self._path(name, "schemata")) or "").items():
+        for resource, row in resctrl.parse_schemata(
+            self.fs.read_if_present(self._path(name, "schemata")) or ""
+        ).items():
             found.update({address(name, resource, str(domain)): value for domain, value in row.items()})
-        found[address(name, "cpus")] = self.fs.find(self._path(name, "cpus_list"))
-        found[address(name, "mode")] = self.fs.find(self._path(name, "mode"))
+        found[address(name, "cpus")] = self.fs.read_if_present(self._path(name, "cpus_list"))
+        found[address(name, "mode")] = self.fs.read_if_present(self._path(name, "mode"))
         for monitor, cpus in self._monitors(name).items():
             found[address(name, "mon", monitor)] = PRESENT
             found[address(name, "mon", monitor, "cpus")] = cpus
@@ -110,11 +112,11 @@ class Groups(Knob):
 
     def _monitors(self, group: str) -> dict[str, str | None]:
         """Return the CPUs of each monitor group of a group."""
-        names = self.fs.names(self._path(group, "mon_groups"))
-        return {name: self.fs.find(self._path(group, "mon_groups", name, "cpus_list")) for name in names}
+        names = self.fs.list_names(self._path(group, "mon_groups"))
+        return {name: self.fs.read_if_present(self._path(group, "mon_groups", name, "cpus_list")) for name in names}
 
     def _tasks(self, group: str, *more: str) -> set[int]:
-        return {int(line) for line in (self.fs.find(self._path(group, *more, TASKS)) or "").split()}
+        return {int(line) for line in (self.fs.read_if_present(self._path(group, *more, TASKS)) or "").split()}
 
     # Writing
 
@@ -134,10 +136,10 @@ class Groups(Knob):
         return error
 
     def _kernel_says(self) -> str:
-        words = (self.fs.find(self._path("default", "info", "last_cmd_status")) or "").strip()
+        words = (self.fs.read_if_present(self._path("default", "info", "last_cmd_status")) or "").strip()
         if words and words != "ok":
             return f"The kernel says: {words}."
-        offline = (self.fs.find("/sys/devices/system/cpu/offline") or "").strip()
+        offline = (self.fs.read_if_present("/sys/devices/system/cpu/offline") or "").strip()
         if offline:
             return (
                 f"The kernel gives no reason, but CPUs {offline} are offline, and it knows no L3 domain without a CPU "

@@ -221,7 +221,7 @@ class Resctrl(Groups):
         except (Absent, Refused) as error:
             raise self._explained(error) from None
         if ours:
-            self.fs.label(path, LABEL, "made by sovereign.epyc")
+            self.fs.set_trusted_attribute(path, LABEL, "made by sovereign.epyc")
 
     def _write_schemata(self, changes: Sequence[Change]) -> None:
         """One write a group, which the kernel takes whole or not at all.
@@ -229,7 +229,7 @@ class Resctrl(Groups):
         With an exclusive group around, no two masks may overlap even for a moment: everybody first gives up what the
         new masks no longer hold, and only then takes what is new.
         """
-        exclusive = any(self.fs.find(self._path(name, "mode")) == "exclusive" for name in self._groups())
+        exclusive = any(self.fs.read_if_present(self._path(name, "mode")) == "exclusive" for name in self._groups())
         shrunk: dict[str, dict[str, dict[int, str]]] = {}
         final: dict[str, dict[str, dict[int, str]]] = {}
         for change in changes:

@@ -85,9 +85,9 @@ class ResctrlMount(Knob):
         """Mount, or unmount again when a run is undone."""
         for change in changes:
             if change.after is None:
-                self.fs.unmount(resctrl.HOME)
+                self.fs.unmount_filesystem(resctrl.HOME)
             else:
-                self.fs.mount("resctrl", resctrl.HOME, "" if change.after == NO_OPTIONS else change.after)
+                self.fs.mount_filesystem("resctrl", resctrl.HOME, "" if change.after == NO_OPTIONS else change.after)
         # The mounted file system tells what could not be known before, such as how wide a mask is.
         self.host.renew()
 

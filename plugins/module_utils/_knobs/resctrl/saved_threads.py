@@ -31,5 +31,5 @@ def alive(fs: KernelFS, text: str | None) -> set[int]:
 
 
 def _started(fs: KernelFS, number: int) -> str:
-    fields = (fs.find(f"/proc/{number}/stat") or "").rpartition(")")[2].split()
+    fields = (fs.read_if_present(f"/proc/{number}/stat") or "").rpartition(")")[2].split()
     return fields[STARTED - 3] if fields else ""

@@ -23,7 +23,7 @@ from ..._io.command import try_command
 from ..._io.download import require_disk_space
 from ..._io.kernelfs import KernelFS, hold_file_lock
 from ..._io.paths import UNIT_FOLDER
-from ..._io.untrusted import shared_folder
+from ..._io.untrusted import find_shared_folder
 from ..._kernel import partitions
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.numbers import require_whole
@@ -139,7 +139,7 @@ class Build:
 
     def refuse_shared_folder(self) -> None:
         """Raise BadRequest where somebody else than root could put another program in the place of a built one."""
-        shared = shared_folder(self.home)
+        shared = find_shared_folder(self.home)
         if shared:
             raise BadRequest(
                 f"folder: others than root may write into {shared}, and services would run what they put there. Choose "
@@ -282,5 +282,5 @@ def _free_cpus(fs: KernelFS) -> int:
 
     Those of a partition take none.
     """
-    online, isolated = (parse_cpulist(fs.find(f"{CPUS}/{name}") or "") for name in ("online", "isolated"))
+    online, isolated = (parse_cpulist(fs.read_if_present(f"{CPUS}/{name}") or "") for name in ("online", "isolated"))
     return max(1, len(set(online).difference(isolated, partitions.valid(fs)[1])))

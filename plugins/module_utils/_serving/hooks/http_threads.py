@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def unpinned(fs: KernelFS, pid: int) -> list[int]:
     """Return the threads that are not pinned to a CPU of their own, without the main thread, which computes."""
     allowed = {}
-    for name in fs.names(f"/proc/{pid}/task"):
+    for name in fs.list_names(f"/proc/{pid}/task"):
         with suppress(Absent):
             allowed[int(name)] = parse_cpulist(status(fs, pid, int(name))["Cpus_allowed_list"])
     if pid not in allowed:

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from ..._errors import Absent, BadRequest, NotApplied, TuningError
 from ..._io.kernelfs import hold_file_lock
-from ..._io.untrusted import Folder, open_file, open_folder
+from ..._io.untrusted import OpenFolder, open_file, open_folder
 from ..._kernel import memory as page_memory
 from ..._kernel.hugepages import free_pages, promised
 from ..._kernel.numa_maps import EVEN, LARGEST_NUMA_MAPS, parse_numa_maps
@@ -50,7 +50,7 @@ class Copy:
     folder may put a link to another file in its place at any moment, and root would read that.
     """
 
-    def __init__(self, source: str, descriptor: int, folder: Folder, page: int) -> None:
+    def __init__(self, source: str, descriptor: int, folder: OpenFolder, page: int) -> None:
         self.source = source
         self.descriptor = descriptor
         self.folder = folder
@@ -65,7 +65,7 @@ class Copy:
 
     def existing(self) -> os.stat_result | None:
         """Return the status of the file that already has the name of the copy; None where there is none."""
-        return self.folder.status(self.name)
+        return self.folder.file_status(self.name)
 
     def is_staged(self) -> bool:
         """Return whether that file is a copy of the source as it is now."""
@@ -101,7 +101,7 @@ def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, repla
             return f"{path} is staged in {folder} already."
         for copy in todo:
             with suppress(FileNotFoundError):
-                place.remove(copy.part)  # left by a run that was killed
+                place.remove_file(copy.part)  # left by a run that was killed
         _check_space(fs, todo, page, policy, replace)
         nodes: dict[int, int] = {}
         for copy in todo:
@@ -144,7 +144,7 @@ def _check_space(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy, 
     older = [copy for copy in todo if copy.existing()]
     if lack and older and replace:
         for copy in older:
-            copy.folder.remove(copy.name)
+            copy.folder.remove_file(copy.name)
         lack, older = missing(fs, need, page >> 10, policy), []
     if not lack:
         return
@@ -192,7 +192,7 @@ def _stage(fs: KernelFS, copy: Copy, policy: Policy) -> dict[int, int]:
         os.fchown(fd, copy.status.st_uid, copy.status.st_gid)
         os.fchmod(fd, copy.status.st_mode & 0o777)
         os.utime(fd, ns=(copy.status.st_atime_ns, copy.status.st_mtime_ns))
-        copy.folder.rename(copy.part, copy.name)
+        copy.folder.rename_file(copy.part, copy.name)
     return nodes
 
 
@@ -207,7 +207,7 @@ def _new_file(copy: Copy) -> Iterator[int]:
         yield fd
     except BaseException:
         with suppress(FileNotFoundError):
-            copy.folder.remove(copy.part)
+            copy.folder.remove_file(copy.part)
         raise
     finally:
         os.close(fd)

@@ -84,10 +84,10 @@ def read_free_memory(host: Host, options: Options, models: Sequence[Model]) -> F
         for kb in node.hugepages:
             free[node.id, kb] = free_pages(fs, node.id, kb)
     kind, partition = partitions.valid(fs)
-    isolated = [cpu for path in ISOLATED for cpu in parse_cpulist(fs.find(path) or "")]
+    isolated = [cpu for path in ISOLATED for cpu in parse_cpulist(fs.read_if_present(path) or "")]
     isolated += partition if kind == partitions.ISOLATED else ()
-    modes = (fs.find(THP) or "[never]").split("[")[1].split("]")[0]
-    staged = [path for model in models for path in staged_paths(options, model) if fs.status(path) is not None]
+    modes = (fs.read_if_present(THP) or "[never]").split("[")[1].split("]")[0]
+    staged = [path for model in models for path in staged_paths(options, model) if fs.read_status(path) is not None]
     mount_kb = _hugetlbfs_kb(fs, options.hugetlbfs)
     return FreeMemory(there, free, default_kb, mount_kb, isolated, modes, staged, partition)
 

@@ -60,5 +60,5 @@ def item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[str, Any] | str
 
 def _cpus(fs: KernelFS, path: str) -> set[int]:
     """Return the CPUs of a list of the kernel, which writes "(null)" for none."""
-    text = (fs.find(path) or "").strip()
+    text = (fs.read_if_present(path) or "").strip()
     return set() if "null" in text else set(parse_cpulist(text))

@@ -27,12 +27,14 @@ def c_states(look: Look) -> Seen:
     """Return whether C2 is there, or a deeper state."""
     if word := look.told(*LIMITS):
         return None, f"the kernel was started with {word}"
-    driver = look.fs.find(f"{CPUS}/cpuidle/current_driver") or "none"
+    driver = look.fs.read_if_present(f"{CPUS}/cpuidle/current_driver") or "none"
     if driver != DRIVER:
         return None, f"the driver of idle states is {driver}, and only {DRIVER} has those of the firmware"
     folder = f"{CPUS}/cpu{look.top.online[0]}/cpuidle"
-    states = [f"{folder}/{name}" for name in look.fs.names(folder)]
-    names = {look.fs.find(f"{state}/name") or "": look.fs.find(f"{state}/latency") for state in states}
+    states = [f"{folder}/{name}" for name in look.fs.list_names(folder)]
+    names = {
+        look.fs.read_if_present(f"{state}/name") or "": look.fs.read_if_present(f"{state}/latency") for state in states
+    }
     how = f"cpuidle has {', '.join(names)}"
     deep = [name for name in names if name[:1] == "C" and name[1:].isdecimal() and int(name[1:]) >= 2]
     if not deep:

@@ -55,7 +55,7 @@ def wanted(options: Mapping[str, object]) -> dict[str, str]:
 
 def vendor_of(look: Look) -> str:
     """Return the vendor whose names to use, "" for one that has AMI's setup."""
-    text = look.fs.find("/sys/class/dmi/id/sys_vendor") or ""
+    text = look.fs.read_if_present("/sys/class/dmi/id/sys_vendor") or ""
     return next((name for word, name in VENDORS.items() if word.lower() in text.lower()), "")
 
 

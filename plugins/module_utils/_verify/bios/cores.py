@@ -38,7 +38,7 @@ def cores(look: Look) -> Seen:
 def smt(look: Look) -> Seen:
     """Return whether cores have two threads now, and who decided."""
     control = look.top.smt
-    if look.fs.find(f"{CPUS}/smt/active") == "1":
+    if look.fs.read_if_present(f"{CPUS}/smt/active") == "1":
         return ON, f"{CPUS}/smt/active is 1"
     if control in ("off", "forceoff"):
         return OFF, f"the kernel turned it off, {CPUS}/smt/control is {control}; the BIOS has it on"

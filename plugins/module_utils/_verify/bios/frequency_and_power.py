@@ -26,7 +26,7 @@ def boost(look: Look) -> Seen:
     if "cpb" not in look.top.flags:
         return OFF, "the CPU does not show the flag cpb"
     path = f"{CPUS}/cpufreq/boost"
-    value = look.fs.find(path)
+    value = look.fs.read_if_present(path)
     if value is None:
         return None, f"there is no {path}, and the CPU flag cpb only says that boost is possible"
     return (ON if value == "1" else OFF), f"{path} is {value}" + (
@@ -50,7 +50,7 @@ def preferred_cores(look: Look) -> Seen:
     """Return whether the firmware ranks cores."""
     top = look.top
     path = f"{CPUS}/cpufreq/policy{top.online[0]}/amd_pstate_hw_prefcore"
-    value = look.fs.find(path)
+    value = look.fs.read_if_present(path)
     if value is None:
         return None, f"only the driver amd-pstate shows it, and the driver here is {top.cpufreq_driver or 'none'}"
     return (ON if value == "enabled" else OFF), f"{path} is {value}"
@@ -58,7 +58,7 @@ def preferred_cores(look: Look) -> Seen:
 
 def hsmp(look: Look) -> Seen:
     """Return whether the management port answers."""
-    if look.fs.status("/dev/hsmp") is not None:
+    if look.fs.read_status("/dev/hsmp") is not None:
         return ON, "/dev/hsmp is there"
     loaded = [driver for driver in HSMP_DRIVERS if look.fs.is_dir(f"/sys/module/{driver}")]
     if loaded:
@@ -68,9 +68,9 @@ def hsmp(look: Look) -> Seen:
 
 def power_limit(look: Look) -> Seen:
     """Return the power that a socket may take, the least of all sockets."""
-    folders = [f"{HWMON}/{name}" for name in look.fs.names(HWMON)]
-    sensors = [folder for folder in folders if look.fs.find(f"{folder}/name") == HSMP_SENSOR]
-    limits = [int(look.fs.find(f"{folder}/power1_cap") or 0) // 1000000 for folder in sensors]
+    folders = [f"{HWMON}/{name}" for name in look.fs.list_names(HWMON)]
+    sensors = [folder for folder in folders if look.fs.read_if_present(f"{folder}/name") == HSMP_SENSOR]
+    limits = [int(look.fs.read_if_present(f"{folder}/power1_cap") or 0) // 1000000 for folder in sensors]
     if not limits:
         return None, f"no sensor {HSMP_SENSOR} in {HWMON}: it needs HSMP, its driver, and Linux 6.16 or newer"
     if not min(limits):

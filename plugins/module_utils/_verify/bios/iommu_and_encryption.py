@@ -25,10 +25,10 @@ SME, TSME = "sme", "tsme"
 
 def iommu(look: Look) -> Seen:
     """Return whether the firmware offers an IOMMU, which it does by an ACPI table."""
-    units, groups = len(look.fs.names(IOMMUS)), len(look.fs.names(GROUPS))
+    units, groups = len(look.fs.list_names(IOMMUS)), len(look.fs.list_names(GROUPS))
     if units:
         return ON, f"{units} in {IOMMUS}, with {groups} groups of devices"
-    if look.fs.status(f"{TABLES}/IVRS") is not None:
+    if look.fs.read_status(f"{TABLES}/IVRS") is not None:
         return ON, f"the firmware has the ACPI table IVRS, though the kernel shows none in {IOMMUS}"
     if not look.fs.is_dir(TABLES):
         return None, "the kernel shows no ACPI tables"
@@ -38,8 +38,8 @@ def iommu(look: Look) -> Seen:
 def encryption(look: Look) -> Seen:
     """Return which encryption of memory is in force: tsme, which the kernel has no part in, or sme."""
     fs, flags = look.fs, look.top.flags
-    files = [f"{SECURITY_PROCESSORS}/{name}/tsme_status" for name in fs.names(SECURITY_PROCESSORS)]
-    told = {path: value for path, value in ((path, fs.find(path)) for path in files) if value is not None}
+    files = [f"{SECURITY_PROCESSORS}/{name}/tsme_status" for name in fs.list_names(SECURITY_PROCESSORS)]
+    told = {path: value for path, value in ((path, fs.read_if_present(path)) for path in files) if value is not None}
     for path, value in told.items():
         if value == "1":
             return TSME, f"{path} is 1"

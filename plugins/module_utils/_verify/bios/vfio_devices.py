@@ -28,14 +28,14 @@ def iommu_users(fs: KernelFS) -> list[str]:
 
     None where there is no IOMMU: VFIO has a mode without, whose devices lose nothing.
     """
-    if not fs.names(IOMMUS):
+    if not fs.list_names(IOMMUS):
         return []
-    groups = {device: group for group in fs.names(GROUPS) for device in fs.names(f"{GROUPS}/{group}/devices")}
+    groups = {device: group for group in fs.list_names(GROUPS) for device in fs.list_names(f"{GROUPS}/{group}/devices")}
     drivers = {
         device: driver
-        for driver in fs.names(DRIVERS)
+        for driver in fs.list_names(DRIVERS)
         if "vfio" in driver
-        for device in fs.names(f"{DRIVERS}/{driver}")
+        for device in fs.list_names(f"{DRIVERS}/{driver}")
         if ADDRESS.fullmatch(device)
     }
     found = [
@@ -43,7 +43,7 @@ def iommu_users(fs: KernelFS) -> list[str]:
         for device, driver in sorted(drivers.items())
     ]
     told = {groups.get(device) for device in drivers}
-    for group in fs.names(NODES):
+    for group in fs.list_names(NODES):
         if group.isdigit() and group not in told:
             devices = [device for device, its in sorted(groups.items()) if its == group]
             found.append(f"{', '.join(devices) or 'a device'} (IOMMU group {group}, {NODES}/{group})")

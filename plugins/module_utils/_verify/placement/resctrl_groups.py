@@ -56,15 +56,15 @@ class Groups:
         if self.mount is None:
             self._unknown("resctrl is not mounted.")
             return
-        for name in fs.names(self.mount):
-            cpus = None if name in FIXED else fs.find(f"{self.mount}/{name}/cpus_list")
+        for name in fs.list_names(self.mount):
+            cpus = None if name in FIXED else fs.read_if_present(f"{self.mount}/{name}/cpus_list")
             self._of_cpu.update(dict.fromkeys(parse_cpulist(cpus or ""), name))
 
     def place(self, thread: Thread) -> Place | None:
         """Return where a thread is, None where that is unknown."""
         if self.mount is None:
             return None
-        text = self.fs.find(f"/proc/{thread.process}/task/{thread.tid}/cpu_resctrl_groups")
+        text = self.fs.read_if_present(f"/proc/{thread.process}/task/{thread.tid}/cpu_resctrl_groups")
         fields = dict(line.partition(":")[::2] for line in (text or "").splitlines())
         own = fields.get("res", "")
         if not own:
@@ -86,7 +86,7 @@ class Groups:
         parts = [self.mount, *([] if group == DEFAULT else [group]), *(["mon_groups", monitor] if monitor else [])]
         folder = "/".join([*parts, "mon_data"])
         found: dict[int, dict[str, int | None]] = {}
-        for name in self.fs.names(folder):
+        for name in self.fs.list_names(folder):
             domain = name[len("mon_L3_") :]
             if name.startswith("mon_L3_") and domain.isdecimal():
                 found[int(domain)] = {key: self._number(f"{folder}/{name}/{file}") for key, file in COUNTERS.items()}

@@ -71,14 +71,14 @@ def test_a_setting_is_made_stored_and_put_back(tree: hosts.Host, run: Run) -> No
     assert done["changed"] is True
     assert done["diff"]["changes"]["before"]["sysfs:numa_balancing"] == "1"
     assert tree.fs.read(BALANCING) == "0"
-    assert store.load("desired.json") == {
+    assert store.load_document("desired.json") == {
         "intent": {"draft": {"ccds": 1}},
         "requests": {"sysfs/sysfs": {"numa_balancing": False}},
     }
     assert run(sysfs_settings, **ASKED)["changed"] is False
     assert run(sysfs_settings, state="original")["changed"] is True
     assert tree.fs.read(BALANCING) == "1"
-    assert store.load("desired.json")["requests"] == {}
+    assert store.load_document("desired.json")["requests"] == {}
 
 
 def test_a_check_says_the_same_and_writes_nothing(tree: hosts.Host, run: Run) -> None:
@@ -92,7 +92,7 @@ def test_a_check_says_the_same_and_writes_nothing(tree: hosts.Host, run: Run) ->
 def test_a_label_keeps_requests_apart(tree: hosts.Host, run: Run) -> None:
     run(sysfs_settings, label="one", **ASKED)
     run(sysfs_settings, label="two", **ASKED)
-    assert sorted(Store(str(tree.root)).load("desired.json")["requests"]) == ["sysfs/one", "sysfs/two"]
+    assert sorted(Store(str(tree.root)).load_document("desired.json")["requests"]) == ["sysfs/one", "sysfs/two"]
     done = run(epyc_restore)
     assert {"desired:intent", "desired:sysfs/one", "desired:sysfs/two"} <= set(done["diff"]["changes"]["after"])
     assert tree.fs.read(BALANCING) == "1"
@@ -251,7 +251,7 @@ def test_what_was_asked_for_and_cannot_be_told_any_more_is_named(
     tree: hosts.Host, run: Run, chosen: Callable[[], str]
 ) -> None:
     run(sysfs_settings, thp="never", **ASKED)
-    Store(str(tree.root)).save("desired.json", {"requests": {"sysfs/sysfs": {"thp": "sometimes"}}})
+    Store(str(tree.root)).save_document("desired.json", {"requests": {"sysfs/sysfs": {"thp": "sometimes"}}})
     done = run(sysfs_settings, **ASKED)
     (remark,) = done["remarks"]
     assert remark.startswith("What sysfs/sysfs asked for until now cannot be told here any more")

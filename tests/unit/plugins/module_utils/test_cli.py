@@ -47,7 +47,7 @@ class Machine:
         self.ask(REQUESTS)
 
     def ask(self, requests: dict[str, Any]) -> None:
-        self.store.save("desired.json", {"intent": INTENT, "requests": requests})
+        self.store.save_document("desired.json", {"intent": INTENT, "requests": requests})
 
     def run(self, *words: str) -> tuple[int, str, str]:
         code = _cli.main(words)
@@ -147,7 +147,7 @@ def test_what_is_named_so_is_shown_by_its_escapes(machine: Machine) -> None:
 def test_apply_tells_what_it_did_though_the_journal_of_a_trial_stays(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine.store.save("trial.json", {"boot_id": "earlier"})
+    machine.store.save_document("trial.json", {"boot_id": "earlier"})
     disks.refuse_changes(monkeypatch, machine.store.folder, errno.EPERM, "trial.json")
     code, page, errors = machine.run("apply")
     assert (code, page) == (1, "sysfs:numa_balancing: 1 -> 0\n1 settings changed, 1 requests failed\n")
@@ -194,7 +194,7 @@ def test_the_map_has_colours_on_a_terminal_alone(machine: Machine, monkeypatch: 
 
 
 def test_what_is_stored_is_shown_where_nothing_can_be_drawn(machine: Machine) -> None:
-    machine.store.save("desired.json", {"intent": {"draft": {"ccds": 99}}, "requests": REQUESTS})
+    machine.store.save_document("desired.json", {"intent": {"draft": {"ccds": 99}}, "requests": REQUESTS})
     code, page, errors = machine.run("show")
     assert (code, errors) == (0, "")
     assert page.startswith("There is no map of this host: draft asks for 99 ccds")
@@ -268,16 +268,16 @@ def test_what_comes_late_at_boot_is_tried_again(machine: Machine, monkeypatch: p
 
 def test_requests_are_read_by_who_has_the_lock(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """An undo that ran while this waited for the lock has forgotten them."""
-    lock = Store.lock
+    lock = Store.hold_lock
 
     @contextmanager
     def late(store: Store) -> Iterator[None]:
-        monkeypatch.setattr(Store, "lock", lock)
+        monkeypatch.setattr(Store, "hold_lock", lock)
         assert machine.run("restore")[0] == 0
         with lock(store):
             yield
 
-    monkeypatch.setattr(Store, "lock", late)
+    monkeypatch.setattr(Store, "hold_lock", late)
     assert machine.run("apply")[:2] == (0, "0 settings changed, 0 requests failed\n")
     assert machine.balancing() == "1"
 

@@ -34,7 +34,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
     made = Store(str(tmp_path))
     Ledger(made, tree.fs).begin()
-    made.save(REQUESTS, {"intent": {}, "requests": {"sysfs/numa": {"numa_balancing": False}}})
+    made.save_document(REQUESTS, {"intent": {}, "requests": {"sysfs/numa": {"numa_balancing": False}}})
     monkeypatch.setattr(_cli, "KernelFS", lambda read_only=False: KernelFS(str(tmp_path), read_only=read_only))
     monkeypatch.setattr(_cli, "Store", lambda read_only=False: Store(str(tmp_path), read_only=read_only))
     for name in (run.ORIGIN, run.RUN):
@@ -113,7 +113,7 @@ def test_it_is_not_forgotten(command: Command, store: Store, monkeypatch: pytest
 
 def test_damage_is_said_beside_what_is_whole(command: Command, store: Store) -> None:
     command("apply")
-    file = Path(store.path(HISTORY))
+    file = Path(store.file_path(HISTORY))
     file.write_text(f"{{\n{file.read_text()}")
     code, page, errors = command("history")
     assert (code, len(page.splitlines())) == (0, 2)

@@ -26,7 +26,7 @@ class Machine:
         self.store = Store(str(root))
         self.capsys = capsys
         Ledger(self.store, self.tree.fs).begin()
-        self.store.save("desired.json", {"intent": {}, "requests": {"sysfs/numa": {"numa_balancing": False}}})
+        self.store.save_document("desired.json", {"intent": {}, "requests": {"sysfs/numa": {"numa_balancing": False}}})
         assert self.run("apply")[0] == 0 and self.balancing() == "0"
 
     def run(self, *words: str) -> tuple[int, str, str]:

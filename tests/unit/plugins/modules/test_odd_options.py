@@ -135,7 +135,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> RuledFS:
     kernel = Kernel(tmp_path_factory.mktemp("odd"))
     for part in (kernel_settings.Settings, idle_states.IdleStates, page_pools.PagePools, resctrl_groups.ResctrlGroups):
         part(kernel)
-    kernel.fs.mount("resctrl", RESCTRL)
+    kernel.fs.mount_filesystem("resctrl", RESCTRL)
     registers.give_registers(kernel.host, range(16))
     for core in range(16):
         for name, text in {**cpufreq_drivers.ACTIVE, "affected_cpus": core, "related_cpus": core}.items():

@@ -80,7 +80,7 @@ class Booting:
         return ""
 
     def hold(self, store: Store, host: object, wanted: Mapping[str, str | None]) -> None:
-        assert store.load(TRIAL)["boot_id"] == f"boot-{self.boot}", "the journal comes first"
+        assert store.load_document(TRIAL)["boot_id"] == f"boot-{self.boot}", "the journal comes first"
         for address in wanted:
             if address in self.refused:
                 raise TuningError(self.refused[address])
@@ -89,7 +89,7 @@ class Booting:
     def settle(self) -> Booting:
         self.settled += 1
         self.configured = dict(TUNED)
-        self.store.remove(TRIAL)
+        self.store.remove_file(TRIAL)
         return self
 
     def reboot(self) -> None:
@@ -179,7 +179,7 @@ def test_at_the_end_the_kernel_runs_as_it_was_tuned(host: Booting) -> None:
     document = host.all(host.begin(), most=5)
     assert document["restored"] is True and host.booted[-1] == "tuned"
     assert (host.running[NOHZ], host.running[ISOLATION]) == (TUNED[NOHZ], TUNED[ISOLATION])
-    assert not host.store.has(TRIAL)
+    assert not host.store.has_file(TRIAL)
 
 
 def test_the_words_of_a_run_whose_boots_did_not_come_yet(host: Booting) -> None:
@@ -200,12 +200,12 @@ def test_boot_parameters_alone_are_compared_with_stock_too(host: Booting) -> Non
 def test_no_reboot_is_a_failure_and_stopping_puts_all_back(host: Booting) -> None:
     path = host.begin()
     booted = host.until(path, "without nohz_full", "without isolcpus")
-    assert host.store.has(TRIAL) and host.configured != TUNED
+    assert host.store.has_file(TRIAL) and host.configured != TUNED
     with pytest.raises(TuningError, match="has not rebooted"):
         host.call(path, booted)
     # The kernel was not booted without it, so that no boot is needed.
     assert host.call(path, None, stop=True) is None
-    assert host.configured == TUNED and not host.store.has(TRIAL)
+    assert host.configured == TUNED and not host.store.has_file(TRIAL)
     assert json.loads(Path(path).read_text())["restored"] is True
     with pytest.raises(BadRequest, match="has ended: begin another one"):
         host.call(path, None)
@@ -226,7 +226,7 @@ def test_after_a_power_cut_the_run_goes_on(host: Booting) -> None:
     path = host.begin()
     booted = host.until(path, "without nohz_full", "without isolcpus")
     host.reboot()  # The power cut, in which what was configured is used up.
-    assert not host.store.has(TRIAL)
+    assert not host.store.has_file(TRIAL)
     again = host.call(path, None)
     assert (again["round"], again["arm"]) == (booted["round"], booted["arm"])
     host.reboot()
@@ -272,6 +272,6 @@ def test_what_is_refused(host: Booting) -> None:
         boots.Boots(host.here.host(), host.store, path, Asked({"kinds": ["prose"]}), 5)
     with pytest.raises(BadRequest, match="waits for no stock"):
         host.call(path, {"round": 1, "arm": "stock", "boot_id": "before"})
-    host.store.save(TRIAL, {"boot_id": f"boot-{host.boot}", "process": 1, "started": "1", "unit": "x"})
+    host.store.save_document(TRIAL, {"boot_id": f"boot-{host.boot}", "process": 1, "started": "1", "unit": "x"})
     with pytest.raises(BadRequest, match="did not end, or goes on"):
         host.call(path, None)

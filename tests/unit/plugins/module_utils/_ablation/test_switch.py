@@ -47,7 +47,7 @@ class Machine:
         self.store = Store(self.fs.root)
         Ledger(self.store, self.fs).begin()
         requests = {"sysfs/numa": {"numa_balancing": False, "thp": "madvise"}}
-        self.store.save("desired.json", {"intent": {}, "requests": requests})
+        self.store.save_document("desired.json", {"intent": {}, "requests": requests})
         # A tree takes the word that is written for the whole text, where a kernel shows all of them.
         patch.setattr(self.fs, "write", self.write)
         Application(self.fs, self.store).run()

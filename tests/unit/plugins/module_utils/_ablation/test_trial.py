@@ -58,7 +58,7 @@ class Machine:
 
     def journal(self, **other: Any) -> None:
         known = {"boot_id": "this-boot", "process": 1 << 30, "started": "5", "unit": UNIT}
-        self.store.save(TRIAL, {**known, **other})
+        self.store.save_document(TRIAL, {**known, **other})
 
 
 class Processes(KernelFS):
@@ -88,7 +88,7 @@ def test_without_a_way_back_there_is_no_trial(machine: Machine, tmp_path: Path) 
     machine.refuses = ("systemd-run",)
     with pytest.raises(TuningError, match="systemd-run is not to be had"):
         machine.begin()
-    assert not machine.store.has(TRIAL)
+    assert not machine.store.has_file(TRIAL)
     (tmp_path / "sovereign-epyc").unlink()
     with pytest.raises(BadRequest, match=r"There is no .*/sovereign-epyc, which puts .*: run site\.yml first"):
         machine.begin()
@@ -99,7 +99,7 @@ def test_it_is_put_back_by_the_process_itself(machine: Machine) -> None:
     assert trial.change_unit(UNIT, "[Service]\n") and machine.drop_in.read_text() == "[Service]\n"
     assert not trial.change_unit(UNIT, "[Service]\n")
     assert apply_stored.settle(machine.store, machine.fs).failures == []
-    assert not machine.drop_in.parent.exists() and not machine.store.has(TRIAL)
+    assert not machine.drop_in.parent.exists() and not machine.store.has_file(TRIAL)
     assert machine.told[-3:] == [
         "systemctl daemon-reload",
         f"systemctl reset-failed {UNIT}",
@@ -116,7 +116,7 @@ def test_a_journal_that_cannot_be_removed_is_told_with_what_was_put_back(
         TuningError, match=r"trial\.json cannot be removed: Read-only file system\. 0 stored settings were put back"
     ):
         apply_stored.settle(machine.store, machine.fs)
-    assert machine.store.has(TRIAL)
+    assert machine.store.has_file(TRIAL)
 
 
 def test_a_service_without_a_drop_in_goes_on(machine: Machine) -> None:
@@ -151,31 +151,31 @@ def test_another_process_of_that_number_is_left_alone(machine: Machine, journal:
 
 
 def test_what_cannot_be_applied_leaves_it_under_way(machine: Machine) -> None:
-    machine.store.save("ledger.json", {})
-    machine.store.save("desired.json", {"intent": {}, "requests": {"nothing/here": {}}})
+    machine.store.save_document("ledger.json", {})
+    machine.store.save_document("desired.json", {"intent": {}, "requests": {"nothing/here": {}}})
     machine.journal()
     work = apply_stored.settle(machine.store, machine.fs)
     assert work.failures == ["nothing/here: This version of the collection has no knob nothing."]
-    assert machine.store.has(TRIAL)
+    assert machine.store.has_file(TRIAL)
     # An undo has no use for stored settings.
     trial.end(machine.store, machine.fs, lambda: True)
-    assert not machine.store.has(TRIAL)
+    assert not machine.store.has_file(TRIAL)
 
 
 def test_the_next_boot_forgets_it(machine: Machine) -> None:
     machine.journal()
     trial.forget_earlier(machine.store, machine.fs)
-    assert machine.store.has(TRIAL)
+    assert machine.store.has_file(TRIAL)
     machine.boot("next")
     trial.forget_earlier(machine.store, machine.fs)
-    assert not machine.store.has(TRIAL)
+    assert not machine.store.has_file(TRIAL)
 
 
 def test_a_damaged_journal_does_not_stand_in_the_way(machine: Machine) -> None:
     Path(machine.store.folder).mkdir(parents=True, exist_ok=True)
-    Path(machine.store.path(TRIAL)).write_text("{")
+    Path(machine.store.file_path(TRIAL)).write_text("{")
     apply_stored.settle(machine.store, machine.fs)
-    assert not machine.store.has(TRIAL)
+    assert not machine.store.has_file(TRIAL)
 
 
 def test_the_drift_check_says_that_it_goes_on(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

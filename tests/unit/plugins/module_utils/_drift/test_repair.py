@@ -46,7 +46,9 @@ class Machine:
         self.store = Store(str(root))
         self.clock = Clock()
         Ledger(self.store, self.fs).begin()
-        self.store.save("desired.json", {"intent": INTENT, "requests": {"sysfs/numa": {"numa_balancing": False}}})
+        self.store.save_document(
+            "desired.json", {"intent": INTENT, "requests": {"sysfs/numa": {"numa_balancing": False}}}
+        )
 
     def repair(self, *roles: str, **more: Any) -> list[str]:
         """Repair; return how many were repaired, given up and left, and the words on them."""
@@ -75,13 +77,13 @@ def machine(tmp_path: Path) -> Machine:
 
 def test_nothing_is_written_where_nothing_has_drifted(machine: Machine) -> None:
     assert machine.repair() == ["0 0 0", "Nothing was to be repaired."]
-    assert not machine.store.has(REPAIRS)
+    assert not machine.store.has_file(REPAIRS)
 
 
 def test_a_check_says_what_would_be_repaired(machine: Machine) -> None:
     machine.fight()
     assert machine.repair(check=True) == ["1 0 0", "NUMA balancing: would be repaired, 1 -> 0"]
-    assert machine.balancing() == "1" and not machine.store.has(REPAIRS)
+    assert machine.balancing() == "1" and not machine.store.has_file(REPAIRS)
 
 
 def test_a_host_is_clean_only_where_nothing_is_left_and_a_check_repairs_nothing(machine: Machine) -> None:
@@ -157,7 +159,9 @@ def test_a_clock_that_goes_back_does_not_begin_the_fight_anew(machine: Machine, 
 
 
 def test_times_that_cannot_be_are_passed_over(machine: Machine) -> None:
-    machine.store.save(REPAIRS, {"most": 2, "repairs": {"sysfs:numa_balancing": ["x", None, float("nan"), -(10**400)]}})
+    machine.store.save_document(
+        REPAIRS, {"most": 2, "repairs": {"sysfs:numa_balancing": ["x", None, float("nan"), -(10**400)]}}
+    )
     machine.fight()
     assert machine.repair()[0] == "1 0 0"
 
@@ -180,14 +184,14 @@ def test_the_disk_is_full_before_a_repair_or_after_it(machine: Machine, monkeypa
         with pytest.raises(TuningError, match=r"repairs\.json cannot be written: No space left"):
             machine.repair()
     assert machine.balancing() == "1"
-    real = Store.save
+    real = Store.save_document
 
     def save(store: Store, name: str, data: dict[str, Any]) -> None:
-        if name == REPAIRS and store.has(REPAIRS):
+        if name == REPAIRS and store.has_file(REPAIRS):
             raise TuningError("repairs.json cannot be written.")
         real(store, name, data)
 
-    monkeypatch.setattr(Store, "save", save)
+    monkeypatch.setattr(Store, "save_document", save)
     monkeypatch.setattr(machine.fs, "write", lambda path, text: None)
     lines = machine.repair()
     assert lines[0] == "0 0 1" and lines[-1].startswith("repairs.json cannot be written. So what could not")
@@ -237,7 +241,7 @@ def test_only_the_layers_of_these_roles(machine: Machine) -> None:
 
 def test_nothing_is_repaired_in_a_trial(machine: Machine) -> None:
     machine.fight()
-    machine.store.save(TRIAL, {})
+    machine.store.save_document(TRIAL, {})
     assert machine.repair() == ["0 0 0", f"Nothing is repaired while {surveys.UNDER_TRIAL}."]
     assert machine.balancing() == "1"
 

@@ -38,7 +38,7 @@ class Machine:
         self.keep(NUMA)
 
     def keep(self, requests: dict[str, Any], **intent: Any) -> None:
-        self.store.save("desired.json", {"intent": {**INTENT, **intent}, "requests": requests})
+        self.store.save_document("desired.json", {"intent": {**INTENT, **intent}, "requests": requests})
 
     def look(self, **asked: Any) -> list[Finding]:
         return surveys.of_host(self.tree.fs, store=self.store, **asked).findings()

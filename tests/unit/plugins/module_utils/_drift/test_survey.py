@@ -29,7 +29,7 @@ def tree(tmp_path: Path) -> hosts.Host:
     host.put("/sys/devices/virtual/workqueue/cpumask_isolated", "0")
     host.put("/sys/devices/system/cpu/possible", "0-15")
     host.put(BOOT_SERVICE_LINK, "[Unit]")
-    store(host).save("desired.json", {"intent": INTENT, "requests": WORK})
+    store(host).save_document("desired.json", {"intent": INTENT, "requests": WORK})
     return host
 
 
@@ -77,7 +77,7 @@ def test_a_plan_that_shrank_says_why(tree: hosts.Host) -> None:
     """All settings are as planned, and the plan is not what was asked for."""
     store = Store(str(tree.root))
     intent = {**INTENT, "draft": {"ccds": 1}}
-    store.save("desired.json", {**store.load("desired.json"), "intent": intent})
+    store.save_document("desired.json", {**store.load_document("desired.json"), "intent": intent})
     assert survey(tree).clean
     tree.offline("5-7")
     found = survey(tree)
@@ -136,7 +136,7 @@ def test_faults_of_real_knobs_are_named_in_the_words_of_the_trade(tmp_path: Path
         "hugepages/hugepages": {"pools": [{"pages": 8}]},
         "resctrl/resctrl": {"groups": [{"name": "draft", "l3": {"0-1": "fff0", "2-3": "f"}}], "mount": True},
     }
-    store(host).save("desired.json", {"intent": INTENT, "requests": requests})
+    store(host).save_document("desired.json", {"intent": INTENT, "requests": requests})
     found = [
         (one.what, one.where, one.found, one.wanted, one.variables, one.live, one.persistent)
         for one in survey(host).findings()

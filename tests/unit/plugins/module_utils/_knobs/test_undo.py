@@ -74,7 +74,7 @@ def machine(tmp_path: Path) -> Machine:
 def test_all_comes_back_and_no_file_stays(machine: Machine) -> None:
     before = machine.values()
     machine.tune()
-    machine.store.save(LAST_RUN, {})
+    machine.store.save_document(LAST_RUN, {})
     assert machine.values() == ("0", "0001")
     check = machine.restore(check=True)
     assert machine.values() == ("0", "0001")
@@ -132,7 +132,7 @@ def test_one_layer_that_cannot_be_put_back_holds_up_no_other(
 def test_without_a_ledger_it_says_what_it_cannot_know(machine: Machine) -> None:
     machine.tune()
     for name in FILES:
-        Path(machine.store.path(name)).write_text("[]")
+        Path(machine.store.file_path(name)).write_text("[]")
     with pytest.raises(TuningError, match=r"restore --without-originals"):
         machine.restore()
     assert machine.values() == ("0", "0001")
@@ -154,7 +154,7 @@ def test_damaged_requests_are_told_before_anything_is_put_back(machine: Machine,
     """And nobody is advised to have this host tuned anew."""
     before = machine.values()
     machine.tune()
-    desired = Path(machine.store.path("desired.json"))
+    desired = Path(machine.store.file_path("desired.json"))
     desired.write_text("{")
     with pytest.raises(
         TuningError, match=r"desired\.json is damaged: .* Nothing was changed\. Move it away and res"
@@ -183,14 +183,14 @@ def test_nothing_is_put_back_where_the_store_cannot_be_written(
 
 def test_a_layer_that_the_ledger_could_not_forget_is_left(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.tune()
-    machine.store.save(LAST_RUN, {})
+    machine.store.save_document(LAST_RUN, {})
     with monkeypatch.context() as patch:
         disks.refuse_changes(patch, machine.store.folder, errno.ENOSPC, "ledger")
         done = machine.restore()
     assert machine.values() == ("0", "0001")
     assert [one.partition(":")[0] for one in done.left[:2]] == ["kernel settings", "interrupts"]
     assert all("ledger.json cannot be written: No space left on device" in one for one in done.left[:2])
-    assert stored(machine.store)[1] == {} and not machine.store.has(LAST_RUN)
+    assert stored(machine.store)[1] == {} and not machine.store.has_file(LAST_RUN)
     assert machine.restore().left == []
 
 
@@ -278,7 +278,7 @@ def test_a_note_says_which_parameters_wait_for_a_reboot(machine: Machine, marked
 def test_a_note_that_cannot_be_written_is_told_and_holds_up_nothing(
     machine: Machine, marked: Marked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine.store.save(LAST_RUN, {})
+    machine.store.save_document(LAST_RUN, {})
     run = machine.tree.root / "run/sovereign-epyc"
     run.mkdir(parents=True)
     disks.refuse_changes(monkeypatch, run, errno.ENOSPC)
@@ -289,7 +289,7 @@ def test_a_note_that_cannot_be_written_is_told_and_holds_up_nothing(
 
 def test_what_bears_our_mark_goes_also_without_originals(machine: Machine, marked: Marked) -> None:
     for name in FILES:
-        Path(machine.store.path(name)).unlink()
+        Path(machine.store.file_path(name)).unlink()
     machine.restore(without_originals=True)
     assert marked.values == {"cmdline:ours": None, "cmdline:theirs": "2"}
 

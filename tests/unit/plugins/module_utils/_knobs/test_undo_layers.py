@@ -74,7 +74,7 @@ def test_only_the_settings_and_requests_of_the_layer_go(machine: Machine) -> Non
     assert machine.values() == {**tuned, **{name: machine.before[name] for name in back}}
     assert stored(machine.store) == (INTENT, {"sysfs/numa": REQUESTS["sysfs/numa"]})
     assert machine.ledger.originals() == {"sysfs:numa_balancing": "1"}
-    assert all(machine.store.has(name) for name in FILES)
+    assert all(machine.store.has_file(name) for name in FILES)
     assert {change.address for change in done.changes} == {
         "sysfs:workqueue/cpumask",
         "irq:default",
@@ -107,10 +107,10 @@ def test_a_check_says_the_same_and_writes_nothing(machine: Machine) -> None:
 
 
 def test_the_last_run_holds_no_more_and_repairs_of_other_layers_stay_counted(machine: Machine) -> None:
-    machine.store.save(LAST_RUN, {})
-    machine.store.save(REPAIRS, {"most": 2, "repairs": {}})
+    machine.store.save_document(LAST_RUN, {})
+    machine.store.save_document(REPAIRS, {"most": 2, "repairs": {}})
     machine.undo("irq")
-    assert (machine.store.has(LAST_RUN), machine.store.has(REPAIRS)) == (False, True)
+    assert (machine.store.has_file(LAST_RUN), machine.store.has_file(REPAIRS)) == (False, True)
 
 
 def test_a_layer_whose_settings_were_as_asked_leaves_the_record_of_the_others(machine: Machine) -> None:
@@ -126,7 +126,7 @@ def test_layer_after_layer_leaves_what_everything_leaves(machine: Machine) -> No
         assert machine.undo(layer).left == []
     assert machine.values() == machine.before
     assert stored(machine.store) == ({}, {}), "nothing needs the intent any more"
-    assert [name for name in (*FILES, "desired.json") if machine.store.has(name)] == []
+    assert [name for name in (*FILES, "desired.json") if machine.store.has_file(name)] == []
 
 
 def test_several_layers_at_once(machine: Machine) -> None:
@@ -162,7 +162,7 @@ def test_what_cannot_be_reached_stays_in_the_ledger_of_its_layer(machine: Machin
 def test_without_originals_only_what_bears_our_mark_in_the_layer_goes(machine: Machine) -> None:
     tuned = machine.values()
     for name in FILES:
-        Path(machine.store.path(name)).write_text("[]")
+        Path(machine.store.file_path(name)).write_text("[]")
     with pytest.raises(TuningError, match="--without-originals"):
         machine.undo("irq")
     (remark,) = machine.undo("irq", lost=True).remarks
@@ -172,7 +172,7 @@ def test_without_originals_only_what_bears_our_mark_in_the_layer_goes(machine: M
 
 
 def test_during_a_trial_no_layer_is_undone(machine: Machine) -> None:
-    machine.store.save(TRIAL, {})
+    machine.store.save_document(TRIAL, {})
     tuned = machine.values()
     with pytest.raises(BadRequest, match=r"Nothing was changed\. .*'sovereign-epyc settle'"):
         machine.undo("irq")

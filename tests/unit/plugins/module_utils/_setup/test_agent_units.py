@@ -150,7 +150,7 @@ def test_it_runs_on_the_cpus_for_the_system(tmp_path: Path) -> None:
     intent = {"housekeeping": {"cores": 1, "per": "node"}}
     given = agent.housekeeping(Host(tree.fs, intent), store, intent)
     assert given
-    store.save("desired.json", {"intent": intent, "requests": {}})
+    store.save_document("desired.json", {"intent": intent, "requests": {}})
     assert agent.housekeeping(Host(tree.fs), store, None) == given
-    store.save("desired.json", {"intent": {"housekeeping": {"cores": 99, "per": "node"}}, "requests": {}})
+    store.save_document("desired.json", {"intent": {"housekeeping": {"cores": 99, "per": "node"}}, "requests": {}})
     assert agent.housekeeping(Host(tree.fs), store, None) == ""

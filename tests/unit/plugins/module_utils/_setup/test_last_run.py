@@ -94,7 +94,7 @@ def tree(tmp_path: Path, systemd: Systemd) -> hosts.Host:
     host.put("/proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555")
     store = Store(str(tmp_path))
     Ledger(store, host.fs).begin()
-    store.save("desired.json", {"intent": {}, "requests": REQUESTS})
+    store.save_document("desired.json", {"intent": {}, "requests": REQUESTS})
     assert last_run.remember(store, last_run.state(Host(host.fs), store, "asked"), INTENT, check=False)
     return host
 
@@ -144,7 +144,7 @@ def test_what_is_remembered_is_written_once_and_not_by_a_check(tree: hosts.Host)
     assert last_run.remember(store, found, INTENT, check=False) is False
     other = {**found, "inputs": "other"}
     assert last_run.remember(Store(str(tree.root), read_only=True), other, INTENT, check=True) is True
-    assert store.load(FILE) == {**found, "intent": INTENT}
+    assert store.load_document(FILE) == {**found, "intent": INTENT}
     assert found.keys() == DIFFERS.keys()
 
 
@@ -160,7 +160,9 @@ def test_other_inputs(tree: hosts.Host) -> None:
 #: What one may change by hand, by the reason that is then told.
 CHANGES: dict[str, list[Callable[[hosts.Host, Systemd], None]]] = {
     DIFFERS["stored"]: [
-        lambda tree, systemd: Store(str(tree.root)).save("desired.json", {"intent": {}, "requests": OTHER_REQUESTS})
+        lambda tree, systemd: Store(str(tree.root)).save_document(
+            "desired.json", {"intent": {}, "requests": OTHER_REQUESTS}
+        )
     ],
     DIFFERS["system"]: [
         lambda tree, systemd: tree.put("/proc/sys/kernel/osrelease", "6.12.2-amd64"),
@@ -269,7 +271,7 @@ class Boot:
         options: dict[str, Any] = {"parameters": ["nohz_full=1-3"], "absent": ["splash"]}
         boots.run(self.loader, boots.knob(self.loader, *options["parameters"], absent=options["absent"]))
         requests = {**REQUESTS, "cmdline/cmdline": options}
-        self.store.save("desired.json", {"intent": {}, "requests": requests})
+        self.store.save_document("desired.json", {"intent": {}, "requests": requests})
         self.remember()
 
     def remember(self) -> None:

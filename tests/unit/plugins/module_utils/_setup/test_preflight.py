@@ -201,8 +201,8 @@ def test_a_fetched_model_is_known_by_its_digest(machine: Machine) -> None:
     is_as_verified = model_file.is_as_verified
     assert not is_as_verified(machine.store, {"path": path, "checksum": right}), "nobody has read it yet"
     row = {"stamp": model_file.stamp(path), "sha256": digest}
-    with machine.store.lock():
-        machine.store.save(model_file.KNOWN, {"files": {path: row}, "parts": {}})
+    with machine.store.hold_lock():
+        machine.store.save_document(model_file.KNOWN, {"files": {path: row}, "parts": {}})
     assert is_as_verified(machine.store, {"path": path, "checksum": right})
     assert is_as_verified(machine.store, {"path": path, "checksum": ["server"]})
     assert not is_as_verified(machine.store, {"path": path, "checksum": other}), "another one will be fetched"

@@ -80,7 +80,7 @@ def test_a_grub_cfg_without_a_kernel_is_told_as_that(boot: Boot) -> None:
     boot.kernels = 0
     with pytest.raises(Unrestored, match=r"has no entry of a Linux kernel\. See that /boot is mounted"):
         run(boot, knob(boot, "nohz_full=9"))
-    assert boot.tree.fs.status(drop_in.DROP_IN) is None
+    assert boot.tree.fs.read_status(drop_in.DROP_IN) is None
 
 
 # The entry for recovery

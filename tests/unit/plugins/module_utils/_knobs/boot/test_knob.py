@@ -109,7 +109,7 @@ def test_what_was_taken_over_is_given_back_to_what_others_say_now(boot: Boot) ->
     back = undo(boot)
     assert back.diff()["after"] == {"cmdline:hugepages": "hugepages=6", "cmdline:nohz_full": "1", "cmdline:quiet": ""}
     assert line(boot).split()[2:] == ["hugepages=6", "nohz_full=1", "quiet"]
-    assert boot.tree.fs.status(drop_in.DROP_IN) is None
+    assert boot.tree.fs.read_status(drop_in.DROP_IN) is None
     assert undo(boot).changes == []
 
 
@@ -137,7 +137,7 @@ def test_a_grub_cfg_that_was_moved_away_is_made_anew(boot: Boot) -> None:
     (change,) = undo(boot).changes
     assert (change.before, change.after) == ("9", None)
     assert "nohz_full" not in line(boot)
-    assert boot.tree.fs.status(drop_in.DROP_IN) is None
+    assert boot.tree.fs.read_status(drop_in.DROP_IN) is None
 
 
 @pytest.mark.parametrize("damage", ["another boot loader", "a file that cannot be read"])

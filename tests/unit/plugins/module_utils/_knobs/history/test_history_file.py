@@ -216,7 +216,7 @@ def test_a_damaged_line_is_said_and_hides_no_other(host: Host, bad: str) -> None
 
 
 def test_a_file_that_cannot_be_read_hinders_no_look_and_no_undo(host: Host) -> None:
-    host.store.save("other.json", {})
+    host.store.save_document("other.json", {})
     host.file.mkdir()
     assert history_file.unfinished_run(host.store) is None
     assert history_file.requested_layers(host.store) is None

@@ -43,7 +43,7 @@ class Kernel(KernelFS):
         if path.endswith("nr_hugepages"):
             got = int(text) if self.most is None else min(int(text), self.most)
             for name in ("nr_hugepages", "free_hugepages"):
-                Path(self._real(path)).with_name(name).write_text(f"{got}\n")
+                Path(self._real_path(path)).with_name(name).write_text(f"{got}\n")
 
 
 class Machine:

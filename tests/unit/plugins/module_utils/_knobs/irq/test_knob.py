@@ -173,7 +173,7 @@ def test_a_look_with_nothing_to_do_opens_two_files_for_each_interrupt(tree: host
 
         def status(self, path: str) -> os.stat_result | None:
             looked.append(path)
-            found: os.stat_result | None = super().status(path)
+            found: os.stat_result | None = super().read_status(path)
             return found
 
     tree.fs.__class__ = Counting

@@ -242,7 +242,7 @@ def test_nothing_is_written_where_the_request_cannot_be_stored(
     kernel: dict[str, str | None] = {"dial:a": "1"}
     converge([Dial(kernel, {"dial:a": "2"}), Desired(ledger.store, {"dial/x": {}})], ledger)
     if broken == "damaged":
-        Path(ledger.store.path("desired.json")).write_text("{")
+        Path(ledger.store.file_path("desired.json")).write_text("{")
     else:
         disks.refuse_changes(monkeypatch, ledger.store.folder, errno.EROFS)
     dial = Dial(kernel, {"dial:a": "3"})
@@ -325,4 +325,4 @@ def test_a_reboot_ends_originals_of_the_running_kernel_but_not_lasting_ones(ledg
 
 def test_a_read_only_store_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(TuningError, match="A check tried to write"):
-        Store(str(tmp_path), read_only=True).save("ledger.json", {})
+        Store(str(tmp_path), read_only=True).save_document("ledger.json", {})

@@ -66,7 +66,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def file(ledger: Ledger, turn: int) -> Path:
-    return Path(ledger.store.path(FILES[turn]))
+    return Path(ledger.store.file_path(FILES[turn]))
 
 
 def test_both_files_hold_the_same(ledger: Ledger) -> None:
@@ -165,7 +165,7 @@ def test_what_an_older_version_wrote_is_read_and_gets_a_copy(ledger: Ledger) -> 
     "content", [*DAMAGED[:6], b'{"requests": []}', b'{"requests": {"x/x": 5}}', b'{"intent": "none"}', b'{"format": 2}']
 )
 def test_damaged_requests_are_named_and_can_be_made_anew(ledger: Ledger, content: bytes) -> None:
-    Path(ledger.store.path("desired.json")).write_bytes(content)
+    Path(ledger.store.file_path("desired.json")).write_bytes(content)
     with pytest.raises(TuningError, match=r"desired\.json is damaged: .*Move it away, and run site\.yml"):
         stored(ledger.store)
 

@@ -15,7 +15,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.resctrl_mounts import H
 
 
 def monitors(machine: Machine) -> dict[str, str]:
-    home = Path(machine.fs._real(HOME))
+    home = Path(machine.fs._real_path(HOME))
     found = home.glob("**/mon_groups/*/cpus_list")
     return {str(path.parent.relative_to(home)): path.read_text().strip() for path in found}
 

@@ -135,7 +135,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return model
 
 
-NODE = (KernelFS().find("/sys/devices/system/node/has_memory") or "0")[0]
+NODE = (KernelFS().read_if_present("/sys/devices/system/node/has_memory") or "0")[0]
 
 
 def stage(*words: object) -> str:

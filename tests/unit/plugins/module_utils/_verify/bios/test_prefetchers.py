@@ -62,7 +62,7 @@ def test_what_was_written_since_does_not_count(registers_of: hosts.Host) -> None
     item = judged(registers_of, prefetchers="on")["prefetchers"]
     assert item.verdict == "ok"
     assert "with what it held before this collection wrote it" in item.sentence
-    for path in map(ledger_of(registers_of).store.path, FILES):
+    for path in map(ledger_of(registers_of).store.file_path, FILES):
         Path(path).write_text("{")
     assert "what the register held before it was written is lost" in judged(registers_of)["prefetchers"].sentence
 

@@ -94,26 +94,27 @@ from ansible.utils import color
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import OTHER
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
-    _observe,
-    _report,
-    _report_html,
-    _report_junit,
-    _report_markdown,
-    _report_metrics,
-    _report_text,
-    _set_aside,
-    _shape,
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _set_aside
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import (
+    drift_html,
+    fleet_metrics,
+    fleet_report,
+    junit_file,
+    markdown_page,
+    schema,
+    task_results,
+    terminal_page,
 )
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._schema import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FORMATS: dict[str, Callable[[_report.Document], str]] = {
-    "html": _report_html.render,
-    "markdown": _report_markdown.render,
-    "junit": _report_junit.render,
-    "metrics": _report_metrics.render,
+FORMATS: dict[str, Callable[[fleet_report.Document], str]] = {
+    "html": drift_html.render,
+    "markdown": markdown_page.render,
+    "junit": junit_file.render,
+    "metrics": fleet_metrics.render,
     # Last, because it is also the report that the next run compares with.
     "json": lambda document: json.dumps(document, indent=1) + "\n",
 }
@@ -127,7 +128,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
     def __init__(self, display: Any = None, options: Any = None) -> None:
         super().__init__(display=display, options=options)
-        self.gathering = _report.Gathering()
+        self.gathering = fleet_report.Gathering()
         #: Hosts that a module has checked whole, and those of them with findings.
         self.checked: set[str] = set()
         self.judged: set[str] = set()
@@ -135,17 +136,17 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         self.active = self.check
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
-        self.gathering = _report.Gathering()
+        self.gathering = fleet_report.Gathering()
         self.checked, self.judged = set(), set()
         self.active = self.check
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         # A play that finds no host starts no task, and its report has to say so.
         tasks = [task for entry in play.get_tasks() for task in (entry if isinstance(entry, list) else [entry])]
-        self.active = self.active or _observe.DRIFT_MODULE in map(_module, tasks)
+        self.active = self.active or task_results.DRIFT_MODULE in map(_module, tasks)
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
-        self.active = self.active or _module(task) == _observe.DRIFT_MODULE
+        self.active = self.active or _module(task) == task_results.DRIFT_MODULE
 
     def v2_runner_on_ok(self, result: Any) -> None:
         self._take(result)
@@ -158,12 +159,12 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         is_verdict = _module(result.task) == "assert" and result.host.get_name() in self.judged
         if not self._take_drift(result) and self.active and not is_verdict:
             message = str(result.result.get("msg") or result.result.get("censored") or "It failed without a message.")
-            self.gathering.fail(result.host.get_name(), _report.FAILED, _task(result.task)[1], message)
+            self.gathering.fail(result.host.get_name(), fleet_report.FAILED, _task(result.task)[1], message)
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         if self.active:
             message = str(result.result.get("msg") or "It did not answer.")
-            self.gathering.fail(result.host.get_name(), _report.UNREACHABLE, _task(result.task)[1], message)
+            self.gathering.fail(result.host.get_name(), fleet_report.UNREACHABLE, _task(result.task)[1], message)
 
     def _take(self, result: Any, skipped: bool = False) -> None:
         # What a handler would do follows from what another task would change.
@@ -172,15 +173,15 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         if result.host.get_name() in self.checked:
             return
         role, task = _task(result.task)
-        self._add(result, lambda: _observe.of_check(task, role, str(result.task.action), result.result, skipped))
+        self._add(result, lambda: task_results.of_check(task, role, str(result.task.action), result.result, skipped))
 
     def _take_drift(self, result: Any) -> bool:
-        if _module(result.task) == _observe.BIOS_MODULE and self.active and not self.check:
+        if _module(result.task) == task_results.BIOS_MODULE and self.active and not self.check:
             task = _task(result.task)[1]
-            return self._add(result, lambda: _observe.of_bios(task, result.result))
-        whole = {_observe.DRIFT_MODULE: _observe.of_drift}
+            return self._add(result, lambda: task_results.of_bios(task, result.result))
+        whole = {task_results.DRIFT_MODULE: task_results.of_drift}
         if self.check:
-            whole[_observe.REPAIR_MODULE] = _observe.of_repair
+            whole[task_results.REPAIR_MODULE] = task_results.of_repair
         see = whole.get(_module(result.task))
         if see is not None and self.check:
             # The tasks before it have no settings of their own.
@@ -193,7 +194,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             self.judged.add(name)
         return True
 
-    def _add(self, result: Any, see: Callable[[], _observe.Seen | _observe.Mapped | None]) -> bool:
+    def _add(self, result: Any, see: Callable[[], task_results.Seen | task_results.Mapped | None]) -> bool:
         """Add what a result tells, and return whether it tells anything."""
         name = result.host.get_name()
         try:
@@ -203,7 +204,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         except Exception as error:
             # Ansible would warn, go on without the result, and the host would look as if all were fine.
             role, task = _task(result.task)
-            seen = _observe.unreadable(task, role, str(result.task.action), error)
+            seen = task_results.unreadable(task, role, str(result.task.action), error)
             self.gathering.add(name, *seen)
         return seen is not None
 
@@ -221,7 +222,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
                     textfile.write_file(os.path.abspath(path), text)
             elif files:
                 self._display.display(f"Nothing was written to {', '.join(files)}.")
-            code = _report.exit_code(document)
+            code = fleet_report.exit_code(document)
         except TuningError as error:
             self._display.error(str(error), wrap_text=False)
             code = 1
@@ -244,35 +245,35 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             if not counts["failures"] and not counts["unreachable"]:
                 row.error = None
             elif not row.error and not row.findings:
-                self.gathering.fail(name, _report.FAILED, "play", "It failed, and no task reported why.")
+                self.gathering.fail(name, fleet_report.FAILED, "play", "It failed, and no task reported why.")
 
-    def _previous(self) -> _report.Document | None:
+    def _previous(self) -> fleet_report.Document | None:
         path = self.get_option("previous") or self.get_option("json")
         if not path or not os.path.exists(path):
             return None
         try:
             with open(path, encoding="utf-8") as file:
-                document: _report.Document = json.load(file)
+                document: fleet_report.Document = json.load(file)
         except (OSError, ValueError) as error:
             raise TuningError(f"{path} cannot be read as the report to compare with: {error}. Move it away.") from None
-        if not isinstance(document, dict) or document.get("kind") != _report.KIND:
+        if not isinstance(document, dict) or document.get("kind") != fleet_report.KIND:
             raise TuningError(
-                f"{path} is no report of {_report.KIND}, so nothing was written there. Name another file."
+                f"{path} is no report of {fleet_report.KIND}, so nothing was written there. Name another file."
             )
-        if document.get("version") not in _report.READABLE:
+        if document.get("version") not in fleet_report.READABLE:
             raise TuningError(
                 f"{path} is a report of version {document.get('version')}, and this plugin reads versions up to "
-                f"{_report.VERSION}. Move it away to start anew."
+                f"{fleet_report.VERSION}. Move it away to start anew."
             )
         try:
-            _shape.report(document)
-        except _shape.Malformed as error:
+            schema.report(document)
+        except Malformed as error:
             raise TuningError(
                 f"{path} cannot be compared with: {error}. Somebody changed it. Move it away to start anew."
             ) from None
         return document
 
-    def _reports(self) -> tuple[_report.Document, str, dict[str, str]]:
+    def _reports(self) -> tuple[fleet_report.Document, str, dict[str, str]]:
         """Return the report, its page for the terminal, and the texts of files by their paths."""
         generated = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         previous, inventory = self._previous(), _inventory()
@@ -280,9 +281,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         check = _again(inventory) if self.check and not self.checked else None
         paths = {self.get_option(name): render for name, render in FORMATS.items() if self.get_option(name)}
 
-        def make(gathering: _report.Gathering) -> tuple[_report.Document, str, dict[str, str]]:
+        def make(gathering: fleet_report.Gathering) -> tuple[fleet_report.Document, str, dict[str, str]]:
             document = gathering.document(generated=generated, previous=previous, inventory=inventory, check=check)
-            page = _report_text.render(document, colour=bool(color.ANSIBLE_COLOR))
+            page = terminal_page.render(document, colour=bool(color.ANSIBLE_COLOR))
             return document, page, {path: render(document) for path, render in paths.items()}
 
         return _set_aside.make_report(make, self.gathering)
@@ -297,7 +298,7 @@ def _inventory() -> list[str]:
     return [name[len(here) :] if name.startswith(here) else name for name in names]
 
 
-def _again(inventory: list[str]) -> _report.Again:
+def _again(inventory: list[str]) -> fleet_report.Again:
     """Return this run without --check and without its hosts, as it was written on the command line.
 
     Variables that are not in a file are left out, because they may be secrets.
@@ -309,7 +310,7 @@ def _again(inventory: list[str]) -> _report.Again:
         words += [option, ",".join(names)] if names else []
     extra = [str(text) for text in written.get("extra_vars") or ()]
     files = [text for text in extra if text.startswith("@")]
-    return _report.Again([*words, *(word for file in files for word in ("-e", file))], len(files) < len(extra))
+    return fleet_report.Again([*words, *(word for file in files for word in ("-e", file))], len(files) < len(extra))
 
 
 def _module(task: Any) -> str:

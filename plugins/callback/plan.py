@@ -42,7 +42,8 @@ from typing import Any
 from ansible.plugins.callback import CallbackBase
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plan_html, _plan_report, _set_aside
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _set_aside
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page import fleet_plans, plan_html
 
 COLLECTION = "sovereign.epyc."
 MODULE = "sovereign.epyc.epyc_plan"
@@ -61,7 +62,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         self._begin()
 
     def _begin(self) -> None:
-        self.gathering = _plan_report.Gathering()
+        self.gathering = fleet_plans.Gathering()
         #: Whether a task of epyc_plan has begun, and one of a module of the collection that is not of the role plan.
         self.plans = self.acts = False
 
@@ -79,10 +80,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if str(result.task.action) == MODULE:
-            self._fail(result, _plan_report.FAILED, "It failed without a message.")
+            self._fail(result, fleet_plans.FAILED, "It failed without a message.")
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        self._fail(result, _plan_report.UNREACHABLE, "It did not answer.")
+        self._fail(result, fleet_plans.UNREACHABLE, "It did not answer.")
 
     def _fail(self, result: Any, state: str, message: str) -> None:
         task = result.task.get_name().rpartition(" : ")[2]
@@ -107,7 +108,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         self._display.display(f"{summary} They are drawn in {path}.")
 
 
-def _draw_plans(gathering: _plan_report.Gathering) -> tuple[str, str]:
+def _draw_plans(gathering: fleet_plans.Gathering) -> tuple[str, str]:
     """Return the line on the fleet and the page."""
     document = gathering.document(datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
-    return _plan_html.summary(document), _plan_html.render(document)
+    return plan_html.summary(document), plan_html.render(document)

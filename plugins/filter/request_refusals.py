@@ -64,9 +64,9 @@ def request_refusals(
     asked: Any, layers: Sequence[str], host: str, names: Iterable[str], foreign: Any = ()
 ) -> list[str]:
     """Return a sentence for each refusal."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _request
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _run_request
 
-    return _request.find_request_refusals(asked, layers, host, names, foreign)
+    return _run_request.find_request_refusals(asked, layers, host, names, foreign)
 
 
 class FilterModule:

@@ -44,10 +44,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 
 def serving_page(prometheus: str) -> str:
     """Return the page; raises AnsibleFilterError, with a sentence, for what is no URL."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _serving_page
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
 
     try:
-        return _serving_page.render(str(prometheus))
+        return serving_html.render(str(prometheus))
     except BadRequest as error:
         raise AnsibleFilterError(f"serving_page: {error}") from None
 

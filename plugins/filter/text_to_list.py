@@ -38,9 +38,9 @@ from typing import Any
 
 def text_to_list(value: Any) -> Any:
     """Return the list in a text."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _request
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _run_request
 
-    return _request.text_to_list(value)
+    return _run_request.text_to_list(value)
 
 
 class FilterModule:

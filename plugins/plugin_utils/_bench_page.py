@@ -16,13 +16,13 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
     _bench_page_forest,
     _bench_page_rounds,
     _bench_page_tables,
-    _html_page,
 )
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_assets import STYLE
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import Run, given
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_html_assets import STYLE as PAGE_STYLE
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_words import number
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import frame
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.style import STYLE as PAGE_STYLE
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ PARTS = (
 def render(data: object) -> str:
     """Return the page of a document, or of the text of its file; raises BadRequest where it is none."""
     run = Run(given(data))
-    return _html_page.page(f"Benchmark: {run.headline()}", PAGE_STYLE + STYLE, "", _body(run))
+    return frame.page(f"Benchmark: {run.headline()}", PAGE_STYLE + STYLE, "", _body(run))
 
 
 def _body(run: Run) -> Iterator[Html]:
@@ -57,9 +57,8 @@ def _body(run: Run) -> Iterator[Html]:
     yield element("p", run.headline(), class_="headline")
     of = f"Run {data['id']} of the instance {data['instance']}"
     host = f"{known['sku'] or 'Unknown processor'}, Linux {known['kernel'] or 'unknown'}"
-    counts = (
-        f"{number(len(run.rounds), 'round')}, {len(run.void)} of them void; {number(len(data['samples']), 'sample')}"
-    )
+    rounds, samples = format_count(len(run.rounds), "round"), format_count(len(data["samples"]), "sample")
+    counts = f"{rounds}, {len(run.void)} of them void; {samples}"
     rest = f", seed {data['seed']}. {host}. {counts}."
     yield element("p", of, ", ", element("time", data["started"]), rest, class_="faint")
     for sentence in run.faults:

@@ -16,7 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench import round
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.figures import percentile
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page_draw as draw
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import rate
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

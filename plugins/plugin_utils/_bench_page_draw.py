@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_unprintable
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page_draw as draw
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_assets import SIGNS
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_words import number
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,7 +101,7 @@ def _row(row: Row, axis: draw.Axis, y: float) -> Html:
     ratio, title = "no interval", ""
     parts = [draw.text(0, y + 4, draw.shorten(name, LETTERS)), draw.text(VERDICT, y + 4, f"{sign} {word}".strip())]
     if one:
-        ratio, title = f"{one.text()}, {number(one.count, unit)}", f"{name}: {word} {one.text()}"
+        ratio, title = f"{one.text()}, {format_count(one.count, unit)}", f"{name}: {word} {one.text()}"
     if one and one.found:
         low, high, middle = (axis.at(value) for value in (one.found.low, one.found.high, one.found.mean))
         parts.append(draw.line(low, y, high, y, "range"))

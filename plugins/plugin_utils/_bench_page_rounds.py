@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page_draw as draw
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._report_words import number
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,7 +70,7 @@ def _panel(run: Run, key: tuple[int, str], spots: Sequence[Spot], across: draw.A
     up = draw.Axis(min(speeds), max(speeds), top + PANEL - 6, top + 6)
     parts = [
         draw.text(0, top + PANEL / 2 - 2, draw.shorten(kind, 20)),
-        draw.text(0, top + PANEL / 2 + 13, number(streams, "stream"), "small"),
+        draw.text(0, top + PANEL / 2 + 13, format_count(streams, "stream"), "small"),
         draw.text(LEFT - 6, up.at(max(speeds)) + 4, draw.number(max(speeds)), "end"),
         draw.line(LEFT, top, RIGHT, top, "axis"),
         draw.line(LEFT, top + PANEL, RIGHT, top + PANEL, "axis"),

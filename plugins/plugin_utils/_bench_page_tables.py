@@ -16,7 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.tuning_repor
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page_draw as draw
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_assets import SIGNS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import told
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._html import Html, element
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -20,7 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers i
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import parse_bytes
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.option_table import HOST, LOOPBACK
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair, _inventory, _vllm_options
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair, _served_instances, _vllm_options
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_list, require_tables, require_text
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _models(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str])
     found: dict[str, list[Instance]] = {}
     taken: dict[str, str] = {}
     for host in hosts:
-        for raw in _inventory.served_instances_of(host):
+        for raw in _served_instances.served_instances_of(host):
             served = _instances(host, raw, gateway)
             if other := taken.get(served[0].address):
                 raise BadRequest(

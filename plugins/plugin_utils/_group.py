@@ -19,7 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.unit_names import unit_of
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _inventory, _vllm, _vllm_options
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _served_instances, _vllm, _vllm_options
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -127,8 +127,8 @@ def _groups(known: Hosts) -> list[Group]:
     heads: dict[str, str] = {}
     for name, host in known.items():
         large: list[tuple[str, Mapping[str, Any]]] = [
-            *((LLAMA, one) for one in _inventory.llama_instances_of(host) if one.get("rpc_workers")),
-            *((VLLM, one) for one in _inventory.vllm_instances_of(host) if one.get("workers")),
+            *((LLAMA, one) for one in _served_instances.llama_instances_of(host) if one.get("rpc_workers")),
+            *((VLLM, one) for one in _served_instances.vllm_instances_of(host) if one.get("workers")),
         ]
         if len(large) > 1:
             raise BadRequest(

@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options import speculation_kinds
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.option_table import HOST, LOOPBACK
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway, _inventory
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway, _served_instances
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ def targets(
     for host in hosts:
         name = str(host["inventory_hostname"])
         address = "127.0.0.1" if name == monitor else str(_gateway.own_address(host) or name)
-        served = [raw for raw in _inventory.served_instances_of(host) if not raw.get("vllm")]
+        served = [raw for raw in _served_instances.served_instances_of(host) if not raw.get("vllm")]
         for raw in served:
             where = f"{name}/{raw['name']}"
             if name != monitor and str(raw.get("host") or FIELDS["host"].default) in LOOPBACK:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _serving_page
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
 from tools.pictures.chromium import Page
 
 from .conftest import opened
@@ -46,7 +46,7 @@ def prometheus() -> Iterator[Prometheus]:
 
 
 def shown(browser: Page, tmp_path: Path, url: str) -> Page:
-    page = opened(browser, tmp_path / "serving.html", _serving_page.render(url))
+    page = opened(browser, tmp_path / "serving.html", serving_html.render(url))
     page.run(DRAWN)
     return page
 
@@ -139,4 +139,4 @@ def test_what_is_no_number_is_not_drawn(browser: Page, tmp_path: Path, prometheu
 )
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(BadRequest, match="is no URL of a Prometheus"):
-        _serving_page.render(url)
+        serving_html.render(url)

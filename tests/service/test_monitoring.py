@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _serving_page
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
 from vepyc.container import container
 from vepyc.images import debian_packages
 from vepyc.llama import llama_cpp
@@ -82,7 +82,7 @@ WORDS = {"and", "or", "unless"}
 
 def dashboards() -> dict[str, list[str]]:
     """The queries by dashboard, and those of the page of what is served."""
-    found = {"serving": [*_serving_page.QUERIES.values()]}
+    found = {"serving": [*serving_html.QUERIES.values()]}
     for file in sorted(ROLE.glob("dashboards/*.json")):
         panels = json.loads(file.read_text())["panels"]
         found[file.stem] = [target["expr"] for one in panels for target in one["targets"]]

@@ -18,22 +18,22 @@ import time
 from pathlib import Path
 from statistics import median
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
-    _plan_html,
-    _report,
-    _report_html,
-    _report_junit,
-    _report_markdown,
-    _report_metrics,
-    _report_text,
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import (
+    drift_html,
+    fleet_metrics,
+    fleet_report,
+    junit_file,
+    markdown_page,
+    terminal_page,
 )
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page import plan_html
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import fleets, plans
 from tools.pictures.chromium import Page
 from vepyc.figures import Bar, Figures
 
 HOSTS, PAGE_HOSTS = 5000, 1000
 OPENINGS = 5
-FORMATS = (_report_text, _report_markdown, _report_html, _report_junit, _report_metrics)
+FORMATS = (terminal_page, markdown_page, drift_html, junit_file, fleet_metrics)
 
 
 def fold(figures: Figures) -> None:
@@ -43,13 +43,13 @@ def fold(figures: Figures) -> None:
     """
     start = time.process_time()
     making = 0.0
-    gathering = _report.Gathering()
+    gathering = fleet_report.Gathering()
     for name, faults in fleets.stream(HOSTS):
         before = time.process_time()
-        text = None if _report.UNREACHABLE in faults else json.dumps(fleets.answer(*faults))
+        text = None if fleet_report.UNREACHABLE in faults else json.dumps(fleets.answer(*faults))
         making += time.process_time() - before
         if text is None:
-            gathering.fail(name, _report.UNREACHABLE, "Check the host", "No route to host")
+            gathering.fail(name, fleet_report.UNREACHABLE, "Check the host", "No route to host")
         else:
             gathering.add(name, *json.loads(text))
     first = gathering.document(generated=fleets.BEFORE)
@@ -68,11 +68,11 @@ def pages(figures: Figures) -> None:
     drift = fleets.report(dict(fleets.stream(PAGE_HOSTS)), host_map=plans.result("9754 SMT")["map"])
     planned = plans.gathered(dict(plans.stream(PAGE_HOSTS)))
     with tempfile.TemporaryDirectory() as folder, Page() as browser:
-        times = opened(browser, Path(folder, "report.html"), _report_html.render(drift))
+        times = opened(browser, Path(folder, "report.html"), drift_html.render(drift))
         assert browser.run("document.querySelectorAll('tbody tr').length") == PAGE_HOSTS
         figures.show(f"page_open_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))
         figures.show("page_open_first", times[0], "s")
-        text = _plan_html.render(planned)
+        text = plan_html.render(planned)
         times = opened(browser, Path(folder, "plan.html"), text)
         assert browser.run("document.querySelectorAll('section svg').length") == len(plans.KINDS)
         figures.show(f"plan_page_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))

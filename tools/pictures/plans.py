@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_text
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _plan_html
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page import plan_html
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import plans
 from tools.pictures.chromium import Page
 from tools.pictures.drift import FOLDER, terminal
@@ -30,7 +30,7 @@ FLEET = {
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "page.html")
-        file.write_text(_plan_html.render(plans.gathered(FLEET)), encoding="utf-8")
+        file.write_text(plan_html.render(plans.gathered(FLEET)), encoding="utf-8")
         with Page(width=900, height=978) as browser:
             for name, dark in (("plan-page", False), ("plan-page-dark", True)):
                 browser.dark(dark)

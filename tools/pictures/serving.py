@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _serving_page
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
 from tests.gates.prometheus import Prometheus, fleet
 from tools.pictures.chromium import Page
 from tools.pictures.drift import FOLDER
@@ -32,7 +32,7 @@ def main() -> int:
     prometheus.samples = fleet(12, "qwen3-32b")
     with tempfile.TemporaryDirectory() as folder, Page(width=1180, height=700) as browser:
         file = Path(folder, "serving.html")
-        text = _serving_page.render(prometheus.url)
+        text = serving_html.render(prometheus.url)
         file.write_text(text, encoding="utf-8")
         browser.open(file)
         browser.run(DRAWN)

@@ -11,7 +11,12 @@ from typing import Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import coverage, findings
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._report import FAILED, UNREACHABLE, Document, Gathering
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import (
+    FAILED,
+    UNREACHABLE,
+    Document,
+    Gathering,
+)
 
 BOOT = "sovereign-epyc.service is not enabled; the role sovereign.epyc.base installs it"
 LOST = "/sys/fs/resctrl/schemata cannot be read: Input/output error."

@@ -14,7 +14,11 @@ from typing import Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data, plan_text
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_report import UNREACHABLE, Document, Gathering
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page.fleet_plans import (
+    UNREACHABLE,
+    Document,
+    Gathering,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 NOW = "2026-11-21T12:00:00Z"

@@ -1,0 +1,36 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The report as metrics of a fleet, for the textfile collector of the controller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift import metrics
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import STATES
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import escaping
+
+if TYPE_CHECKING:
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import Document
+
+
+def render(document: Document) -> str:
+    """Return the file."""
+    document = escaping.document(document)
+    counts = document["summary"]["states"]
+    rows = document["hosts"]
+    findings = {finding["id"]: finding for finding in document["findings"]}
+    return metrics.render(
+        {
+            "sovereign_epyc_hosts": [({"state": state}, counts[state]) for state in STATES],
+            "sovereign_epyc_host_state": [({"host": row["name"], "state": row["state"]}, 1) for row in rows],
+            metrics.SETTINGS: [
+                sample for row in rows for sample in metrics.settings(row["coverage"], host=row["name"])
+            ],
+            metrics.DRIFT: [
+                metrics.drift(findings[number], host=row["name"]) for row in rows for number in row["findings"]
+            ],
+        }
+    )

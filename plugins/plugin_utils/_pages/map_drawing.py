@@ -1,0 +1,232 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The map of a host as an inline SVG: sockets, nodes, CCDs and L3 domains as boxes in one another, a cell for each CPU.
+
+Each role has its letter beside its colour. What a page may mark has its place in ``data-at``: ``cpu:5``, ``l3:3`` or
+``node:0``. The colours are in map_style.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.map_data import LETTERS
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import UNITS, format_bytes
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Map = dict[str, Any]
+
+#: All lengths are in pixels of a page that has room for the whole width.
+WIDTH = 1200
+CELL, GAP, PAD, HEAD, WAY = 20, 2, 7, 18, 14
+#: So many cores stand in a row, and a domain is never narrower than its words.
+CORES, NARROWEST = 8, 120
+#: About the width of a letter of the small words, for what has to be cut.
+LETTER = 6.0
+DEFAULT = "default"
+NAMES = {**{letter: role for role, letter in LETTERS.items()}, ".": DEFAULT}
+
+
+class Box:
+    """A piece of the map with its size; its parts have their places from its upper left corner."""
+
+    __slots__ = ("height", "parts", "width")
+
+    def __init__(self, width: float, height: float, parts: Sequence[Html]) -> None:
+        self.width = width
+        self.height = height
+        self.parts = parts
+
+
+def render(data: Map) -> Html:
+    """Return the SVG of a map that map_schema.host_map has accepted."""
+    memory = {node["id"]: node for node in data["nodes"]}
+    sockets = []
+    for socket, on_socket in _by(data["domains"], "socket"):
+        inside = WIDTH - 2 * PAD
+        nodes = []
+        for node, in_node in _by(on_socket, "node"):
+            ccds = [
+                _box(_name("CCD", ccd), "ccd", "", [_domain(one) for one in on_ccd], inside - 4 * PAD)
+                for ccd, on_ccd in _by(in_node, "ccd")
+            ]
+            label = f"{_name('node', node)}{_memory(memory.get(node, {}))}"
+            nodes.append(_box(label, "node", f"node:{node}", ccds, inside - 2 * PAD))
+        sockets.append(_box(_name("socket", socket), "socket", "", nodes, inside))
+    whole = _flow(sockets, WIDTH)
+    width, height = f"{whole.width:g}", f"{whole.height:g}"
+    return element(
+        "svg",
+        *whole.parts,
+        class_="map",
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        height=height,
+        role="img",
+        aria_label=f"Map of {data['model']}, {data['parts']}",
+    )
+
+
+def _by(domains: Sequence[Map], key: str) -> list[tuple[int | None, list[Map]]]:
+    """Return domains by what they are part of, in the order in which the parts come."""
+    parts: dict[int | None, list[Map]] = {}
+    for domain in domains:
+        parts.setdefault(domain[key], []).append(domain)
+    return list(parts.items())
+
+
+def _box(label: str, kind: str, place: str, children: Sequence[Box], limit: float) -> Box:
+    """Put boxes into one with a label above them."""
+    flow = _flow(children, limit)
+    width = max(flow.width, len(label) * LETTER) + 2 * PAD
+    height = flow.height + HEAD + PAD
+    parts = [
+        element("rect", width=f"{width:g}", height=f"{height:g}", rx=4),
+        element("text", label, x=PAD, y=13),
+        element("g", *flow.parts, transform=f"translate({PAD} {HEAD})"),
+    ]
+    return Box(width, height, [element("g", *parts, class_=kind, data_at=place or None)])
+
+
+def _flow(boxes: Sequence[Box], limit: float) -> Box:
+    """Put boxes beside one another, in rows of equal length where one is too short for all of them.
+
+    A box may be wider than the limit; then it has a row of its own.
+    """
+    parts: list[Html] = []
+    x = y = width = height = 0.0
+    fits = max(int((limit + PAD) // (max((box.width for box in boxes), default=1) + PAD)), 1)
+    rows = -(-len(boxes) // fits)
+    for number, box in enumerate(boxes):
+        if number and number % -(-len(boxes) // rows) == 0:
+            x, y, height = 0, y + height + PAD, 0
+        parts.append(element("g", *box.parts, transform=f"translate({x:g} {y:g})"))
+        height = max(height, box.height)
+        width = max(width, x + box.width)
+        x += box.width + PAD
+    return Box(width, y + height, parts)
+
+
+def _domain(domain: Map) -> Box:
+    """The box of an L3 domain: a column for each core, a cell in it for each of its CPUs, and the ways below them."""
+    cores: list[list[int]] = domain["cores"]
+    columns = min(len(cores), CORES) or 1
+    width = max(columns * (CELL + GAP) - GAP + 2 * PAD, NARROWEST)
+    step = (width - 2 * PAD + GAP) / columns
+    parts: list[Html] = []
+    y = float(HEAD)
+    for at in range(0, len(cores), CORES):
+        threads = max(len(core) for core in cores[at : at + CORES])
+        for thread in range(threads):
+            parts += _cells(domain, range(at, min(at + CORES, len(cores))), thread, y, step)
+            y += CELL + GAP
+        y += GAP
+    if domain["ways"]:
+        parts += _ways(domain, y, width - 2 * PAD)
+        y += WAY + GAP
+    title = f"{_where(domain)}: {_size(domain)}CPUs {_cpus(domain)}"
+    room = int((width - 2 * PAD - 7 * len(_l3(domain))) / LETTER) - 1
+    cpus = _cpus(domain)
+    cpus = cpus if len(cpus) <= room else f"{cpus[: max(room - 1, 0)]}\u2026"
+    height = y + PAD - GAP
+    head = [
+        element("title", title),
+        element("rect", width=f"{width:g}", height=f"{height:g}", rx=3),
+        element("text", _l3(domain), x=PAD, y=13),
+        element("text", cpus, class_="cpus", x=f"{width - PAD:g}", y=13),
+    ]
+    place = None if domain["l3"] is None else f"l3:{domain['l3']}"
+    return Box(width, height, [element("g", *head, *parts, class_="l3", data_at=place)])
+
+
+def _cells(domain: Map, numbers: range, thread: int, y: float, step: float) -> list[Html]:
+    """One thread of each core of a row."""
+    parts, places, letters = [], [], ""
+    for column, number in enumerate(numbers):
+        core, roles = domain["cores"][number], domain["roles"][number]
+        if thread >= len(core):
+            continue
+        x = PAD + column * step
+        siblings = f" with {format_cpulist(set(core) - {core[thread]})}" if len(core) > 1 else ""
+        title = f"CPU {core[thread]}{siblings}: {NAMES[roles[thread]]}, {_l3(domain)}, {_name('node', domain['node'])}"
+        parts.append(
+            element(
+                "rect",
+                element("title", title),
+                class_=roles[thread],
+                data_at=f"cpu:{core[thread]}",
+                x=f"{x:g}",
+                y=f"{y:g}",
+                width=f"{step - GAP:g}",
+                height=CELL,
+            )
+        )
+        places.append(f"{x + (step - GAP) / 2:g}")
+        letters += roles[thread]
+    if letters:
+        parts.append(element("text", letters, class_="letters", x=" ".join(places), y=f"{y + CELL - 6:g}"))
+    return parts
+
+
+def _ways(domain: Map, y: float, width: float) -> list[Html]:
+    """The ways of a domain as a bar, from the highest down; those of one owner together."""
+    way = domain["bytes"] // len(domain["ways"])
+    step = width / len(domain["ways"])
+    parts = []
+    x = float(PAD)
+    for letter, run in groupby(domain["ways"]):
+        count = len(list(run))
+        size = format_bytes(count * way)
+        title = f"{count} of {len(domain['ways'])} ways for {NAMES[letter]}, {size}"
+        kind = "rest" if letter == "." else letter
+        parts.append(
+            element(
+                "rect",
+                element("title", title),
+                class_=kind,
+                x=f"{x:g}",
+                y=f"{y:g}",
+                width=f"{count * step:g}",
+                height=WAY,
+            )
+        )
+        words = next((text for text in (f"{letter} {size}", letter) if len(text) * LETTER < count * step), "")
+        if words:
+            middle = x + count * step / 2
+            parts.append(element("text", words, class_="way", x=f"{middle:g}", y=f"{y + WAY - 4:g}"))
+        x += count * step
+    return parts
+
+
+def _memory(node: Mapping[str, Any]) -> str:
+    pools = node.get("hugepages", {}).items()
+    pages = [f"{count} huge pages of {format_bytes(int(size[:-2]) * UNITS['KiB'])}" for size, count in pools if count]
+    return "".join(f" \u00b7 {text}" for text in [node.get("memory", ""), *pages] if text)
+
+
+def _name(kind: str, number: object) -> str:
+    return f"{kind} unknown" if number is None else f"{kind} {number}"
+
+
+def _l3(domain: Map) -> str:
+    return "no L3 known" if domain["l3"] is None else f"L3 {domain['l3']}"
+
+
+def _size(domain: Map) -> str:
+    return f"{format_bytes(domain['bytes'])}, " if domain["bytes"] else ""
+
+
+def _cpus(domain: Map) -> str:
+    return format_cpulist(cpu for core in domain["cores"] for cpu in core) or "none"
+
+
+def _where(domain: Map) -> str:
+    places = [_l3(domain), *(_name(kind, domain[kind.lower()]) for kind in ("CCD", "node", "socket"))]
+    return ", ".join(places)

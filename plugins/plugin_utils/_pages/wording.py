@@ -1,0 +1,24 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Words that several pages share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+def format_host_group(group: Mapping[str, Any]) -> str:
+    """Return the folded names of a group's hosts, with their number where there are several."""
+    hosts = group["hosts"]
+    return f"{group['label']} ({len(hosts)} hosts)" if len(hosts) > 1 else str(group["label"])
+
+
+def format_count(count: int, noun: str) -> str:
+    """Return a number with its noun, such as "1 host" or "2 hosts"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,85 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Layers and variables that nobody knows are refused with the one that is meant; those of others are let pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import find_unknown_variables
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_request import find_request_refusals, text_to_list
+
+LAYERS = ["prerequisites", "base", "numa", "cat"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("base,numa", ["base", "numa"]),
+        (" base , numa,", ["base", "numa"]),
+        ("numa", ["numa"]),
+        ('["numa"]', ["numa"]),
+        ("[numa", ["[numa"]),
+        ("", []),
+        (["base"], ["base"]),
+        ({"base": False}, {"base": False}),
+        (None, None),
+    ],
+)
+def test_text_is_taken_for_a_list_as_options_of_modules_take_it(text: Any, words: Any) -> None:
+    assert text_to_list(text) == words
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"base": False}, "epyc_steps of epyc-1 is a dictionary; it is a list"),
+        (False, "epyc_steps of epyc-1 is false; it is a list"),
+        ([{"base": False}], "epyc_steps of epyc-1 has {'base': False}; the layers are prerequisites, base"),
+        (["base", "numma"], "epyc_steps of epyc-1 has numma; did you mean numa?"),
+    ],
+)
+def test_layers_that_there_are_not(asked: Any, words: str) -> None:
+    (refusal,) = find_request_refusals(asked, LAYERS, "epyc-1", [])
+    assert refusal.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("plan_verfy", "plan_verify"),
+        ("epyc_stpes", "epyc_steps"),
+        ("llama_instnaces", "llama_instances"),
+        ("numa_tph", "numa_thp"),
+        ("site_host", "site_hosts"),
+    ],
+)
+def test_a_misspelt_variable_is_refused_with_the_one_that_is_meant(name: str, meant: str) -> None:
+    assert find_unknown_variables([name]) == [f"There is no variable {name}; did you mean {meant}?"]
+    assert find_unknown_variables([name], [name]) == [], "it is somebody else's"
+    assert find_unknown_variables([meant]) == []
+
+
+def test_a_prefix_of_ours_alone_is_enough_where_nobody_else_has_it() -> None:
+    (refusal,) = find_unknown_variables(["epyc_zzz"])
+    assert refusal.startswith("There is no variable epyc_zzz, and names that begin so are the collection's")
+
+
+def test_variables_of_others_and_of_ansible_are_left_alone() -> None:
+    others = (
+        "groups group_names group_of_machines base_url gateway_ip plan_id verify_ssl site_name bios_version rack epyc"
+    )
+    assert find_unknown_variables(others.split()) == []
+
+
+def test_what_a_run_notes_is_no_variable_of_the_inventory() -> None:
+    assert find_unknown_variables(["plan_result", "grub_params_result", "site_last_run", "__plan_layer"]) == []
+
+
+def test_all_refusals_of_a_request_come_together() -> None:
+    refusals = find_request_refusals(["numma"], LAYERS, "epyc-1", ["plan_verfy", "numa_x"], ["numa_x"])
+    assert [refusal.split()[0] for refusal in refusals] == ["epyc_steps", "There"]

@@ -237,7 +237,7 @@ def test_a_report_that_cannot_be_made_is_no_clean_one(monkeypatch: pytest.Monkey
     said: list[str] = []
     monkeypatch.setattr(context, "CLIARGS", {"check": True})
     monkeypatch.setattr(drift.CallbackModule, "get_option", lambda self, name: name in ("terminal", "exit_code"))
-    monkeypatch.setattr(drift._report_text, "render", lambda document, colour: {}["a bug"])
+    monkeypatch.setattr(drift.terminal_page, "render", lambda document, colour: {}["a bug"])
     display = SimpleNamespace(error=lambda text, wrap_text: said.append(text), display=said.append, verbosity=0)
     plugin = drift.CallbackModule(display=display)
     with pytest.raises(SystemExit) as end:

@@ -29,7 +29,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report impor
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import plans
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import BEFORE, NOW, gathered, report
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 FORMATS: list[Callable[[fleet_report.Document], str]] = [
     terminal_page.render,
     markdown_page.render,

@@ -11,7 +11,7 @@ import json
 import pytest
 
 from vepyc.container import container
-from vepyc.recording import record, show
+from vepyc.machine.recording import record, show
 
 pytestmark = pytest.mark.slow
 

@@ -30,8 +30,8 @@ import psutil
 from vepyc import VepycError, up
 from vepyc.container import container
 from vepyc.figures import Bar, Figures
+from vepyc.machine.recording import record, show
 from vepyc.playbook_runs import clean_environment
-from vepyc.recording import record, show
 
 ROOT = Path(__file__).resolve().parents[2]
 SHAPE = "epyc9754"

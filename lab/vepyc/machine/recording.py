@@ -12,9 +12,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from .container import Container
-from .errors import VepycError
-from .machine.running import Machine
+from ..container import Container
+from ..errors import VepycError
+from .running import Machine
 
 #: Runs in the guest and writes an archive to its output. Kernel files have no size that could be trusted, so each is
 #: read to its end; what cannot be read is left out. Only the registers of the list are recorded, in sparse files.

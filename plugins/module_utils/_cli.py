@@ -162,7 +162,7 @@ def plan(as_json: bool) -> int:
         print_json({"topology": host.topology.to_dict(), "plan": host.plan.to_dict(), **unfinished_data(store)})
     else:
         print_lines(*unfinished_lines(store))
-        print_lines(*plan_text.render(host.plan, host.topology).split("\n"))
+        print_lines(*plan_text.render_plan(host.plan, host.topology).split("\n"))
     return 0
 
 
@@ -327,7 +327,7 @@ def _draw(host: Host) -> None:
 
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
     try:
-        page = map_text.render(map_data.of(host.plan, host.topology), colour=not plain)
+        page = map_text.render_map(map_data.build_map(host.plan, host.topology), coloured=not plain)
     except TuningError as error:
         print_lines(f"There is no map of this host: {error}", "")
     else:

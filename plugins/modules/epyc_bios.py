@@ -205,7 +205,7 @@ if TYPE_CHECKING:
 
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the findings as the module's result."""
-    look = Look(fs, topology.discover(fs), Ledger(Store(read_only=True), fs))
+    look = Look(fs, topology.read_topology(fs), Ledger(Store(read_only=True), fs))
     soon = {} if params["kernel_smt"] is None else {"smt": params["kernel_smt"]}
     told = bmc_claims.parse(params["claims"])
     asked = {name: claim.wanted for name, claim in told.items() if claim.wanted is not None}

@@ -210,7 +210,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
 
 def _map(host: Host) -> dict[str, Any] | None:
     try:
-        return map_data.of(host.plan, host.topology)
+        return map_data.build_map(host.plan, host.topology)
     except TuningError:
         return None  # The finding on the intent, or on the request that needs the plan, has the reason.
 

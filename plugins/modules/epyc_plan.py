@@ -296,20 +296,20 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     remarks = [f"{unfinished.sentence()}."] if unfinished else []
     intent = {key: value for key, value in params.items() if key not in OF_THE_REQUEST}
     try:
-        top = topology.discover(fs)
+        top = topology.read_topology(fs)
         refuse_other_sku(top, params["sku"])
-        plan = planner.plan(Intent.parse(intent), top)
+        plan = planner.build_plan(Intent.from_options(intent), top)
     except BadRequest as error:
         if params["refuse"]:
             raise
         return {"refusals": [str(error)], "remarks": remarks, "stored": sorted(stored(store)[1])}
     return {
-        "ansible_facts": {"epyc": planner.facts(intent, plan, top)},
+        "ansible_facts": {"epyc": planner.plan_facts(intent, plan, top)},
         "refusals": [],
-        "map": map_data.of(plan, top, seats(fs.root)),
+        "map": map_data.build_map(plan, top, seats(fs.root)),
         "remarks": [*remarks, *plan.remarks],
         "stored": sorted(stored(store)[1]),
-        "text": plan_text.render(plan, top),
+        "text": plan_text.render_plan(plan, top),
     }
 
 

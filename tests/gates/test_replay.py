@@ -242,9 +242,9 @@ def test_its_threads_work_in_turns_where_they_are_pinned(home: Path) -> None:
     cpu = max(os.sched_getaffinity(0))
     pins = ("--cpu-mask", hex(1 << cpu), "--cpu-strict", "1")
     with replaying(home, {**PLAIN, "base_ms": 5, "busy": 0.6}, "--threads", "2", *pins) as one:
-        before = threads.sample(KernelFS(), [one.process.pid])
+        before = threads.sample_threads(KernelFS(), [one.process.pid])
         one.times(60)
-        after = threads.sample(KernelFS(), [one.process.pid])
+        after = threads.sample_threads(KernelFS(), [one.process.pid])
     # 60 steps of 5 ms, 0.6 of them busy, on two threads; a machine that is shared gives less of it.
     computing = {key: thread for key, thread in after.items() if thread.allowed == (cpu,)}
     worked = [(thread.worked or 0) - (before[key].worked or 0) for key, thread in computing.items()]

@@ -36,7 +36,7 @@ def main() -> int:
                 browser.dark(dark)
                 browser.open(file)
                 browser.screenshot(FOLDER / f"{name}.png")
-        text = map_text.render(plans.result("9754 SMT")["map"], colour=True)
+        text = map_text.render_map(plans.result("9754 SMT")["map"], coloured=True)
         file.write_text(terminal(f"# sovereign-epyc show\n{text}"), encoding="utf-8")
         with Page(width=800, height=680) as browser:
             browser.open(file)

@@ -138,7 +138,7 @@ def find(
 
 def running(host: Host, unit: str) -> tuple[int, list[str]]:
     """Return the process of a unit and its arguments, the program first; TuningError where it has none."""
-    processes = cgroups.processes_of(host.fs, unit)
+    processes = cgroups.list_processes(host.fs, unit)
     if not processes:
         raise TuningError(f"{unit} has no process any more. Its journal says why.")
     return processes[0], [word for word in host.fs.read(f"/proc/{processes[0]}/cmdline").split("\0") if word]

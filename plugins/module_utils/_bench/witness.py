@@ -50,10 +50,10 @@ class Reading:
         words = fs.read("/proc/stat").splitlines()[0].split()
         self.busy = sum(int(words[at]) for at in WORK) / threads.TICKS_PER_SECOND
         self.stolen = int(words[STEAL]) / threads.TICKS_PER_SECOND
-        self.service = sum(cgroups.seconds_of(fs, unit) for unit in units)
+        self.service = sum(cgroups.read_cpu_seconds(fs, unit) for unit in units)
         counts = dict(line.split() for line in fs.read("/proc/vmstat").splitlines())
         self.swapped = sum(int(counts.get(name, 0)) for name in SWAPPED)
-        found = threads.sample(fs, cgroups.processes_of(fs, units[0]))
+        found = threads.sample_threads(fs, cgroups.list_processes(fs, units[0]))
         self.allowed = {key: thread.allowed for key, thread in found.items()}
         processes = [thread for thread in found.values() if thread.tid == thread.process]
         if not processes:
@@ -62,7 +62,7 @@ class Reading:
             )
         oldest = min(processes, key=lambda thread: (int(thread.started), thread.tid))
         self.main = oldest.tid, oldest.started
-        memory = [numa_maps.read(fs, thread.tid, models) for thread in processes]
+        memory = [numa_maps.read_process_memory(fs, thread.tid, models) for thread in processes]
         self.unread = "; ".join(reason for one in memory for reason in one.missing.values())
         self.pages = _pages(memory)
         huge = [sum(one.huge.values()) for one in memory if one.huge is not None]
@@ -89,7 +89,7 @@ class Reading:
             server.clock.sleep(PAUSE)
 
 
-def _pages(memory: Iterable[numa_maps.Memory]) -> dict[int, int] | None:
+def _pages(memory: Iterable[numa_maps.ProcessMemory]) -> dict[int, int] | None:
     """Return the kB of some processes by node, None where one cannot be read."""
     pages: dict[int, int] = {}
     for one in memory:

@@ -48,7 +48,7 @@ def survey(
 def away(host: Host) -> list[Verdict]:
     """Return a verdict on each role without CPUs, as these are offline; all settings are as planned then."""
     try:
-        meant = host.plan.meant if host.topology.offline else {}
+        meant = host.plan.cpus_if_all_online if host.topology.offline else {}
     except TuningError:
         return []  # The requests that need the plan report what is wrong with it.
     verdicts = []

@@ -132,7 +132,7 @@ def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def _asked(raw: Mapping[str, Any]) -> list[object]:
     from .._host.intent import Intent
 
-    intent = Intent.parse(raw)
+    intent = Intent.from_options(raw)
     amounts = [place.l3 for place in (intent.draft, intent.verify)] + [intent.default_l3]
     places = [(place.unit, place.count) for place in (intent.draft, intent.verify)]
     shares = [amount and (amount.kind, amount.number) for amount in amounts]

@@ -42,10 +42,10 @@ class L3Domain:
         self.ccd = 0
 
 
-def by_die(domains: Sequence[L3Domain], dies: Mapping[L3Domain, object]) -> Ccds:
+def group_by_die(domains: Sequence[L3Domain], dies: Mapping[L3Domain, object]) -> Ccds:
     """Return the CCDs that the kernel's die ids make; domains that are offline have none, and go by their place."""
     groups = [[domain for domain in domains if dies.get(domain) == die] for die in dict.fromkeys(dies.values())]
-    placed = _in_turn(domains, max(len(group) for group in groups))
+    placed = _group_in_order(domains, max(len(group) for group in groups))
     online = [frozenset(domain for domain in ccd if domain in dies) for ccd in placed]
     known = {frozenset(group) for group in groups}
     # Where the places of the domains do not tell the same as the ids, the ids alone are believed.
@@ -53,20 +53,22 @@ def by_die(domains: Sequence[L3Domain], dies: Mapping[L3Domain, object]) -> Ccds
     return sorted(ccds, key=lambda ccd: ccd[0].present[0])
 
 
-def by_family(domains: Sequence[L3Domain], family: int | None, model: int) -> tuple[Ccds, str]:
+def group_by_family(domains: Sequence[L3Domain], family: int | None, model: int) -> tuple[Ccds, str]:
     """Return the CCDs that AMD's CPU family and model make, and from where it is known."""
     for number, low, high, per_ccd, name in CCX_PER_CCD:
         if family == number and low <= model <= high:
             sockets = [domain.socket for domain in domains]
             if any(sockets.count(socket) % per_ccd for socket in sockets):
                 odd = f"one per L3 domain: {name} has {per_ccd} on a CCD, but a socket here has an odd number"
-                return _in_turn(domains, 1), odd
+                return _group_in_order(domains, 1), odd
             source = f"family {family} model {model} ({name}) has {per_ccd} L3 domain(s) on a CCD"
-            return _in_turn(domains, per_ccd), source
-    return _in_turn(domains, 1), "one per L3 domain: the kernel gives no die_id and the family is not in our table"
+            return _group_in_order(domains, per_ccd), source
+    return _group_in_order(
+        domains, 1
+    ), "one per L3 domain: the kernel gives no die_id and the family is not in our table"
 
 
-def _in_turn(domains: Sequence[L3Domain], per_ccd: int) -> Ccds:
+def _group_in_order(domains: Sequence[L3Domain], per_ccd: int) -> Ccds:
     """Return the domains of each socket in groups, in the order of their numbers."""
     ccds: Ccds = []
     for socket in dict.fromkeys(domain.socket for domain in domains):

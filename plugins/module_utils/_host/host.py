@@ -36,7 +36,7 @@ class Host:
         self._topology: Topology | None = None
         self._plan: Plan | None = None
 
-    def renew(self) -> None:
+    def forget_topology(self) -> None:
         """Read topology and plan anew, after a write that changed what the kernel shows."""
         self._topology = self._plan = None
 
@@ -45,9 +45,9 @@ class Host:
         """The topology, read once."""
         if self._topology is None:
             # Imported here, as is the plan: they are large, and not every request is about CPUs.
-            from .topology import discover
+            from .topology import read_topology
 
-            self._topology = discover(self.fs)
+            self._topology = read_topology(self.fs)
         return self._topology
 
     @property
@@ -55,16 +55,16 @@ class Host:
         """The plan of the intent. Raises BadRequest when the intent does not fit."""
         if self._plan is None:
             from .intent import Intent
-            from .plan import plan
+            from .plan import build_plan
 
-            self._plan = plan(Intent.parse(self.intent), self.topology)
+            self._plan = build_plan(Intent.from_options(self.intent), self.topology)
         return self._plan
 
-    def cpus(self, text: str) -> tuple[int, ...]:
+    def parse_cpus(self, text: str) -> tuple[int, ...]:
         """Return the online CPUs that a text names: numbers, roles and places, separated by commas."""
         found: set[int] = set()
         for word in text.split(","):
-            found.update(self._cpus_of(word.strip()))
+            found.update(self._cpus_of_word(word.strip()))
         if not found:
             raise BadRequest(f"'{text}' names no CPUs; say {CPU_GRAMMAR}.")
         missing = found - set(self.topology.online)
@@ -77,7 +77,7 @@ class Host:
             )
         return tuple(sorted(found))
 
-    def _cpus_of(self, word: str) -> tuple[int, ...]:
+    def _cpus_of_word(self, word: str) -> tuple[int, ...]:
         top = self.topology
         if word in ROLES:
             members: tuple[int, ...] = getattr(self.plan, word)

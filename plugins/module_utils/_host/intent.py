@@ -19,7 +19,7 @@ PER = ("node", "socket", "host")
 UNITS = ("ccds", "l3_domains")
 
 
-class Placement:
+class RolePlacement:
     """What one role asks for: a number of CCDs or L3 domains (None is "the rest") and an L3 amount in each domain."""
 
     __slots__ = ("count", "l3", "unit")
@@ -43,32 +43,36 @@ class Intent:
         self,
         housekeeping_cores: int = 1,
         housekeeping_per: str = "node",
-        draft: Placement | None = None,
-        verify: Placement | None = None,
+        draft: RolePlacement | None = None,
+        verify: RolePlacement | None = None,
         default_l3: CacheAmount | None = None,
     ) -> None:
         self.housekeeping_cores = housekeeping_cores
         self.housekeeping_per = housekeeping_per
-        self.draft = draft or Placement("ccds", 0, None)
-        self.verify = verify or Placement("ccds", None, None)
+        self.draft = draft or RolePlacement("ccds", 0, None)
+        self.verify = verify or RolePlacement("ccds", None, None)
         self.default_l3 = default_l3
 
     @classmethod
-    def parse(cls, raw: Mapping[str, Any]) -> Intent:
+    def from_options(cls, options: Mapping[str, Any]) -> Intent:
         """Read the dictionaries of an inventory. Raises BadRequest, naming the key, for what makes no sense."""
-        housekeeping = _table(raw, "housekeeping", ("cores", "per"))
-        cores = _whole(housekeeping.get("cores", 1), "housekeeping.cores")
+        housekeeping = _require_table(options, "housekeeping", ("cores", "per"))
+        cores = _require_whole(housekeeping.get("cores", 1), "housekeeping.cores")
         per = housekeeping.get("per", "node")
         if per not in PER:
             raise BadRequest(f"housekeeping.per is '{per}'; say one of {', '.join(PER)}.")
-        default = _table(raw, "default", ("l3",))
+        default = _require_table(options, "default", ("l3",))
         return cls(
-            cores, per, _placement(raw, "draft", 0), _placement(raw, "verify", None), _amount(default, "default")
+            cores,
+            per,
+            _parse_placement(options, "draft", 0),
+            _parse_placement(options, "verify", None),
+            _parse_l3_amount(default, "default"),
         )
 
 
-def _table(raw: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[str, Any]:
-    table = raw.get(name) or {}
+def _require_table(options: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[str, Any]:
+    table = options.get(name) or {}
     if not isinstance(table, dict):
         raise BadRequest(f"{name} must be a dictionary of {', '.join(keys)}, not '{table}'.")
     unknown = sorted(set(table) - set(keys))
@@ -77,14 +81,14 @@ def _table(raw: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[st
     return {key: value for key, value in table.items() if value is not None}
 
 
-def _whole(value: object, name: str) -> int:
+def _require_whole(value: object, name: str) -> int:
     number = parse_whole(value)
     if number is None:
         raise BadRequest(f"{name} must be a whole number from 0 up, not '{value}'.")
     return number
 
 
-def _amount(table: Mapping[str, Any], name: str) -> CacheAmount | None:
+def _parse_l3_amount(table: Mapping[str, Any], name: str) -> CacheAmount | None:
     if "l3" not in table:
         return None
     amount = CacheAmount.from_text(table["l3"])
@@ -93,11 +97,11 @@ def _amount(table: Mapping[str, Any], name: str) -> CacheAmount | None:
     return amount
 
 
-def _placement(raw: Mapping[str, Any], name: str, default: int | None) -> Placement:
-    table = _table(raw, name, (*UNITS, "l3"))
+def _parse_placement(options: Mapping[str, Any], name: str, default_count: int | None) -> RolePlacement:
+    table = _require_table(options, name, (*UNITS, "l3"))
     given = [unit for unit in UNITS if unit in table]
     if len(given) > 1:
         raise BadRequest(f"{name} has both ccds and l3_domains; give one of them.")
     if not given:
-        return Placement("ccds", default, _amount(table, name))
-    return Placement(given[0], _whole(table[given[0]], f"{name}.{given[0]}"), _amount(table, name))
+        return RolePlacement("ccds", default_count, _parse_l3_amount(table, name))
+    return RolePlacement(given[0], _require_whole(table[given[0]], f"{name}.{given[0]}"), _parse_l3_amount(table, name))

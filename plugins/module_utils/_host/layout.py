@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Cpus = tuple[int, ...]
 
 
-class Layout:
+class CpuLayout:
     """The CPUs that are present, by L3 domain in the order of their numbers, and by core."""
 
     __slots__ = ("cores", "domains")
@@ -32,37 +32,39 @@ class Layout:
         self.cores = cores
 
 
-def infer(
+def infer_layout(
     present: Cpus,
     domains: Sequence[tuple[int | None, Cpus]],
     cores: Sequence[Cpus],
-    threads: int,
-    first_only: bool = False,
-) -> Layout | None:
+    threads_per_core: int,
+    smt_is_off: bool = False,
+) -> CpuLayout | None:
     """Return the layout of present CPUs from the online ones, None where their numbers do not tell it.
 
     ``domains`` are the L3 domains that are online, each the kernel's id and CPUs, and ``cores`` the siblings that are
     online. A core has ``threads``; with ``first_only`` the second ones are offline on purpose, because SMT is off.
     """
-    count, odd = divmod(len(present), threads)
+    count, odd = divmod(len(present), threads_per_core)
     if odd or not domains:
         return None
     for row in (
         [present[number::count] for number in range(count)],
-        [present[number * threads :][:threads] for number in range(count)],
+        [present[number * threads_per_core :][:threads_per_core] for number in range(count)],
     ):
         number_of = {cpu: number for number, core in enumerate(row) for cpu in core}
         if any(len({number_of[cpu] for cpu in core}) > 1 for core in cores):
             continue
         places = [(domain, sorted({number_of[cpu] for cpu in cpus})) for domain, cpus in domains]
         for size in range(max(len(numbers) for dummy, numbers in places), count + 1):
-            if count % size == 0 and _agrees(places, size):
-                meant = [core[:1] if first_only else core for core in row]
-                return Layout([_joined(meant[first : first + size]) for first in range(0, count, size)], meant)
+            if count % size == 0 and _fits_online_domains(places, size):
+                meant = [core[:1] if smt_is_off else core for core in row]
+                return CpuLayout(
+                    [_cpus_of_cores(meant[first : first + size]) for first in range(0, count, size)], meant
+                )
     return None
 
 
-def with_offline(online: Sequence[L3Domain], layout: Sequence[Cpus], sockets: int) -> list[L3Domain]:
+def add_offline_domains(online: Sequence[L3Domain], layout: Sequence[Cpus], sockets: int) -> list[L3Domain]:
     """Return the domains of a layout in its order: those that are online, now with all their CPUs, and the others.
 
     Each socket has as many as the others.
@@ -82,17 +84,21 @@ def with_offline(online: Sequence[L3Domain], layout: Sequence[Cpus], sockets: in
     return domains
 
 
-def _joined(cores: Sequence[Cpus]) -> Cpus:
+def _cpus_of_cores(cores: Sequence[Cpus]) -> Cpus:
     return tuple(sorted(cpu for core in cores for cpu in core))
 
 
-def _agrees(places: Sequence[tuple[int | None, list[int]]], size: int) -> bool:
+def _fits_online_domains(places: Sequence[tuple[int | None, list[int]]], cores_per_domain: int) -> bool:
     """Return whether domains of this many cores hold all that is online, in the order of the ids.
 
     Ids may leave numbers out, but never count on more slowly than the domains: so where ids follow on one another,
     no domain is offline in between.
     """
-    rows = [(cores[0] // size, domain) for domain, cores in places if cores[0] // size == cores[-1] // size]
+    rows = [
+        (cores[0] // cores_per_domain, domain)
+        for domain, cores in places
+        if cores[0] // cores_per_domain == cores[-1] // cores_per_domain
+    ]
     rows.sort(key=lambda row: row[0])
     return len(rows) == len(places) and all(
         low < high and (one is None or other is None or other - one >= high - low)

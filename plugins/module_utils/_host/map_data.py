@@ -27,14 +27,14 @@ OFFLINE = "offline"
 LETTERS = {"housekeeping": "h", "draft": "d", "verify": "v", "idle": "i", OFFLINE: "x"}
 
 
-def of(plan: Plan, top: Topology, instances: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def build_map(plan: Plan, top: Topology, instances: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """Return the map. The module epyc_plan documents it; sizes are in bytes, lists of CPUs in the kernel's notation."""
     roles = {role: getattr(plan, role) for role in plan_text.ROLES}
     letter_of = {cpu: LETTERS[role] for role, cpus in roles.items() for cpu in cpus}
     return {
         "model": top.model or "unknown CPU",
         "kernel": top.kernel,
-        "parts": plan_text.parts(top),
+        "parts": plan_text.format_host_parts(top),
         "roles": {name: format_cpulist(cpus) for name, cpus in {**roles, OFFLINE: top.offline}.items() if cpus},
         "nodes": [
             {
@@ -44,13 +44,13 @@ def of(plan: Plan, top: Topology, instances: Sequence[Mapping[str, Any]] = ()) -
             }
             for node in top.nodes
         ],
-        "domains": [_domain(domain, plan, top, letter_of) for domain in top.domains or _nodes(top)],
+        "domains": [_domain_to_dict(domain, plan, top, letter_of) for domain in top.domains or _nodes_as_domains(top)],
         "instances": [dict(instance) for instance in instances],
-        "notes": plan_text.notes(plan, top),
+        "notes": plan_text.format_notes(plan, top),
     }
 
 
-def _domain(domain: L3Domain, plan: Plan, top: Topology, letter_of: Mapping[int, str]) -> dict[str, Any]:
+def _domain_to_dict(domain: L3Domain, plan: Plan, top: Topology, letter_of: Mapping[int, str]) -> dict[str, Any]:
     full = top.resctrl.cbm_mask if top.resctrl and plan.groups else None
     cores = [list(core) for core in top.present_cores if core[0] in domain.present]
     return {
@@ -61,11 +61,11 @@ def _domain(domain: L3Domain, plan: Plan, top: Topology, letter_of: Mapping[int,
         "ccd": domain.ccd if top.domains else None,
         "cores": cores,
         "roles": ["".join(letter_of.get(cpu, LETTERS[OFFLINE]) for cpu in core) for core in cores],
-        "ways": plan_text.ways(plan, domain, full) if full and domain.id is not None else "",
+        "ways": plan_text.format_ways(plan, domain, full) if full and domain.id is not None else "",
     }
 
 
-def _nodes(top: Topology) -> list[L3Domain]:
+def _nodes_as_domains(top: Topology) -> list[L3Domain]:
     """Return the nodes in place of the L3 domains, on a host that shows none."""
     places = []
     for node in top.nodes:

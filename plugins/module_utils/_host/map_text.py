@@ -23,51 +23,55 @@ CORES = 16
 COLOURS = {"h": "30;47", "d": "30;43", "v": "30;46", "x": "31"}
 
 
-def render(data: Mapping[str, Any], colour: bool = False) -> str:
+def render_map(data: Mapping[str, Any], coloured: bool = False) -> str:
     """Return the map that map_data made, without a newline at its end; the letters are the same without colours."""
-    return "\n".join(line.rstrip() for line in _lines(data, colour))
+    return "\n".join(line.rstrip() for line in _render_lines(data, coloured))
 
 
-def _lines(data: Mapping[str, Any], colour: bool) -> Iterator[str]:
-    yield _cut(f"{data['model']}, Linux {data['kernel']}", WIDTH)
-    yield _cut(data["parts"], WIDTH)
+def _render_lines(data: Mapping[str, Any], colour: bool) -> Iterator[str]:
+    yield _shorten(f"{data['model']}, Linux {data['kernel']}", WIDTH)
+    yield _shorten(data["parts"], WIDTH)
     yield ""
     for role, cpus in data["roles"].items():
-        yield f"{_painted(LETTERS[role], colour)} {role:<13} {_cut(cpus, WIDTH - 16)}"
+        yield f"{_paint(LETTERS[role], colour)} {role:<13} {_shorten(cpus, WIDTH - 16)}"
     domains = data["domains"]
     divided = next((domain for domain in domains if domain["ways"]), None)
     if divided:
-        yield f". {'default':<13} ways of L3 that no role has; a way is {_way(divided)}"
-    rows = [_row(domain, colour) for domain in domains]
+        yield f". {'default':<13} ways of L3 that no role has; a way is {_format_way_size(divided)}"
+    rows = [_render_core_letters(domain, colour) for domain in domains]
     columns = (
         max((length for lines in rows for dummy, length in lines), default=0),
         max((len(domain["ways"]) for domain in domains), default=0),
     )
-    memory = {node["id"]: _memory(node) for node in data["nodes"]}
+    memory = {node["id"]: _format_node_memory(node) for node in data["nodes"]}
     place = None
     for domain, lines in zip(domains, rows):
         here = (domain["socket"], domain["node"])
         if here != place:
             place = here
             yield ""
-            yield _cut(f"socket {_number(here[0])}, node {_number(here[1])}{memory.get(here[1], '')}", WIDTH)
-        yield from _domain(domain, lines, columns, colour)
+            yield _shorten(
+                f"socket {_format_number(here[0])}, node {_format_number(here[1])}{memory.get(here[1], '')}", WIDTH
+            )
+        yield from _render_domain(domain, lines, columns, colour)
 
 
-def _domain(
-    domain: Mapping[str, Any], lines: Sequence[tuple[str, int]], columns: tuple[int, int], colour: bool
+def _render_domain(
+    domain: Mapping[str, Any], lines: Sequence[tuple[str, int]], column_widths: tuple[int, int], colour: bool
 ) -> Iterator[str]:
     """The first row names the domain and has its ways; where it has many cores, more rows have the rest of them."""
     first, length = lines[0]
-    start = f"  CCD {_number(domain['ccd']):>2}  L3 {_number(domain['l3']):>3}  "
-    ways = _painted(domain["ways"], colour) + " " * (columns[1] - len(domain["ways"]) + bool(columns[1]) * 2)
-    cpus = _cut(format_cpulist(cpu for core in domain["cores"] for cpu in core), WIDTH - len(start) - sum(columns) - 4)
-    yield f"{start}{first}{' ' * (columns[0] - length)}  {ways}{cpus}"
+    start = f"  CCD {_format_number(domain['ccd']):>2}  L3 {_format_number(domain['l3']):>3}  "
+    ways = _paint(domain["ways"], colour) + " " * (column_widths[1] - len(domain["ways"]) + bool(column_widths[1]) * 2)
+    cpus = _shorten(
+        format_cpulist(cpu for core in domain["cores"] for cpu in core), WIDTH - len(start) - sum(column_widths) - 4
+    )
+    yield f"{start}{first}{' ' * (column_widths[0] - length)}  {ways}{cpus}"
     for text, dummy in lines[1:]:
         yield f"{' ' * len(start)}{text}"
 
 
-def _row(domain: Mapping[str, Any], colour: bool) -> list[tuple[str, int]]:
+def _render_core_letters(domain: Mapping[str, Any], colour: bool) -> list[tuple[str, int]]:
     """Return the letters of a domain in rows, each with its length on the screen: first threads, then second ones."""
     rows = []
     for at in range(0, max(len(domain["roles"]), 1), CORES):
@@ -75,20 +79,20 @@ def _row(domain: Mapping[str, Any], colour: bool) -> list[tuple[str, int]]:
         threads = max((len(core) for core in cores), default=0)
         words = ["".join(core[thread : thread + 1] or " " for core in cores) for thread in range(threads)]
         text = " ".join(words)
-        rows.append((_painted(text, colour), len(text)))
+        rows.append((_paint(text, colour), len(text)))
     return rows
 
 
-def _way(domain: Mapping[str, Any]) -> str:
+def _format_way_size(domain: Mapping[str, Any]) -> str:
     return format_bytes(domain["bytes"] // len(domain["ways"]))
 
 
-def _memory(node: Mapping[str, Any]) -> str:
+def _format_node_memory(node: Mapping[str, Any]) -> str:
     pools = [f"{format_pages(count, int(size[: -len('kB')]))}" for size, count in node["hugepages"].items() if count]
     return "".join(f", {text}" for text in (node["memory"] and f"memory {node['memory']}", *pools) if text)
 
 
-def _painted(text: str, colour: bool) -> str:
+def _paint(text: str, colour: bool) -> str:
     """Return a text with the colours of its letters; equal ones that follow on one another are painted as one."""
     if not colour:
         return text
@@ -103,9 +107,9 @@ def _painted(text: str, colour: bool) -> str:
     return "".join(f"\033[{COLOURS[piece[0]]}m{piece}\033[0m" if piece[0] in COLOURS else piece for piece in pieces)
 
 
-def _number(number: object) -> str:
+def _format_number(number: object) -> str:
     return "-" if number is None else str(number)
 
 
-def _cut(text: str, width: int) -> str:
+def _shorten(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: max(width - 3, 0)]}..."

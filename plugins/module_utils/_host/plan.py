@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from .._notation.masks import CacheAmount
     from .ccds import L3Domain
-    from .intent import Intent, Placement
+    from .intent import Intent, RolePlacement
     from .topology import Topology
 
 #: A socket is divided into at most so many nodes (NPS4), unless each L3 domain is a node.
 MOST_NODES = 4
 
 
-class Group:
+class ResctrlGroup:
     """A resctrl group of the plan.
 
     ``masks`` has every L3 domain by id. It is empty while the width of masks is unknown; then ``amount`` is what it
@@ -47,7 +47,7 @@ class Group:
         self.amount = amount
         self.masks: dict[int, int] = {}
 
-    def l3(self) -> dict[str, str]:
+    def l3_option(self) -> dict[str, str]:
         """Return the l3 option for the resctrl_schemata module."""
         if self.masks or not self.amount:
             return {str(domain): f"{mask:x}" for domain, mask in sorted(self.masks.items())}
@@ -65,9 +65,9 @@ class Plan:
         self.draft: tuple[int, ...] = ()
         self.verify: tuple[int, ...] = ()
         self.idle: tuple[int, ...] = ()
-        self.groups: list[Group] = []
-        self.default = Group("default", (), (), None)
-        self.meant: dict[str, tuple[int, ...]] = {}
+        self.groups: list[ResctrlGroup] = []
+        self.default = ResctrlGroup("default", (), (), None)
+        self.cpus_if_all_online: dict[str, tuple[int, ...]] = {}
         self.remarks: list[str] = []
         self.cannot: dict[str, str] = {}
 
@@ -78,41 +78,42 @@ class Plan:
                 return role
         return "idle"
 
-    def resctrl(self) -> dict[str, Any]:
+    def resctrl_options(self) -> dict[str, Any]:
         """Return the groups and the default group as options of the resctrl_schemata module."""
         return {
             "masks_known": bool(self.default.masks),
             "groups": [
-                {"name": group.name, "cpus": format_cpulist(group.cpus), "l3": group.l3()} for group in self.groups
+                {"name": group.name, "cpus": format_cpulist(group.cpus), "l3": group.l3_option()}
+                for group in self.groups
             ],
-            "default": {"l3": self.default.l3()},
+            "default": {"l3": self.default.l3_option()},
         }
 
     def to_dict(self) -> dict[str, object]:
         """Return plain data for facts."""
         return {
             "cpus": {role: format_cpulist(getattr(self, role)) for role in ("housekeeping", "draft", "verify", "idle")},
-            "resctrl": self.resctrl(),
+            "resctrl": self.resctrl_options(),
             "remarks": self.remarks,
             "cannot": self.cannot,
         }
 
 
-def plan(intent: Intent, top: Topology) -> Plan:
+def build_plan(intent: Intent, top: Topology) -> Plan:
     """Return the plan. Raises BadRequest with the reason when the intent does not fit this host."""
     result = Plan()
-    result.housekeeping = _housekeeping(intent, top)
+    result.housekeeping = _choose_housekeeping(intent, top)
     # Places are chosen by what is present, so that a CPU that goes offline moves no role to other CPUs.
-    meant = _first_cores(intent, _places(intent.housekeeping_per, top), top.present_cores)
+    meant = _first_cores(intent, _cpus_by_place(intent.housekeeping_per, top), top.present_cores)
     if not result.housekeeping:
         result.remarks.append("No core is kept for the operating system: interrupts and daemons run among the threads.")
-    result.remarks += _many_nodes(intent, result.housekeeping, top)
+    result.remarks += _many_nodes_remarks(intent, result.housekeeping, top)
     kept = set(result.housekeeping)
-    draft, rest = _take(intent.draft, "draft", top, top.domains, (kept, meant))
-    verify, dummy = _take(intent.verify, "verify", top, rest, (kept, meant))
-    result.draft = _cpus_of(draft, kept)
+    draft, rest = _choose_domains(intent.draft, "draft", top, top.domains, (kept, meant))
+    verify, dummy = _choose_domains(intent.verify, "verify", top, rest, (kept, meant))
+    result.draft = _cpus_of_domains(draft, kept)
     if top.l3 or intent.verify.count == 0:
-        result.verify = _cpus_of(verify, kept)
+        result.verify = _cpus_of_domains(verify, kept)
     else:
         result.verify = tuple(cpu for cpu in top.online if cpu not in kept)
     result.idle = tuple(sorted(set(top.online) - kept - set(result.draft) - set(result.verify)))
@@ -123,9 +124,9 @@ def plan(intent: Intent, top: Topology) -> Plan:
             )
         if placement.l3 and not domains:
             result.remarks.append(f"{role}.l3 is without effect, because {role} has no L3 domain.")
-        _note_offline(result, role, {cpu for domain in domains for cpu in domain.present} - meant, top)
-    _note_offline(result, "housekeeping", meant, top)
-    _partition_l3(intent, top, draft, verify, result)
+        _remark_offline_cpus(result, role, {cpu for domain in domains for cpu in domain.present} - meant, top)
+    _remark_offline_cpus(result, "housekeeping", meant, top)
+    _plan_l3_masks(intent, top, draft, verify, result)
     if top.registers_read_only:
         result.cannot["prefetch"] = READ_ONLY + top.registers_read_only
     elif top.prefetch_control is False:
@@ -136,16 +137,16 @@ def plan(intent: Intent, top: Topology) -> Plan:
     return result
 
 
-def facts(asked: Mapping[str, Any], planned: Plan, top: Topology) -> dict[str, object]:
+def plan_facts(requested_intent: Mapping[str, Any], plan: Plan, top: Topology) -> dict[str, object]:
     """Return what the roles work with: the topology, the plan, and the intent as it was asked."""
-    return {"topology": top.to_dict(), "plan": planned.to_dict(), "intent": asked}
+    return {"topology": top.to_dict(), "plan": plan.to_dict(), "intent": requested_intent}
 
 
-def _note_offline(result: Plan, role: str, cpus: set[int], top: Topology) -> None:
+def _remark_offline_cpus(result: Plan, role: str, cpus: set[int], top: Topology) -> None:
     """Remark which of the CPUs that a role would have are offline."""
     offline = tuple(sorted(cpus.intersection(top.offline)))
     if offline:
-        result.meant[role] = tuple(sorted(cpus))
+        result.cpus_if_all_online[role] = tuple(sorted(cpus))
         first = offline[0]
         result.remarks.append(
             f"{role} is without CPU {format_cpulist(offline)}, which is offline. Bring each back with 'echo 1 "
@@ -153,9 +154,9 @@ def _note_offline(result: Plan, role: str, cpus: set[int], top: Topology) -> Non
         )
 
 
-def _housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:
+def _choose_housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:
     """The first cores of each node, socket or host: CPU 0 is always among them, and it can never be isolated."""
-    places = _places(intent.housekeeping_per, top)
+    places = _cpus_by_place(intent.housekeeping_per, top)
     for name, cpus in places.items():
         cores = [core for core in top.present_cores if cpus.intersection(core)]
         if cores and intent.housekeeping_cores >= len(cores):
@@ -169,12 +170,12 @@ def _housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:
     return tuple(sorted(_first_cores(intent, places, cores)))
 
 
-def _many_nodes(intent: Intent, kept: Sequence[int], top: Topology) -> list[str]:
+def _many_nodes_remarks(intent: Intent, housekeeping: Sequence[int], top: Topology) -> list[str]:
     """Remark that nodes are L3 domains here, so that a core of each is far more than one of each part of a socket."""
     nodes = [node for node in top.nodes if node.cpus]
-    if intent.housekeeping_per != "node" or not kept or len(nodes) <= MOST_NODES * len(top.sockets):
+    if intent.housekeeping_per != "node" or not housekeeping or len(nodes) <= MOST_NODES * len(top.sockets):
         return []
-    cores = sum(1 for core in top.cores if set(kept).intersection(core))
+    cores = sum(1 for core in top.cores if set(housekeeping).intersection(core))
     share = round(100 * cores / len(top.cores))
     return [
         f"housekeeping takes {cores} of {len(top.cores)} cores, {share} percent, because the BIOS makes each L3 domain "
@@ -183,7 +184,7 @@ def _many_nodes(intent: Intent, kept: Sequence[int], top: Topology) -> list[str]
     ]
 
 
-def _places(per: str, top: Topology) -> dict[str, set[int]]:
+def _cpus_by_place(per: str, top: Topology) -> dict[str, set[int]]:
     """Return the CPUs of each place that has housekeeping, offline ones too, by its name."""
     places = {
         "node": {f"node {node.id}": set(node.cpus) for node in top.nodes},
@@ -204,8 +205,12 @@ def _first_cores(intent: Intent, places: Mapping[str, set[int]], cores: Sequence
     return kept
 
 
-def _take(
-    placement: Placement, role: str, top: Topology, free: Sequence[L3Domain], housekeeping: tuple[set[int], set[int]]
+def _choose_domains(
+    placement: RolePlacement,
+    role: str,
+    top: Topology,
+    free_domains: Sequence[L3Domain],
+    housekeeping: tuple[set[int], set[int]],
 ) -> tuple[list[L3Domain], list[L3Domain]]:
     """Return the domains that a role gets, and those that are left.
 
@@ -214,46 +219,50 @@ def _take(
     offline as a whole cannot be had.
     """
     if placement.count is None:
-        return list(free), []
+        return list(free_domains), []
     if placement.count == 0:
-        return [], list(free)
+        return [], list(free_domains)
     if not top.l3:
         raise BadRequest(
             f"{role}: this host shows no L3 domains ({'; '.join(top.missing)}), so nothing can be placed on one."
         )
-    pool = set(free)
-    units = [[d] for d in free] if placement.unit == "l3_domains" else [c for c in top.ccds if pool.issuperset(c)]
+    pool = set(free_domains)
+    units = (
+        [[d] for d in free_domains] if placement.unit == "l3_domains" else [c for c in top.ccds if pool.issuperset(c)]
+    )
     units = [unit for unit in units if any(domain.cpus for domain in unit)]
     if placement.count > len(units):
         raise BadRequest(
-            f"{role} asks for {placement.count} {placement.unit}, but only {len(units)} of {_total(placement, top)} "
-            "are left on this host."
+            f"{role} asks for {placement.count} {placement.unit}, but only {len(units)} of "
+            f"{_count_units(placement, top)} are left on this host."
         )
     kept, meant = housekeeping
-    units.sort(key=lambda unit: _rank(unit, kept, meant))
+    units.sort(key=lambda unit: _placement_order(unit, kept, meant))
     taken = [domain for unit in units[: placement.count] for domain in unit]
-    return taken, [domain for domain in free if domain not in taken]
+    return taken, [domain for domain in free_domains if domain not in taken]
 
 
-def _rank(unit: Sequence[L3Domain], kept: set[int], meant: set[int]) -> tuple[bool, int, int]:
+def _placement_order(
+    unit: Sequence[L3Domain], housekeeping: set[int], planned_housekeeping: set[int]
+) -> tuple[bool, int, int]:
     """Order units: those with no CPU left to work come last, then by housekeeping CPUs, then by number."""
     present = [cpu for domain in unit for cpu in domain.present]
     return (
-        kept.issuperset(cpu for domain in unit for cpu in domain.cpus),
-        len(meant.intersection(present)),
+        housekeeping.issuperset(cpu for domain in unit for cpu in domain.cpus),
+        len(planned_housekeeping.intersection(present)),
         min(present),
     )
 
 
-def _total(placement: Placement, top: Topology) -> int:
+def _count_units(placement: RolePlacement, top: Topology) -> int:
     return len(top.ccds) if placement.unit == "ccds" else len(top.domains)
 
 
-def _cpus_of(domains: Sequence[L3Domain], without: set[int]) -> tuple[int, ...]:
-    return tuple(sorted(cpu for domain in domains for cpu in domain.cpus if cpu not in without))
+def _cpus_of_domains(domains: Sequence[L3Domain], excluded: set[int]) -> tuple[int, ...]:
+    return tuple(sorted(cpu for domain in domains for cpu in domain.cpus if cpu not in excluded))
 
 
-def _partition_l3(
+def _plan_l3_masks(
     intent: Intent, top: Topology, draft: Sequence[L3Domain], verify: Sequence[L3Domain], result: Plan
 ) -> None:
     """Choose the masks: a role fills the high ways of its own domains, the default group the low ones.
@@ -262,15 +271,15 @@ def _partition_l3(
     """
     roles = (("draft", intent.draft.l3, draft), ("verify", intent.verify.l3, verify))
     asked = [
-        Group(role, getattr(result, role), [domain for domain in domains if domain.cpus], amount)
+        ResctrlGroup(role, getattr(result, role), [domain for domain in domains if domain.cpus], amount)
         for role, amount, domains in roles
         if amount and domains
     ]
     if intent.default_l3 and not asked:
         result.remarks.append("default.l3 is without effect, because no role has an L3 amount.")
-    _refuse_what_no_domain_has(asked)
+    _validate_l3_amounts(asked)
     able = top.resctrl
-    reason = _why_no_cat(top)
+    reason = _no_cat_reason(top)
     if able is None or reason:
         if asked:
             result.cannot["cat"] = reason
@@ -286,30 +295,32 @@ def _partition_l3(
         result.default.domains = [domain for group in asked for domain in group.domains]
         return
     for domain in top.l3:
-        _divide(domain, able.cbm_mask, intent.default_l3, result)
+        _allocate_domain(domain, able.cbm_mask, intent.default_l3, result)
 
 
-def _divide(domain: L3Domain, full: int, default_l3: CacheAmount | None, result: Plan) -> None:
+def _allocate_domain(domain: L3Domain, full_mask: int, default_l3: CacheAmount | None, result: Plan) -> None:
     """Give every group its mask in one domain."""
     here = [(group.name, group.amount) for group in result.groups if group.amount and domain in group.domains]
     where = f"L3 domain {domain.id}"
-    masks = allocate_masks(full, domain.bytes, here, ("default", default_l3) if default_l3 and here else None, where)
-    default = masks.setdefault("default", full & ~sum(masks.values()))
+    masks = allocate_masks(
+        full_mask, domain.bytes, here, ("default", default_l3) if default_l3 and here else None, where
+    )
+    default = masks.setdefault("default", full_mask & ~sum(masks.values()))
     if not default:
         raise BadRequest(
-            f"{where}: {here[0][0]} takes all {count_ways(full)} ways and leaves none to the default group, in which "
-            "the kernel and every daemon run. Leave it at least 1 way."
+            f"{where}: {here[0][0]} takes all {count_ways(full_mask)} ways and leaves none to the default group, in "
+            "which the kernel and every daemon run. Leave it at least 1 way."
         )
     for group in [*result.groups, result.default]:
         group.masks[domain.id or 0] = masks.get(group.name, default)
     for dummy, amount in here:
-        remark = amount.rounding_message(count_ways(full), domain.bytes)
+        remark = amount.rounding_message(count_ways(full_mask), domain.bytes)
         if remark and remark not in result.remarks:
             result.remarks.append(remark)
 
 
-def _refuse_what_no_domain_has(asked: Sequence[Group]) -> None:
-    for group in asked:
+def _validate_l3_amounts(groups: Sequence[ResctrlGroup]) -> None:
+    for group in groups:
         smallest = min(group.domains, key=lambda domain: domain.bytes)
         if group.amount and group.amount.kind == "bytes" and group.amount.number > smallest.bytes:
             raise BadRequest(
@@ -319,7 +330,7 @@ def _refuse_what_no_domain_has(asked: Sequence[Group]) -> None:
             )
 
 
-def _why_no_cat(top: Topology) -> str:
+def _no_cat_reason(top: Topology) -> str:
     """Return the reason that masks cannot be planned here, empty where they can."""
     if top.resctrl is None or "cat_l3" not in top.flags:
         return next(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .._notation.cpulist import format_cpulist
 from .._notation.masks import count_ways
 from .._notation.sizes import format_bytes
-from .topology import describe_l3
+from .topology import format_l3_sizes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 ROLES = ("housekeeping", "draft", "verify", "idle")
 
 
-def render(plan: Plan, top: Topology) -> str:
+def render_plan(plan: Plan, top: Topology) -> str:
     """Return the page, without a newline at its end."""
     lines = [
         f"{top.model or 'unknown CPU'}, family {top.family} model {top.model_number}, Linux {top.kernel}",
-        parts(top),
+        format_host_parts(top),
     ]
     if top.ccd_source:
         lines.append(f"CCDs from: {top.ccd_source}")
@@ -32,22 +32,23 @@ def render(plan: Plan, top: Topology) -> str:
     for role in ROLES:
         cpus = getattr(plan, role)
         if cpus or role != "idle":
-            lines.append(f"{role:<13} {_count(len(cpus), 'CPU'):>8}   {format_cpulist(cpus) or '-'}")
+            lines.append(f"{role:<13} {_format_count(len(cpus), 'CPU'):>8}   {format_cpulist(cpus) or '-'}")
     if top.l3:
-        lines += ["", *_map(plan, top)]
-    below = notes(plan, top)
+        lines += ["", *_render_l3_rows(plan, top)]
+    below = format_notes(plan, top)
     return "\n".join([*lines, *([""] if below else []), *below])
 
 
-def parts(top: Topology) -> str:
+def format_host_parts(top: Topology) -> str:
     """Return in one line what a host is made of."""
     return (
-        f"{_count(len(top.sockets), 'socket')}, {_count(len(top.nodes), 'node')}, {_count(len(top.cores), 'core')}, "
-        f"SMT {top.smt}, {_count(len(top.ccds), 'CCD')}, L3: {describe_l3(top.l3) or 'unknown'}"
+        f"{_format_count(len(top.sockets), 'socket')}, {_format_count(len(top.nodes), 'node')}, "
+        f"{_format_count(len(top.cores), 'core')}, SMT {top.smt}, {_format_count(len(top.ccds), 'CCD')}, L3: "
+        f"{format_l3_sizes(top.l3) or 'unknown'}"
     )
 
 
-def notes(plan: Plan, top: Topology) -> list[str]:
+def format_notes(plan: Plan, top: Topology) -> list[str]:
     """Return a line for each thing to know of a plan: remarks, layers that cannot be had, what could not be read."""
     return [
         *(f"Note: {remark}" for remark in plan.remarks),
@@ -56,11 +57,11 @@ def notes(plan: Plan, top: Topology) -> list[str]:
     ]
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
-def _map(plan: Plan, top: Topology) -> list[str]:
+def _render_l3_rows(plan: Plan, top: Topology) -> list[str]:
     """One row per L3 domain; its ways from the highest down, each as the first letter of the group that fills it."""
     full = top.resctrl.cbm_mask if top.resctrl else None
     show_ways = bool(full and plan.groups)
@@ -78,22 +79,22 @@ def _map(plan: Plan, top: Topology) -> list[str]:
         node = "-" if domain.node is None else domain.node
         row = f"{node:>4} {domain.ccd:>4} {number:>4}  {format_cpulist(domain.present):<{width}}  "
         if full and show_ways:
-            row += f"{ways(plan, domain, full):<{ways_width}}  "
-        rows.append(row + _who(plan, domain))
+            row += f"{format_ways(plan, domain, full):<{ways_width}}  "
+        rows.append(row + _format_roles(plan, domain))
     return rows
 
 
-def ways(plan: Plan, domain: L3Domain, full: int) -> str:
+def format_ways(plan: Plan, domain: L3Domain, full_mask: int) -> str:
     """One letter per way: the group with CPUs in this domain that may fill it, else the default group."""
     here = [group for group in plan.groups if set(group.cpus) & set(domain.cpus)]
     letters = ""
-    for bit in reversed(range(full.bit_length())):
+    for bit in reversed(range(full_mask.bit_length())):
         owners = [group.name[0] for group in here if group.masks[domain.id or 0] >> bit & 1]
         letters += owners[0] if owners else "."
     return letters
 
 
-def _who(plan: Plan, domain: L3Domain) -> str:
+def _format_roles(plan: Plan, domain: L3Domain) -> str:
     parts = []
     for role in ROLES:
         cpus = [cpu for cpu in domain.cpus if plan.role_of(cpu) == role]

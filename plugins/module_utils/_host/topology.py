@@ -67,7 +67,7 @@ class Topology:
         self.ccds: list[list[L3Domain]] = []
         self.ccd_source = ""
         self.cpufreq_driver: str | None = None
-        self.resctrl: resctrl.Abilities | None = None
+        self.resctrl: resctrl.ResctrlFeatures | None = None
         self.prefetch_control: bool | None = None
         #: Why nobody can write registers here, an empty text where root can.
         self.registers_read_only = ""
@@ -123,21 +123,21 @@ class Topology:
         }
 
 
-def discover(fs: KernelFS) -> Topology:
+def read_topology(fs: KernelFS) -> Topology:
     """Read the whole topology. Reads a few files per L3 domain and node, not per CPU."""
     top = Topology()
-    _identity(fs, top)
-    _cpus(fs, top)
-    _sockets(fs, top)
-    _nodes(fs, top)
-    _l3(fs, top)
-    _present(fs, top)
+    _read_cpu_model(fs, top)
+    _read_cpus(fs, top)
+    _read_sockets(fs, top)
+    _read_nodes(fs, top)
+    _read_l3_domains(fs, top)
+    _place_offline_cpus(fs, top)
     _group_ccds(fs, top)
-    _abilities(fs, top)
+    _read_features(fs, top)
     return top
 
 
-def _identity(fs: KernelFS, top: Topology) -> None:
+def _read_cpu_model(fs: KernelFS, top: Topology) -> None:
     # The first CPU's block is enough, and the whole file costs an interrupt to every CPU on some kernels.
     block = fs.read("/proc/cpuinfo", limit=4096).split("\n\n")[0]
     fields = {}
@@ -163,7 +163,7 @@ def _identity(fs: KernelFS, top: Topology) -> None:
         top.missing.append("a kernel of its own: this is a container, and kernel settings belong to its host")
 
 
-def _cpus(fs: KernelFS, top: Topology) -> None:
+def _read_cpus(fs: KernelFS, top: Topology) -> None:
     top.online = parse_cpulist(fs.read(f"{CPUS}/online"))
     present = parse_cpulist(fs.read_if_present(f"{CPUS}/present") or fs.read(f"{CPUS}/online"))
     top.offline = tuple(sorted(set(present) - set(top.online)))
@@ -173,10 +173,10 @@ def _cpus(fs: KernelFS, top: Topology) -> None:
     if fs.read_if_present(f"{CPUS}/smt/active") == "0":
         top.cores = tuple((cpu,) for cpu in top.online)
     else:
-        top.cores = _partition(fs, top.online, "topology/thread_siblings_list")
+        top.cores = _split_by_shared_list(fs, top.online, "topology/thread_siblings_list")
 
 
-def _partition(fs: KernelFS, cpus: Iterable[int], name: str) -> tuple[tuple[int, ...], ...]:
+def _split_by_shared_list(fs: KernelFS, cpus: Iterable[int], name: str) -> tuple[tuple[int, ...], ...]:
     """Split CPUs into the sets that a sysfs list names, reading it once per set."""
     left = set(cpus)
     parts = []
@@ -189,19 +189,19 @@ def _partition(fs: KernelFS, cpus: Iterable[int], name: str) -> tuple[tuple[int,
     return tuple(parts)
 
 
-def _number(fs: KernelFS, cpu: int, name: str) -> int | None:
+def _read_number(fs: KernelFS, cpu: int, name: str) -> int | None:
     """Return a whole number from a CPU's folder; None where it is absent or the kernel's -1 for unknown."""
     text = fs.read_if_present(f"{CPUS}/cpu{cpu}/{name}")
     return int(text) if text is not None and text.isdecimal() else None
 
 
-def _sockets(fs: KernelFS, top: Topology) -> None:
-    for cpus in _partition(fs, top.online, "topology/package_cpus_list"):
-        number = _number(fs, cpus[0], "topology/physical_package_id") or 0
+def _read_sockets(fs: KernelFS, top: Topology) -> None:
+    for cpus in _split_by_shared_list(fs, top.online, "topology/package_cpus_list"):
+        number = _read_number(fs, cpus[0], "topology/physical_package_id") or 0
         top.sockets[number] = tuple(sorted((*top.sockets.get(number, ()), *cpus)))
 
 
-def _nodes(fs: KernelFS, top: Topology) -> None:
+def _read_nodes(fs: KernelFS, top: Topology) -> None:
     names = [name for name in fs.list_names(NODES) if name.startswith("node") and name[4:].isdecimal()]
     for number in sorted(int(name[4:]) for name in names):
         folder = f"{NODES}/node{number}"
@@ -220,14 +220,14 @@ def _nodes(fs: KernelFS, top: Topology) -> None:
         top.nodes.append(Node(0, top.online, 0, {}))
 
 
-def _l3(fs: KernelFS, top: Topology) -> None:
-    index = _l3_index(fs, top.online[0])
+def _read_l3_domains(fs: KernelFS, top: Topology) -> None:
+    index = _find_l3_index(fs, top.online[0])
     if index is None:
         top.missing.append(f"L3 domains: {CPUS}/cpu{top.online[0]}/cache shows no cache of level 3")
         return
-    for cpus in _partition(fs, top.online, f"cache/{index}/shared_cpu_list"):
+    for cpus in _split_by_shared_list(fs, top.online, f"cache/{index}/shared_cpu_list"):
         size = fs.read_if_present(f"{CPUS}/cpu{cpus[0]}/cache/{index}/size") or "0K"
-        domain = L3Domain(_number(fs, cpus[0], f"cache/{index}/id"), int(size.rstrip("K")) * UNITS["KiB"], cpus)
+        domain = L3Domain(_read_number(fs, cpus[0], f"cache/{index}/id"), int(size.rstrip("K")) * UNITS["KiB"], cpus)
         domain.socket = next((n for n, members in top.sockets.items() if cpus[0] in members), None)
         domain.node = next((node.id for node in top.nodes if cpus[0] in node.cpus), None)
         top.l3.append(domain)
@@ -237,7 +237,7 @@ def _l3(fs: KernelFS, top: Topology) -> None:
         top.l3.sort(key=lambda domain: domain.id or 0)
 
 
-def _l3_index(fs: KernelFS, cpu: int) -> str | None:
+def _find_l3_index(fs: KernelFS, cpu: int) -> str | None:
     folder = f"{CPUS}/cpu{cpu}/cache"
     for name in fs.list_names(folder):
         if name.startswith("index") and fs.read_if_present(f"{folder}/{name}/level") == "3":
@@ -245,7 +245,7 @@ def _l3_index(fs: KernelFS, cpu: int) -> str | None:
     return None
 
 
-def _present(fs: KernelFS, top: Topology) -> None:
+def _place_offline_cpus(fs: KernelFS, top: Topology) -> None:
     """Find out where the offline CPUs are, so that nothing is numbered or grouped anew because one went away."""
     top.domains, top.present_cores = list(top.l3), top.cores
     if not top.offline:
@@ -254,24 +254,24 @@ def _present(fs: KernelFS, top: Topology) -> None:
     from . import layout
 
     threads = 2 if top.smt in ("on", "off", "forceoff") else max(len(core) for core in top.cores)
-    here = layout.infer(
+    here = layout.infer_layout(
         tuple(sorted({*top.online, *top.offline})),
         [(domain.id, domain.cpus) for domain in top.l3],
         top.cores,
         threads,
-        first_only=top.smt in ("off", "forceoff"),
+        smt_is_off=top.smt in ("off", "forceoff"),
     )
     if here is None:
         return
     top.present_cores = tuple(here.cores)
-    top.domains = layout.with_offline(top.l3, here.domains, len(top.sockets))
+    top.domains = layout.add_offline_domains(top.l3, here.domains, len(top.sockets))
     for domain in top.domains:
         if domain.node is None:
-            nodes = (_node_of(fs, cpu) for cpu in domain.present)
+            nodes = (_read_node_of_cpu(fs, cpu) for cpu in domain.present)
             domain.node = next((number for number in nodes if number is not None), None)
 
 
-def _node_of(fs: KernelFS, cpu: int) -> int | None:
+def _read_node_of_cpu(fs: KernelFS, cpu: int) -> int | None:
     """Return the node of a CPU, which a link in its folder tells while it is offline too."""
     names = [name for name in fs.list_names(f"{CPUS}/cpu{cpu}") if name.startswith("node") and name[4:].isdecimal()]
     return int(names[0][4:]) if names else None
@@ -279,41 +279,41 @@ def _node_of(fs: KernelFS, cpu: int) -> int | None:
 
 def _group_ccds(fs: KernelFS, top: Topology) -> None:
     """Put the L3 domains on their CCDs: by die_id, else by the table of families, else one each."""
-    dies = {domain: (domain.socket, _number(fs, domain.cpus[0], "topology/die_id")) for domain in top.l3}
+    dies = {domain: (domain.socket, _read_number(fs, domain.cpus[0], "topology/die_id")) for domain in top.l3}
     # One die id for a whole socket says nothing: kernels that do not know the CCD answer 0 everywhere.
     if len(set(dies.values())) > len(top.sockets):
         top.ccd_source = "the kernel's die_id"
-        top.ccds = ccds.by_die(top.domains, dies)
+        top.ccds = ccds.group_by_die(top.domains, dies)
     else:
         family = top.family if top.is_amd else None
-        top.ccds, top.ccd_source = ccds.by_family(top.domains, family, top.model_number)
+        top.ccds, top.ccd_source = ccds.group_by_family(top.domains, family, top.model_number)
     for number, ccd in enumerate(top.ccds):
         for domain in ccd:
             domain.ccd = number
 
 
-def _abilities(fs: KernelFS, top: Topology) -> None:
+def _read_features(fs: KernelFS, top: Topology) -> None:
     top.cpufreq_driver = fs.read_if_present(f"{CPUS}/cpufreq/policy{top.online[0]}/scaling_driver")
     if top.cpufreq_driver is None:
         top.missing.append("cpufreq: no driver is bound (BIOS without P-states, or a guest)")
-    reason = resctrl.why_not(fs, top.flags)
+    reason = resctrl.unavailable_reason(fs, top.flags)
     if reason:
         top.missing.append(reason)
     else:
-        top.resctrl = resctrl.abilities(fs, top.flags)
+        top.resctrl = resctrl.read_features(fs, top.flags)
         if "cat_l3" in top.flags and top.resctrl.cbm_mask is None:
             top.missing.append(
                 "the L3 mask's width: resctrl is not mounted and the cpuid driver is not loaded (modprobe cpuid)"
             )
-    prefetch = cpuid.read(fs, 0x80000021)
+    prefetch = cpuid.read_cpuid(fs, 0x80000021)
     if prefetch is None:
         top.missing.append("PrefetchCtl: /dev/cpu/0/cpuid cannot be read (as root, after modprobe cpuid, it can)")
     else:
         top.prefetch_control = bool(prefetch[0] >> 13 & 1)
-    top.registers_read_only = lockdown.why_read_only(fs)
+    top.registers_read_only = lockdown.registers_read_only_reason(fs)
 
 
-def describe_l3(domains: Sequence[L3Domain]) -> str:
+def format_l3_sizes(domains: Sequence[L3Domain]) -> str:
     """Return the sizes of L3 domains in words, as "16 x 16 MiB"."""
     sizes: dict[int, int] = {}
     for domain in domains:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .._io.kernelfs import KernelFS
 
 
-def read(fs: KernelFS, leaf: int, subleaf: int = 0) -> tuple[int, int, int, int] | None:
+def read_cpuid(fs: KernelFS, leaf: int, subleaf: int = 0) -> tuple[int, int, int, int] | None:
     """Return EAX, EBX, ECX, EDX of CPU 0, None where the driver is not loaded or the caller not root."""
     try:
         raw = fs.read_at("/dev/cpu/0/cpuid", subleaf << 32 | leaf, 16)

@@ -27,7 +27,7 @@ GIGANTIC = 1 << 20
 SMALL = 4096
 
 
-def offered(fs: KernelFS) -> list[int]:
+def list_page_sizes(fs: KernelFS) -> list[int]:
     """Return the page sizes of this kernel on this CPU, in kB."""
     return sorted(int(name[len("hugepages-") : -len("kB")]) for name in fs.list_names(SIZES))
 
@@ -43,7 +43,7 @@ def default_page_kb(fs: KernelFS) -> int:
     return int(words[words.index("Hugepagesize:") + 1]) if "Hugepagesize:" in words else 2048
 
 
-def mounts(fs: KernelFS, all_kinds: bool = False) -> list[tuple[str, int]]:
+def list_hugetlbfs_mounts(fs: KernelFS, with_other_kinds: bool = False) -> list[tuple[str, int]]:
     """Return the mount points of every hugetlbfs with the size of its pages in kB; of other kinds, if asked for, 0."""
     found = []
     default_kb = default_page_kb(fs)
@@ -52,17 +52,17 @@ def mounts(fs: KernelFS, all_kinds: bool = False) -> list[tuple[str, int]]:
         dummy, point, kind, options = line.split()[:4]
         size = next((word[len("pagesize=") :] for word in options.split(",") if word.startswith("pagesize=")), "")
         kb = int(size[:-1]) * units[size[-1]] if size[-1:] in units and size[:-1].isdecimal() else default_kb
-        if kind == "hugetlbfs" or all_kinds:
+        if kind == "hugetlbfs" or with_other_kinds:
             found.append((point, kb if kind == "hugetlbfs" else 0))
     return found
 
 
-def pool_file(node: int, kb: int, name: str) -> str:
+def pool_file_path(node: int, page_kb: int, name: str) -> str:
     """Return the path of a file of a node's pool."""
-    return f"{NODES}/node{node}/hugepages/hugepages-{kb}kB/{name}"
+    return f"{NODES}/node{node}/hugepages/hugepages-{page_kb}kB/{name}"
 
 
-def pool(fs: KernelFS, node: int, kb: int) -> tuple[int, int] | None:
+def read_pool(fs: KernelFS, node: int, page_kb: int) -> tuple[int, int] | None:
     """Return a pool's pages and how many pages of the node are in use, None where there is no such pool.
 
     Surplus pages, which the kernel made beyond the pool and takes back when they are freed, do not count: the number of
@@ -70,7 +70,7 @@ def pool(fs: KernelFS, node: int, kb: int) -> tuple[int, int] | None:
     """
     numbers = []
     for name in ("nr_hugepages", "surplus_hugepages", "free_hugepages"):
-        text = fs.read_if_present(pool_file(node, kb, name))
+        text = fs.read_if_present(pool_file_path(node, page_kb, name))
         if text is None:
             return None
         numbers.append(int(text))
@@ -78,25 +78,27 @@ def pool(fs: KernelFS, node: int, kb: int) -> tuple[int, int] | None:
     return total - surplus, total - free
 
 
-def free_pages(fs: KernelFS, node: int, kb: int) -> int:
+def read_free_pages(fs: KernelFS, node: int, page_kb: int) -> int:
     """Return the free pages of a node's pool, 0 where there is no such pool."""
-    return int(fs.read_if_present(pool_file(node, kb, "free_hugepages")) or 0)
+    return int(fs.read_if_present(pool_file_path(node, page_kb, "free_hugepages")) or 0)
 
 
-def promised(fs: KernelFS, kb: int) -> tuple[int, int]:
+def read_free_and_reserved_pages(fs: KernelFS, page_kb: int) -> tuple[int, int]:
     """Return the free pages of a size on all nodes, and how many of them are promised to programs that mapped them."""
-    numbers = [int(fs.read_if_present(f"{SIZES}/hugepages-{kb}kB/{name}_hugepages") or 0) for name in ("free", "resv")]
+    numbers = [
+        int(fs.read_if_present(f"{SIZES}/hugepages-{page_kb}kB/{name}_hugepages") or 0) for name in ("free", "resv")
+    ]
     return numbers[0], numbers[1]
 
 
-def memory(fs: KernelFS, node: int) -> tuple[int, int]:
+def read_node_memory(fs: KernelFS, node: int) -> tuple[int, int]:
     """Return the bytes of a node, all and free."""
     words = fs.read(f"{NODES}/node{node}/meminfo").split()
     total, free = (int(words[words.index(key) + 1]) * UNITS["KiB"] for key in ("MemTotal:", "MemFree:"))
     return total, free
 
 
-def in_blocks(buddyinfo: str, node: int, kb: int) -> tuple[int, int]:
+def free_bytes_in_large_blocks(buddyinfo: str, node: int, page_kb: int) -> tuple[int, int]:
     """Return the free bytes of a node in blocks that hold a page of this size, and the size of such a block.
 
     Blocks end at a few MiB. For pages beyond that the largest ones are counted, of which the kernel must find many in a
@@ -108,7 +110,7 @@ def in_blocks(buddyinfo: str, node: int, kb: int) -> tuple[int, int]:
         if words[:2] != ["Node", str(node)]:
             continue
         counts = [int(word) for word in words[4:]]
-        order = min((kb * UNITS["KiB"] // SMALL).bit_length(), len(counts)) - 1
+        order = min((page_kb * UNITS["KiB"] // SMALL).bit_length(), len(counts)) - 1
         block = SMALL << order
         found += sum(count * (SMALL << at) for at, count in enumerate(counts) if at >= order)
     return found, block
@@ -117,7 +119,7 @@ def in_blocks(buddyinfo: str, node: int, kb: int) -> tuple[int, int]:
 # Requests
 
 
-def nodes_of(fs: KernelFS, text: object, what: str) -> tuple[int, ...]:
+def parse_nodes(fs: KernelFS, text: object, option: str) -> tuple[int, ...]:
     """Return the nodes that a text names, all of which have memory."""
     there = nodes_with_memory(fs)
     if not there:
@@ -129,11 +131,11 @@ def nodes_of(fs: KernelFS, text: object, what: str) -> tuple[int, ...]:
     except ValueError:
         nodes = ()
     if not nodes:
-        raise BadRequest(f"{what}: '{text}' names no node; say a number, a list such as 0,2-3, or 'all'.")
+        raise BadRequest(f"{option}: '{text}' names no node; say a number, a list such as 0,2-3, or 'all'.")
     unknown = sorted(set(nodes) - set(there))
     if unknown:
         raise BadRequest(
-            f"{what}: there is no node {unknown[0]} with memory on this host, only {format_cpulist(there)}. How many "
+            f"{option}: there is no node {unknown[0]} with memory on this host, only {format_cpulist(there)}. How many "
             "there are is set in the BIOS (nodes per socket, NPS)."
         )
     return nodes

@@ -23,7 +23,7 @@ TICKS, DEVICES, SENT = KINDS = ("ticks", "devices", "sent")
 NAMED = {"LOC": TICKS, "RES": SENT, "CAL": SENT, "TLB": SENT}
 
 
-def counts(fs: KernelFS) -> dict[str, dict[int, int]]:
+def read_interrupt_counts(fs: KernelFS) -> dict[str, dict[int, int]]:
     """Return by kind and CPU how many interrupts there were since the host booted; Absent or Refused where unread."""
     header, *lines = fs.read(FILE, LARGEST).splitlines()
     cpus = [int(word[len("CPU") :]) for word in header.split()]
@@ -37,9 +37,9 @@ def counts(fs: KernelFS) -> dict[str, dict[int, int]]:
     return {kind: dict(zip(cpus, numbers)) for kind, numbers in found.items()}
 
 
-def find(fs: KernelFS) -> dict[str, dict[int, int]]:
+def read_interrupt_counts_if_shown(fs: KernelFS) -> dict[str, dict[int, int]]:
     """Like counts, but nothing where the kernel does not show them, or not to us."""
     try:
-        return counts(fs)
+        return read_interrupt_counts(fs)
     except (Absent, Refused):
         return {}

@@ -20,7 +20,7 @@ ALLOW_WRITES = "/sys/module/msr/parameters/allow_writes"
 READ_ONLY = "Registers of this host can be read but not written: "
 
 
-def why_read_only(fs: KernelFS) -> str:
+def registers_read_only_reason(fs: KernelFS) -> str:
     """Return why registers cannot be written, with the way out; an empty text where they can."""
     mode = fs.read_if_present(LOCKDOWN) or ""
     if "[integrity]" in mode or "[confidentiality]" in mode:

@@ -42,16 +42,16 @@ _libc.statfs.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
 _libc.syscall.restype = ctypes.c_long
 
 
-def _failed(what: str) -> TuningError:
-    return TuningError(f"{what} failed: {os.strerror(ctypes.get_errno())}.")
+def _system_call_error(call: str) -> TuningError:
+    return TuningError(f"{call} failed: {os.strerror(ctypes.get_errno())}.")
 
 
 @contextmanager
-def mapped(fd: int, size: int, begin: int = 0, flags: int = 0) -> Iterator[int]:
+def map_file(fd: int, size: int, begin: int = 0, flags: int = 0) -> Iterator[int]:
     """Map a file from ``begin`` on to be read, for as long as the block lasts, and yield the address."""
     address = _libc.mmap(None, size, READ, SHARED | flags, fd, begin)
     if address in (None, FAILED):
-        raise _failed("mmap")
+        raise _system_call_error("mmap")
     try:
         _libc.madvise(address, size, RANDOM)
         yield int(address)
@@ -59,18 +59,18 @@ def mapped(fd: int, size: int, begin: int = 0, flags: int = 0) -> Iterator[int]:
         _libc.munmap(address, size)
 
 
-def is_cached(address: int) -> bool:
+def is_page_cached(address: int) -> bool:
     """Return whether the mapped page is in the page cache.
 
     The kernel shows it only to a process that may write to the file; for others it calls all pages cached.
     """
     answer = ctypes.c_ubyte()
     if _libc.mincore(address, SMALL, ctypes.byref(answer)):
-        raise _failed("mincore")
+        raise _system_call_error("mincore")
     return bool(answer.value & 1)
 
 
-def nodes_of(addresses: Iterable[int]) -> list[int | None]:
+def read_nodes_of_pages(addresses: Iterable[int]) -> list[int | None]:
     """Return the node of each mapped page, None where it is unknown. Each page is read first."""
     places = list(addresses)
     if not places:
@@ -81,22 +81,22 @@ def nodes_of(addresses: Iterable[int]) -> list[int | None]:
     status = (ctypes.c_int * len(places))()
     pages = (ctypes.c_void_p * len(places))(*places)
     if _libc.syscall(ctypes.c_long(MOVE_PAGES), ctypes.c_long(0), count, pages, None, status, ctypes.c_long(0)):
-        raise _failed("move_pages")
+        raise _system_call_error("move_pages")
     return [node if node >= 0 else None for node in status]
 
 
-def move(fd: int, begin: int, size: int, node: int) -> None:
+def move_file_to_node(fd: int, begin: int, size: int, node: int) -> None:
     """Move a part of a file to a node, page by page, whoever maps it; pages that are in use at the moment may stay.
 
     ``begin`` is a multiple of the page size. What is not in the page cache is read. Must be root.
     """
-    with mapped(fd, size, begin, POPULATE) as address:
+    with map_file(fd, size, begin, POPULATE) as address:
         where = ctypes.c_void_p(address), ctypes.c_ulong(size), ctypes.c_long(POLICIES["bind"])
-        if _libc.syscall(ctypes.c_long(MBIND), *where, *_mask((node,)), ctypes.c_ulong(MOVE_ALL)):
-            raise _failed(f"mbind to node {node}")
+        if _libc.syscall(ctypes.c_long(MBIND), *where, *_node_mask((node,)), ctypes.c_ulong(MOVE_ALL)):
+            raise _system_call_error(f"mbind to node {node}")
 
 
-def _mask(nodes: Sequence[int]) -> tuple[ctypes.Array[ctypes.c_ulong], ctypes.c_ulong]:
+def _node_mask(nodes: Sequence[int]) -> tuple[ctypes.Array[ctypes.c_ulong], ctypes.c_ulong]:
     """Return a set of nodes as the kernel takes it, and its number of bits, of which it uses one less."""
     mask = (ctypes.c_ulong * (MOST_NODES // 64))()
     for node in nodes:
@@ -105,10 +105,12 @@ def _mask(nodes: Sequence[int]) -> tuple[ctypes.Array[ctypes.c_ulong], ctypes.c_
 
 
 @contextmanager
-def policy(kind: str | None, nodes: Sequence[int]) -> Iterator[None]:
+def memory_policy(kind: str | None, nodes: Sequence[int]) -> Iterator[None]:
     """Set the memory policy to these nodes for as long as the block lasts; without a kind, leave it alone."""
-    if kind is not None and _libc.syscall(ctypes.c_long(SET_MEMPOLICY), ctypes.c_long(POLICIES[kind]), *_mask(nodes)):
-        raise _failed(f"set_mempolicy to {kind}")
+    if kind is not None and _libc.syscall(
+        ctypes.c_long(SET_MEMPOLICY), ctypes.c_long(POLICIES[kind]), *_node_mask(nodes)
+    ):
+        raise _system_call_error(f"set_mempolicy to {kind}")
     try:
         yield
     finally:
@@ -116,7 +118,7 @@ def policy(kind: str | None, nodes: Sequence[int]) -> Iterator[None]:
             _libc.syscall(ctypes.c_long(SET_MEMPOLICY), ctypes.c_long(DEFAULT), None, ctypes.c_ulong(0))
 
 
-def hugetlbfs_page(folder: str) -> int | None:
+def read_hugetlbfs_page_size(folder: str) -> int | None:
     """Return the page size in bytes of the hugetlbfs that a folder is on, None where it is on no hugetlbfs."""
     answer = (ctypes.c_ulong * 32)()
     if _libc.statfs(os.fsencode(folder), answer):

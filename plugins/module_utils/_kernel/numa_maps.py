@@ -38,7 +38,7 @@ HUGE = {
 OTHER_SIZES = {"resident": "Rss", "swapped": "Swap", "locked": "Locked"}
 
 
-class Kind:
+class MemoryKind:
     """One kind of memory of a process: bytes by node, bytes by page size, the files and the memory policies seen."""
 
     __slots__ = ("files", "nodes", "page_sizes", "policies")
@@ -65,12 +65,12 @@ class Kind:
         }
 
 
-class Memory:
+class ProcessMemory:
     """The memory of a process; None stands for what could not be read, and ``missing`` says why, by the same name."""
 
     def __init__(self, process: int) -> None:
         self.process = process
-        self.kinds: dict[str, Kind] | None = None
+        self.kinds: dict[str, MemoryKind] | None = None
         self.huge: dict[str, int] | None = None
         self.sizes: dict[str, int] = {}
         self.missing: dict[str, str] = {}
@@ -81,10 +81,10 @@ class Memory:
         return {"process": self.process, **kinds, "hugepages": self.huge, **self.sizes}
 
 
-def read(fs: KernelFS, process: int, models: Iterable[str]) -> Memory:
+def read_process_memory(fs: KernelFS, process: int, model_paths: Iterable[str]) -> ProcessMemory:
     """Read the memory of a process. Without named models, the mapped files called .gguf are the weights."""
-    memory = Memory(process)
-    wanted = frozenset(models)
+    memory = ProcessMemory(process)
+    wanted = frozenset(model_paths)
 
     def is_model(path: str) -> bool:
         path = path[: -len(DELETED)] if path.endswith(DELETED) else path
@@ -93,34 +93,34 @@ def read(fs: KernelFS, process: int, models: Iterable[str]) -> Memory:
     try:
         memory.kinds = parse_numa_maps(fs.read(f"/proc/{process}/numa_maps", LARGEST_NUMA_MAPS), is_model)
     except (Absent, Refused) as error:
-        memory.missing["kinds"] = f"the nodes of the pages of process {process}: {error}{_way_out(error)}"
+        memory.missing["kinds"] = f"the nodes of the pages of process {process}: {error}{_unreadable_hint(error)}"
     try:
-        table = parse_rollup(fs.read(f"/proc/{process}/smaps_rollup"))
+        table = parse_smaps_rollup(fs.read(f"/proc/{process}/smaps_rollup"))
         memory.huge = {kind: sum(table[line] for line in lines) for kind, lines in HUGE.items()}
         memory.sizes = {name: table[line] for name, line in OTHER_SIZES.items()}
     except (Absent, Refused) as error:
-        memory.missing["huge"] = f"the huge pages of process {process}: {error}{_way_out(error)}"
+        memory.missing["huge"] = f"the huge pages of process {process}: {error}{_unreadable_hint(error)}"
     except KeyError as error:
         memory.missing["huge"] = f"the huge pages of process {process}: this kernel counts no {error.args[0]}."
     return memory
 
 
-def _way_out(error: Absent | Refused) -> str:
+def _unreadable_hint(error: Absent | Refused) -> str:
     if isinstance(error, Refused):
         return " Only root may read it."
     return " The process has ended, or this kernel does not have the file."
 
 
-def parse_numa_maps(text: str, is_model: Callable[[str], bool]) -> dict[str, Kind]:
+def parse_numa_maps(text: str, is_model: Callable[[str], bool]) -> dict[str, MemoryKind]:
     """Return the kinds of memory in a numa_maps file. Only pages that the process has touched are in it.
 
     A line is the address, the policy, and words such as file=PATH, N0=PAGES and kernelpagesize_kB=SIZE.
     """
-    kinds = {name: Kind() for name in KINDS}
+    kinds = {name: MemoryKind() for name in KINDS}
     for line in text.splitlines():
         dummy, policy, *words = line.split(" ")
         values = dict(word.partition("=")[::2] for word in words)
-        path = unescape(values.get("file", ""))
+        path = unescape_path(values.get("file", ""))
         if path and is_model(path):
             kind = kinds["weights"]
         elif not path or path.startswith(NO_FILES):
@@ -140,7 +140,7 @@ def parse_numa_maps(text: str, is_model: Callable[[str], bool]) -> dict[str, Kin
     return kinds
 
 
-def unescape(text: str) -> str:
+def unescape_path(text: str) -> str:
     r"""Return a path as it is: the kernel writes blanks and the like as \040, backslash and three octal digits."""
     first, *rest = text.split("\\")
     plain = first.encode()
@@ -153,7 +153,7 @@ def unescape(text: str) -> str:
     return plain.decode("utf-8", "replace")
 
 
-def parse_rollup(text: str) -> dict[str, int]:
+def parse_smaps_rollup(text: str) -> dict[str, int]:
     """Return the sizes in a smaps_rollup file, in bytes."""
     table = {}
     for line in text.splitlines():

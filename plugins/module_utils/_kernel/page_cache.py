@@ -32,7 +32,7 @@ GOLDEN = 0.6180339887498949
 
 
 @contextmanager
-def opened(path: str) -> Iterator[tuple[int, int]]:
+def open_for_reading(path: str) -> Iterator[tuple[int, int]]:
     """Open a file to be read, and yield its descriptor and its size in bytes."""
     try:
         fd = open_file(path)
@@ -44,12 +44,12 @@ def opened(path: str) -> Iterator[tuple[int, int]]:
         os.close(fd)
 
 
-def nodes_of(path: str, pages: Iterable[int]) -> dict[int, int]:
+def read_nodes_of_cached_pages(path: str, pages: Iterable[int]) -> dict[int, int]:
     """Return the node of each of these pages (numbers of 4 KiB pages) that is in the cache.
 
     Raises TuningError when the file cannot be read, or when this user cannot see what of it is cached.
     """
-    with opened(path) as (fd, size):
+    with open_for_reading(path) as (fd, size):
         if os.geteuid() not in (0, os.fstat(fd).st_uid) and not os.access(path, os.W_OK):
             raise TuningError(
                 f"{path}: only root, and users who may write to the file, can see what of it is in the page cache. "
@@ -57,13 +57,13 @@ def nodes_of(path: str, pages: Iterable[int]) -> dict[int, int]:
             )
         if not size:
             return {}
-        with memory.mapped(fd, size) as address:
-            cached = [page for page in pages if memory.is_cached(address + page * SMALL)]
-            places = memory.nodes_of(address + page * SMALL for page in cached)
+        with memory.map_file(fd, size) as address:
+            cached = [page for page in pages if memory.is_page_cached(address + page * SMALL)]
+            places = memory.read_nodes_of_pages(address + page * SMALL for page in cached)
         return {page: node for page, node in zip(cached, places) if node is not None}
 
 
-def available(fs: KernelFS, node: int) -> int:
+def read_available_bytes(fs: KernelFS, node: int) -> int:
     """Return the available bytes of a node: free pages, and reclaimable pages of files and kernel caches."""
     words = (fs.read_if_present(f"{NODES}/node{node}/meminfo") or fs.read_if_present("/proc/meminfo") or "").split()
     names = ("MemFree:", "Active(file):", "Inactive(file):", "SReclaimable:")

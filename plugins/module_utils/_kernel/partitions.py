@@ -24,7 +24,7 @@ FOLDER = f"{CGROUPS}/{SLICE}"
 ROOT, ISOLATED = "root", "isolated"
 
 
-class Group:
+class CpusetGroup:
     """A control group with CPUs of its own; ``partition`` is as the kernel shows it, such as "member"."""
 
     __slots__ = ("cpus", "partition", "path")
@@ -40,7 +40,7 @@ class Group:
         return self.path.rpartition("/")[2]
 
 
-def valid(fs: KernelFS) -> tuple[str, frozenset[int]]:
+def read_partition_in_force(fs: KernelFS) -> tuple[str, frozenset[int]]:
     """Return the type and the CPUs of the partition in force, an empty text where there is none."""
     kind = fs.read_if_present(f"{FOLDER}/cpuset.cpus.partition")
     if kind not in (ROOT, ISOLATED):
@@ -48,7 +48,7 @@ def valid(fs: KernelFS) -> tuple[str, frozenset[int]]:
     return kind, frozenset(parse_cpulist(fs.read_if_present(f"{FOLDER}/cpuset.cpus.effective") or ""))
 
 
-def others(fs: KernelFS, folder: str = CGROUPS, file: str = "cpuset.cpus") -> Iterator[Group]:
+def list_groups_with_cpus(fs: KernelFS, folder: str = CGROUPS, file: str = "cpuset.cpus") -> Iterator[CpusetGroup]:
     """Yield the control groups outside of the slice that have CPUs of their own, as AllowedCPUs of systemd gives.
 
     With ``file`` "cpuset.cpus.effective", yield all that the kernel places by their own cpuset.
@@ -61,5 +61,5 @@ def others(fs: KernelFS, folder: str = CGROUPS, file: str = "cpuset.cpus") -> It
         if text is None or path == FOLDER:
             continue
         if text.strip():
-            yield Group(path, set(parse_cpulist(text)), fs.read_if_present(f"{path}/cpuset.cpus.partition") or "")
-        yield from others(fs, path, file)
+            yield CpusetGroup(path, set(parse_cpulist(text)), fs.read_if_present(f"{path}/cpuset.cpus.partition") or "")
+        yield from list_groups_with_cpus(fs, path, file)

@@ -25,19 +25,19 @@ STEPS_PER_GBPS = 8
 RESOURCES = ("L3", "L3CODE", "L3DATA", "MB", "SMBA")
 
 
-def address(group: str, *more: str) -> str:
+def format_address(group: str, *more: str) -> str:
     """Return the address of a group or of a setting in it."""
     return "/".join((f"resctrl:{group}", *more))
 
 
-def split(name: str) -> tuple[str, str, str]:
+def split_address(address: str) -> tuple[str, str, str]:
     """Return the group of an address, the kind of setting (empty for the group itself) and the rest."""
-    group, dummy, rest = name[len("resctrl:") :].partition("/")
+    group, dummy, rest = address[len("resctrl:") :].partition("/")
     kind, dummy, key = rest.partition("/")
     return group, kind, key
 
 
-class Abilities:
+class ResctrlFeatures:
     """Which allocation features there are, and their sizes; None means that it could not be read, never a guess."""
 
     __slots__ = (
@@ -63,7 +63,7 @@ class Abilities:
         self.throttle_max: dict[str, int] = {}
         self.source = ""
 
-    def expect(self, mount_options: tuple[str, ...]) -> None:
+    def assume_mount_options(self, mount_options: tuple[str, ...]) -> None:
         """Set the options of a mount that does not exist yet, so that a check reports what a run would do."""
         self.mount_options = mount_options
         if "cdp" in mount_options and self.closids is not None:
@@ -94,11 +94,11 @@ def find_mount(fs: KernelFS) -> tuple[str, tuple[str, ...]] | None:
     return None
 
 
-def why_not(fs: KernelFS, flags: frozenset[str]) -> str | None:
+def unavailable_reason(fs: KernelFS, cpu_flags: frozenset[str]) -> str | None:
     """Return the reason that resctrl cannot be used here, with the way out; None where it can."""
     if "resctrl" in (fs.read_if_present("/proc/filesystems") or "").split():
         return None
-    if not flags & {"cat_l3", "mba", "cqm_llc"}:
+    if not cpu_flags & {"cat_l3", "mba", "cqm_llc"}:
         return (
             "resctrl is absent: the CPU shows no cache allocation (no cat_l3, mba or cqm_llc in /proc/cpuinfo). "
             "Zen 2 and later have it; inside a guest the hypervisor must pass it on, and the boot parameters rdt= and "
@@ -110,34 +110,34 @@ def why_not(fs: KernelFS, flags: frozenset[str]) -> str | None:
     )
 
 
-def abilities(fs: KernelFS, flags: frozenset[str]) -> Abilities:
+def read_features(fs: KernelFS, cpu_flags: frozenset[str]) -> ResctrlFeatures:
     """Read the abilities from the mounted file system, else from CPUID."""
-    able = Abilities()
-    able.features = tuple(sorted(flags & {"cat_l3", "cdp_l3", "mba", "cqm_llc", "cqm_mbm_local", "cqm_mbm_total"}))
-    _from_cpuid(fs, able)
+    able = ResctrlFeatures()
+    able.features = tuple(sorted(cpu_flags & {"cat_l3", "cdp_l3", "mba", "cqm_llc", "cqm_mbm_local", "cqm_mbm_total"}))
+    _fill_from_cpuid(fs, able)
     mount = find_mount(fs)
     if mount:
         able.mount_point, able.mount_options = mount
-        _from_info(fs, able)
+        _fill_from_info_folder(fs, able)
     return able
 
 
-def _from_cpuid(fs: KernelFS, able: Abilities) -> None:
-    l3 = cpuid.read(fs, 0x10, 1) if "cat_l3" in able.features else None
+def _fill_from_cpuid(fs: KernelFS, features: ResctrlFeatures) -> None:
+    l3 = cpuid.read_cpuid(fs, 0x10, 1) if "cat_l3" in features.features else None
     if l3:
-        able.cbm_mask = (1 << (l3[0] & 0x1F) + 1) - 1
-        able.closids = (l3[3] & 0xFFFF) + 1
-        able.source = "CPUID"
-    extended = cpuid.read(fs, 0x80000020, 0)
+        features.cbm_mask = (1 << (l3[0] & 0x1F) + 1) - 1
+        features.closids = (l3[3] & 0xFFFF) + 1
+        features.source = "CPUID"
+    extended = cpuid.read_cpuid(fs, 0x80000020, 0)
     if extended:
         for bit, name in ((1, "MB"), (2, "SMBA")):
-            width = cpuid.read(fs, 0x80000020, bit) if extended[1] >> bit & 1 else None
+            width = cpuid.read_cpuid(fs, 0x80000020, bit) if extended[1] >> bit & 1 else None
             if width:
-                able.throttle_max[name] = 1 << width[0]
+                features.throttle_max[name] = 1 << width[0]
 
 
-def _from_info(fs: KernelFS, able: Abilities) -> None:
-    info = f"{able.mount_point}/info"
+def _fill_from_info_folder(fs: KernelFS, features: ResctrlFeatures) -> None:
+    info = f"{features.mount_point}/info"
     folders = [name for name in fs.list_names(info) if name in ("L3", "L3CODE", "MB", "SMBA")]
     closids = []
     for name in folders:
@@ -146,14 +146,14 @@ def _from_info(fs: KernelFS, able: Abilities) -> None:
             closids.append(int(text))
         if name.startswith("L3"):
             mask = fs.read_if_present(f"{info}/{name}/cbm_mask")
-            able.cbm_mask = parse_cache_mask(mask) if mask else able.cbm_mask
+            features.cbm_mask = parse_cache_mask(mask) if mask else features.cbm_mask
             low = fs.read_if_present(f"{info}/{name}/min_cbm_bits")
-            able.min_cbm_bits = int(low) if low else None
+            features.min_cbm_bits = int(low) if low else None
             sparse = fs.read_if_present(f"{info}/{name}/sparse_masks")
-            able.sparse_masks = None if sparse is None else sparse == "1"
+            features.sparse_masks = None if sparse is None else sparse == "1"
     if closids:
-        able.closids = min(closids)
-        able.source = info
+        features.closids = min(closids)
+        features.source = info
 
 
 def parse_schemata(text: str) -> dict[str, dict[int, str]]:
@@ -174,7 +174,7 @@ def parse_schemata(text: str) -> dict[str, dict[int, str]]:
     return table
 
 
-def render_schemata(table: dict[str, dict[int, str]]) -> str:
+def format_schemata(table: dict[str, dict[int, str]]) -> str:
     """Return the text to write: one line per resource, each with the newline that the kernel requires."""
     return "".join(
         f"{resource}:{';'.join(f'{domain}={row[domain]}' for domain in sorted(row))}\n"

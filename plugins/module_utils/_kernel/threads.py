@@ -69,7 +69,7 @@ class Thread:
         return f"thread {self.tid} ({self.name})"
 
 
-def sample(fs: KernelFS, processes: Iterable[int]) -> dict[tuple[int, str], Thread]:
+def sample_threads(fs: KernelFS, processes: Iterable[int]) -> dict[tuple[int, str], Thread]:
     """Return the threads of processes now, their times and switches counted from their start.
 
     The key holds the time of the start too, because the kernel reuses ids. A thread that ends while
@@ -79,23 +79,23 @@ def sample(fs: KernelFS, processes: Iterable[int]) -> dict[tuple[int, str], Thre
     for process in processes:
         for name in fs.list_names(f"/proc/{process}/task"):
             try:
-                thread = _read(fs, process, int(name))
+                thread = _read_thread(fs, process, int(name))
             except Absent:
                 continue
             found[thread.tid, thread.started] = thread
     return found
 
 
-def status(fs: KernelFS, process: int, tid: int) -> dict[str, str]:
+def read_thread_status(fs: KernelFS, process: int, tid: int) -> dict[str, str]:
     """Return the fields of a thread's status file. Raises Absent when the thread has ended."""
     rows = [line.partition(":") for line in fs.read(f"/proc/{process}/task/{tid}/status").splitlines()]
     return {key: value.strip() for key, dummy, value in rows}
 
 
-def _read(fs: KernelFS, process: int, tid: int) -> Thread:
+def _read_thread(fs: KernelFS, process: int, tid: int) -> Thread:
     folder = f"/proc/{process}/task/{tid}"
     thread = Thread(process, tid)
-    found = status(fs, process, tid)
+    found = read_thread_status(fs, process, tid)
     thread.name = found.get("Name", "")
     thread.allowed = parse_cpulist(found["Cpus_allowed_list"])
     thread.voluntary = int(found["voluntary_ctxt_switches"])
@@ -113,7 +113,9 @@ def _read(fs: KernelFS, process: int, tid: int) -> Thread:
     return thread
 
 
-def over(before: dict[tuple[int, str], Thread], after: dict[tuple[int, str], Thread], seconds: float) -> list[Thread]:
+def measure_between(
+    before: dict[tuple[int, str], Thread], after: dict[tuple[int, str], Thread], seconds: float
+) -> list[Thread]:
     """Return the threads of the second sample, with what each did between the two; a new one is not measured."""
     for key, thread in after.items():
         first = before.get(key)
@@ -121,8 +123,8 @@ def over(before: dict[tuple[int, str], Thread], after: dict[tuple[int, str], Thr
             thread.worked = thread.waited = thread.voluntary = thread.involuntary = None
             continue
         thread.earlier_cpu = first.cpu
-        thread.worked = _since(first.worked, thread.worked)
-        thread.waited = _since(first.waited, thread.waited)
+        thread.worked = _difference(first.worked, thread.worked)
+        thread.waited = _difference(first.waited, thread.waited)
         thread.voluntary = (thread.voluntary or 0) - (first.voluntary or 0)
         thread.involuntary = (thread.involuntary or 0) - (first.involuntary or 0)
         if thread.worked is not None and thread.waited is not None:
@@ -130,7 +132,7 @@ def over(before: dict[tuple[int, str], Thread], after: dict[tuple[int, str], Thr
     return list(after.values())
 
 
-def by_busiest(threads: Iterable[Thread]) -> None:
+def scale_busy_to_busiest(threads: Iterable[Thread]) -> None:
     """Make ``busy`` a share of the busiest thread's time instead of the window, if that thread was busy at all."""
     measured = [thread for thread in threads if thread.busy is not None]
     most = max((thread.busy or 0 for thread in measured), default=0)
@@ -138,10 +140,10 @@ def by_busiest(threads: Iterable[Thread]) -> None:
         thread.busy = (thread.busy or 0) / most
 
 
-def unmeasured(threads: Iterable[Thread]) -> list[Thread]:
+def without_measurement(threads: Iterable[Thread]) -> list[Thread]:
     """Return the threads of a single sample: counts since their start say nothing about now."""
-    return over({}, {(thread.tid, thread.started): thread for thread in threads}, 0)
+    return measure_between({}, {(thread.tid, thread.started): thread for thread in threads}, 0)
 
 
-def _since(first: float | None, second: float | None) -> float | None:
+def _difference(first: float | None, second: float | None) -> float | None:
     return None if first is None or second is None else max(0.0, second - first)

@@ -95,7 +95,7 @@ class CpuIdle(Knob):
         deepest: dict[int, State] = {}
         for setting in self.settings:
             what = _said(setting)
-            cpus = self.host.cpus(str(setting["cpus"]))
+            cpus = self.host.parse_cpus(str(setting["cpus"]))
             self._refuse_without_states(cpus)
             for cpu in cpus:
                 if said.setdefault(cpu, what) != what:

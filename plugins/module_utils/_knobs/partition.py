@@ -20,7 +20,7 @@ from .._errors import BadRequest, NotApplied, TuningError, Unsupported
 from .._io import command, textfile
 from .._io.paths import INSTANCE_HEAD, UNIT_FOLDER
 from .._kernel.cgroups import CGROUPS
-from .._kernel.partitions import FOLDER, ISOLATED, ROOT, SLICE, others
+from .._kernel.partitions import FOLDER, ISOLATED, ROOT, SLICE, list_groups_with_cpus
 from .._notation.cpulist import format_cpulist, parse_cpulist, parse_cpumask
 from .protocol.knob import Knob
 
@@ -71,7 +71,7 @@ class Partition(Knob):
         kind = str(self.options.get("type", ROOT))
         if kind not in (ROOT, ISOLATED):
             raise BadRequest(f"type: '{kind}' is neither {ROOT} nor {ISOLATED}.")
-        cpus = set(self.host.cpus(str(self.options["cpus"])))
+        cpus = set(self.host.parse_cpus(str(self.options["cpus"])))
         wanted: Settings = {CPUS: format_cpulist(cpus), TYPE: kind}
         self._refuse_this_host(cpus)
         self._judge_others(cpus, self.read(wanted) == wanted)
@@ -176,7 +176,7 @@ class Partition(Knob):
 
     def _judge_others(self, cpus: set[int], in_force: bool) -> None:
         """Refuse CPUs that other units were given; where the partition is in force, the kernel has decided already."""
-        for other in others(self.fs):
+        for other in list_groups_with_cpus(self.fs):
             shared = other.cpus & cpus
             if not shared:
                 continue

@@ -222,7 +222,7 @@ class Smt(Files):
         """Switch SMT, and have the topology read again."""
         self._switched = True
         super().write(changes)
-        self.host.renew()
+        self.host.forget_topology()
 
 
 class ForcedSmt(Smt):
@@ -259,7 +259,7 @@ class Plain(Files):
 
     def _word(self, setting: Setting, value: Any) -> str:
         if setting.kind == MASK:
-            word = format_cpulist(self.host.cpus(str(value)))
+            word = format_cpulist(self.host.parse_cpus(str(value)))
         elif setting.kind == PLAIN:
             if not isinstance(value, bool):
                 raise BadRequest(f"{setting.option}: '{value}' is neither true nor false.")

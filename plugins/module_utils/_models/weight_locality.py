@@ -199,7 +199,9 @@ def look(parts: Sequence[Part], threads: int, nodes: int) -> Locality:
         found = matrices(part, threads, nodes)
         large = [one for one in found if one.slice >= LARGE and one.name not in aside]
         samples = {one: one.sample() for one in large}
-        places = page_cache.nodes_of(part.path, [page for pages in samples.values() for page in pages])
+        places = page_cache.read_nodes_of_cached_pages(
+            part.path, [page for pages in samples.values() for page in pages]
+        )
         for one, pages in samples.items():
             local = locality.by_tensor.setdefault(one.name, Local())
             for page in pages:

@@ -102,8 +102,8 @@ class Look:
         }
         if self.intent:
             top = self.survey.host.topology
-            planned = plan.plan(Intent.parse(self.intent), top)
-            told["ansible_facts"] = {"epyc": plan.facts(self.intent, planned, top)}
+            planned = plan.build_plan(Intent.from_options(self.intent), top)
+            told["ansible_facts"] = {"epyc": plan.plan_facts(self.intent, planned, top)}
             told["remarks"] = list(dict.fromkeys([*planned.remarks, *self.remarks]))
         return told
 

@@ -189,9 +189,11 @@ def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
             good.append(f"{path} holds {found}.")
         else:
             bad.append(f"{path} holds {found or 'nothing'}, and {parameter} asks for {format_cpulist(asked)}.")
-    kind, cpus = partitions.valid(fs)
+    kind, cpus = partitions.read_partition_in_force(fs)
     if kind:
-        leaks = [one.name for one in partitions.others(fs, file="cpuset.cpus.effective") if one.cpus & cpus]
+        leaks = [
+            one.name for one in partitions.list_groups_with_cpus(fs, file="cpuset.cpus.effective") if one.cpus & cpus
+        ]
         good.append(
             f"{partitions.SLICE} is a partition ({kind}) of CPUs {format_cpulist(cpus)}: only its tasks run there, and "
             "threads of the kernel. The timer tick and RCU callbacks are there unless boot parameters keep them off."

@@ -57,8 +57,8 @@ def families(fs: KernelFS) -> dict[str, list[Sample]]:
 def _hugepages(fs: KernelFS) -> list[Sample]:
     samples: list[Sample] = []
     for node in hugepages.nodes_with_memory(fs):
-        for kb in hugepages.offered(fs):
-            pool = hugepages.pool(fs, node, kb)
+        for kb in hugepages.list_page_sizes(fs):
+            pool = hugepages.read_pool(fs, node, kb)
             if pool is not None:
                 labels = {"node": str(node), "size": format_bytes(kb << 10).replace(" ", "")}
                 samples += [({**labels, "state": state}, count) for state, count in zip(("whole", "used"), pool)]

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .._kernel import partitions
-from .._kernel.cgroups import processes_of
-from .._kernel.threads import sample
+from .._kernel.cgroups import list_processes
+from .._kernel.threads import sample_threads
 from .._notation.cpulist import format_cpulist, parse_cpulist
 from .checklist_items import OK, UNKNOWN, WRONG, Item
 
@@ -31,8 +31,8 @@ def check(host: Host, unit: str, cpus: str) -> Item:
     """Return an item on one unit; ``cpus`` names the CPUs of its threads, "" for any."""
     name, title = f"threads/{unit}", f"threads of {unit}"
     try:
-        threads = list(sample(host.fs, processes_of(host.fs, unit)).values())
-        allowed = set(host.cpus(cpus or "all"))
+        threads = list(sample_threads(host.fs, list_processes(host.fs, unit)).values())
+        allowed = set(host.parse_cpus(cpus or "all"))
     except BadRequest as error:
         return Item(name, title, UNKNOWN, str(error))
     if not threads:
@@ -53,7 +53,7 @@ def check(host: Host, unit: str, cpus: str) -> Item:
 def _spread(fs: KernelFS, unit: str, threads: Sequence[Thread]) -> Item:
     name, title = f"threads/{unit}", f"threads of {unit}"
     isolated = set(parse_cpulist(fs.read_if_present("/sys/devices/system/cpu/isolated") or ""))
-    kind, partition = partitions.valid(fs)
+    kind, partition = partitions.read_partition_in_force(fs)
     isolated |= partition if kind == partitions.ISOLATED else set()
     unbalanced = [thread for thread in threads if len(isolated.intersection(thread.allowed)) > 1]
     used = {thread.cpu for thread in threads}

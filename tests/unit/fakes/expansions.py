@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
-from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl import Abilities
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl import ResctrlFeatures
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.expand import Expansion
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.request import parse
 
@@ -24,7 +24,7 @@ class Case:
 
     def __init__(self, top: Topology) -> None:
         self.top = top
-        self.able: Abilities = top.resctrl or Abilities()
+        self.able: ResctrlFeatures = top.resctrl or ResctrlFeatures()
         self.able.mount_point = "/sys/fs/resctrl"
         self.able.throttle_max = {"MB": 2048}
         self.found: dict[str, str | None] = {}

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology, discover
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology, read_topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 
@@ -79,7 +79,7 @@ class Host:
         self.fs.answers[subleaf << 32 | leaf] = struct.pack("<4I", eax, ebx, 0, edx)
 
     def topology(self) -> Topology:
-        return discover(self.fs)
+        return read_topology(self.fs)
 
 
 def rendered(cpus: range, cores: int, size: int, which: int) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, Refused
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl import parse_schemata, render_schemata
+from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl import format_schemata, parse_schemata
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger, Original
@@ -55,7 +55,7 @@ class Tree(hosts.TreeFS):
             table = parse_schemata(real.read_text())
             for resource, row in parse_schemata(text).items():
                 table.setdefault(resource, {}).update(row)
-            real.write_text(render_schemata(table))
+            real.write_text(format_schemata(table))
         elif path.endswith("cpus_list"):
             Path(self._real_path(path)).write_text(text)
             self._clear_monitors(Path(self._real_path(path)).parent, set(parse_cpulist(text)))

@@ -18,8 +18,8 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import discover
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import build_plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import read_topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
@@ -100,7 +100,7 @@ def check_text(text: str, variables: dict[str, Any]) -> None:
 def planned_as_site_would(fs: Sized, variables: dict[str, Any]) -> list[Service]:
     """Plan the host and its instances from variables as plan.yml and site.yml do; each node must hold its part."""
     intent = {name: variables[f"plan_{name}"] for name in ("housekeeping", "draft", "verify", "default")}
-    host_plan = plan(Intent.parse(intent), discover(fs))
+    host_plan = build_plan(Intent.from_options(intent), read_topology(fs))
     assert host_plan.cannot == {} and host_plan.verify
     host = Host(fs, intent)
     options = [Options.parse({"binary": "/usr/bin/llama-server", **one}) for one in variables["llama_instances"]]

@@ -71,7 +71,7 @@ class Request:
                 inside, closed, rest = rest.partition("}")
                 if not closed:
                     raise BadRequest(f"'{text}': a brace is not closed. {BRACES}")
-                done += format_cpulist(self.host.cpus(inside))
+                done += format_cpulist(self.host.parse_cpus(inside))
         if "}" in done:
             raise BadRequest(f"'{text}': a brace is not opened. {BRACES}")
         return done
@@ -111,7 +111,7 @@ class Request:
         if not cpus:
             raise BadRequest(f"{name} names no CPU. Say {name}={{draft,verify}} or the like.")
         if "all" not in text.lower():
-            self.host.cpus(format_cpulist(cpus))  # Refuses what is offline or not there.
+            self.host.parse_cpus(format_cpulist(cpus))  # Refuses what is offline or not there.
         if leave_first and 0 in cpus:
             raise BadRequest(
                 f"{name}={text} takes CPU 0 away from the system, which boots on it and keeps time there. Leave it out."

@@ -189,7 +189,7 @@ class CpuFreq(Knob):
                 if key in FREQUENCIES:
                     value = cpufreq_policy.parse_frequency(value, key)
                 item = Asked(value, f"{key}={values[key]} for {text}")
-                for cpu in self.host.cpus(text):
+                for cpu in self.host.parse_cpus(text):
                     other = asked.setdefault(cpu, {}).setdefault(key, item)
                     if other.value != value:
                         raise BadRequest(

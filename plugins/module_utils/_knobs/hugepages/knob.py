@@ -16,7 +16,7 @@ import time
 from ..._errors import BadRequest, NotApplied, Refused
 from ..._io.paths import NODES
 from ..._kernel import hugepages
-from ..._kernel.hugepages import GIGANTIC, pool, pool_file
+from ..._kernel.hugepages import GIGANTIC, pool_file_path, read_pool
 from ..._notation.numbers import require_whole
 from ..._notation.sizes import UNITS, format_bytes, format_bytes_short, format_pages
 from ..protocol.knob import Knob
@@ -83,14 +83,14 @@ class HugePages(Knob):
         """Return the pages of each pool, without the surplus ones that the kernel takes back."""
         found: Settings = {}
         for name in addresses:
-            here = pool(self.fs, *split(name))
+            here = read_pool(self.fs, *split(name))
             found[name] = None if here is None else str(here[0])
         return found
 
     def gone(self, address: str) -> str | None:
         """Tell of nodes and page sizes that are no longer there."""
         node, kb = split(address)
-        if pool(self.fs, node, kb) is None:
+        if read_pool(self.fs, node, kb) is None:
             return f"node {node} has no memory now, or the kernel has lost pages of {kb} kB"
         return None
 
@@ -123,9 +123,9 @@ class HugePages(Knob):
     def _refuse_more_than_memory(self, table: Table) -> None:
         reserve = require_whole(self.options.get("reserve", RESERVE), "reserve")
         for node in sorted({node for node, dummy in table}):
-            total = hugepages.memory(self.fs, node)[0]
+            total = hugepages.read_node_memory(self.fs, node)[0]
             limit = total * max(100 - reserve, 0) // 100
-            now = {kb: (pool(self.fs, node, kb) or (0, 0))[0] for kb in hugepages.offered(self.fs)}
+            now = {kb: (read_pool(self.fs, node, kb) or (0, 0))[0] for kb in hugepages.list_page_sizes(self.fs)}
             then = {kb: table.get((node, kb), pages) for kb, pages in now.items()}
             asked = sum(kb * UNITS["KiB"] * pages for kb, pages in then.items())
             if asked > limit and any(then[kb] > now[kb] for kb in now):
@@ -140,7 +140,7 @@ class HugePages(Knob):
         """Refuse to shrink a pool below what is in use, which would leave pages that belong to no pool."""
         taken: dict[int, int] = {}
         for (node, kb), pages in table.items():
-            have, used = pool(self.fs, node, kb) or (0, 0)
+            have, used = read_pool(self.fs, node, kb) or (0, 0)
             if pages < have:
                 taken[kb] = taken.get(kb, 0) + have - pages
                 if pages < used:
@@ -149,7 +149,7 @@ class HugePages(Knob):
                         f"to {pages}. {_who(kb)}"
                     )
         for kb, count in taken.items():
-            free, reserved = hugepages.promised(self.fs, kb)
+            free, reserved = hugepages.read_free_and_reserved_pages(self.fs, kb)
             if free - count < reserved:
                 raise BadRequest(
                     f"{format_pages(count, kb)} cannot be taken away: {free} are free, and {reserved} of these are "
@@ -162,7 +162,7 @@ class HugePages(Knob):
         """Shrink first, because that frees memory; then grow, the largest pages first, with compaction and patience."""
         table = {split(change.address): int(change.after or 0) for change in changes}
         self._refuse_taking_used(table)
-        before = {key: (pool(self.fs, *key) or (0, 0))[0] for key in table}
+        before = {key: (read_pool(self.fs, *key) or (0, 0))[0] for key in table}
         for key in sorted(table, key=lambda key: (table[key] > before[key], -key[1])):
             self._ask(key, table[key])
         short = self._short(table)
@@ -181,7 +181,7 @@ class HugePages(Knob):
             raise self._too_few(table, short)
 
     def _ask(self, key: tuple[int, int], pages: int) -> None:
-        path = pool_file(*key, "nr_hugepages")
+        path = pool_file_path(*key, "nr_hugepages")
         try:
             self.fs.write(path, str(pages))
         except Refused as error:
@@ -191,7 +191,7 @@ class HugePages(Knob):
 
     def _short(self, table: Table) -> Table:
         """Return how many pages each pool lacks."""
-        lacks = {key: pages - (pool(self.fs, *key) or (0, 0))[0] for key, pages in table.items()}
+        lacks = {key: pages - (read_pool(self.fs, *key) or (0, 0))[0] for key, pages in table.items()}
         return {key: count for key, count in lacks.items() if count > 0}
 
     def _compact(self, node: int) -> None:
@@ -208,8 +208,8 @@ class HugePages(Knob):
         buddyinfo = self.fs.read_if_present("/proc/buddyinfo") or ""
         sentences = []
         for node, kb in sorted(short):
-            total, free = hugepages.memory(self.fs, node)
-            large, block = hugepages.in_blocks(buddyinfo, node, kb)
+            total, free = hugepages.read_node_memory(self.fs, node)
+            large, block = hugepages.free_bytes_in_large_blocks(buddyinfo, node, kb)
             missing = short[node, kb] * kb * UNITS["KiB"]
             if free < missing:
                 reason = "its memory is in use"
@@ -246,7 +246,9 @@ class HugePages(Knob):
 
     def _at_boot(self, asked: Table) -> str:
         """Return the way out for 1 GiB pages: the boot parameters that make the pools of all nodes."""
-        table = {node: (pool(self.fs, node, GIGANTIC) or (0, 0))[0] for node in hugepages.nodes_with_memory(self.fs)}
+        table = {
+            node: (read_pool(self.fs, node, GIGANTIC) or (0, 0))[0] for node in hugepages.nodes_with_memory(self.fs)
+        }
         table.update({node: pages for (node, dummy), pages in asked.items()})
         counts = ",".join(f"{node}:{pages}" for node, pages in table.items() if pages)
         return (

@@ -11,7 +11,7 @@ Source: Documentation/admin-guide/mm/hugetlbpage.rst of the Linux kernel.
 from __future__ import annotations
 
 from ..._kernel import hugepages
-from ..._kernel.hugepages import pool
+from ..._kernel.hugepages import read_pool
 from ..._notation.sizes import UNITS, format_bytes, format_pages
 from ..protocol.knob import Knob
 from . import request
@@ -55,14 +55,14 @@ class Mounts(Knob):
         if not self.options.get("mount"):
             return {}
         table = request.expand(self.fs, self.options)[0]
-        there = hugepages.mounts(self.fs)
+        there = hugepages.list_hugetlbfs_mounts(self.fs)
         sizes = sorted({kb for (dummy, kb), pages in table.items() if pages})
         lacking = [kb for kb in sizes if all(size != kb for point, size in there if point != folder(kb))]
         return {f"{PREFIX}{kb}kB": folder(kb) for kb in lacking}
 
     def read(self, addresses: Iterable[str]) -> Settings:
         """Return the folders of ours that are mounted."""
-        there = hugepages.mounts(self.fs)
+        there = hugepages.list_hugetlbfs_mounts(self.fs)
         places = {address: folder(size_of(address)) for address in addresses}
         return {address: place if (place, size_of(address)) in there else None for address, place in places.items()}
 
@@ -73,7 +73,7 @@ class Mounts(Knob):
         for address in originals.keys() - kept.keys():
             kb = size_of(address)
             nodes = hugepages.nodes_with_memory(self.fs)
-            used = sum((pool(self.fs, node, kb) or (0, 0))[1] for node in nodes)
+            used = sum((read_pool(self.fs, node, kb) or (0, 0))[1] for node in nodes)
             if used and mounted[address]:
                 kept[address] = f"{format_pages(used, kb)} are in use, by files there or by programs; stop these first"
         return kept

@@ -10,7 +10,7 @@ Source: Documentation/admin-guide/mm/hugetlbpage.rst of the Linux kernel.
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._kernel.hugepages import GIGANTIC, SIZES, nodes_of, offered
+from ..._kernel.hugepages import GIGANTIC, SIZES, list_page_sizes, parse_nodes
 from ..._notation.cpulist import format_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.numbers import require_whole
@@ -36,11 +36,11 @@ def expand(fs: KernelFS, options: Mapping[str, Any]) -> tuple[Table, list[str]]:
         what = f"pools[{number}]"
         kb = _size(fs, row.get("size") or "2MiB", what)
         pages = _pages(row, kb, what, remarks)
-        _add(table, dict.fromkeys(nodes_of(fs, row.get("node", "all"), what), pages), kb)
+        _add(table, dict.fromkeys(parse_nodes(fs, row.get("node", "all"), what), pages), kb)
     path = options.get("for_file")
     if path:
         kb = _size(fs, options.get("size") or "2MiB", "size")
-        nodes = nodes_of(fs, options.get("nodes") or "all", "nodes")
+        nodes = parse_nodes(fs, options.get("nodes") or "all", "nodes")
         headroom = require_whole(options.get("headroom") or 0, "headroom")
         size = _file_bytes(fs, path)
         need = size * (100 + headroom)
@@ -69,7 +69,7 @@ def _size(fs: KernelFS, text: object, what: str) -> int:
     kb = PAGE_SIZES.get(str(text).replace(" ", ""))
     if kb is None:
         raise BadRequest(f"{what}: '{text}' is no size of a huge page; say {' or '.join(PAGE_SIZES)}.")
-    sizes = offered(fs)
+    sizes = list_page_sizes(fs)
     if not sizes:
         raise BadRequest(
             f"There are no huge page pools here: {SIZES} is absent or empty, so the kernel was built without "

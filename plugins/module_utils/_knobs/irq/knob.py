@@ -45,7 +45,7 @@ def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     def cpus() -> tuple[int, ...]:
         if not options.get("cpus"):
             raise BadRequest("Say which CPUs may be interrupted: cpus, such as housekeeping or 0-3.")
-        found = host.cpus(options["cpus"])
+        found = host.parse_cpus(options["cpus"])
         if not found:
             raise BadRequest("cpus names no CPU, and the kernel leaves no interrupt without one.")
         return found

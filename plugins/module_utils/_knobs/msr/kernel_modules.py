@@ -69,4 +69,4 @@ class MsrModules(Knob):
         for change in changes:
             self.fs.load_module(change.address[len(MODULE) :], load=change.after is not None)
         # What CPUID tells is known only now.
-        self.host.renew()
+        self.host.forget_topology()

@@ -186,7 +186,7 @@ class Msr(Knob):
     def _per_cpu(self, items: Sequence[registers.Item]) -> dict[tuple[int, int, int], registers.Item]:
         asked: dict[tuple[int, int, int], registers.Item] = {}
         for item in items:
-            for cpu in self.host.cpus(item.cpus):
+            for cpu in self.host.parse_cpus(item.cpus):
                 other = asked.setdefault((item.register, item.bit, cpu), item)
                 if other.value != item.value:
                     raise BadRequest(
@@ -242,7 +242,7 @@ class Msr(Knob):
 
     def _refuse_locked(self, more: str = "") -> None:
         """Say before the first write what the kernel would answer to it with a bare EPERM."""
-        reason = lockdown.why_read_only(self.fs)
+        reason = lockdown.registers_read_only_reason(self.fs)
         if reason:
             raise Unsupported(f"{lockdown.READ_ONLY}{reason}{more}")
 
@@ -254,7 +254,8 @@ class Msr(Knob):
             )
         if error.errno in (errno.EPERM, errno.EACCES):
             reason = (
-                lockdown.why_read_only(self.fs) or "this needs root with CAP_SYS_RAWIO, which containers usually lack."
+                lockdown.registers_read_only_reason(self.fs)
+                or "this needs root with CAP_SYS_RAWIO, which containers usually lack."
             )
             return f"{error} {_capital(reason)}"
         return str(error)

@@ -11,7 +11,7 @@ domains that are not there, more groups than classes of service, more ways than 
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._kernel.resctrl import HOME, STEPS_PER_GBPS, address, split
+from ..._kernel.resctrl import HOME, STEPS_PER_GBPS, format_address, split_address
 from ..._notation.cpulist import format_cpulist, parse_cpulist
 from ..._notation.masks import allocate_masks, count_ways, find_overlapping_masks, parse_cache_mask
 from .request import L3_OPTIONS
@@ -19,7 +19,7 @@ from .request import L3_OPTIONS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..._host.topology import Topology
-    from ..._kernel.resctrl import Abilities
+    from ..._kernel.resctrl import ResctrlFeatures
     from ..._notation.masks import CacheAmount
     from ..protocol.knob import Settings
     from .request import GroupRequest, Request
@@ -33,13 +33,13 @@ BUILT_IN = 2048
 class Expansion:
     """One request, held against one host: its topology, its abilities and the mapping found there."""
 
-    def __init__(self, request: Request, top: Topology, able: Abilities, found: Settings, gone: set[str]) -> None:
+    def __init__(self, request: Request, top: Topology, able: ResctrlFeatures, found: Settings, gone: set[str]) -> None:
         self.request = request
         self.top = top
         self.able = able
         self.found = found
         self.gone = gone
-        self.there = {split(name)[0] for name in found}
+        self.there = {split_address(name)[0] for name in found}
         self.groups = [group for group in request.groups if group.present]
         self.remarks: list[str] = []
 
@@ -47,18 +47,18 @@ class Expansion:
         """Return the wanted mapping. Raises BadRequest for what this host cannot give."""
         self._check_cpus()
         self._check_closids()
-        wanted: Settings = {name: None for name in self.found if split(name)[0] in self.gone}
+        wanted: Settings = {name: None for name in self.found if split_address(name)[0] in self.gone}
         for group in self.groups:
-            wanted[address(group.name)] = PRESENT
+            wanted[format_address(group.name)] = PRESENT
             if group.cpus is not None:
-                wanted[address(group.name, "cpus")] = format_cpulist(group.cpus)
+                wanted[format_address(group.name, "cpus")] = format_cpulist(group.cpus)
             if group.mode:
-                wanted[address(group.name, "mode")] = group.mode
+                wanted[format_address(group.name, "mode")] = group.mode
         for group in [*self.groups, self.request.default]:
             for name, cpus in group.monitors.items():
-                wanted[address(group.name, "mon", name)] = PRESENT
+                wanted[format_address(group.name, "mon", name)] = PRESENT
                 if cpus is not None:
-                    wanted[address(group.name, "mon", name, "cpus")] = format_cpulist(cpus)
+                    wanted[format_address(group.name, "mon", name, "cpus")] = format_cpulist(cpus)
             wanted.update(self._throttle(group))
         for resource in self._l3_resources():
             wanted.update(self._l3(resource))
@@ -73,7 +73,7 @@ class Expansion:
         holder: dict[int, str] = {}
         giving = {"default", *self.gone, *(group.name for group in self.groups if group.cpus is not None)}
         for name, value in self.found.items():
-            group, kind, dummy = split(name)
+            group, kind, dummy = split_address(name)
             if kind == "cpus" and group not in giving:
                 holder.update(dict.fromkeys(parse_cpulist(value or ""), group))
         for group_request in self.groups:
@@ -113,7 +113,7 @@ class Expansion:
         taken: set[int] = set().union(*given.values())
         shrunk: Settings = {}
         for name, value in self.found.items():
-            group, kind, key = split(name)
+            group, kind, key = split_address(name)
             if kind != "mon" or not key.endswith("/cpus") or group in self.gone:
                 continue
             before = parse_cpulist(value or "")
@@ -156,7 +156,7 @@ class Expansion:
 
     def _offered(self, resource: str) -> bool:
         """Return whether the kernel takes a resource. CPUID may show what the kernel is too old for or told to hide."""
-        return not self.able.mount_point or any(split(name)[1] == resource for name in self.found)
+        return not self.able.mount_point or any(split_address(name)[1] == resource for name in self.found)
 
     def _l3(self, resource: str) -> Settings:
         """Return the masks of one L3 resource; a new group gets every domain named, asked for or not."""
@@ -170,7 +170,7 @@ class Expansion:
             full = self.able.cbm_mask
             if full is None:
                 # A check on a host where resctrl is not mounted yet: the width of masks cannot be known.
-                wanted.update({address(name, resource, str(number)): amount.text for name, amount in every})
+                wanted.update({format_address(name, resource, str(number)): amount.text for name, amount in every})
                 continue
             masks = allocate_masks(full, domain.bytes, asked, floor, f"L3 domain {number}")
             for dummy, amount in every:
@@ -183,7 +183,7 @@ class Expansion:
                             f"Group {group.name}: exclusive groups own every way of L3 domain {number}, so that a new "
                             "group can have none. Make them smaller or shareable."
                         )
-            wanted.update({address(name, resource, str(number)): f"{mask:x}" for name, mask in masks.items()})
+            wanted.update({format_address(name, resource, str(number)): f"{mask:x}" for name, mask in masks.items()})
         return wanted
 
     def _l3_table(self, group: GroupRequest, resource: str) -> dict[int, CacheAmount]:
@@ -198,12 +198,14 @@ class Expansion:
 
     def _claimed(self, resource: str, domain: int, masks: dict[str, int]) -> int:
         """The ways of a domain that exclusive groups own after this run, so that no new group may have them."""
-        modes = {split(name)[0]: value for name, value in self.found.items() if split(name)[1] == "mode"}
+        modes = {
+            split_address(name)[0]: value for name, value in self.found.items() if split_address(name)[1] == "mode"
+        }
         modes.update({group.name: group.mode for group in self.groups if group.mode})
         claimed = 0
         for name, mode in modes.items():
             if mode == "exclusive" and name not in self.gone:
-                now = parse_cache_mask(self.found.get(address(name, resource, str(domain))) or "0")
+                now = parse_cache_mask(self.found.get(format_address(name, resource, str(domain))) or "0")
                 claimed |= masks.get(name, now)
         return claimed
 
@@ -219,7 +221,7 @@ class Expansion:
             if not self._offered(resource):
                 raise BadRequest(f"{what}: this host has no {resource} allocation (no {resource} in schemata).")
             for domain, steps in table.expand(self._ids(), what).items():
-                wanted[address(group.name, resource, str(domain))] = self._limit(resource, steps, what)
+                wanted[format_address(group.name, resource, str(domain))] = self._limit(resource, steps, what)
         return wanted
 
     def _limit(self, resource: str, steps: int, what: str) -> str:
@@ -244,7 +246,7 @@ class Expansion:
     def _largest(self, resource: str) -> int | None:
         """Return the value that means no limit: what CPUID says, or less where this kernel takes no more."""
         told = self.able.throttle_max.get(resource)
-        shown = [int(value or 0) for name, value in self.found.items() if split(name)[1] == resource]
+        shown = [int(value or 0) for name, value in self.found.items() if split_address(name)[1] == resource]
         if told and shown and told > BUILT_IN >= max(shown):
             return BUILT_IN
         return told or self._untouched(resource)
@@ -254,7 +256,9 @@ class Expansion:
 
         2048, which is 256 GB/s, is the least that any generation has; 128 everywhere is somebody's limit of 16 GB/s.
         """
-        values = {int(value or 0) for name, value in self.found.items() if split(name)[:2] == ("default", resource)}
+        values = {
+            int(value or 0) for name, value in self.found.items() if split_address(name)[:2] == ("default", resource)
+        }
         largest = values.pop() if len(values) == 1 else 0
         return largest if largest >= 2048 and count_ways(largest) == 1 else None
 
@@ -287,7 +291,9 @@ class Expansion:
     def _overlap(self, after: Settings, names: tuple[str, str], domain: int) -> bool:
         """Return whether two groups share a way of a domain, in any of the L3 resources."""
         for resource in self._l3_resources():
-            masks = {name: parse_cache_mask(after.get(address(name, resource, str(domain))) or "0") for name in names}
+            masks = {
+                name: parse_cache_mask(after.get(format_address(name, resource, str(domain))) or "0") for name in names
+            }
             if find_overlapping_masks(masks):
                 return True
         return False

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from ..._errors import Absent, Refused, TuningError
 from ..._kernel import resctrl
-from ..._kernel.resctrl import address, split
+from ..._kernel.resctrl import format_address, split_address
 from ..protocol.knob import Knob
 from .expand import PRESENT
 
@@ -48,7 +48,7 @@ class Groups(Knob):
         self.fs = host.fs
         self.request = request
         self.mount_options = mount_options
-        self.able = resctrl.Abilities()
+        self.able = resctrl.ResctrlFeatures()
         self._remarks: list[str] = []
 
     def remarks(self) -> list[str]:
@@ -57,10 +57,10 @@ class Groups(Knob):
 
     def parent(self, address: str) -> str | None:
         """The group, or the monitor group, that holds a setting."""
-        group, kind, key = split(address)
+        group, kind, key = split_address(address)
         if kind == "mon" and "/" in key:
-            return resctrl.address(group, "mon", key.partition("/")[0])
-        return resctrl.address(group) if kind else None
+            return resctrl.format_address(group, "mon", key.partition("/")[0])
+        return resctrl.format_address(group) if kind else None
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -87,7 +87,7 @@ class Groups(Knob):
 
     def _read_all(self) -> Settings:
         """Return every group's settings, threads excepted; nothing where resctrl is not mounted."""
-        self.able = resctrl.abilities(self.fs, self.host.topology.flags)
+        self.able = resctrl.read_features(self.fs, self.host.topology.flags)
         found: Settings = {}
         if self.able.mount_point is not None:
             for name in self._groups():
@@ -98,16 +98,16 @@ class Groups(Knob):
         return self.fs.read_trusted_attribute(self._path(group), LABEL) is not None
 
     def _read_group(self, name: str) -> Settings:
-        found: Settings = {address(name): PRESENT if name == "default" or self._is_ours(name) else FOREIGN}
+        found: Settings = {format_address(name): PRESENT if name == "default" or self._is_ours(name) else FOREIGN}
         for resource, row in resctrl.parse_schemata(
             self.fs.read_if_present(self._path(name, "schemata")) or ""
         ).items():
-            found.update({address(name, resource, str(domain)): value for domain, value in row.items()})
-        found[address(name, "cpus")] = self.fs.read_if_present(self._path(name, "cpus_list"))
-        found[address(name, "mode")] = self.fs.read_if_present(self._path(name, "mode"))
+            found.update({format_address(name, resource, str(domain)): value for domain, value in row.items()})
+        found[format_address(name, "cpus")] = self.fs.read_if_present(self._path(name, "cpus_list"))
+        found[format_address(name, "mode")] = self.fs.read_if_present(self._path(name, "mode"))
         for monitor, cpus in self._monitors(name).items():
-            found[address(name, "mon", monitor)] = PRESENT
-            found[address(name, "mon", monitor, "cpus")] = cpus
+            found[format_address(name, "mon", monitor)] = PRESENT
+            found[format_address(name, "mon", monitor, "cpus")] = cpus
         return found
 
     def _monitors(self, group: str) -> dict[str, str | None]:
@@ -149,7 +149,7 @@ class Groups(Knob):
 
     def _set_all(self, file: str, changes: Iterable[Change]) -> None:
         for change in changes:
-            self._tell(self._path(split(change.address)[0], file), f"{change.after}\n")
+            self._tell(self._path(split_address(change.address)[0], file), f"{change.after}\n")
 
     def _assign(self, folder: str, tasks: Iterable[int]) -> None:
         for task in sorted(tasks):

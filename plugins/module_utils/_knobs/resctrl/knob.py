@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ..._errors import Absent, BadRequest, Refused
 from ..._kernel import resctrl
-from ..._kernel.resctrl import address, split
+from ..._kernel.resctrl import format_address, split_address
 from ..._notation.cpulist import format_cpulist, parse_cpulist
 from ..._notation.masks import parse_cache_mask
 from ..protocol.knob import L3_DOMAIN, Change, Knob
@@ -83,7 +83,7 @@ def _request(host: Host, options: Mapping[str, Any]) -> Request:
     if options.get("from_plan"):
         if "cat" in host.plan.cannot:
             raise BadRequest(host.plan.cannot["cat"])
-        planned = host.plan.resctrl()
+        planned = host.plan.resctrl_options()
         groups, default = [*planned["groups"], *groups], default or planned["default"]
     return parse(groups, default, options.get("purge", "none"))
 
@@ -99,7 +99,7 @@ class Resctrl(Groups):
 
     def owns(self, address: str) -> bool:
         """All but the mount and the threads."""
-        return super().owns(address) and address != MOUNT and split(address)[1] != "tasks_of"
+        return super().owns(address) and address != MOUNT and split_address(address)[1] != "tasks_of"
 
     def kept(self, originals: Settings) -> dict[str, str]:
         """Keep the masks of an L3 domain that is offline."""
@@ -115,7 +115,7 @@ class Resctrl(Groups):
         """Return the groups that have our label."""
         self._read_all()
         names = self._groups()[1:] if self.able.mount_point else []
-        return [address(name) for name in names if self._is_ours(name)]
+        return [format_address(name) for name in names if self._is_ours(name)]
 
     def read(self, addresses: Iterable[str]) -> Settings:
         """Return the settings asked for; all None where resctrl is not mounted."""
@@ -127,7 +127,7 @@ class Resctrl(Groups):
 
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
         """A group is there or not, whoever made it; of threads that were in one, those that still live are."""
-        if not split(address)[1] or wanted is None or found is None:
+        if not split_address(address)[1] or wanted is None or found is None:
             return (wanted is None) == (found is None)
         if _are_tasks(address):
             return saved_threads.alive(self.fs, wanted) <= saved_threads.alive(self.fs, found)
@@ -137,11 +137,11 @@ class Resctrl(Groups):
         """Expand the request for this host, refusing what cannot be had here."""
         found = self._read_all()
         if self.able.mount_point is None:
-            self.able.expect(tuple(self.mount_options))
+            self.able.assume_mount_options(tuple(self.mount_options))
         request = self.request()
         gone = self._gone(request, found)
         # Threads of these fall to the default group, so where they were is a setting of this run too.
-        holders = [name for name in found if split(name)[0] in gone and found[name] in (PRESENT, FOREIGN)]
+        holders = [name for name in found if split_address(name)[0] in gone and found[name] in (PRESENT, FOREIGN)]
         found.update({f"{name}/{TASKS}": self._tasks_text(f"{name}/{TASKS}") for name in holders})
         expansion = Expansion(request, self.host.topology, self.able, found, gone)
         wanted = expansion.wanted()
@@ -156,41 +156,43 @@ class Resctrl(Groups):
         """Remove, make, then set: masks before CPUs and exclusive modes last, so that nothing overlaps on the way."""
         by_kind: dict[str, list[Change]] = {}
         for change in changes:
-            by_kind.setdefault(split(change.address)[1], []).append(change)
+            by_kind.setdefault(split_address(change.address)[1], []).append(change)
         for change in by_kind.get("", []):
             if change.after is None:
-                self.fs.rmdir(self._path(split(change.address)[0]))
+                self.fs.rmdir(self._path(split_address(change.address)[0]))
         # A new group is born shareable.
-        new = {split(change.address)[0] for change in by_kind.get("", []) if change.after is not None}
+        new = {split_address(change.address)[0] for change in by_kind.get("", []) if change.after is not None}
         modes = [change for change in by_kind.get("mode", []) if change.after]
-        modes = [change for change in modes if change.after != "shareable" or split(change.address)[0] not in new]
+        modes = [
+            change for change in modes if change.after != "shareable" or split_address(change.address)[0] not in new
+        ]
         self._set_all("mode", [change for change in modes if change.after == "shareable"])
         for change in by_kind.get("", []):
             if change.after is not None:
-                self._make(split(change.address)[0], ours=change.after != FOREIGN)
+                self._make(split_address(change.address)[0], ours=change.after != FOREIGN)
         self._write_schemata(
             [change for kind, some in by_kind.items() if kind in resctrl.RESOURCES for change in some if change.after]
         )
         # The default group holds whatever CPUs the others do not; writing it smaller is refused, and never needed.
-        cpus = [change for change in by_kind.get("cpus", []) if split(change.address)[0] != "default"]
+        cpus = [change for change in by_kind.get("cpus", []) if split_address(change.address)[0] != "default"]
         self._write_cpus([change for change in cpus if change.after is not None])
         self._set_all("mode", [change for change in modes if change.after != "shareable"])
         # A monitor group takes threads of its own group only.
         for change in by_kind.get(TASKS, []):
-            self._assign(self._path(split(change.address)[0]), saved_threads.alive(self.fs, change.after))
+            self._assign(self._path(split_address(change.address)[0]), saved_threads.alive(self.fs, change.after))
         self._write_monitors(by_kind.get("mon", []))
 
     def _tasks_text(self, name: str) -> str:
         """Return the threads of a group or monitor group, by the address of these."""
-        group, kind, key = split(name)
+        group, kind, key = split_address(name)
         more = ("mon_groups", key.partition("/")[0]) if kind == "mon" else ()
         return saved_threads.text_of(self.fs, self._tasks(group, *more))
 
     def _gone(self, request: Request, found: Settings) -> set[str]:
         """Names of the groups to remove: those asked to be absent, and those that the purge covers."""
         gone = {group.name for group in request.groups if not group.present}
-        for name in {split(name)[0] for name in found} - {"default"} - request.named():
-            ours = found[address(name)] == PRESENT
+        for name in {split_address(name)[0] for name in found} - {"default"} - request.named():
+            ours = found[format_address(name)] == PRESENT
             if request.purge == "all" or (request.purge == "own" and ours):
                 gone.add(name)
         return gone
@@ -203,7 +205,7 @@ class Resctrl(Groups):
         What they had is read before the first write, so that an undo of this run gives it back too.
         """
         for change in changes:
-            group = split(change.address)[0]
+            group = split_address(change.address)[0]
             if group not in self._monitored:
                 there = self._monitors(group).items()
                 self._monitored[group] = {name: set(parse_cpulist(text or "")) for name, text in there}
@@ -233,7 +235,7 @@ class Resctrl(Groups):
         shrunk: dict[str, dict[str, dict[int, str]]] = {}
         final: dict[str, dict[str, dict[int, str]]] = {}
         for change in changes:
-            group, resource, domain = split(change.address)
+            group, resource, domain = split_address(change.address)
             final.setdefault(group, {}).setdefault(resource, {})[int(domain)] = change.after or ""
             if exclusive and resource.startswith("L3"):
                 common = parse_cache_mask(change.before or "0") & parse_cache_mask(change.after or "0")
@@ -241,11 +243,11 @@ class Resctrl(Groups):
                     shrunk.setdefault(group, {}).setdefault(resource, {})[int(domain)] = f"{common:x}"
         for step in (shrunk, final):
             for group, table in step.items():
-                self._tell(self._path(group, "schemata"), resctrl.render_schemata(table))
+                self._tell(self._path(group, "schemata"), resctrl.format_schemata(table))
 
     def _write_monitors(self, changes: Iterable[Change]) -> None:
         for change in changes:
-            group, dummy, rest = split(change.address)
+            group, dummy, rest = split_address(change.address)
             name, dummy, what = rest.partition("/")
             path = self._path(group, "mon_groups", name)
             if not self.fs.is_dir(self._path(group)):
@@ -262,5 +264,5 @@ class Resctrl(Groups):
 
 def _are_tasks(address: str) -> bool:
     """Return whether an address is that of the threads that a group or a monitor group has."""
-    dummy, kind, key = split(address)
+    dummy, kind, key = split_address(address)
     return kind == TASKS or (kind == "mon" and key.endswith(f"/{TASKS}"))

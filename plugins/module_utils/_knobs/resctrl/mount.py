@@ -89,7 +89,7 @@ class ResctrlMount(Knob):
             else:
                 self.fs.mount_filesystem("resctrl", resctrl.HOME, "" if change.after == NO_OPTIONS else change.after)
         # The mounted file system tells what could not be known before, such as how wide a mask is.
-        self.host.renew()
+        self.host.forget_topology()
 
 
 def _options_text(options: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ Source: Documentation/filesystems/resctrl.rst and fs/resctrl/rdtgroup.c of the L
 from __future__ import annotations
 
 from ..._kernel import resctrl
-from ..._kernel.resctrl import address, split
+from ..._kernel.resctrl import format_address, split_address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ def void(originals: Settings, found: Settings) -> dict[str, str]:
 def _why(name: str, originals: Settings, found: Settings) -> str:
     if not found:
         return UNMOUNTED
-    group, kind, key = split(name)
-    if kind in resctrl.RESOURCES and not any(split(one)[:2] == ("default", kind) for one in found):
+    group, kind, key = split_address(name)
+    if kind in resctrl.RESOURCES and not any(split_address(one)[:2] == ("default", kind) for one in found):
         return OTHER_MOUNT
-    holders = [address(group)] if kind else []
+    holders = [format_address(group)] if kind else []
     if kind == "mon" and "/" in key:
-        holders.append(address(group, "mon", key.partition("/")[0]))
+        holders.append(format_address(group, "mon", key.partition("/")[0]))
     for holder in holders:
         if originals[name] is not None and holder not in found and originals.get(holder) is None:
             return f"The group {group} of resctrl was removed meanwhile, with all that was in it: it is not made again."
@@ -55,7 +55,7 @@ def _why(name: str, originals: Settings, found: Settings) -> str:
 
 def offline(name: str, found: Settings) -> str | None:
     """Return that the domain of a mask has no CPU online now, None where it has one."""
-    group, kind, domain = split(name)
-    if kind not in resctrl.RESOURCES or address(group) not in found or name in found:
+    group, kind, domain = split_address(name)
+    if kind not in resctrl.RESOURCES or format_address(group) not in found or name in found:
         return None
     return f"all CPUs of L3 domain {domain} are offline, and the kernel has no mask for it. Bring them online"

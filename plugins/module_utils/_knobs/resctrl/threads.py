@@ -10,8 +10,8 @@ Addresses: ``resctrl:NAME/tasks_of/UNIT``; a value says whether all its threads 
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._kernel.cgroups import threads_of
-from ..._kernel.resctrl import address, split
+from ..._kernel.cgroups import list_threads
+from ..._kernel.resctrl import format_address, split_address
 from ..._notation.numbers import parse_whole
 from .groups import Groups
 
@@ -37,7 +37,7 @@ def why_not(host: Host, unit: str) -> str | None:
     if host.stored and parse_whole(unit) is None:
         return None
     try:
-        threads_of(host.fs, unit)
+        list_threads(host.fs, unit)
     except BadRequest as error:
         return str(error)
     return None
@@ -52,18 +52,18 @@ class Threads(Groups):
 
     def owns(self, address: str) -> bool:
         """Only threads."""
-        return super().owns(address) and split(address)[1] == "tasks_of"
+        return super().owns(address) and split_address(address)[1] == "tasks_of"
 
     def wanted(self) -> Settings:
         """Return the units and processes of the request, of which the groups have refused those that cannot come."""
         wanted: Settings = {
-            address(group.name, "tasks_of", unit): ALL_THREADS
+            format_address(group.name, "tasks_of", unit): ALL_THREADS
             for group in self.request().every()
             for unit in group.tasks_of
         }
         self._remarks = [
             f"{unit} does not run now. {WATCH} moves its threads into the group {group} when it does."
-            for group, dummy, unit in map(split, wanted)
+            for group, dummy, unit in map(split_address, wanted)
             if self._threads_of(unit) is None
         ]
         return wanted
@@ -72,7 +72,10 @@ class Threads(Groups):
         """Return for each whether all threads are there; None where there is no such group, unit or process."""
         addresses = list(addresses)
         there = self._read_all() if addresses else {}
-        return {name: self._threads_text(name) if address(split(name)[0]) in there else None for name in addresses}
+        return {
+            name: self._threads_text(name) if format_address(split_address(name)[0]) in there else None
+            for name in addresses
+        }
 
     def same(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Threads come and go: only whether all are in the group counts, or none is there yet."""
@@ -80,12 +83,12 @@ class Threads(Groups):
 
     def gone(self, address: str) -> str | None:
         """A unit or process that does not run has no threads to ask about, unless those to come are meant too."""
-        return why_not(self.host, split(address)[2])
+        return why_not(self.host, split_address(address)[2])
 
     def void(self, originals: Settings) -> dict[str, str]:
         """Threads that have ended need not be moved back."""
-        ended = [name for name in originals if self._threads_of(split(name)[2]) is None]
-        return {name: f"{split(name)[2]} does not run, so none of its threads is moved back." for name in ended}
+        ended = [name for name in originals if self._threads_of(split_address(name)[2]) is None]
+        return {name: f"{split_address(name)[2]} does not run, so none of its threads is moved back." for name in ended}
 
     def write(self, changes: Sequence[Change]) -> None:
         """Move the threads of each."""
@@ -95,12 +98,12 @@ class Threads(Groups):
     def _threads_of(self, unit: str) -> set[int] | None:
         """Return the threads of a unit or process, None where it does not run."""
         try:
-            return threads_of(self.fs, unit)
+            return list_threads(self.fs, unit)
         except BadRequest:
             return None
 
     def _threads_text(self, name: str) -> str | None:
-        group, dummy, unit = split(name)
+        group, dummy, unit = split_address(name)
         threads = self._threads_of(unit)
         if threads is None:
             return None if self.gone(name) else WAITING
@@ -109,7 +112,7 @@ class Threads(Groups):
 
     def _move(self, change: Change) -> None:
         """Move every thread of a unit into the group; again until none is left, because threads start while we look."""
-        group, dummy, unit = split(change.address)
+        group, dummy, unit = split_address(change.address)
         if change.after != ALL_THREADS:
             # Only the run that moved them knows where they were; any other takes the group that threads are born in.
             homes = {**dict.fromkeys(self._tasks(group), "default"), **self._group_of_task}
@@ -119,7 +122,7 @@ class Threads(Groups):
         for name in self._groups():
             self._group_of_task.update(dict.fromkeys(self._tasks(name), name))
         for dummy_attempt in range(10):
-            left = threads_of(self.fs, unit) - self._tasks(group)
+            left = list_threads(self.fs, unit) - self._tasks(group)
             if not left:
                 return
             self._assign(self._path(group), left)

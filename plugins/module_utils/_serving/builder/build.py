@@ -283,4 +283,4 @@ def _free_cpus(fs: KernelFS) -> int:
     Those of a partition take none.
     """
     online, isolated = (parse_cpulist(fs.read_if_present(f"{CPUS}/{name}") or "") for name in ("online", "isolated"))
-    return max(1, len(set(online).difference(isolated, partitions.valid(fs)[1])))
+    return max(1, len(set(online).difference(isolated, partitions.read_partition_in_force(fs)[1])))

@@ -15,7 +15,7 @@ import os
 from contextlib import suppress
 
 from ..._kernel.hugepages import SMALL
-from ..._kernel.page_cache import GOLDEN, nodes_of, opened
+from ..._kernel.page_cache import GOLDEN, open_for_reading, read_nodes_of_cached_pages
 from ..._notation.cpulist import format_cpulist
 
 TYPE_CHECKING = False
@@ -77,10 +77,10 @@ def place(path: str, policy: str, nodes: Sequence[int]) -> str:
 
 def look(path: str) -> Cached:
     """Return on which nodes a sample of a file's pages is cached."""
-    with opened(path) as (dummy, size):
+    with open_for_reading(path) as (dummy, size):
         pages = sample(-(-size // SMALL))
     nodes: dict[int, int] = {}
-    for node in nodes_of(path, pages).values():
+    for node in read_nodes_of_cached_pages(path, pages).values():
         nodes[node] = nodes.get(node, 0) + 1
     return Cached(len(pages), nodes)
 
@@ -94,7 +94,7 @@ def sample(count: int) -> list[int]:
 
 def drop(path: str) -> None:
     """Drop a file from the page cache; pages that a process maps stay."""
-    with opened(path) as (fd, dummy):
+    with open_for_reading(path) as (fd, dummy):
         with suppress(OSError):  # A read-only file system may not support it.
             os.fsync(fd)  # Pages that are not on the disk yet would stay.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

@@ -14,7 +14,7 @@ import sys
 
 from ..._errors import BadRequest, TuningError
 from ..._io.kernelfs import KernelFS
-from ..._kernel.hugepages import nodes_of
+from ..._kernel.hugepages import parse_nodes
 from ..._notation.numbers import parse_decimal, parse_whole
 from ..._notation.printable import escape_lines
 
@@ -123,7 +123,7 @@ def _stage(given: Options) -> str:
     kind = given.get(POLICY) or ("bind" if NODES in given else None)
     if kind not in (None, "bind", "interleave"):
         raise BadRequest(f"{POLICY}: a copy cannot be staged with '{kind}'; use bind or interleave.")
-    nodes = nodes_of(fs, given.get(NODES, "all"), NODES) if kind else ()
+    nodes = parse_nodes(fs, given.get(NODES, "all"), NODES) if kind else ()
     return stage.stage(fs, given["file"], given["folder"], (kind, nodes), REPLACE in given)
 
 
@@ -133,7 +133,7 @@ def _place(given: Options) -> str:
 
     if given[POLICY] not in cache.POLICIES:
         raise BadRequest(f"{POLICY}: '{given[POLICY]}' is unknown; use {', '.join(cache.POLICIES)}.")
-    nodes = nodes_of(KernelFS(read_only=True), given[NODES], NODES)
+    nodes = parse_nodes(KernelFS(read_only=True), given[NODES], NODES)
     return "\n".join(cache.place(part, given[POLICY], nodes) for part in list_gguf_parts(given["file"]))
 
 
@@ -141,7 +141,7 @@ def _rows(given: Options) -> str:
     from . import rows
 
     fs = KernelFS(read_only=True)
-    nodes, threads = nodes_of(fs, given[NODES], NODES), parse_whole(given[THREADS])
+    nodes, threads = parse_nodes(fs, given[NODES], NODES), parse_whole(given[THREADS])
     if not threads:
         raise BadRequest(f"{THREADS}: '{given[THREADS]}' is not a number of threads.")
     if list(nodes) != list(range(len(nodes))):

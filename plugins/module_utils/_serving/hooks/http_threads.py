@@ -15,7 +15,7 @@ import os
 from contextlib import suppress
 
 from ..._errors import Absent, TuningError
-from ..._kernel.threads import status
+from ..._kernel.threads import read_thread_status
 from ..._notation.cpulist import format_cpulist, parse_cpulist
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ def unpinned(fs: KernelFS, pid: int) -> list[int]:
     allowed = {}
     for name in fs.list_names(f"/proc/{pid}/task"):
         with suppress(Absent):
-            allowed[int(name)] = parse_cpulist(status(fs, pid, int(name))["Cpus_allowed_list"])
+            allowed[int(name)] = parse_cpulist(read_thread_status(fs, pid, int(name))["Cpus_allowed_list"])
     if pid not in allowed:
         raise TuningError(f"Process {pid} has ended.")
     return [tid for tid, cpus in allowed.items() if tid != pid and (len(cpus) > 1 or cpus == allowed[pid])]

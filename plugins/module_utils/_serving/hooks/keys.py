@@ -15,7 +15,7 @@ import os
 
 from ..._errors import TuningError
 from ..._io.untrusted import open_file
-from ..._kernel.cgroups import processes_of
+from ..._kernel.cgroups import list_processes
 from ..options.unit_names import key_path
 
 TYPE_CHECKING = False
@@ -74,7 +74,7 @@ def key_of(fs: KernelFS, unit: str, file: str | None) -> str | None:
     if not file:
         return None
     try:
-        processes = processes_of(fs, unit)
+        processes = list_processes(fs, unit)
     except TuningError:
         processes = []
     return loaded_key(key_path(unit), processes) or read_keys(file)[0]

@@ -85,7 +85,7 @@ def _lacking(fs: KernelFS, plans: Sequence[Sequence[Sequence[tuple[int, int]]]])
     """Return which node has too little memory for its rows, and what helps; empty where each has enough."""
     for node in range(len(plans[0])):
         need = SMALL * sum(end - first for runs in plans for first, end in runs[node])
-        there = page_cache.available(fs, node)
+        there = page_cache.read_available_bytes(fs, node)
         if need > there:
             return (
                 f"node {node} has {format_bytes_short(there)} available, and {format_bytes_short(need)} of the rows "
@@ -96,7 +96,7 @@ def _lacking(fs: KernelFS, plans: Sequence[Sequence[Sequence[tuple[int, int]]]])
 
 def _read(path: str, runs: Sequence[Sequence[tuple[int, int]]], tell: Callable[[str], None]) -> None:
     """Read the pages of each node by a thread of its own."""
-    with page_cache.opened(path) as (fd, size), ThreadPoolExecutor(len(runs)) as pool:
+    with page_cache.open_for_reading(path) as (fd, size), ThreadPoolExecutor(len(runs)) as pool:
         # Without it the kernel reads ahead, and puts what comes next on the same node.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
         whole = sum(min(end * SMALL, size) - first * SMALL for one in runs for first, end in one)
@@ -108,7 +108,7 @@ def _read(path: str, runs: Sequence[Sequence[tuple[int, int]]], tell: Callable[[
 
 def _read_node(path: str, fd: int, size: int, node: int, runs: Sequence[tuple[int, int]], progress: Progress) -> None:
     view = memoryview(bytearray(CHUNK))
-    with memory.policy("bind", (node,)):
+    with memory.memory_policy("bind", (node,)):
         for first, end in runs:
             at, stop = first * SMALL, min(end * SMALL, size)
             while at < stop:
@@ -120,4 +120,4 @@ def _read_node(path: str, fd: int, size: int, node: int, runs: Sequence[tuple[in
                     raise TuningError(f"{path} became shorter while it was read. Start it when it is complete.")
                 at += count
                 progress.add(count)
-            memory.move(fd, first * SMALL, (end - first) * SMALL, node)
+            memory.move_file_to_node(fd, first * SMALL, (end - first) * SMALL, node)

@@ -21,7 +21,7 @@ from ..._errors import Absent, BadRequest, NotApplied, TuningError
 from ..._io.kernelfs import hold_file_lock
 from ..._io.untrusted import OpenFolder, open_file, open_folder
 from ..._kernel import memory as page_memory
-from ..._kernel.hugepages import free_pages, promised
+from ..._kernel.hugepages import read_free_and_reserved_pages, read_free_pages
 from ..._kernel.numa_maps import EVEN, LARGEST_NUMA_MAPS, parse_numa_maps
 from ..._notation.cpulist import format_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
@@ -81,7 +81,7 @@ def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, repla
     """
     try:
         _make_folder(folder)
-        page = page_memory.hugetlbfs_page(folder)
+        page = page_memory.read_hugetlbfs_page_size(folder)
     except TuningError as error:
         raise BadRequest(f"{error} It must be a folder on a hugetlbfs.") from None
     if page is None:
@@ -117,7 +117,7 @@ def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, repla
 def _make_folder(folder: str) -> None:
     """Make the folder of an instance when it is missing: a hugetlbfs is empty after each boot."""
     parent = os.path.dirname(folder.rstrip("/"))
-    if os.path.exists(folder) or page_memory.hugetlbfs_page(parent) is None:
+    if os.path.exists(folder) or page_memory.read_hugetlbfs_page_size(parent) is None:
         return
     try:
         with open_folder(folder, make=True) as made:
@@ -160,11 +160,11 @@ def _check_space(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy, 
 def missing(fs: KernelFS, need: int, kb: int, policy: Policy) -> str:
     """Return in words how many pages are missing where; empty when there are enough."""
     kind, nodes = policy
-    free, taken = promised(fs, kb)
+    free, taken = read_free_and_reserved_pages(fs, kb)
     lacks = []
     if need > free - taken:
         lacks.append(f"{need - (free - taken)} of them are missing in the pool, {free - taken} are free")
-    found = {node: free_pages(fs, node, kb) for node in nodes}
+    found = {node: read_free_pages(fs, node, kb) for node in nodes}
     if kind == "bind" and need > sum(found.values()):
         lacks.append(f"{need - sum(found.values())} of them are missing on nodes {format_cpulist(nodes)}")
     if kind == "interleave":
@@ -178,7 +178,7 @@ def _stage(fs: KernelFS, copy: Copy, policy: Policy) -> dict[int, int]:
     with _new_file(copy) as fd:
         os.ftruncate(fd, copy.size)
         try:
-            with page_memory.policy(*policy):
+            with page_memory.memory_policy(*policy):
                 os.posix_fallocate(fd, 0, copy.size)
         except OSError as error:
             raise TuningError(

@@ -25,7 +25,7 @@ def busy_cpus(options: Options, host: Host) -> list[int]:
     if options.cpus:
         busy = named(host, options.cpus)
     else:
-        nodes = hugepages.nodes_of(host.fs, options.nodes, "nodes") if options.nodes else ()
+        nodes = hugepages.parse_nodes(host.fs, options.nodes, "nodes") if options.nodes else ()
         near = {cpu for node in top.nodes if node.id in nodes or not nodes for cpu in node.cpus}
         busy = [cpu for cpu in top.online if cpu in near and cpu not in host.plan.housekeeping]
     if not busy:
@@ -43,13 +43,13 @@ def named(host: Host, words: str) -> list[int]:
 
 def _free_cpus(host: Host, word: str) -> set[int]:
     """Return the CPUs that a word names; without the housekeeping CPUs unless it is a role or numbers."""
-    named = set(host.cpus(word))
+    named = set(host.parse_cpus(word))
     return named if word in ROLES or word[:1].isdigit() else named.difference(host.plan.housekeeping)
 
 
 def memory_nodes(options: Options, host: Host, busy: Sequence[int]) -> tuple[int, ...]:
     """Return the nodes for the memory of what computes on these CPUs."""
-    return tuple(hugepages.nodes_of(host.fs, options.nodes, "nodes")) if options.nodes else near_nodes(host, busy)
+    return tuple(hugepages.parse_nodes(host.fs, options.nodes, "nodes")) if options.nodes else near_nodes(host, busy)
 
 
 def near_nodes(host: Host, cpus: Sequence[int]) -> tuple[int, ...]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._kernel import partitions
-from ..._kernel.hugepages import default_page_kb, free_pages, mounts
-from ..._kernel.page_cache import available
+from ..._kernel.hugepages import default_page_kb, list_hugetlbfs_mounts, read_free_pages
+from ..._kernel.page_cache import read_available_bytes
 from ..._notation.cpulist import format_cpulist, parse_cpulist
 from ..._notation.sizes import UNITS, format_bytes, format_bytes_short, format_pages
 from .instance_plan import staged_paths
@@ -80,10 +80,10 @@ def read_free_memory(host: Host, options: Options, models: Sequence[Model]) -> F
     there = {}
     free = {}
     for node in host.topology.nodes:
-        there[node.id] = available(fs, node.id)
+        there[node.id] = read_available_bytes(fs, node.id)
         for kb in node.hugepages:
-            free[node.id, kb] = free_pages(fs, node.id, kb)
-    kind, partition = partitions.valid(fs)
+            free[node.id, kb] = read_free_pages(fs, node.id, kb)
+    kind, partition = partitions.read_partition_in_force(fs)
     isolated = [cpu for path in ISOLATED for cpu in parse_cpulist(fs.read_if_present(path) or "")]
     isolated += partition if kind == partitions.ISOLATED else ()
     modes = (fs.read_if_present(THP) or "[never]").split("[")[1].split("]")[0]
@@ -95,7 +95,7 @@ def read_free_memory(host: Host, options: Options, models: Sequence[Model]) -> F
 def _hugetlbfs_kb(fs: KernelFS, path: str) -> int | None:
     """Return the page size of the hugetlbfs that a path lies on."""
     found: tuple[str, int] = ("", 0)
-    for point, kb in mounts(fs, all_kinds=True):
+    for point, kb in list_hugetlbfs_mounts(fs, with_other_kinds=True):
         inside = path == point or path.startswith(f"{point.rstrip('/')}/")
         if inside and len(point) >= len(found[0]):
             found = (point, kb)

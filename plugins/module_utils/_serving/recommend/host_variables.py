@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._host.host import Host
 from ..._host.plan import MOST_NODES
-from ..._host.topology import describe_l3
+from ..._host.topology import format_l3_sizes
 from ..._knobs.boot import bootloader
 from ..._notation.masks import count_ways
 from ..._notation.sizes import format_bytes, format_bytes_short
@@ -59,8 +59,8 @@ def describe(host: Host, available: int) -> str:
     parts = [counted(len(members), name) for members, name in places]
     memory = sum(node.bytes for node in top.nodes)
     return (
-        f"Host: {top.model}, {', '.join(parts)}, L3 {describe_l3(top.l3) or 'unknown'}, {format_bytes_short(memory)} "
-        f"of memory, {format_bytes_short(available)} of it available."
+        f"Host: {top.model}, {', '.join(parts)}, L3 {format_l3_sizes(top.l3) or 'unknown'}, "
+        f"{format_bytes_short(memory)} of memory, {format_bytes_short(available)} of it available."
     )
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from ..._errors import BadRequest
 from ..._kernel import numa_maps
-from ..._kernel.cgroups import processes_of
+from ..._kernel.cgroups import list_processes
 from ..._kernel.hugepages import default_page_kb
 from ..._knobs.managed_units import show
 from ..._models import model as gguf_model
@@ -130,8 +130,8 @@ def held_by(host: Host, name: str) -> Iterator[Held]:
 def _held_by_unit(host: Host, unit: str) -> Iterator[Held]:
     """Yield what each process of a unit holds."""
     default_kb = default_page_kb(host.fs)
-    for process in processes_of(host.fs, unit):
-        anonymous = (numa_maps.read(host.fs, process, ()).kinds or {}).get("anonymous")
+    for process in list_processes(host.fs, unit):
+        anonymous = (numa_maps.read_process_memory(host.fs, process, ()).kinds or {}).get("anonymous")
         if anonymous is None:
             continue
         huge = sum(size for kb, size in anonymous.page_sizes.items() if kb >= default_kb)

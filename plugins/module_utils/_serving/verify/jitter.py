@@ -30,7 +30,7 @@ def item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[str, Any] | str
     """Return the item on an instance that computes on these CPUs; a text is why nothing was seen of its place."""
     key, title = f"jitter/{name}", f"jitter of {name}"
     cpus = set(parse_cpulist(busy_cpus))
-    isolated, tickless, partition = _cpus(fs, ISOLATED), _cpus(fs, TICKLESS), partitions.valid(fs)[1]
+    isolated, tickless, partition = _cpus(fs, ISOLATED), _cpus(fs, TICKLESS), partitions.read_partition_in_force(fs)[1]
     alone = cpus <= isolated | tickless | partition
     seen = None if isinstance(proof, str) else proof["noise"]
     if seen is None:

@@ -19,7 +19,7 @@ from ..._io import textfile
 from ..._io.store import HOME
 from ..._kernel import interrupts, numa_maps
 from ..._kernel import threads as kernel_threads
-from ..._kernel.cgroups import processes_of
+from ..._kernel.cgroups import list_processes
 from ..._notation.cpulist import parse_cpulist
 from ..hooks import http, keys, stream
 from ..options.unit_names import unit_of
@@ -58,7 +58,7 @@ def families(host: Host, clock: Any = time) -> dict[str, list[Sample]]:
     """Return samples by name of all instances that run; those that are idle are asked for a token."""
     found: dict[str, list[Sample]] = {name: [] for name in HELP}
     plans = {name: plan_of(text) for name, text in installed_units(host.fs.root).items()}
-    counted = interrupts.find(host.fs) if plans else {}
+    counted = interrupts.read_interrupt_counts_if_shown(host.fs) if plans else {}
     shares = measured(host.fs.root) if plans else {}
     for name, plan in plans.items():
         if plan is None:
@@ -66,7 +66,7 @@ def families(host: Host, clock: Any = time) -> dict[str, list[Sample]]:
         for kind, share in sorted(shares.get(name, {}).items()):
             found[CEILING].append(({"service": name, "kind": kind}, share))
         try:
-            processes = processes_of(host.fs, unit_of(name))
+            processes = list_processes(host.fs, unit_of(name))
             _of_threads(found, host, name, plan, processes)
             _of_memory(found, host, name, plan, processes)
         except TuningError:
@@ -115,7 +115,7 @@ def _of_threads(
 ) -> None:
     """Add what the threads that compute have waited and lost; where none is bound to its CPUs, of all threads."""
     busy = set(parse_cpulist(plan["expect"]["busy_cpus"]))
-    threads = list(kernel_threads.sample(host.fs, processes).values())
+    threads = list(kernel_threads.sample_threads(host.fs, processes).values())
     computing = [thread for thread in threads if busy.issuperset(thread.allowed)] or threads
     labels = {"service": name}
     found[SWITCHES].append((labels, sum(thread.involuntary or 0 for thread in computing)))
@@ -128,7 +128,7 @@ def _of_memory(
     planned = set(parse_cpulist(plan["expect"]["nodes"]))
     total: dict[tuple[str, int], int] = {}
     for process in processes:
-        kinds = numa_maps.read(host.fs, process, plan["mapped"]).kinds or {}
+        kinds = numa_maps.read_process_memory(host.fs, process, plan["mapped"]).kinds or {}
         for kind in ("weights", "anonymous"):
             for node, size in (kinds[kind].nodes if kind in kinds else {}).items():
                 total[kind, node] = total.get((kind, node), 0) + size

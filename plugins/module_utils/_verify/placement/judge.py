@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ..._drift.verdict import DRIFT, OK, UNKNOWN
 from ..._errors import BadRequest
-from ..._kernel.hugepages import nodes_of
+from ..._kernel.hugepages import parse_nodes
 from ..._kernel.numa_maps import EVEN, HUGE
 from ..._notation.cpulist import format_cpulist
 from ..._notation.numbers import require_whole
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..._kernel.numa_maps import Kind
+    from ..._kernel.numa_maps import MemoryKind
     from ..._kernel.threads import Thread
     from ..._models.weight_locality import Locality
     from .observation import Proof
@@ -45,11 +45,11 @@ class Asked:
 
     def __init__(self, host: Host, options: Mapping[str, Any]) -> None:
         self.model = bool(options.get("model"))
-        self.cpus = host.cpus(options["cpus"]) if options.get("cpus") else None
-        self.busy_cpus = host.cpus(options["busy_cpus"]) if options.get("busy_cpus") else None
+        self.cpus = host.parse_cpus(options["cpus"]) if options.get("cpus") else None
+        self.busy_cpus = host.parse_cpus(options["busy_cpus"]) if options.get("busy_cpus") else None
         self.busy_threads = require_whole(options.get("busy_threads") or 0, "busy_threads")
         self.group: str | None = options.get("group")
-        self.nodes = nodes_of(host.fs, options["nodes"], "nodes") if options.get("nodes") else None
+        self.nodes = parse_nodes(host.fs, options["nodes"], "nodes") if options.get("nodes") else None
         self.rows: dict[str, int] = {}
         for path, threads in (options.get("rows") or {}).items():
             self.rows[str(path)] = require_whole(threads, f"rows.{path}")
@@ -226,7 +226,7 @@ def _no_pages(kind: str, reason: str) -> Result:
     return _result(f"nodes/{kind}", UNKNOWN, f"Not known: {reason}")
 
 
-def _total(kinds: Iterable[Kind]) -> dict[int, int]:
+def _total(kinds: Iterable[MemoryKind]) -> dict[int, int]:
     total: dict[int, int] = {}
     for kind in kinds:
         for node, size in kind.nodes.items():

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..._kernel.numa_maps import Memory
+    from ..._kernel.numa_maps import ProcessMemory
     from ..._kernel.threads import Thread
     from ..._models.weight_locality import Locality
     from .resctrl_groups import Groups
@@ -28,7 +28,7 @@ class Proof:
         self.monitored: list[dict[str, object]] = []
         #: What came between its busy threads, None where that is not known.
         self.noise: dict[str, object] | None = None
-        self.memory: list[Memory] = []
+        self.memory: list[ProcessMemory] = []
         #: By model, where its rows are, or why that is not known.
         self.rows: dict[str, Locality | str] = {}
 

@@ -16,7 +16,7 @@ from ..._drift.verdict import OK
 from ..._errors import BadRequest, TuningError
 from ..._kernel import interrupts, numa_maps
 from ..._kernel import threads as kernel_threads
-from ..._kernel.cgroups import processes_of
+from ..._kernel.cgroups import list_processes
 from ..._models import weight_locality
 from ..._notation.cpulist import format_cpulist
 from . import judge, noise, resctrl_groups
@@ -44,16 +44,16 @@ class Watch:
         self._options = options
         self._asked = judge.Asked(host, options)
         self._clock = clock
-        self._before = kernel_threads.sample(host.fs, processes_of(host.fs, options["service"]))
+        self._before = kernel_threads.sample_threads(host.fs, list_processes(host.fs, options["service"]))
         self._groups = resctrl_groups.Groups(host.fs)
         self._begin = clock.monotonic()
         names = resctrl_groups.names_of(self._groups.place(thread) for thread in self._before.values())
         self._first = {name: self._groups.counters(*name) for name in names}
-        self._interrupts = interrupts.find(host.fs)
+        self._interrupts = interrupts.read_interrupt_counts_if_shown(host.fs)
 
     def now(self) -> dict[str, object]:
         """Return the proof of this moment; whether a thread is busy is then unknown."""
-        return self._result(kernel_threads.unmeasured(self._before.values()), None)
+        return self._result(kernel_threads.without_measurement(self._before.values()), None)
 
     def since(self, by_busiest: bool = False) -> dict[str, object]:
         """Return the proof of the time since the beginning.
@@ -62,11 +62,11 @@ class Watch:
         work for a part of the time only.
         """
         service = self._options["service"]
-        after = kernel_threads.sample(self._host.fs, processes_of(self._host.fs, service))
+        after = kernel_threads.sample_threads(self._host.fs, list_processes(self._host.fs, service))
         seconds = self._clock.monotonic() - self._begin
-        threads = kernel_threads.over(self._before, after, seconds)
+        threads = kernel_threads.measure_between(self._before, after, seconds)
         if by_busiest:
-            kernel_threads.by_busiest(threads)
+            kernel_threads.scale_busy_to_busiest(threads)
         return self._result(threads, seconds)
 
     def _result(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object]:
@@ -82,7 +82,7 @@ class Watch:
         second = {name: self._groups.counters(*name) for name in names}
         proof.monitored = resctrl_groups.report(names, self._first, second, seconds)
         models = [os.path.realpath(path) for path in options.get("model") or []]
-        proof.memory = [numa_maps.read(fs, pid, models) for pid in processes_of(fs, proof.service)]
+        proof.memory = [numa_maps.read_process_memory(fs, pid, models) for pid in list_processes(fs, proof.service)]
         nodes = len(self._asked.nodes or ())
         proof.rows = {path: _rows(path, threads, nodes) for path, threads in self._asked.rows.items()}
         verdicts = judge.judge(self._asked, proof)
@@ -99,7 +99,7 @@ class Watch:
         }
 
     def _noise(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object] | None:
-        after = interrupts.find(self._host.fs) if seconds else {}
+        after = interrupts.read_interrupt_counts_if_shown(self._host.fs) if seconds else {}
         if not (seconds and self._interrupts and after):
             return None
         return noise.between(self._interrupts, after, threads, seconds)

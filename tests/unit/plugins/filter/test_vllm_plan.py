@@ -39,8 +39,8 @@ def plan(
     """Return the plans of instances that differ in this from a plain one, on a machine of this kind."""
     top = hosts.standing(kind).topology()
     raw = {"housekeeping": {"cores": cores}}
-    planned = planner.plan(Intent.parse(raw), top)
-    facts: dict[str, Any] = planner.facts(raw, planned, top)
+    planned = planner.build_plan(Intent.from_options(raw), top)
+    facts: dict[str, Any] = planner.plan_facts(raw, planned, top)
     for node in facts["topology"]["nodes"]:
         node["bytes"] = 96 << 30
     asked = {
@@ -54,7 +54,7 @@ def plan(
         **probe,
     }
     made = [{**INSTANCE, **one} for one in instances]
-    return list(PLAN(made, facts, map_data.of(planned, top, []), asked, member))
+    return list(PLAN(made, facts, map_data.build_map(planned, top, []), asked, member))
 
 
 def refused(*instances: dict[str, Any], **more: Any) -> str:

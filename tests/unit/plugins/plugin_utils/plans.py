@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data, plan_text
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import build_plan
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page.fleet_plans import (
     UNREACHABLE,
     Document,
@@ -38,11 +38,11 @@ def _planned(kind: str) -> dict[str, Any]:
     memory, draft, verify, default = KINDS[kind]
     top = hosts.standing(kind).topology()
     raw = {"draft": {"ccds": 1, "l3": draft}, "verify": {"l3": verify}, "default": {"l3": default}}
-    result = plan(Intent.parse(raw), top)
-    data = map_data.of(result, top)
+    result = build_plan(Intent.from_options(raw), top)
+    data = map_data.build_map(result, top)
     for node in data["nodes"]:
         node.update(memory=memory, hugepages={"2048kB": 5120})
-    return {"map": data, "text": plan_text.render(result, top)}
+    return {"map": data, "text": plan_text.render_plan(result, top)}
 
 
 def result(kind: str, instances: int = 0) -> dict[str, Any]:

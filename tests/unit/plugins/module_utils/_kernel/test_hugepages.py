@@ -25,15 +25,15 @@ Node 10, zone   Normal     9      9      9      9      9      9      9      9   
 
 def test_free_blocks_count_those_that_hold_a_page() -> None:
     order_9, order_10 = 512 * 4096, 1024 * 4096
-    assert hugepages.in_blocks(BUDDY, 0, 2048) == ((1 + 2) * order_9 + (3 + 10) * order_10, order_9)
-    assert hugepages.in_blocks(BUDDY, 0, GIB_IN_KB) == ((3 + 10) * order_10, order_10)
-    assert hugepages.in_blocks(BUDDY, 1, 2048) == (0, 0)
+    assert hugepages.free_bytes_in_large_blocks(BUDDY, 0, 2048) == ((1 + 2) * order_9 + (3 + 10) * order_10, order_9)
+    assert hugepages.free_bytes_in_large_blocks(BUDDY, 0, GIB_IN_KB) == ((3 + 10) * order_10, order_10)
+    assert hugepages.free_bytes_in_large_blocks(BUDDY, 1, 2048) == (0, 0)
 
 
 @given(st.integers(0, 9), st.lists(st.lists(st.integers(0, 999), min_size=11, max_size=11), min_size=1, max_size=4))
 def test_blocks_of_any_table_never_exceed_its_memory(node: int, zones: list[list[int]]) -> None:
     text = "\n".join(f"Node {node}, zone Normal {' '.join(map(str, counts))}" for counts in zones)
-    found, block = hugepages.in_blocks(text, node, 2048)
+    found, block = hugepages.free_bytes_in_large_blocks(text, node, 2048)
     assert block == 2 << 20
     assert found == sum(counts[9] * block + counts[10] * 2 * block for counts in zones)
 

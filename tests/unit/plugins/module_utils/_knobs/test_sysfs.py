@@ -237,7 +237,7 @@ def test_switching_smt_on_tells_what_the_new_cpus_lack(machine: Machine) -> None
 def test_after_switching_smt_the_cpus_are_read_anew(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.tree.put(CONTROL, "on")
-    assert len(machine.host.cpus("all")) == 16
+    assert len(machine.host.parse_cpus("all")) == 16
     machine.tree.put(f"{sysfs.CPUS}/online", "0-7")
     machine.knobs(smt="off")[0].write([Change("sysfs:smt/control", "on", "off")])
     assert machine.wanted(workqueue_cpus="all") == {"sysfs:workqueue/cpumask": "0-7"}

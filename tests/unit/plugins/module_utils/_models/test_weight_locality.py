@@ -91,7 +91,9 @@ def model(tmp_path: Path) -> Path:
 
 def lying(monkeypatch: pytest.MonkeyPatch, node_of: dict[int, int]) -> None:
     """Have the page cache say that these pages lie on these nodes."""
-    monkeypatch.setattr(page_cache, "nodes_of", lambda dummy, pages: {p: node_of[p] for p in pages if p in node_of})
+    monkeypatch.setattr(
+        page_cache, "read_nodes_of_cached_pages", lambda dummy, pages: {p: node_of[p] for p in pages if p in node_of}
+    )
 
 
 def right(model: Path) -> dict[int, int]:

@@ -44,7 +44,7 @@ def test_whoever_reads_a_number_refuses_what_is_none(digits: str) -> None:
         lambda: numbers.require_whole(digits, "threads"),
         lambda: sizes.parse_bytes(f"{digits}GiB", "kv_cache"),
         lambda: CacheAmount.from_text(f"{digits} ways"),
-        lambda: Intent.parse({"draft": {"ccds": digits}}),
+        lambda: Intent.from_options({"draft": {"ccds": digits}}),
     ):
         with pytest.raises(BadRequest) as refusal:
             call()

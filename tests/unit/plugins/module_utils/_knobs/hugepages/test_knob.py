@@ -68,13 +68,13 @@ class Machine:
 
     def pool(self, node: int, kb: int, pages: int, free: int, surplus: int = 0) -> None:
         for name, value in (("nr", pages), ("free", free), ("surplus", surplus)):
-            self.tree.put(hugepages.pool_file(node, kb, f"{name}_hugepages"), value)
+            self.tree.put(hugepages.pool_file_path(node, kb, f"{name}_hugepages"), value)
 
     def knob(self, **options: Any) -> hugepages_knob.HugePages:
         return hugepages_knob.HugePages(Host(self.fs), options)
 
     def write(self, changes: dict[tuple[int, int], int], **options: Any) -> None:
-        found = {key: hugepages.pool(self.fs, *key) for key in changes}
+        found = {key: hugepages.read_pool(self.fs, *key) for key in changes}
         self.knob(**options).write(
             [
                 Change(hugepages_knob.address(*key), str((found[key] or (0,))[0]), str(pages))
@@ -228,7 +228,7 @@ def test_putting_back_takes_no_pages_in_use_either(machine: Machine) -> None:
 def test_surplus_pages_are_no_part_of_a_pool(machine: Machine) -> None:
     machine.pool(1, 2048, 8, 0, surplus=3)
     assert machine.knob().read(["hugepages:node1/2048kB"]) == {"hugepages:node1/2048kB": "5"}
-    assert hugepages.pool(machine.fs, 1, 2048) == (5, 8)
+    assert hugepages.read_pool(machine.fs, 1, 2048) == (5, 8)
 
 
 # Writing
@@ -265,7 +265,7 @@ def test_too_few_pages_are_asked_for_again_and_then_told(machine: Machine) -> No
     assert paths.count(f"{NODES}/node3/compact") == len(hugepages_knob.WAITS)
     assert paths.count("/proc/sys/vm/compact_memory") == len(hugepages_knob.WAITS)
     assert paths.count("/proc/sys/vm/drop_caches") == 1
-    assert paths.count(hugepages.pool_file(2, 2048, "nr_hugepages")) == 1
+    assert paths.count(hugepages.pool_file_path(2, 2048, "nr_hugepages")) == 1
 
 
 def test_caches_are_dropped_only_when_told(machine: Machine) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import plan
+from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import build_plan
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.expansions import Case, masks
 
@@ -193,8 +193,8 @@ def test_a_group_that_goes_frees_its_class_of_service(case: Case) -> None:
 
 
 def test_a_plan_is_carried_out_to_the_mask(case: Case) -> None:
-    intent = Intent.parse({"draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "10 ways"}})
-    options = plan(intent, case.top).resctrl()
+    intent = Intent.from_options({"draft": {"ccds": 1, "l3": "12MiB"}, "verify": {"l3": "10 ways"}})
+    options = build_plan(intent, case.top).resctrl_options()
     wanted = case.wanted(*options["groups"], default=options["default"])
     assert masks(wanted, "draft") == ["fff0", "fff0", "3f", "3f"]
     assert masks(wanted, "verify") == ["f", "f", "ffc0", "ffc0"]

@@ -51,7 +51,7 @@ def test_it_is_read_once_and_told(model: str) -> None:
 
 
 def test_what_a_killed_run_has_read_is_not_dropped(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with page_cache.opened(model) as (fd, size):
+    with page_cache.open_for_reading(model) as (fd, size):
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
         os.pread(fd, size // 2, 0)
     monkeypatch.setattr(cache, "drop", lambda path: pytest.fail(f"{path} was dropped"))
@@ -59,7 +59,7 @@ def test_what_a_killed_run_has_read_is_not_dropped(model: str, monkeypatch: pyte
 
 
 def test_a_node_with_too_little_memory_is_named(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_cache, "available", lambda fs, node: 5 << 20)
+    monkeypatch.setattr(page_cache, "read_available_bytes", lambda fs, node: 5 << 20)
     said, told = spread(model)
     assert f"{model} stays where it is: node 0 has 5 MiB available, and 8704 KiB of the rows belong" in said
     assert told == []

@@ -72,7 +72,7 @@ def test_layers_are_those_of_site() -> None:
 
 def test_without_a_driver_of_frequencies(models: dict[str, str], tmp_path: Path) -> None:
     class Without(Sized):
-        def find(self, path: str) -> str | None:
+        def read_if_present(self, path: str) -> str | None:
             return None if path.endswith("scaling_driver") else super().read_if_present(path)
 
     fs = sized("9754")

@@ -271,7 +271,7 @@ def test_a_key_that_was_rotated_is_not_the_one_that_was_loaded(
 ) -> None:
     loaded = tmp_path / "credential"
     loaded.write_text("first\n")
-    monkeypatch.setattr(keys, "processes_of", lambda fs, unit: [2**22 - 1, os.getpid()] if unit == MAIN else [])
+    monkeypatch.setattr(keys, "list_processes", lambda fs, unit: [2**22 - 1, os.getpid()] if unit == MAIN else [])
     monkeypatch.setattr(keys, "key_path", lambda unit: str(loaded) if unit == MAIN else "")
     file = tmp_path / "keys"
     file.write_text("second\n")

@@ -178,7 +178,7 @@ remarks:
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import draft_pair
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import draft_compatibility
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.memory_traffic import Draft, step
 
@@ -202,8 +202,8 @@ def read(params: dict[str, Any], dummy_fs: KernelFS) -> dict[str, Any]:
     if params["draft"]:
         draft = gguf_model.read(params["draft"])
         result["draft"] = draft.to_dict()
-        result["draft_refusals"] = draft_pair.refusals(model, draft)
-        result["remarks"] = draft_pair.remarks(model, draft)
+        result["draft_refusals"] = draft_compatibility.draft_model_refusals(model, draft)
+        result["remarks"] = draft_compatibility.draft_model_remarks(model, draft)
         guesses = Draft(draft, params["draft_max"])
     types = (params["cache_type_k"], params["cache_type_v"])
     traffic = step(model, params["context"], types, params["streams"], guesses)

@@ -18,8 +18,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import parse_port
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import parse_bytes
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.option_table import HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair, _served_instances, _vllm_options
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_list, require_tables, require_text
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import parse_port
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options import speculation_kinds
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.option_table import HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway, _served_instances
 
 if TYPE_CHECKING:

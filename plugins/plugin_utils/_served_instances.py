@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import parse_port
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import HOST, NAME
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.option_table import HOST, NAME
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned, _vllm_options
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import (
     require_list,

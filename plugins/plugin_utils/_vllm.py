@@ -23,7 +23,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist i
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import format_bytes_short
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.systemd import format_command_line, quote_word
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.option_table import LOOPBACK
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.files import ANYWHERE
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_tables
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._vllm_options import options_of

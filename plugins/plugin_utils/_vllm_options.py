@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import parse_endpoint, parse_port
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import parse_bytes
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.option_table import HOST, LOOPBACK
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_list, require_table, require_text
 
 if TYPE_CHECKING:

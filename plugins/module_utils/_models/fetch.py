@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 
 from .._errors import BadRequest, TuningError
 from .._io import textfile
@@ -22,7 +23,6 @@ from .._notation.sizes import format_bytes_short
 from . import gguf
 from .file_request import files_of, missing_checksum_message
 from .model_file import KNOWN, SHAPE, Absent, ModelFile, Run, stamp, status
-from .progress import Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -284,3 +284,35 @@ class Present(ModelFile):
         self.run.attributes.begin(self.part, self.found)
         textfile.rename_file(self.part, self.path)
         self._remember_file()
+
+
+#: Seconds between two lines.
+INTERVAL = 5
+
+
+class Progress:
+    """A file with one line about the progress of a download."""
+
+    def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.path = path
+        self.clock = clock
+        self.written = self.begun = clock()
+        self.first: int | None = None
+
+    def __call__(self, have: int, total: int | None) -> None:
+        now = self.clock()
+        self.first = have if self.first is None else self.first
+        if now - self.written < INTERVAL:
+            return
+        self.written = now
+        speed = max(1, round((have - self.first) / (now - self.begun)))
+        text = f"{format_bytes_short(have)}, {format_bytes_short(speed)}/s"
+        if total:
+            left = round((total - have) / speed)
+            text = (
+                f"{format_bytes_short(have)} of {format_bytes_short(total)} ({100 * have // total} %), "
+                f"{format_bytes_short(speed)}/s, {left} s left"
+            )
+        # A download must not fail because its progress cannot be written.
+        with suppress(TuningError):
+            textfile.write_file(self.path, f"{text}\n")

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .._serving.options.options import MEMORY
-from .._serving.plan.cpu_assignment import busy_cpus
-from .._serving.plan.pins import first_of_each_core
+from .._serving.plan.cpu_assignment import busy_cpus, first_of_each_core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ The table was read in the sources of August 2025 (with llama-cpp-python 0.3.16),
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._models import draft_head
+from ..._models import draft_compatibility
 from . import ik_llama, reserved_flags
 from .capabilities import IK, PINS_SINCE
 from .flags import CHOOSING, SHORTEST_MOD, X, spelled
@@ -100,7 +100,7 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
 }
 
 #: What this collection calls the kinds of speculation, and what --spec-type calls them, where they differ.
-SPEC_TYPES = {"draft": "draft-simple", **{kind: f"draft-{kind}" for kind in draft_head.KINDS}}
+SPEC_TYPES = {"draft": "draft-simple", **{kind: f"draft-{kind}" for kind in draft_compatibility.KINDS}}
 
 #: The most CPUs that its masks hold.
 MASK = 512

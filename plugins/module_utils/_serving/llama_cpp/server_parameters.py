@@ -10,7 +10,7 @@ A missing key is not wanted: the server's own default stays.
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._models import draft_head
+from ..._models import draft_compatibility
 from ..options import sampling
 from ..options.speculation_kinds import DRAFTING
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: The kinds of speculation that need a file to draft with.
-OF_A_FILE = tuple(kind for kind in DRAFTING if kind != draft_head.MTP)
+OF_A_FILE = tuple(kind for kind in DRAFTING if kind != draft_compatibility.MTP)
 #: Needed with each of them, and of no effect without: a kind of speculation that drafts.
 DRAFT = (
     "draft_model",

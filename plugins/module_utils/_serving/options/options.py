@@ -10,10 +10,10 @@ The argument spec of the module is made from ``FIELDS``; ``Options.parse`` reads
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._models import draft_head
+from ..._models import draft_compatibility
 from ..._notation.sizes import UNITS, parse_bytes
-from ..plan.option_table import COMMON_FIELDS, Field, OptionTable
 from . import adapters, router, rpc_endpoints, sampling, speculation_kinds, unit_settings
+from .option_table import COMMON_FIELDS, Field, OptionTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _refuse_conflicts(options: Options) -> None:
         raise BadRequest(f"task is {options.task}, which has no conversations: leave chat_template out.")
     if options.projector and not options.completes:
         raise BadRequest(f"projector has no effect with task {options.task}. Leave one of them out.")
-    if options.drafts and not options.draft_model and options.drafting != draft_head.MTP:
+    if options.drafts and not options.draft_model and options.drafting != draft_compatibility.MTP:
         raise BadRequest(f"speculation is {options.guesses_by}, which needs a draft_model; or say ngram.")
     for key in idle_with(options.speculation):
         if getattr(options, key) is not None:
@@ -214,7 +214,7 @@ def _refuse_conflicts(options: Options) -> None:
             f"ngram_max is {options.ngram_max} and ngram_lookup {options.ngram_lookup}: the server never guesses fewer "
             "tokens than it looks up, so it would guess none. Make ngram_max as large, or ngram_lookup smaller."
         )
-    if options.drafting in draft_head.KINDS and options.draft_placement != "shared":
+    if options.drafting in draft_compatibility.KINDS and options.draft_placement != "shared":
         raise BadRequest(
             f"draft_placement {options.draft_placement} is for a draft model: a head reads what the model computes, "
             "and runs where that runs. Leave it out."

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._models import draft_head
+from ..._models import draft_compatibility
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ KINDS = {
     "ngram_mod": "ngram-mod",
     "suffix": "suffix",
     "draft": "draft",
-    **{kind: kind for kind in draft_head.KINDS},
+    **{kind: kind for kind in draft_compatibility.KINDS},
 }
 #: Those that draft with a model, or with a head of the model: a server has room for one.
-DRAFTING = ("draft", *draft_head.KINDS)
+DRAFTING = ("draft", *draft_compatibility.KINDS)
 #: Words that stand for others.
 ALIASES = {"none": (), "cascade": ("ngram", "draft")}
 WORDS = (*KINDS, *ALIASES)

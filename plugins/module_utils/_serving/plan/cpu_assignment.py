@@ -2,7 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The CPUs on which an instance computes, and the nodes of its memory; where one is not set, it follows the other."""
+"""The CPUs on which an instance computes, the nodes of its memory, and the CPU of each compute thread.
+
+Where CPUs or nodes are not set, they follow each other. ``strict`` are the server's own CPU masks: threads take their
+CPUs in ascending order. ``gomp`` is the CPU list of an OpenMP build, in any order. ``numa`` is the server's own spread
+over all nodes, which overrides pins at every graph. ``cpuset`` pins no threads: they move freely between the CPUs of
+the unit.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..._host.host import Host
+    from ..._host.topology import Topology
     from ..options.options import Options
 
 
@@ -68,3 +75,69 @@ def remarks(options: Options, host: Host, busy: Sequence[int], nodes: Sequence[i
     if kept:
         found.append(f"CPUs {format_cpulist(kept)} compute, and are housekeeping too: interrupts will disturb them.")
     return found
+
+
+STRICT, GOMP, NUMA, CPUSET = "strict", "gomp", "numa", "cpuset"
+#: Limits that are compiled into the server.
+MOST_NODES = 8
+MOST_CPUS = 512
+
+
+def first_of_each_core(top: Topology, cpus: Sequence[int]) -> list[int]:
+    """Return one CPU of each core: two threads on one core slow each other down."""
+    members = set(cpus)
+    return sorted(min(members.intersection(core)) for core in top.cores if members.intersection(core))
+
+
+def round_robin(top: Topology, cpus: Sequence[int]) -> list[int]:
+    """Return CPUs from each L3 domain in turn, so that even a few threads use the links of all CCDs."""
+    rows = [[cpu for cpu in cpus if cpu in domain.cpus] for domain in top.l3] or [list(cpus)]
+    longest = max(len(row) for row in rows)
+    return [row[at] for at in range(longest) for row in rows if at < len(row)]
+
+
+def method(
+    pins_work: bool, openmp: bool, in_order: bool, threads: int, draft_threads: int, isolated: Sequence[int]
+) -> str:
+    """Choose how the threads are pinned. Raises BadRequest where they would all run on one CPU."""
+    if openmp and (in_order or not pins_work or threads == 1):
+        # With one thread, an OpenMP build never applies the mask.
+        return GOMP
+    if pins_work and (openmp or draft_threads <= 1):
+        return STRICT
+    if isolated:
+        reason = (
+            "this build makes new threads for each drafted token, and masks would put them all on one CPU"
+            if pins_work
+            else "this build ignores --cpu-mask, and has no OpenMP, which would use GOMP_CPU_AFFINITY"
+        )
+        raise BadRequest(
+            f"CPUs {format_cpulist(isolated)} are isolated, where the kernel spreads no threads, so each must be "
+            f"pinned; but {reason}. Build the server with OpenMP, or use CPUs that are not isolated."
+        )
+    return CPUSET
+
+
+def spread_over_nodes(top: Topology, cpus: Sequence[int], isolated: Sequence[int], memory: str) -> int:
+    """Return how many threads --numa distribute may have: thread i runs on any CPU of node i % nodes.
+
+    ``memory`` is the option that asks for it, for the sentence of BadRequest.
+    """
+    numbers = [node.id for node in top.nodes]
+    reason = ""
+    counts = [len(first_of_each_core(top, [cpu for cpu in cpus if cpu in node.cpus])) for node in top.nodes]
+    if not 2 <= len(numbers) <= MOST_NODES:
+        reason = f"it is made for 2 to {MOST_NODES} nodes, and this host has {len(numbers)}"
+    elif numbers != list(range(len(numbers))):
+        reason = f"it counts nodes from 0 without holes, and this host has {format_cpulist(numbers)}"
+    elif len(top.online) > MOST_CPUS or max(top.online) >= MOST_CPUS:
+        reason = f"it is made for {MOST_CPUS} CPUs, and this host has {len(top.online)}"
+    elif not all(counts):
+        missing = format_cpulist(node.id for node, count in zip(top.nodes, counts) if not count)
+        reason = f"it sends threads to every node of the host, and the instance has no CPU on node {missing}"
+    elif isolated:
+        reason = f"it pins threads to nodes only, and the kernel spreads none over CPUs {format_cpulist(isolated)}, "
+        reason += "which are isolated"
+    if reason:
+        raise BadRequest(f"memory {memory} needs --numa distribute: {reason}. Use interleave or bind.")
+    return min(counts) * len(counts)

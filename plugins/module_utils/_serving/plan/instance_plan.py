@@ -11,7 +11,7 @@ import os
 from ..._notation.cpulist import format_cpulist
 from ..._notation.sizes import format_bytes_short
 from ..options.unit_names import unit_of
-from .pins import GOMP, STRICT
+from .cpu_assignment import GOMP, STRICT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

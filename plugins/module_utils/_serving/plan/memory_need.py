@@ -10,7 +10,7 @@ to its limits only, and is counted whole: a server on nodes of its own is killed
 
 from __future__ import annotations
 
-from ..._models.draft_head import AHEAD
+from ..._models.draft_compatibility import AHEAD
 from ..._models.token_cost import Layers
 from ..._notation.sizes import UNITS
 from .instance_plan import Need

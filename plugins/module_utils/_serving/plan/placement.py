@@ -12,9 +12,8 @@ from ..._notation.cpulist import format_cpulist
 from ..options.options import BY_THREAD
 from ..options.unit_names import rpc_unit_of
 from . import cpu_assignment
-from . import pins as pinning
+from .cpu_assignment import CPUSET, GOMP, NUMA, STRICT
 from .instance_plan import Placement, Rpc
-from .pins import CPUSET, GOMP, NUMA, STRICT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,14 +74,14 @@ def place(
     top = host.topology
     busy = speculation.busy
     isolated = sorted(free.isolated.intersection(busy))
-    cores = pinning.first_of_each_core(top, busy)
+    cores = cpu_assignment.first_of_each_core(top, busy)
     by_thread = policy in BY_THREAD
-    most = pinning.spread_over_nodes(top, busy, isolated, policy) if by_thread else len(cores)
+    most = cpu_assignment.spread_over_nodes(top, busy, isolated, policy) if by_thread else len(cores)
     threads, batch = _threads(options, busy, most, policy)
     used = max(threads, batch)
     first = [cpu for cpu in cores if cpu in speculation.cpus] if speculation.first else []
     rest = [cpu for cpu in cores if cpu not in first]
-    pins = [*first, *(pinning.round_robin(top, rest) if threads < len(cores) else rest)][:used]
+    pins = [*first, *(cpu_assignment.round_robin(top, rest) if threads < len(cores) else rest)][:used]
     drafting = _draft_threads(options, speculation, len(first), threads)
     wants.update(threads=threads, threads_batch=batch)
     if drafting:
@@ -93,8 +92,8 @@ def place(
         _remark_on_batches(wants, policy, remarks)
     else:
         in_order = bool(first) or threads < used
-        works = server.pins_work and max(pins) < pinning.MOST_CPUS
-        pinned = pinning.method(works, server.openmp, in_order, used, drafting, isolated)
+        works = server.pins_work and max(pins) < cpu_assignment.MOST_CPUS
+        pinned = cpu_assignment.method(works, server.openmp, in_order, used, drafting, isolated)
     if first and pinned != GOMP:
         raise BadRequest(
             "draft_placement first_ccd needs a build with OpenMP, whose threads draft and verify on the same pins"
@@ -201,7 +200,7 @@ def _group_of(host: Host, cpus: Sequence[int]) -> str | None:
 def rpc(options: Options, host: Host, server: Capabilities, speculation: Drafting, need: Need, free: FreeMemory) -> Rpc:
     """Return the server that drafts on a CCD of its own. It has no authentication, so it listens on loopback only."""
     cpus = speculation.cpus
-    cores = pinning.first_of_each_core(host.topology, cpus)
+    cores = cpu_assignment.first_of_each_core(host.topology, cpus)
     number: int = options.draft_threads or len(cores)
     if number > len(cores):
         raise BadRequest(f"draft_threads is {number}, and the draft has {len(cores)} cores of its own.")
@@ -224,8 +223,8 @@ def rpc_placement(
     free: FreeMemory,
 ) -> Placement:
     """Return where ggml-rpc-server computes with so many threads; it has no options for CPU masks."""
-    pinned = pinning.method(False, openmp, True, threads, 0, sorted(free.isolated.intersection(cpus)))
-    pins = pinning.first_of_each_core(host.topology, cpus)[:threads]
+    pinned = cpu_assignment.method(False, openmp, True, threads, 0, sorted(free.isolated.intersection(cpus)))
+    pins = cpu_assignment.first_of_each_core(host.topology, cpus)[:threads]
     result = Placement(pins if pinned == GOMP else cpus, cpus, nodes, policy, pinned)
     result.slice = SLICE if _is_inside(options, cpus, free.partition) else None
     result.group = _group_of(host, result.cpus)

@@ -11,17 +11,17 @@ refused with the reason.
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._models import draft_head, draft_pair
+from ..._models import draft_compatibility
 from ..._models.tensor_types import IK_TYPES
 from ..options import router, rpc_endpoints
 from ..options.adapters import in_words, refuse_foreign
+from ..options.option_table import LOOPBACK
 from ..options.options import BY_THREAD, ENGINES
 from ..options.unit_names import key_path, unit_of
 from . import cpu_assignment, free_memory, rpc_workers
 from . import placement as placing
 from .instance_plan import Service, staged_paths
 from .memory_need import need, together
-from .option_table import LOOPBACK
 from .speculation_plan import drafting
 
 TYPE_CHECKING = False
@@ -126,13 +126,13 @@ def _refuse_foreign_types(options: Options, server: Capabilities, models: Sequen
 def _check_models(options: Options, server: Capabilities, model: Model, draft: Model | None) -> list[str]:
     """Refuse a pair that would not speculate, and experts that the model does not have."""
     remarks = []
-    if options.drafting in draft_head.KINDS:
-        for reason in draft_head.refusals(options.drafting, model, draft, ik=server.engine != ENGINES[0]):
+    if options.drafting in draft_compatibility.KINDS:
+        for reason in draft_compatibility.head_refusals(options.drafting, model, draft, ik=server.engine != ENGINES[0]):
             raise BadRequest(reason)
     elif options.drafts and draft:
-        for reason in draft_pair.refusals(model, draft):
+        for reason in draft_compatibility.draft_model_refusals(model, draft):
             raise BadRequest(reason)
-        remarks += draft_pair.remarks(model, draft)
+        remarks += draft_compatibility.draft_model_remarks(model, draft)
     if options.experts:
         used = model.of_architecture("expert_used_count") or model.experts
         if not model.experts:

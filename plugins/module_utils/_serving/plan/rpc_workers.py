@@ -2,21 +2,35 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A model that is larger than its host: RPC workers on other hosts hold some of its layers and compute them.
+"""RPC workers: programs that hold and compute some layers of a model that is larger than its host.
 
-The layers are computed one after the other, so that a token takes as long as on one host, and the network on top.
+The layers are computed one after the other, so that a token takes as long as on one host, and the network on top. The
+worker of a host is one ggml-rpc-server, with the CPUs and nodes that an instance without options would have, and a
+thread for each core.
 """
 
 from __future__ import annotations
 
 from ..._errors import BadRequest
+from ..._notation.addresses import require_private_address
+from ..._notation.cpulist import format_cpulist
 from ..._notation.sizes import format_bytes_short
+from ..options.options import Options
+from ..options.unit_names import WORKER_UNIT
+from . import cpu_assignment
+from .placement import policy_of, rpc_arguments, rpc_placement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..._host.host import Host
     from ..._models.model import Model
     from ..options.options import Options
-    from .instance_plan import Need
+    from .free_memory import FreeMemory
+    from .instance_plan import Need, Placement
+
 
 #: The embeddings and the output stay with the head, and count as so many layers.
 AT_THE_HEAD = 2
@@ -46,3 +60,65 @@ def share(options: Options, model: Model, need: Need) -> list[str]:
         f"about {format_bytes_short(each)} on each of {len(options.rpc_workers)}, which has to be free there. When "
         "one of them ends, so does this server, and it begins anew."
     ]
+
+
+#: What it has in common with an instance.
+SAME = ("port", "cpus", "nodes", "threads", "l3_group")
+
+
+class Worker:
+    """``clients`` are the addresses that may connect; ``arguments`` are those of ggml-rpc-server."""
+
+    def __init__(self, options: Options, address: str, clients: list[str], placement: Placement, threads: int) -> None:
+        self.options = options
+        self.address = address
+        self.clients = clients
+        self.placement = placement
+        self.threads = threads
+        # It keeps the weights that it was sent, so that they come over the network only once.
+        self.arguments = [*rpc_arguments(address, options.port, threads), "-c"]
+        self.expect = placement.expect({})
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data for facts."""
+        return {
+            "unit": WORKER_UNIT,
+            "threads": self.threads,
+            "arguments": self.arguments,
+            "expect": self.expect,
+            **self.placement.to_dict(),
+        }
+
+
+def options_of(asked: Mapping[str, Any]) -> Options:
+    """Return what is asked of a worker as options of an instance, of which it has the names and the limits."""
+    named = {"name": "worker", "binary": asked["binary"], "model": "/dev/null"}
+    return Options.parse({**named, **{key: asked[key] for key in SAME}})
+
+
+def addresses_of(asked: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Return where a worker listens and who may connect; BadRequest for what is not private."""
+    address = require_private_address(asked["address"], "address")
+    clients = [require_private_address(one, "clients") for one in asked["clients"] or ()]
+    if not clients:
+        raise BadRequest("clients is empty: name the address of the host whose server uses this worker.")
+    return address, clients
+
+
+def plan_worker(host: Host, asked: Mapping[str, Any], openmp: bool, free: FreeMemory) -> Worker:
+    """Return the planned worker; BadRequest for what it cannot have here, and for addresses that are not private."""
+    options = options_of(asked)
+    address, clients = addresses_of(asked)
+    cpus = cpu_assignment.busy_cpus(options, host)
+    cores = cpu_assignment.first_of_each_core(host.topology, cpus)
+    threads: int = options.threads or len(cores)
+    if threads > len(cores):
+        raise BadRequest(
+            f"threads is {threads}, and CPUs {format_cpulist(cpus)} have {len(cores)} cores. Two threads on a core "
+            "slow each other down."
+        )
+    nodes = cpu_assignment.memory_nodes(options, host, cpus)
+    policy = policy_of(options, host.topology, nodes)
+    placement = rpc_placement(options, host, openmp, cpus, threads, nodes, policy, free)
+    placement.group = options.l3_group or placement.group
+    return Worker(options, address, clients, placement, threads)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._models import draft_head
+from ..._models import draft_compatibility
 from ..._models.token_cost import Work
 from ..options.speculation_kinds import KINDS, in_order
 from . import cpu_assignment, draft_estimate
@@ -78,7 +78,11 @@ def drafting(options: Options, host: Host, busy: Sequence[int], model: Model, dr
     )
     near = [node.id for node in top.nodes if set(node.cpus) & set(cpus)]
     draft_box = draft_estimate.box_of(top, cpus, near, options.bandwidth) if cpus else box
-    guesses = Work.of(draft) if draft and options.drafting not in draft_head.KINDS else draft_head.work(model, draft)
+    guesses = (
+        Work.of(draft)
+        if draft and options.drafting not in draft_compatibility.KINDS
+        else draft_compatibility.drafted_token_work(model, draft)
+    )
     works = Work.of(model, options.experts), guesses
     # What the CPUs of the draft would add to the model is what it costs.
     alone = draft_estimate.box_of(top, busy, cpu_assignment.memory_nodes(options, host, busy), options.bandwidth)

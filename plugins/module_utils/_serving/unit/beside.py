@@ -21,8 +21,8 @@ from ..._knobs.managed_units import systemctl
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
 from ..llama_cpp.probe import free_port
+from ..options.option_table import LOOPBACK
 from ..options.options import Options
-from ..plan.option_table import LOOPBACK
 from .planned import plan_beside
 
 TYPE_CHECKING = False

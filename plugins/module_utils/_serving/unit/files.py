@@ -18,10 +18,10 @@ from ..._notation.cpulist import format_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.systemd import format_command_line, quote_word
 from ..options import router, rpc_endpoints, unit_settings
+from ..options.option_table import LOOPBACK
 from ..options.unit_names import key_path, unit_of, watchdog_unit_of
+from ..plan.cpu_assignment import GOMP, STRICT
 from ..plan.instance_plan import staging_folder
-from ..plan.option_table import LOOPBACK
-from ..plan.pins import GOMP, STRICT
 from . import timing, walls
 from .installed import SECTION, sealed
 

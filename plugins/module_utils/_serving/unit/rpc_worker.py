@@ -23,7 +23,7 @@ from ..._notation.systemd import format_command_line
 from ..llama_cpp import probe
 from ..options.unit_names import WORKER_UNIT
 from ..plan import free_memory
-from ..plan.rpc_worker import addresses_of, options_of, plan_worker
+from ..plan.rpc_workers import addresses_of, options_of, plan_worker
 from . import walls
 from .files import placement_lines
 from .installed import SECTION, TARGET, sealed
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..._knobs.protocol.knob import Change, Settings
-    from ..plan.rpc_worker import Worker
+    from ..plan.rpc_workers import Worker
 
 PATH = f"{UNIT_FOLDER}/{WORKER_UNIT}"
 #: Its folder for systemd, and where that is; the user that systemd makes for it has it below "private".

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from ..._io.sandbox import HARDENING, visible_folder_settings
 from ..._notation.systemd import quote_word
+from ..options.option_table import LOOPBACK
 from ..options.unit_settings import lines
-from ..plan.option_table import LOOPBACK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import draft_pair as pairs
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import draft_compatibility as pairs
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.gguf import read_header
 from ansible_collections.sovereign.epyc.tests.unit.fakes.ggufs import (
@@ -268,7 +268,7 @@ def special(add: bool, number: int, name: str = "bos") -> list[bytes]:
     ids=["the same", "another begin", "padded", "shorter", "the same bos", "a bos that is not added", "bos not told"],
 )
 def test_drafts_that_a_server_takes(tmp_path: Path, large: list[bytes], small: list[bytes]) -> None:
-    assert pairs.refusals(*pair(tmp_path, gguf(large), gguf(small))) == []
+    assert pairs.draft_model_refusals(*pair(tmp_path, gguf(large), gguf(small))) == []
 
 
 @pytest.mark.parametrize(
@@ -289,13 +289,13 @@ def test_drafts_that_a_server_takes(tmp_path: Path, large: list[bytes], small: l
 )
 def test_drafts_that_a_server_would_not_use_are_refused(tmp_path: Path, small: list[bytes], words: str) -> None:
     large = model(more=special(True, 1))
-    (reason,) = pairs.refusals(*pair(tmp_path, gguf(large), gguf(small)))
+    (reason,) = pairs.draft_model_refusals(*pair(tmp_path, gguf(large), gguf(small)))
     assert reason.startswith(f"{tmp_path}/small.gguf cannot draft for {tmp_path}/large.gguf: ") and words in reason
 
 
 def test_another_kind_of_vocabulary_is_refused(tmp_path: Path) -> None:
     small = gguf(model()).replace(b"gpt2", b"bert")
-    (reason,) = pairs.refusals(*pair(tmp_path, gguf(model()), small))
+    (reason,) = pairs.draft_model_refusals(*pair(tmp_path, gguf(model()), small))
     assert "the kind gpt2, the draft one of the kind bert" in reason
 
 
@@ -306,8 +306,8 @@ def test_remarks_on_a_pair(tmp_path: Path) -> None:
         gguf(model(expert_count=8), weights, 600),
         gguf(model(), weights, 128),
     )
-    assert pairs.remarks(*pair(tmp_path, dense, small)) == []
-    (remark,) = pairs.remarks(*pair(tmp_path, moe, small))
+    assert pairs.draft_model_remarks(*pair(tmp_path, dense, small)) == []
+    (remark,) = pairs.draft_model_remarks(*pair(tmp_path, moe, small))
     assert "a mixture of 8 experts" in remark
-    (remark,) = pairs.remarks(*pair(tmp_path, dense, dense))
+    (remark,) = pairs.draft_model_remarks(*pair(tmp_path, dense, dense))
     assert "more than a quarter" in remark

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.rpc_worker import Worker, plan_worker
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.rpc_workers import Worker, plan_worker
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, Models, machine, models_in
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import planned as plan
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import refused as refusal

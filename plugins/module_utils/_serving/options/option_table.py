@@ -15,7 +15,7 @@ import re
 from ..._errors import BadRequest
 from ..._notation.numbers import parse_decimal, parse_whole
 from ..._notation.suggestions import suggestion_message
-from ..options import unit_settings
+from . import unit_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._models import draft_head, model
+from ansible_collections.sovereign.epyc.plugins.module_utils._models import draft_compatibility, model
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.draft_compatibility import drafted_token_work
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost import Work
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import planner
@@ -52,13 +53,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, model.Model]:
     [("eagle3", "target", "eagle3"), ("dflash", "target", "dflash"), ("mtp", "mtp", None), ("mtp", "mtp", "mtp")],
 )
 def test_a_head_of_its_own_model(files: dict[str, model.Model], kind: str, of: str, name: str | None) -> None:
-    assert draft_head.refusals(kind, files[of], files[name] if name else None) == []
+    assert draft_compatibility.head_refusals(kind, files[of], files[name] if name else None) == []
 
 
 def test_each_engine_has_its_form_of_dflash(files: dict[str, model.Model]) -> None:
-    assert draft_head.refusals("dflash", files["target"], files["dflash-draft"], ik=True) == []
+    assert draft_compatibility.head_refusals("dflash", files["target"], files["dflash-draft"], ik=True) == []
     for form, ik, other in (("dflash", True, "dflash-draft, which ik_"), ("dflash-draft", False, "dflash, which ")):
-        (said,) = draft_head.refusals("dflash", files["target"], files[form], ik)
+        (said,) = draft_compatibility.head_refusals("dflash", files["target"], files[form], ik)
         assert said.endswith(f"architecture is {form}. Name a file of the architecture {other}llama.cpp reads.")
 
 
@@ -87,17 +88,19 @@ def test_each_engine_has_its_form_of_dflash(files: dict[str, model.Model]) -> No
     ],
 )
 def test_another_one(files: dict[str, model.Model], kind: str, of: str, name: str | None, why: str) -> None:
-    (said,) = draft_head.refusals(kind, files[of], files[name] if name else None)
+    (said,) = draft_compatibility.head_refusals(kind, files[of], files[name] if name else None)
     assert why in said and said.endswith(".")
 
 
 def test_what_a_guess_reads(files: dict[str, model.Model]) -> None:
     """A head without an output reads that of the model; layers that guess are no part of what a token of it reads."""
-    output = 4 * heads.WIDTH * len(heads.blank.TOKENS)
-    assert draft_head.work(files["target"], files["eagle3"]).bytes(1) == pytest.approx(13 * MATRIX + output, rel=0.01)
-    assert draft_head.work(files["target"], files["dflash"]).bytes(1) == pytest.approx(8 * MATRIX + output, rel=0.01)
-    assert draft_head.work(files["mtp"], None).bytes(1) == pytest.approx(9 * MATRIX + output, rel=0.01)
-    assert draft_head.work(files["mtp"], files["mtp"]).bytes(1) == draft_head.work(files["mtp"], None).bytes(1)
+    output = 4 * heads.WIDTH * len(heads.zero_model.TOKENS)
+    assert drafted_token_work(files["target"], files["eagle3"]).bytes(1) == pytest.approx(
+        13 * MATRIX + output, rel=0.01
+    )
+    assert drafted_token_work(files["target"], files["dflash"]).bytes(1) == pytest.approx(8 * MATRIX + output, rel=0.01)
+    assert drafted_token_work(files["mtp"], None).bytes(1) == pytest.approx(9 * MATRIX + output, rel=0.01)
+    assert drafted_token_work(files["mtp"], files["mtp"]).bytes(1) == drafted_token_work(files["mtp"], None).bytes(1)
     assert Work.of(files["mtp"]).bytes(1) == pytest.approx(7 * MATRIX + output, rel=0.01)
 
 
@@ -140,5 +143,5 @@ def test_a_header_that_says_something_else(tmp_path: Path, files: dict[str, mode
     for more in ([ggufs.entry("eagle3.target_layers", "A8", [b"one"])], []):
         path = tmp_path / "head.gguf"
         path.write_bytes(ggufs.gguf(ggufs.model(None, "eagle3", more, target_hidden_size=heads.WIDTH)))
-        (said,) = draft_head.refusals("eagle3", files["target"], model.read(str(path)))
+        (said,) = draft_compatibility.head_refusals("eagle3", files["target"], model.read(str(path)))
         assert "it reads the layers none" in said

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options of every module that measures an instance; _bench/asked.py reads them."""
+"""The options of every module that measures an instance; _bench/load/request.py reads them."""
 
 from __future__ import annotations
 

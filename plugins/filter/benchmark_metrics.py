@@ -53,10 +53,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 
 def benchmark_metrics(data: object, host: str = "") -> str:
     """Return the file; raises AnsibleFilterError for what is no document of a run."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_metrics
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_metrics
 
     try:
-        return _bench_metrics.render(data, host)
+        return run_metrics.render(data, host)
     except BadRequest as error:
         raise AnsibleFilterError(f"This is no document of a run: {error}.") from None
 

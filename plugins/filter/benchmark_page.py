@@ -48,10 +48,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 
 def benchmark_page(data: object) -> str:
     """Return the page; raises AnsibleFilterError for what is no document of a run."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_page
 
     try:
-        return _bench_page.render(data)
+        return run_page.render(data)
     except BadRequest as error:
         raise AnsibleFilterError(f"This is no document of a run: {error}.") from None
 

@@ -44,11 +44,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 
 def benchmark_report(data: object) -> str:
     """Return the report; raises AnsibleFilterError for what is no document of a run."""
-    from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils._bench_page_run import given
+    from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import given
 
     try:
-        return analyse.report(given(data))
+        return ablation_report.report(given(data))
     except BadRequest as error:
         raise AnsibleFilterError(f"This is no document of a run: {error}.") from None
 

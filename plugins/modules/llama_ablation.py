@@ -111,11 +111,12 @@ text:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablate
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablation
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, progress
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import SPEC, Asked
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import progress
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import SPEC, Asked
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
@@ -131,12 +132,12 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
     """Measure, and return the module's result; in a check say only what would be measured."""
     host = Host(KernelFS(read_only=True), stored(store)[0], stored=True)
     # Rounds are limited by class here, not counted until enough of them are good.
-    asked, wanted = Asked({**params, "rounds": None}), ablate.Wanted(params)
+    asked, wanted = Asked({**params, "rounds": None}), ablation.Wanted(params)
     if check:
-        name, sentence = ablate.announced(host, asked, wanted)
+        name, sentence = ablation.announced(host, asked, wanted)
         return {"changed": True, "clean": True, "instance": name, "document": "", "reboots": False, "text": sentence}
     with progress.shown() as tell:
-        path, document = ablate.measure(host, asked, wanted, tell)
+        path, document = ablation.measure(host, asked, wanted, tell)
     judgement = Judgement(document)
     return {
         "changed": True,
@@ -145,7 +146,7 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
         "document": path,
         "reboots": document["ended"] is None,
         "verdicts": judgement.rows(),
-        "text": analyse.report(document),
+        "text": ablation_report.report(document),
     }
 
 

@@ -86,11 +86,12 @@ text:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.boots import BOOTS, Boots
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.boot_rounds import BOOTS, Boots
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, progress
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import SPEC, Asked
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import progress
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import SPEC, Asked
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
@@ -117,7 +118,7 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
         "reboot": following is not None,
         **({"booted": following} if following else {}),
         "verdicts": judgement.rows(),
-        "text": analyse.report(boots.document),
+        "text": ablation_report.report(boots.document),
     }
 
 

@@ -103,8 +103,8 @@ text:
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, command_line, progress
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import SPEC, Asked
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.benchmark_report import Benchmark, report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import SPEC, Asked
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.benchmark_report import Benchmark, report
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store

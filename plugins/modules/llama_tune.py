@@ -109,14 +109,15 @@ text:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import progress, tuning_report
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import SPEC, Asked
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.tuning import Tuning
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import progress
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import SPEC, Asked
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import tuning_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.tuning_result import Tuning
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import stored
-from ansible_collections.sovereign.epyc.plugins.module_utils._tuning import tune
+from ansible_collections.sovereign.epyc.plugins.module_utils._tuning import tuning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,12 +128,12 @@ if TYPE_CHECKING:
 def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Measure, and return the module's result; in a check say only what would be tried."""
     host = Host(KernelFS(read_only=True), stored(store)[0], stored=True)
-    asked, wanted = Asked({**params, "instance": None, "rounds": None}), tune.Wanted(params)
+    asked, wanted = Asked({**params, "instance": None, "rounds": None}), tuning.Wanted(params)
     if check:
-        name, sentence = tune.announced(host, asked, wanted)
+        name, sentence = tuning.announced(host, asked, wanted)
         return {"changed": True, "clean": True, "instance": name, "document": "", "tuned": {}, "text": sentence}
     with progress.shown() as tell:
-        path, document = tune.measure(host, asked, wanted, tell)
+        path, document = tuning.measure(host, asked, wanted, tell)
     found = Tuning(document)
     return {
         "changed": True,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_metrics, _bench_page
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_metrics, run_page
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
 
 pytestmark = pytest.mark.slow
@@ -35,11 +35,11 @@ def test_report_and_page(run: Callable[..., str], tmp_path: Path) -> None:
     words = (f"analyse_file={source}", f"analyse_page={page}", f"analyse_metrics={metrics}", "analyse_host=there")
     said = play(run, *words, check=True)
     assert not page.exists() and not metrics.exists()
-    lines = analyse.report(data).splitlines()
+    lines = ablation_report.report(data).splitlines()
     assert [line for line in lines if line not in said] == []
     play(run, *words)
-    assert page.read_text() == _bench_page.render(data)
-    assert metrics.read_text() == _bench_metrics.render(data, "there")
+    assert page.read_text() == run_page.render(data)
+    assert metrics.read_text() == run_metrics.render(data, "there")
 
 
 def test_what_it_refuses(run: Callable[..., str], tmp_path: Path) -> None:

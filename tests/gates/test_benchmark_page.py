@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_page
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
 from tools.pictures.chromium import Page
 
@@ -49,7 +49,7 @@ COLLISIONS = """
 def page(browser: Page, tmp_path: Path) -> Page:
     """The page of an ablation, just opened."""
     text = json.dumps(bench_documents.ablation()).replace("governor", LONG)
-    return opened(browser, tmp_path / "run.html", _bench_page.render(text))
+    return opened(browser, tmp_path / "run.html", run_page.render(text))
 
 
 def test_it_is_read_without_a_network_and_without_a_script(page: Page) -> None:
@@ -106,14 +106,14 @@ def test_it_prints_with_all_charts(page: Page) -> None:
 
 
 def test_a_tuning_fits_too(browser: Page, tmp_path: Path) -> None:
-    opened(browser, tmp_path / "tuning.html", _bench_page.render(bench_documents.tuning()))
+    opened(browser, tmp_path / "tuning.html", run_page.render(bench_documents.tuning()))
     assert browser.run("document.querySelector('.headline').innerText").startswith("chat: threads 96 instead of 124")
     assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
     assert browser.errors == []
 
 
 def test_what_a_document_holds_is_text(browser: Page, tmp_path: Path) -> None:
-    opened(browser, tmp_path / "evil.html", _bench_page.render(bench_documents.hostile()))
+    opened(browser, tmp_path / "evil.html", run_page.render(bench_documents.hostile()))
     assert browser.run("document.querySelectorAll('img, a').length") == 0
     assert browser.run("document.body.innerText").count(bench_documents.EVIL) > 20
     assert browser.errors == []

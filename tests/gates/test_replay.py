@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import load
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.answer import Server, ask
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.api import LLAMA
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.prompts import Prompt
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load import closed_loop
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.answer import Server, ask
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.completion_api import LLAMA
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.prompts import Prompt
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import threads
@@ -202,7 +202,7 @@ def test_our_driver_finds_all_that_it_reads(home: Path) -> None:
         whole = ask(one.server, PROMPT)
         assert whole.predicted == len(whole.chunks) == 8 and whole.rate == pytest.approx(1000)
         assert ask(one.server, PROMPT).text == whole.text
-        load.many_streams(one.server, [PROMPT], 3)
+        closed_loop.many_streams(one.server, [PROMPT], 3)
         numbers = one.metrics()
         assert [numbers[name] for name in LLAMA.counters] == [14 * COUNTED, 14 * 8]
         assert http.in_work(one.server.url, http.ask(one.server.url, "/metrics", 5)[1]) == 0
@@ -223,7 +223,7 @@ def test_requests_wait_for_a_slot(home: Path) -> None:
     for slots in ("1", "2"):
         with replaying(home, {**PLAIN, "base_ms": 4.0}, "--parallel", slots, "--threads", "1") as one:
             begun = one.server.clock.monotonic()
-            load.many_streams(one.server, [PROMPT], 2, 2)
+            closed_loop.many_streams(one.server, [PROMPT], 2, 2)
             spans[slots] = one.server.clock.monotonic() - begun
     assert spans["1"] >= 4 * 8 * 0.004 and spans["2"] < 0.8 * spans["1"]
 

@@ -24,8 +24,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import load, prompts, texts
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.answer import Answer, Server
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load import built_in_prompts, closed_loop, prompts
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.answer import Answer, Server
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from tools.bench.llama_root import serving
 from vepyc import VepycError
@@ -39,7 +39,7 @@ STREAMS = (1, 4)
 #: For each time what is asked, and how many tokens an answer has. After a few words the first text comes within some
 #: 20 ms, of which the clients themselves take more than what is compared here: it has the prompts of a benchmark.
 LOADS: dict[str, tuple[Sequence[str], int]] = {
-    "ttft": (texts.TEXTS["prose"], 16),
+    "ttft": (built_in_prompts.TEXTS["prose"], 16),
     "tpot": (("Once upon a time", "The old house", "In the morning", "Far from home"), 96),
 }
 REQUESTS = 12
@@ -60,9 +60,9 @@ def ours(url: str, asked: Sequence[prompts.Prompt], streams: int) -> dict[str, f
     server = Server(url)
     answers: list[Answer]
     if streams == 1:
-        answers = load.one_stream(server, [asked[number % len(asked)] for number in range(REQUESTS)])
+        answers = closed_loop.one_stream(server, [asked[number % len(asked)] for number in range(REQUESTS)])
     else:
-        by_stream = load.many_streams(server, asked, streams, REQUESTS // streams)
+        by_stream = closed_loop.many_streams(server, asked, streams, REQUESTS // streams)
         answers = [answer for those in by_stream for answer in those]
     return {"ttft": median(one.ttft_ms for one in answers), "tpot": median(one.tpot_ms for one in answers)}
 

@@ -26,9 +26,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import rounds, schedule
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.analyse import headline
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.ablation_report import headline
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import measured_rounds, schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from vepyc import VepycError
 from vepyc.container import container
 from vepyc.figures import Bar, Figures
@@ -106,7 +106,7 @@ def main() -> int:
             raise VepycError(f"{headline(judgement)} Give it more --minutes, or a machine that does nothing else.")
         fresh = [one for one in judgement.rounds if one.phase == schedule.CONFIRMATION]
         for kind in asked.kinds:
-            gains = rounds.differences(fresh, schedule.STOCK, (rounds.DECODE, kind, 1))
+            gains = measured_rounds.differences(fresh, schedule.STOCK, (measured_rounds.DECODE, kind, 1))
             figures.show(f"default_over_plain_{kind}", math.exp(median(gains)), "x", Bar(">=", BARS[kind]))
     except VepycError as error:
         print(f"bench-llama: {error}", file=sys.stderr)

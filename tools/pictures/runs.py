@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_page
 from tools.pictures.chromium import Page
 from tools.pictures.drift import FOLDER
 
@@ -25,7 +25,7 @@ RUN = Path(__file__).parents[2] / "docs/runs/two-cores.json.gz"
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "page.html")
-        file.write_text(_bench_page.render(gzip.decompress(RUN.read_bytes()).decode()), encoding="utf-8")
+        file.write_text(run_page.render(gzip.decompress(RUN.read_bytes()).decode()), encoding="utf-8")
         with Page(width=900, height=900) as browser:
             browser.open(file)
             browser.screenshot(FOLDER / "run-page.png")

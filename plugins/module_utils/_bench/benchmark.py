@@ -15,12 +15,13 @@ import time
 
 from .._io import textfile
 from .._serving.verify import metrics
-from . import progress, schedule
-from .asked import TRIES
-from .benchmark_report import Benchmark
-from .meter import Meter, streams_of
+from . import progress
+from .load.request import TRIES
+from .reports.benchmark_report import Benchmark
+from .rounds import schedule
 from .run import Run
-from .vllm import find
+from .sampling.meter import Meter, streams_of
+from .target.vllm_instance import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._host.host import Host
-    from .asked import Asked
+    from .load.request import Asked
 
 
 def measure(host: Host, asked: Asked, tell: Callable[[str], None], clock: Any = time) -> tuple[str, dict[str, Any]]:

@@ -20,9 +20,9 @@ from .._io.store import Store
 from .._knobs.protocol.stored_requests import stored
 from .._notation.printable import escape_lines
 from . import archive, benchmark
-from .asked import LIMIT, ROUNDS, Asked
-from .benchmark_report import Benchmark, report
-from .prompts import TOKENS
+from .load.prompts import TOKENS
+from .load.request import LIMIT, ROUNDS, Asked
+from .reports.benchmark_report import Benchmark, report
 from .run import FOLDER
 
 TYPE_CHECKING = False

@@ -11,10 +11,11 @@ import time
 
 from .._errors import BadRequest, TuningError
 from .._io.store import HOME
-from . import document as documents
-from . import fingerprint, memory
-from .bandwidth import cache
-from .meter import step_aside
+from .documents import run_document as documents
+from .memory import instance_memory
+from .memory.bandwidth import cache
+from .sampling.meter import step_aside
+from .target import fingerprint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._host.host import Host
-    from .asked import Asked
-    from .target import Target
+    from .load.request import Asked
+    from .target.measured_instance import Target
 
 FOLDER = f"{HOME}/benchmarks"
 
@@ -55,8 +56,8 @@ class Run:
         """Leave the instance its CPUs, and measure the bandwidth of its memory while it is idle."""
         self.document["remarks"] += [*self.target.remarks, *step_aside(self.host, self.target.cpus)]
         tell("it measures the bandwidth of the memory")
-        found = memory.measure(self.host, self.target)
-        self.document["bandwidth"].append(memory.record(found))
+        found = instance_memory.measure(self.host, self.target)
+        self.document["bandwidth"].append(instance_memory.record(found))
         if not found.measured:
             self.document["remarks"] += found.reasons
 
@@ -70,10 +71,10 @@ class Run:
         The end stays open where the run goes on.
         """
         try:
-            samples = [one for one in self.document["samples"] if one["arm"] in memory.AS_PLANNED]
-            self.document["steps"] = memory.steps(self.target, samples)
+            samples = [one for one in self.document["samples"] if one["arm"] in instance_memory.AS_PLANNED]
+            self.document["steps"] = instance_memory.steps(self.target, samples)
         except TuningError as error:
-            self.document["remarks"].append(memory.unread(error))
+            self.document["remarks"].append(instance_memory.unread(error))
         restored = restored and fingerprint.settings(self.host) == self.settings
         if not (self.goes_on and restored):
             self.document.update(restored=restored, ended=now())

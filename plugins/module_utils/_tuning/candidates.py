@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import shlex
 
-from .._ablation.switch import Variant, service_lines
+from .._ablation.arm_switch import Variant, service_lines
 from .._errors import BadRequest
 from .._io.paths import UNIT_FOLDER
 from .._serving.llama_cpp import arguments as server_arguments
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from .._bench.target import Target
+    from .._bench.target.measured_instance import Target
     from .._host.host import Host
     from .._serving.llama_cpp.capabilities import Capabilities
     from .._serving.plan.instance_plan import Service

@@ -18,8 +18,8 @@ from __future__ import annotations
 import itertools
 import math
 
-from .._bench import schedule
-from .._bench.interval import interval, mean
+from .._bench.rounds import schedule
+from .._bench.statistics.confidence_interval import interval, mean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import document, schedule
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import run_document
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 
 KINDS = ("prose", "code", "summary")
 #: Tokens per second of stock by kind, before any effect.
@@ -28,7 +29,7 @@ TOKENS = 96
 def fingerprint() -> dict[str, Any]:
     """Return a fingerprint of which nothing is known."""
     known: dict[str, Any] = {"arguments": [], "settings": {}}
-    return {name: known.get(name) for name in document.FINGERPRINT}
+    return {name: known.get(name) for name in run_document.FINGERPRINT}
 
 
 def witness(**other: Any) -> dict[str, Any]:
@@ -71,7 +72,7 @@ class Bench:
         self.last: dict[str, float] = {}
         self.clock, self.starts, self.nth = 0.0, 0, {schedule.ABLATION: 0, schedule.CONFIRMATION: 0}
         arms = schedule.arms([knob(name, unit) for name in effects])
-        self.data = document.new(f"run-{seed}", "chat", "2026-11-25T00:00:00Z", seed, fingerprint(), arms)
+        self.data = run_document.new(f"run-{seed}", "chat", "2026-11-25T00:00:00Z", seed, fingerprint(), arms)
         #: What a test changes in each sample before it is written down.
         self.spoil: Callable[[dict[str, Any]], None] = lambda sample: None
 
@@ -152,4 +153,4 @@ class Bench:
         self.data["plan"]["arms"].append(schedule.kept([knob(name) for name in removed], self.unit))
         for dummy in range(schedule.CONFIRMING):
             self.round([schedule.STOCK, schedule.TUNED, schedule.KEPT], schedule.CONFIRMATION)
-        return Judgement(document.check(self.data))
+        return Judgement(run_document.check(self.data))

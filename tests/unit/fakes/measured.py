@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, memory, meter, progress, run
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.bandwidth import Bandwidth
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, progress, run
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory import instance_memory
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.bandwidth import Bandwidth
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.sampling import meter
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import verify
 
@@ -128,7 +130,9 @@ def measured(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Measured]:
     patch.setattr(progress, "LOCK", str(root / "run/benchmark.lock"))
     patch.setattr(meter.os, "sched_getaffinity", lambda process: set(range(8)))
     patch.setattr(meter.os, "sched_setaffinity", lambda process, cpus: here.set_aside.append(set(cpus)))
-    patch.setattr(memory.bandwidths, "measure", lambda top, cpus, nodes, policy: Bandwidth(cpus, nodes, GBPS, "reader"))
+    patch.setattr(
+        instance_memory.bandwidths, "measure", lambda top, cpus, nodes, policy: Bandwidth(cpus, nodes, GBPS, "reader")
+    )
     with serving(here.serve) as server:
         here.url = server.url
         here.ready()

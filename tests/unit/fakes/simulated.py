@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import runner
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.switch import Variant
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import round_runner
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.arm_switch import Variant
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import witness
 
 
@@ -42,10 +42,10 @@ class Simulated:
 
     def take_over(self, patch: pytest.MonkeyPatch) -> None:
         """Have all runs measured here."""
-        patch.setattr(runner, "Switch", self._switch)
-        patch.setattr(runner, "Meter", lambda *dummy: self)
-        patch.setattr(runner.guard, "begin", lambda store, fs, unit: self.begun.append(unit))
-        patch.setattr(runner.application, "settle", lambda store, fs: self._settle())
+        patch.setattr(round_runner, "Switch", self._switch)
+        patch.setattr(round_runner, "Meter", lambda *dummy: self)
+        patch.setattr(round_runner.restore_guard, "begin", lambda store, fs, unit: self.begun.append(unit))
+        patch.setattr(round_runner.application, "settle", lambda store, fs: self._settle())
 
     def _settle(self) -> Simulated:
         self.put_back += 1

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import fingerprint, target
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.tuning import HOLDS_FOR
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target import fingerprint, measured_instance
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.tuning_result import HOLDS_FOR
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.modules import llama_fingerprint
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
@@ -33,7 +33,7 @@ def asked(here: Measured, name: str = "chat", **expect: Any) -> dict[str, Any]:
 def test_what_is_the_same_makes_no_difference(here: Measured) -> None:
     """All that a tuning holds for, and numbers that a file of variables may have without quotes."""
     host = here.host()
-    known = fingerprint.of(host, target.find(host, "chat"), ())
+    known = fingerprint.of(host, measured_instance.find(host, "chat"), ())
     same = {key: known[key] for key in HOLDS_FOR}
     assert (same["bios"], same["engine_build"], len(same["model_sha256"])) == ("F7", "b11434", 64)
     assert asked(here, **same) == {"found": same, "differences": []}

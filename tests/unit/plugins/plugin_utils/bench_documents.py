@@ -10,7 +10,7 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import KINDS, Bench
 
 KNOBS = {"threads": 0.3, "boost": -0.06, "governor": 0.0}

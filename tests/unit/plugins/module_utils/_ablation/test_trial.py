@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import guard
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import restore_guard
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
@@ -37,7 +37,7 @@ class Machine:
         self.store = Store(str(self.tree.root))
         self.told: list[str] = []
         self.refuses: tuple[str, ...] = ()
-        patch.setattr(guard, "HOST_TOOL", str(root / "sovereign-epyc"))
+        patch.setattr(restore_guard, "HOST_TOOL", str(root / "sovereign-epyc"))
         patch.setattr(trial, "UNITS", str(root / "units"))
         patch.setattr(trial.command, "run", self.run)
         patch.setattr(trial.command, "attempt", lambda words: trial.command.CommandResult(0, "", ""))
@@ -54,7 +54,7 @@ class Machine:
         return ""
 
     def begin(self) -> None:
-        guard.begin(self.store, self.fs, UNIT)
+        restore_guard.begin(self.store, self.fs, UNIT)
 
     def journal(self, **other: Any) -> None:
         known = {"boot_id": "this-boot", "process": 1 << 30, "started": "5", "unit": UNIT}

@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import analyse, benchmark, load, progress
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, progress
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import run as runs
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.asked import Asked
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.benchmark_report import Benchmark
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load import closed_loop
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import Asked
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.benchmark_report import Benchmark
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import (
     GBPS,
@@ -72,7 +74,7 @@ def test_what_the_figures_say(here: Measured) -> None:
     read = sum(step["parts"].values())
     assert read == pytest.approx(WEIGHTS, rel=0.05)
     assert row["memory"] == pytest.approx(read / GBPS / 1e6 / 16)
-    report = analyse.report(document)
+    report = ablation_report.report(document)
     assert report.startswith("chat: 100.0 tokens per second with one stream (100.0 to 100.0).\n")
     assert "2 rounds, 0 of them void" in report
 
@@ -93,7 +95,7 @@ def test_the_ceiling_of_the_last_run_that_counts_is_kept(here: Measured, monkeyp
 
 def test_several_streams(here: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as slots where none are named."""
-    monkeypatch.setattr(load, "LEAST_SHARE", 0.0)  # This server answers so fast that asking takes longer.
+    monkeypatch.setattr(closed_loop, "LEAST_SHARE", 0.0)  # This server answers so fast that asking takes longer.
     dummy, document, told = run(here, streams=None, rounds=1)
     assert [(one["streams"], one["void"]) for one in document["samples"]] == [(1, None)] * 3 + [(2, None)]
     # To warm up, one at a time, and two streams of four requests.
@@ -104,10 +106,10 @@ def test_several_streams(here: Measured, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_streams_that_asked_too_slowly_spoil_the_round(here: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "LEAST_SHARE", 1e9)
+    monkeypatch.setattr(closed_loop, "LEAST_SHARE", 1e9)
     document = run(here, streams=None, rounds=1)[1]
     assert {one["streams"] for one in document["samples"]} == {1} and not Benchmark(document).counts
-    assert "round 3: 2 streams asked, but only" in analyse.report(document)
+    assert "round 3: 2 streams asked, but only" in ablation_report.report(document)
 
 
 def test_a_round_with_requests_of_others_is_kept_and_repeated(here: Measured) -> None:
@@ -121,7 +123,7 @@ def test_a_round_with_requests_of_others_is_kept_and_repeated(here: Measured) ->
     void = {one["round"]: one["void"] for one in document["samples"]}
     assert void == {1: "Others asked the server too: it read 0 and made 7 tokens that were not ours.", 2: None, 3: None}
     assert Benchmark(document).counts
-    assert "Void rounds:\n  round 1: Others asked the server too" in analyse.report(document)
+    assert "Void rounds:\n  round 1: Others asked the server too" in ablation_report.report(document)
 
 
 def test_a_run_of_which_no_round_counts_says_so(here: Measured) -> None:
@@ -132,7 +134,7 @@ def test_a_run_of_which_no_round_counts_says_so(here: Measured) -> None:
     document = run(here)[1]
     assert len(document["plan"]["order"]) == 6
     assert not Benchmark(document).counts
-    report = analyse.report(document)
+    report = ablation_report.report(document)
     assert report.startswith("No round counts, and this proves nothing. chat: 100.0 tokens per second")
     assert "round 6: Other programs used 10.0% of the processor time" in report
 

@@ -13,9 +13,9 @@ from collections import Counter
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.interval import interval
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts import Judgement
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.statistics.confidence_interval import interval
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import Bench
 
 SEEDS = range(20)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target import find
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.measured_instance import find
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER

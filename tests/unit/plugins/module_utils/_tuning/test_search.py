@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import schedule
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._tuning.search import DEFAULT, Search
 
 THREADS, DRAFTS = [8, 16, 24, 32, 48, 64], [0, 1, 2, 3, 4, 6, 8, 12]

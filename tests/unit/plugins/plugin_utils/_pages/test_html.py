@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from markupsafe import Markup
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench import document
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import run_document
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _bench_page
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import drift_html, fleet_report, schema
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import frame, html, map_schema
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element, join_html
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page import fleet_plans, plan_html
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_page
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._schema import Malformed
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents, fleets, plans
@@ -100,13 +100,13 @@ def passes(check: Callable[[Any], Any], *errors: type[Exception]) -> Callable[[A
 )
 def test_the_page_of_a_run(make: Callable[[], dict[str, Any]], at_least: int) -> None:
     honest = make()
-    hostile = spoil_texts(honest, passes(document.check, BadRequest))
-    assert_only_texts_differ(_bench_page.render(honest), _bench_page.render(hostile), at_least)
+    hostile = spoil_texts(honest, passes(run_document.check, BadRequest))
+    assert_only_texts_differ(run_page.render(honest), run_page.render(hostile), at_least)
 
 
 def test_each_cell_of_a_tuning_is_a_text() -> None:
     honest = bench_documents.tuning()
-    page = _bench_page.render(spoil_texts(honest, passes(document.check, BadRequest)))
+    page = run_page.render(spoil_texts(honest, passes(run_document.check, BadRequest)))
     rows = page.partition("<h2>Candidates</h2>")[2].partition("<tbody>")[2].partition("</table>")[0]
     assert rows.count("<tr><th>&lt;img") == 3, "the names of the candidates are hostile"
 

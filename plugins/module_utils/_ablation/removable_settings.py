@@ -1,0 +1,62 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The settings of a host that an ablation can leave out: those that are not what they were before it was tuned."""
+
+from __future__ import annotations
+
+from .._bench.rounds import schedule
+from .._drift.judge import survey, waits
+from .._drift.verdict import has_place
+from .._errors import BadRequest
+from .._knobs.catalogue import REBOOT, row_of
+from .._knobs.protocol.ledger import Ledger
+from .._knobs.protocol.stored_requests import stored
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .._host.host import Host
+    from .._io.store import Store
+
+NEEDS_REBOOT = "it needs a reboot"
+
+
+def of_host(host: Host, store: Store, reboots: bool = False) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the knobs, as schedule.arms takes them, and why others are not tested, by name.
+
+    With ``reboots``, each boot parameter is a knob too. BadRequest where the host is not as its stored settings say:
+    what is measured would have no name.
+    """
+    originals = Ledger(store, host.fs).originals()
+    knobs: dict[str, dict[str, Any]] = {}
+    untested: dict[str, str] = {}
+    for verdict in survey(host, store, stored(store)[1]):
+        row = row_of(verdict.address)
+        if not verdict.clean and not waits(verdict) and verdict.supported:
+            what = verdict.reason or f"it is {verdict.found}, and should be {verdict.wanted}"
+            raise BadRequest(f"This host is not as it was configured: {verdict.address}: {what}. Run site.yml first.")
+        if row is None or not has_place(verdict.address) or verdict.address not in originals:
+            continue
+        original = originals[verdict.address]
+        if original == verdict.wanted:
+            continue
+        rest = verdict.address.partition(":")[2]
+        when = row.acts(rest)
+        # A boot parameter is a knob of its own, which needs as many boots as all of them together.
+        name = rest if row.needs_reboot else row.tried_as(rest)
+        if when == REBOOT and not (reboots and row.needs_reboot):
+            untested[name] = NEEDS_REBOOT
+            continue
+        if when == REBOOT and waits(verdict):
+            raise BadRequest(
+                f"{verdict.address} waits for a reboot, and the tuned state is not there to compare with: run "
+                "reboot.yml first."
+            )
+        knob = knobs.setdefault(name, {"name": name, "class": when, "settings": {}, "arguments": []})
+        knob["settings"][verdict.address] = original
+        # Where one of its settings needs a start, all wait for that.
+        knob["class"] = max(knob["class"], when, key=list(schedule.UNITS).index)
+    return list(knobs.values()), untested

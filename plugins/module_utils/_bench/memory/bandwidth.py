@@ -1,0 +1,134 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How many bytes per second some CPUs read from the memory of some nodes: measured, or the paper figure and no fact.
+
+likwid-bench measures where it is installed and has these very CPUs; else a reader of ours, where there is a compiler.
+Run it while the instance is idle: what else reads memory is missing in the result.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+from ..._errors import BadRequest, TuningError
+from ..._io import command
+from ..._notation.cpulist import format_cpulist
+from ..._serving.plan.draft_estimate import peak
+from . import likwid, memory_reader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..._host.topology import Topology
+
+#: How much is read, of the size of the L3 caches that could hold it, and at least, in bytes.
+CACHES = 4
+LEAST = 1 << 30
+SECONDS = 300
+
+
+class Bandwidth:
+    """``gbps`` is in GB/s (10^9 bytes), None where nothing is known; ``source`` says what measured it.
+
+    ``measured`` is False for a paper figure. ``reasons`` are the sentences why something better was not taken.
+    """
+
+    __slots__ = ("cpus", "gbps", "measured", "nodes", "reasons", "source")
+
+    def __init__(
+        self, cpus: Sequence[int], nodes: Sequence[int], gbps: float | None, source: str, reasons: Sequence[str] = ()
+    ) -> None:
+        self.cpus = tuple(cpus)
+        self.nodes = tuple(nodes)
+        self.gbps = gbps
+        self.source = source
+        self.measured = source in ("likwid-bench", "reader")
+        self.reasons = list(reasons)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data, as a run document holds it."""
+        return {
+            "cpus": format_cpulist(self.cpus),
+            "nodes": format_cpulist(self.nodes),
+            "gbps": None if self.gbps is None else round(self.gbps, 2),
+            "source": self.source,
+            "measured": self.measured,
+            "reasons": self.reasons,
+        }
+
+
+def measure(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str] = ()) -> Bandwidth:
+    """Return what these CPUs read from these nodes, in the best of five runs.
+
+    ``policy`` is the command under which the instance's memory policy holds, such as numactl with its options; without
+    one each CPU reads memory of its own node. BadRequest where there is no CPU, or where the nodes need a policy.
+    """
+    if not cpus:
+        raise BadRequest("No CPUs were given to measure the bandwidth of; name those of the instance.")
+    own = local(top, cpus)
+    if not policy and own != set(nodes):
+        raise BadRequest(
+            f"CPUs {format_cpulist(cpus)} are on node {format_cpulist(own)}, and memory of node "
+            f"{format_cpulist(nodes)} is asked for: give the policy too, for example numactl --membind="
+            f"{format_cpulist(nodes)}."
+        )
+    reasons: list[str] = []
+    for source, attempt in (("likwid-bench", _likwid), ("reader", _reader)):
+        try:
+            return Bandwidth(cpus, nodes, attempt(top, cpus, nodes, policy, size(top, cpus)), source, reasons)
+        except TuningError as error:
+            reasons.append(str(error))
+    return paper(top, cpus, nodes, reasons)
+
+
+def paper(top: Topology, cpus: Sequence[int], nodes: Sequence[int], reasons: Sequence[str] = ()) -> Bandwidth:
+    """Return what the memory of these nodes has on paper with all channels filled; not measured."""
+    socket = peak(top)
+    if socket is None:
+        return Bandwidth(cpus, nodes, None, "nothing", reasons)
+    return Bandwidth(cpus, nodes, socket * max(1, len(top.sockets)) * len(nodes) / len(top.nodes), "paper", reasons)
+
+
+def local(top: Topology, cpus: Sequence[int]) -> set[int]:
+    """Return the nodes that these CPUs are on."""
+    return {node.id for node in top.nodes if set(node.cpus) & set(cpus)}
+
+
+def size(top: Topology, cpus: Sequence[int]) -> int:
+    """Return how many bytes are read to measure: their caches must not hold them."""
+    return max(LEAST, CACHES * cache(top, cpus))
+
+
+def cache(top: Topology, cpus: Sequence[int]) -> int:
+    """Return the bytes of all L3 caches that these CPUs use."""
+    return sum(domain.bytes for domain in top.l3 if set(domain.cpus) & set(cpus))
+
+
+def _likwid(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str], total: int) -> float:
+    if not shutil.which(likwid.PROGRAM, path=command.PATH):
+        raise TuningError(f"There is no {likwid.PROGRAM} in {command.PATH}; on Debian, the package likwid brings it.")
+    words = None
+    if not policy:
+        domains = likwid.domains_of(command.run_command(likwid.LIST))
+        words = likwid.command(domains, cpus, nodes, -(-total // len(nodes)), top.flags)
+    if words is None:
+        raise TuningError(
+            f"{likwid.PROGRAM} has no thread domains that are CPUs {format_cpulist(cpus)} with memory on node "
+            f"{format_cpulist(nodes)}."
+        )
+    return max(likwid.rate_of(_output(words)) for dummy in range(likwid.RUNS))
+
+
+def _output(words: Sequence[str]) -> str:
+    done = command.try_command(words, SECONDS)
+    if done.code != 0:
+        said = likwid.last_words(done.err or done.out)
+        raise TuningError(f"{words[0]} failed with exit code {done.code}. It says: {said}")
+    return done.out
+
+
+def _reader(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str], total: int) -> float:
+    return memory_reader.rate(cpus, -(-total // len(cpus)), policy)

@@ -1,0 +1,125 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How near an instance comes to what its memory allows: a step takes the time of its bytes, and a rest.
+
+The rest is computing, and waiting of threads for each other; it grows with the threads. A step that is faster than its
+bytes can be read is no success: the bytes are wrong, or the bandwidth, or the model lies in a cache.
+"""
+
+from __future__ import annotations
+
+from ..._errors import BadRequest
+from ..._notation.sizes import format_bytes_short
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..._models.memory_traffic import Traffic
+    from .bandwidth import Bandwidth
+
+#: Bytes that the hardware counted, as a part of those that were computed. Below, caches serve some; above, pages are
+#: read again.
+COUNTED = (0.9, 1.15)
+
+
+class Ceiling:
+    """One step held against the memory. Times are milliseconds of a step, ``ratio`` is measured over ceiling.
+
+    ``memory_ms``, ``rest_ms`` and ``ratio`` are None where no bandwidth is known. ``predicted_ms`` is what the cost
+    model said before, None where it said nothing; ``error`` is how much longer the step took, as a part of that.
+    ``problem`` is a sentence where the figures cannot be right, and ``remarks`` are sentences on how to read them.
+    """
+
+    __slots__ = ("bytes", "gbps", "measured", "memory_ms", "predicted_ms", "problem", "remarks", "step_ms")
+
+    def __init__(self, traffic: Traffic, bandwidth: Bandwidth, step_ms: float, predicted_ms: float | None) -> None:
+        self.bytes = traffic.bytes
+        self.gbps = bandwidth.gbps
+        self.measured = bandwidth.measured
+        self.step_ms = step_ms
+        self.predicted_ms = predicted_ms
+        self.memory_ms = None if self.gbps is None else self.bytes / self.gbps / 1e6
+        self.problem = ""
+        self.remarks: list[str] = []
+
+    @property
+    def ratio(self) -> float | None:
+        """Measured over ceiling: the part of the step that reading alone would take."""
+        return None if self.memory_ms is None else self.memory_ms / self.step_ms
+
+    @property
+    def rest_ms(self) -> float | None:
+        """The part of the step that is not memory."""
+        return None if self.memory_ms is None else self.step_ms - self.memory_ms
+
+    @property
+    def error(self) -> float | None:
+        """By how much the step was longer than predicted, 0.1 for ten percent."""
+        return None if self.predicted_ms is None else self.step_ms / self.predicted_ms - 1
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain data, as a run document and a page take it."""
+        names = ("gbps", "measured", "step_ms", "memory_ms", "rest_ms", "ratio", "predicted_ms", "error")
+        return {
+            "bytes": round(self.bytes),
+            **{name: getattr(self, name) for name in names},
+            "problem": self.problem,
+            "remarks": self.remarks,
+        }
+
+
+def ceiling(
+    traffic: Traffic,
+    bandwidth: Bandwidth,
+    step_ms: float,
+    cache: int,
+    predicted_ms: float | None = None,
+    counted: float | None = None,
+) -> Ceiling:
+    """Hold a step of ``step_ms`` milliseconds against the memory; BadRequest for a step that took no time.
+
+    ``cache`` is the size of the L3 caches of the instance's CPUs, in bytes. ``counted`` are the bytes of a step as the
+    hardware counted them, None where it did not.
+    """
+    if step_ms <= 0:
+        raise BadRequest(f"A step of {step_ms} ms cannot be held against the memory; measure it again.")
+    found = Ceiling(traffic, bandwidth, step_ms, predicted_ms)
+    ratio, size, caches = found.ratio, format_bytes_short(round(found.bytes)), format_bytes_short(cache)
+    fits = found.bytes <= cache
+    if ratio is None:
+        found.remarks.append("The bandwidth of this memory was not measured and is not known: there is no ceiling.")
+    elif not found.measured:
+        found.remarks.append(f"The bandwidth was not measured: {found.gbps:.0f} GB/s is the paper figure.")
+    if fits:
+        found.remarks.append(
+            f"The {size} that a step reads fit into the {caches} of L3 cache of these CPUs: memory is not the limit."
+        )
+    if ratio is not None and ratio > 1:
+        found.problem = _problem(found, size, caches, fits)
+    if counted is not None:
+        found.remarks += _compared(counted / found.bytes)
+    return found
+
+
+def _problem(found: Ceiling, size: str, caches: str, fits: bool) -> str:
+    above = f"A step took {found.step_ms:.2f} ms, and reading its {size} at {found.gbps:.1f} GB/s takes"
+    above = f"{above} {found.memory_ms:.2f} ms, which is longer"
+    if fits:
+        return f"{above}: the model lies in the {caches} of L3 cache. Measure a model that is larger."
+    which = "measure the bandwidth again on an idle host" if found.measured else "measure the bandwidth"
+    return (
+        f"{above}: the bytes or the bandwidth are wrong, and the {caches} of L3 cache do not hold the model. "
+        f"Compare the bytes with what gguf_info says of the file that is served, and {which}."
+    )
+
+
+def _compared(part: float) -> list[str]:
+    low, high = COUNTED
+    if part < low:
+        return [f"The hardware counted {part:.2f} of the computed bytes: caches serve the rest."]
+    if part > high:
+        return [
+            f"The hardware counted {part:.2f} of the computed bytes: pages are read again, or other programs read too."
+        ]
+    return []

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Counters of frequency and energy, read twice around a time; None where this host does not have them, as in guests.
+
+The processor counts two clocks while it is not idle: MPERF at its nominal frequency, APERF at the real one. Their ratio
+is the mean frequency of the time in which there was work, which no reading of a moment tells.
+Source: MSRs 0xE7 and 0xE8 of the AMD64 Architecture Programmer's Manual, volume 2;
+Documentation/admin-guide/acpi/cppc_sysfs.rst and Documentation/power/powercap/powercap.rst of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+from ..._errors import Absent, Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..._io.kernelfs import KernelFS
+
+    #: APERF and MPERF by CPU.
+    Cycles = dict[int, tuple[int, int]]
+    #: Microjoules by package, and where the counter begins anew.
+    Energy = dict[str, tuple[int, int]]
+
+MPERF, APERF = 0xE7, 0xE8
+WORD = 1 << 64
+POWERCAP = "/sys/class/powercap"
+MICROJOULES = 1_000_000
+
+
+def cycles(fs: KernelFS, cpus: Iterable[int]) -> Cycles:
+    """Return the counters of those CPUs whose registers can be read."""
+    found = {}
+    for cpu in cpus:
+        try:
+            mperf, aperf = fs.read_words(f"/dev/cpu/{cpu}/msr", (MPERF, APERF))
+        except (Absent, Refused):
+            continue
+        found[cpu] = aperf, mperf
+    return found
+
+
+def mhz(fs: KernelFS, before: Cycles, after: Cycles) -> float | None:
+    """Return the mean frequency at which CPUs worked between two readings, in MHz."""
+    nominal = fs.read_if_present("/sys/devices/system/cpu/cpu0/acpi_cppc/nominal_freq") or "0"
+    both = [(before[cpu], after[cpu]) for cpu in after if cpu in before]
+    real, counted = (sum((late[at] - early[at]) % WORD for early, late in both) for at in (0, 1))
+    return round(int(nominal) * real / counted, 1) if counted and int(nominal) else None
+
+
+def energy(fs: KernelFS) -> Energy:
+    """Return the counter of each package, without those of its parts."""
+    found = {}
+    for name in fs.list_names(POWERCAP):
+        folder = f"{POWERCAP}/{name}"
+        try:
+            if (fs.read_if_present(f"{folder}/name") or "").startswith("package-"):
+                found[name] = int(fs.read(f"{folder}/energy_uj")), int(fs.read(f"{folder}/max_energy_range_uj"))
+        except (Absent, Refused):
+            continue
+    return found
+
+
+def watts(before: Energy, after: Energy, seconds: float) -> float | None:
+    """Return the mean power of all packages between two readings."""
+    used = [(after[name][0] - before[name][0]) % (after[name][1] + 1) for name in after if name in before]
+    return round(sum(used) / MICROJOULES / seconds, 1) if used and seconds > 0 else None

@@ -1,0 +1,144 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The instance that is measured: it runs, answers, and says of itself how it was started.
+
+Source: ``/slots`` and ``/props`` in tools/server/README.md of llama.cpp.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..._errors import BadRequest, TuningError
+from ..._kernel import cgroups
+from ..._notation.cpulist import parse_cpulist
+from ..._serving.hooks import http as server_http
+from ..._serving.hooks import stream
+from ..._serving.hooks.keys import key_of
+from ..._serving.options.unit_names import unit_of
+from ..._serving.unit.installed import chosen
+from ..._serving.verify import verify
+from ..._verify.checklist_items import OK
+from ..load.answer import LIMIT, Server
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+
+#: Seconds that the server may take to say something of itself.
+TIMEOUT = 30.0
+
+
+class Target:
+    """An instance that serves, with its plan.
+
+    ``units`` are its own and, where it has one, that of the server of its draft. ``process`` is the number of its
+    process, ``arguments`` are those of it with the program first, ``slots`` is how many streams it takes at once, and
+    ``build`` what it calls itself. ``mapped`` are the files that it reads as memory, ``programs`` and ``files`` those
+    of its engine and its model. ``remarks`` are sentences on how to read what is measured.
+    """
+
+    __slots__ = (
+        "arguments",
+        "build",
+        "files",
+        "mapped",
+        "name",
+        "plan",
+        "process",
+        "programs",
+        "remarks",
+        "server",
+        "slots",
+        "units",
+    )
+
+    def __init__(
+        self, name: str, plan: Mapping[str, Any], server: Server, arguments: Sequence[str], process: int
+    ) -> None:
+        self.name = name
+        self.plan = plan
+        self.server = server
+        self.arguments = list(arguments)
+        self.process = process
+        self.slots = 1
+        self.build: str | None = None
+        self.units: list[str] = []
+        self.mapped: list[str] = []
+        self.programs: list[str] = []
+        self.files: list[str] = []
+        self.remarks: list[str] = []
+        self.learn()
+
+    def learn(self) -> None:
+        """Fill in what depends on the engine, here llama-server."""
+        plan = self.plan
+        self.units = [unit_of(self.name), *([plan["rpc"]["unit"]] if plan["rpc"] else [])]
+        slots = self.told("/slots")
+        self.slots = len(slots) if isinstance(slots, list) and slots else 1
+        props = self.told("/props")
+        self.build = str(props["build_info"]) if isinstance(props, dict) and "build_info" in props else None
+        self.mapped = list(plan["mapped"])
+        self.programs, self.files = sorted(plan["programs"]), sorted(plan["files"])
+
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """The CPUs that it computes on."""
+        return parse_cpulist(self.plan["expect"]["busy_cpus"])
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The nodes that its memory is planned on."""
+        return parse_cpulist(self.plan["expect"]["nodes"])
+
+    def argument(self, *names: str) -> str | None:
+        """Return the value of an argument of its process, by any of its names; None where it has none."""
+        for name, value in zip(self.arguments, self.arguments[1:]):
+            if name in names:
+                return value
+        return None
+
+    def model(self) -> str | None:
+        """Return the GGUF file that it serves; None where it is none."""
+        return self.argument("--model", "-m")
+
+    def told(self, path: str) -> Any:
+        """Return what the server says of itself, None where it says nothing."""
+        status, text = server_http.ask(self.server.url, path, TIMEOUT, self.server.key)
+        return stream.parsed(text) if status == 200 else None
+
+
+def find(
+    host: Host, name: str | None, limit: float = LIMIT, clock: Any = time, otherwise: Mapping[str, Any] | None = None
+) -> Target:
+    """Return an instance of this host, the only one where none is named; ``limit`` are the seconds of one answer.
+
+    ``otherwise`` is the plan that it follows now, where that is not the one of its unit.
+
+    BadRequest where there is no such instance or it makes no text, TuningError where it does not serve.
+    """
+    name, own = chosen(name, host.fs.root)
+    plan = otherwise or own
+    if plan["task"] != "completion":
+        raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Measure an instance that does.")
+    if plan["models"]:
+        raise BadRequest(f"{name} has several models, which share its CPUs. Measure an instance that has one.")
+    item = verify.serving(name, plan)
+    if item.verdict != OK:
+        raise TuningError(item.sentence)
+    process, words = running(host, unit_of(name))
+    server = Server(plan["url"], key_of(host.fs, unit_of(name), plan["key_file"]), limit, clock)
+    return Target(name, plan, server, words, process)
+
+
+def running(host: Host, unit: str) -> tuple[int, list[str]]:
+    """Return the process of a unit and its arguments, the program first; TuningError where it has none."""
+    processes = cgroups.list_processes(host.fs, unit)
+    if not processes:
+        raise TuningError(f"{unit} has no process any more. Its journal says why.")
+    return processes[0], [word for word in host.fs.read(f"/proc/{processes[0]}/cmdline").split("\0") if word]

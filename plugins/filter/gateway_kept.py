@@ -52,7 +52,7 @@ def gateway_kept(text: str, models: Sequence[Mapping[str, Any]]) -> str:
         for model in models
         for server in model["servers"]
     }
-    return kept.moved(text, where)
+    return kept.move_servers(text, where)
 
 
 class FilterModule:

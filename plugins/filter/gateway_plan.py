@@ -93,7 +93,7 @@ def gateway_plan(
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway
 
     try:
-        return _gateway.plan(hosts, gateway, settings, gateways)
+        return _gateway.plan_gateway(hosts, gateway, settings, gateways)
     except BadRequest as error:
         raise AnsibleFilterError(str(error)) from None
 

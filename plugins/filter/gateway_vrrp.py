@@ -87,7 +87,7 @@ def gateway_vrrp(
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair
 
     try:
-        return _gateway_pair.vrrp(interfaces, gateway, settings, gateways)
+        return _gateway_pair.plan_vrrp(interfaces, gateway, settings, gateways)
     except BadRequest as error:
         raise AnsibleFilterError(str(error)) from None
 

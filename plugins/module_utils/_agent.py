@@ -70,13 +70,13 @@ def main(words: Sequence[str]) -> int:
             textfile.write_file(AWAY, "")
         elif list(words) == ["--join"]:
             textfile.remove_file(AWAY)
-        elif words and not _unit(one):
+        elif words and not _unit_of_question(one):
             sys.stderr.write(USAGE)
             return 1
-        names = [one] if _unit(one) else _instances()
+        names = [one] if _unit_of_question(one) else _list_instances()
         for name in names:
-            told = answer(name, asked()) or "no answer: systemd does not say how it is"
-            sys.stdout.write(f"{escape_unprintable(f'{name}: {told}{_advice(_unit(name), told)}')}\n")
+            told = build_answer(name, load_options()) or "no answer: systemd does not say how it is"
+            sys.stdout.write(f"{escape_unprintable(f'{name}: {told}{_next_step(_unit_of_question(name), told)}')}\n")
     except TuningError as error:
         sys.stderr.write(f"{escape_unprintable(str(error))}\n")
         return 1
@@ -87,7 +87,7 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def _advice(unit: str, told: str) -> str:
+def _next_step(unit: str, told: str) -> str:
     """Return what to do about a unit that has stopped, as a check says it; empty for another answer."""
     if not told.endswith((" is failed", " is inactive")):
         return ""
@@ -97,12 +97,12 @@ def _advice(unit: str, told: str) -> str:
     return f"; {advise_on_unit(unit)}"
 
 
-def serve() -> None:
+def serve_gateways() -> None:
     """Answer at the socket that systemd hands over, until nobody asks any more or the engine is another one."""
-    began = _version()
+    began = _read_tool_version()
     listening = socket.socket(fileno=3)
     listening.settimeout(LINGER)
-    while _version() == began:
+    while _read_tool_version() == began:
         try:
             connection, peer = listening.accept()
         except socket.timeout:
@@ -122,16 +122,16 @@ def answer_connection(connection: socket.socket, peer: str) -> None:
 
     Nothing is read from another peer: each that connects and stays silent would have the gateways wait for it.
     """
-    wants = asked()
+    wants = load_options()
     if not _may_ask(peer, wants["allow"]):
         return
     connection.settimeout(PATIENCE)
     name = connection.recv(LONGEST).decode("ascii", "replace").strip()
-    line = answer(name, wants) if _unit(name) else ""
+    line = build_answer(name, wants) if _unit_of_question(name) else ""
     connection.sendall(f"{line}\n".encode("ascii", "replace") if line else b"")
 
 
-def asked() -> dict[str, Any]:
+def load_options() -> dict[str, Any]:
     """Return what the agent was asked to do, from the unit of its service. TuningError where that is damaged."""
     import json
 
@@ -140,7 +140,7 @@ def asked() -> dict[str, Any]:
     try:
         stored = json.loads(text.partition(SECTION)[2].partition("\n")[0] or "{}")
         wants = {**DEFAULTS, **stored}
-        _require_valid(wants)
+        _validate_options(wants)
     except (ValueError, TypeError, RecursionError):
         raise TuningError(
             f"{path} is damaged: its line Agent= does not say what gateways are to be told, so they get no answer. "
@@ -149,7 +149,7 @@ def asked() -> dict[str, Any]:
     return wants
 
 
-def _require_valid(wants: Mapping[str, Any]) -> None:
+def _validate_options(wants: Mapping[str, Any]) -> None:
     """ValueError or TypeError where an option of the agent has a value that site.yml does not write."""
     import ipaddress
 
@@ -168,25 +168,25 @@ def _is_share(text: object) -> bool:
     return isinstance(text, str) and (text == OUT or (text.isascii() and text.rstrip("%").isdecimal()))
 
 
-def answer(name: str, wants: Mapping[str, Any]) -> str:
+def build_answer(name: str, wants: Mapping[str, Any]) -> str:
     """Return the line on an instance; an empty one where it is not known how it is.
 
     An instance of llama-server is asked for by its name, and one of vLLM by the word vllm and its name.
     """
     if os.path.lexists(AWAY):
         return "stopped # this host was told to leave; 'sovereign-epyc agent --join' takes it back"
-    unit = _unit(name)
+    unit = _unit_of_question(name)
     state = command.try_command(["systemctl", "is-active", unit], PATIENCE * 3).out.strip()
     if not state:
         return ""
     if state not in SERVES:
         return f"stopped # {unit} is {state}"
-    share, why = judged(wants)
+    share, why = share_after_last_check(wants)
     line = "stopped" if share == OUT else f"up {share}"
     return f"{line} # {why}" if why else line
 
 
-def judged(wants: Mapping[str, Any]) -> tuple[str, str]:
+def share_after_last_check(wants: Mapping[str, Any]) -> tuple[str, str]:
     """Return the share of requests that the last check of this host leaves it, and why it is that."""
     path = wants["textfile"]
     if not path:
@@ -217,8 +217,8 @@ def judged(wants: Mapping[str, Any]) -> tuple[str, str]:
     # A run of site.yml that did not end is said whole, and alone: it is why the rest may be wrong.
     unfinished = next((line for line in wrong if line.startswith(f'{DRIFT}layer="run",')), "")
     if unfinished:
-        return wants["untuned"], _plain(_what_of(unfinished), LONGEST_SENTENCE)
-    what = ", ".join(dict.fromkeys(_plain(_what_of(line)) for line in wrong[:NAMED]))
+        return wants["untuned"], _printable_ascii(_what_of(unfinished), LONGEST_SENTENCE)
+    what = ", ".join(dict.fromkeys(_printable_ascii(_what_of(line)) for line in wrong[:NAMED]))
     return wants["untuned"], f"not as configured: {what}{' and more' if len(wrong) > NAMED else ''}"
 
 
@@ -227,12 +227,12 @@ def _what_of(line: str) -> str:
     return line.partition(',what="')[2].partition('"')[0]
 
 
-def _plain(text: str, longest: int = 60) -> str:
+def _printable_ascii(text: str, longest: int = 60) -> str:
     """Return a text of the file, in which others may have written, without what a log or a terminal would obey."""
     return "".join(char if " " <= char <= "~" else "?" for char in text[:longest])
 
 
-def _unit(question: str) -> str:
+def _unit_of_question(question: str) -> str:
     """Return the unit that a question is about; an empty text for what is no question."""
     engine, dummy, name = question.rpartition(" ")
     return f"{BEGIN[engine]}{name}{END}" if engine in BEGIN and _is_name(name) else ""
@@ -253,7 +253,7 @@ def _may_ask(peer: str, allow: Sequence[str]) -> bool:
     return any(address in ipaddress.ip_network(network) for network in allow)
 
 
-def _instances() -> list[str]:
+def _list_instances() -> list[str]:
     """Return the instances of this host as one asks for them, by the units that we wrote."""
     there = sorted(os.listdir(UNIT_FOLDER))
     drafts = [file for file in there if file.endswith(DRAFT_END) and file.replace(DRAFT_END, END) in there]
@@ -266,7 +266,7 @@ def _instances() -> list[str]:
     return found
 
 
-def _version() -> int:
+def _read_tool_version() -> int:
     """Return what differs when the engine was replaced. What runs ends then, and systemd starts the new one."""
     try:
         return os.stat(f"{HOST_TOOL_FOLDER}/sovereign_epyc/_agent.py").st_mtime_ns

@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
 
         return _agent.main(arguments[1:])
     if arguments and arguments[0] == "bench":
-        return bench(arguments[1:])
+        return run_benchmark(arguments[1:])
     if list(arguments) == ["--help"]:
         print_lines(*USAGE.splitlines())
         return 0
@@ -109,13 +109,13 @@ def main(arguments: Sequence[str]) -> int:
     words = [word for word in arguments if word != "--json"]
     as_json = len(words) < len(arguments)
     commands = {
-        "plan": plan,
-        "check": check,
-        "apply": apply,
-        "watch": watch,
-        "settle": settle,
-        "restore": restore,
-        "show": show,
+        "plan": show_plan,
+        "check": check_settings,
+        "apply": apply_stored_settings,
+        "watch": watch_interrupts,
+        "settle": restore_after_trial,
+        "restore": restore_originals,
+        "show": show_stored,
     }
     try:
         if len(words) == 3 and words[:2] == ["check", TEXTFILE]:
@@ -123,13 +123,13 @@ def main(arguments: Sequence[str]) -> int:
         if words[:1] == ["repair"] and len(words) <= 2:
             return repair_drift(as_json, words[1].split(",") if words[1:] else repair.ROLES)
         if words == ["apply", RETRY]:
-            return apply(as_json, retry=True)
+            return apply_stored_settings(as_json, retry=True)
         if words == ["history"]:
             return show_history(Store(read_only=True), as_json)
         if words == ["history", FORGET]:
             return forget_history(Store(), as_json)
         if words[:1] == ["restore"] and len(words) > 1:
-            return _restore_as_told(as_json, words[1:])
+            return _restore_from_words(as_json, words[1:])
         if len(words) != 1 or words[0] not in commands:
             sys.stderr.write(USAGE)
             return 1
@@ -139,7 +139,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
 
 
-def bench(arguments: Sequence[str]) -> int:
+def run_benchmark(arguments: Sequence[str]) -> int:
     """Measure an instance, by the archive that llama_benchmark puts beside this engine."""
     from importlib import import_module
 
@@ -154,7 +154,7 @@ def bench(arguments: Sequence[str]) -> int:
     return int(command.main(arguments))
 
 
-def plan(as_json: bool) -> int:
+def show_plan(as_json: bool) -> int:
     """Show the plan of the stored intent."""
     store = Store(read_only=True)
     host = Host(KernelFS(read_only=True), stored(store)[0])
@@ -166,11 +166,11 @@ def plan(as_json: bool) -> int:
     return 0
 
 
-def check(as_json: bool) -> int:
+def check_settings(as_json: bool) -> int:
     """Print a line for each finding, with what to do about it, and a line that counts settings."""
     from ._serving.unit import drift  # only checks look at units
 
-    return _show(drift.of_host(KernelFS(read_only=True)), as_json)
+    return _print_findings(drift.of_host(KernelFS(read_only=True)), as_json)
 
 
 def check_to_textfile(as_json: bool, textfile: str) -> int:
@@ -194,10 +194,10 @@ def check_to_textfile(as_json: bool, textfile: str) -> int:
     except TuningError:
         textfiles.write_file(textfile, metrics.of_failure())
         raise
-    return _show(survey, as_json)
+    return _print_findings(survey, as_json)
 
 
-def _show(survey: Survey, as_json: bool) -> int:
+def _print_findings(survey: Survey, as_json: bool) -> int:
     findings = [finding.to_dict() for finding in survey.findings()]
     if as_json:
         settings = [verdict.to_dict() for verdict in survey.verdicts]
@@ -207,7 +207,7 @@ def _show(survey: Survey, as_json: bool) -> int:
     return 2 if findings else 0
 
 
-def apply(as_json: bool, retry: bool = False) -> int:
+def apply_stored_settings(as_json: bool, retry: bool = False) -> int:
     """Apply every stored request; with ``retry`` again where one failed, as what it needs may come late at boot."""
     work = Application(KernelFS(), Store())
     work.run()
@@ -224,7 +224,7 @@ def apply(as_json: bool, retry: bool = False) -> int:
     unwritten = history_file.note(Store(), history_file.BOOT, {change.address for change in work.changes}, outcome)
     for sentence in [*work.unsupported, *([unwritten] if unwritten else [])]:
         print_error_lines(sentence)
-    _report(work.changes, work.failures, as_json)
+    _print_changes(work.changes, work.failures, as_json)
     return 1 if work.failures else 0
 
 
@@ -240,32 +240,32 @@ def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
     return 0 if outcome.clean else 2
 
 
-def settle(as_json: bool) -> int:
+def restore_after_trial(as_json: bool) -> int:
     """Put the stored settings back after a trial; nothing is done where none was under way."""
     work = applications.settle(Store(), KernelFS())
-    _report(work.changes, work.failures, as_json)
+    _print_changes(work.changes, work.failures, as_json)
     return 1 if work.failures else 0
 
 
-def watch(as_json: bool) -> int:
+def watch_interrupts(as_json: bool) -> int:
     """Apply the stored requests for interrupts whenever new ones may have come, and report only what is new.
 
     Threads of units that a stored group names are moved into it when they have come, too.
     """
     reported: list[str] = []
-    for interrupts in new_interrupts.moments(_names_units):
+    for interrupts in new_interrupts.moments(_follows_threads_of_units):
         if Store(read_only=True).has_file(TRIAL):
             continue
         work = Application(KernelFS(), Store(), only=("irq",) if interrupts else (), follow=True)
         work.run()
         if work.changes or work.failures != reported:
-            _report(work.changes, work.failures, as_json)
+            _print_changes(work.changes, work.failures, as_json)
             sys.stdout.flush()
         reported = work.failures
     return 0
 
 
-def _names_units() -> bool:
+def _follows_threads_of_units() -> bool:
     """Return whether a stored request names units whose threads are to be followed."""
     try:
         requests = stored(Store(read_only=True))[1]
@@ -274,17 +274,17 @@ def _names_units() -> bool:
     return any(name.startswith("resctrl/") and "tasks_of" in str(options) for name, options in requests.items())
 
 
-def _restore_as_told(as_json: bool, words: Sequence[str]) -> int:
+def _restore_from_words(as_json: bool, words: Sequence[str]) -> int:
     """Restore with the words of the command line that follow."""
     names = [word for word in words if word != WITHOUT_ORIGINALS]
     if len(names) > 1 or len(words) > 2 or "".join(names).startswith("-"):
         sys.stderr.write(USAGE)
         return 1
     layers = require_layers([name for name in names[0].split(",") if name]) if names else []
-    return restore(as_json, layers, without_originals=len(names) < len(words))
+    return restore_originals(as_json, layers, without_originals=len(names) < len(words))
 
 
-def restore(as_json: bool, layers: Sequence[str] = (), without_originals: bool = False) -> int:
+def restore_originals(as_json: bool, layers: Sequence[str] = (), without_originals: bool = False) -> int:
     """Put everything back and forget what was stored, or only what these layers changed and stored."""
     from ._serving.unit import dependents  # only an undo of layers looks at units
 
@@ -294,7 +294,7 @@ def restore(as_json: bool, layers: Sequence[str] = (), without_originals: bool =
     done = undo(Host(fs), ledger, layers=layers)
     for remark in [*losses, *done.remarks]:
         print_error_lines(remark)
-    _report(done.changes, done.left, as_json, "were not put back")
+    _print_changes(done.changes, done.left, as_json, "were not put back")
     if not as_json and (done.changes or not done.left):
         print_lines(done.summary(layers))
     if done.left:
@@ -302,7 +302,7 @@ def restore(as_json: bool, layers: Sequence[str] = (), without_originals: bool =
     return 1 if done.left else 0
 
 
-def show(as_json: bool) -> int:
+def show_stored(as_json: bool) -> int:
     """Draw the host under the stored intent, and list what is stored."""
     store, fs = Store(read_only=True), KernelFS(read_only=True)
     intent, requests = stored(store)
@@ -311,16 +311,16 @@ def show(as_json: bool) -> int:
         print_json({"intent": intent, "requests": requests, "originals": originals, **unfinished_data(store)})
         return 0
     print_lines(*unfinished_lines(store))
-    _draw(Host(fs, intent))
+    _draw_map(Host(fs, intent))
     print_lines(f"intent: {intent or 'none'}")
     for name, label, options in in_order(requests):
         print_lines(f"request {name}/{label}: {options}")
     for address, value in sorted(originals.items()):
-        print_lines(f"original {address}: {_text(value)}")
+        print_lines(f"original {address}: {_format_value(value)}")
     return 0
 
 
-def _draw(host: Host) -> None:
+def _draw_map(host: Host) -> None:
     """Draw the map of a host; where it cannot be planned, what is stored is shown all the same."""
     # Imported here, as no other command draws.
     from ._host import map_data, map_text
@@ -335,17 +335,19 @@ def _draw(host: Host) -> None:
         sys.stdout.write(f"{page}\n\n")
 
 
-def _report(changes: Sequence[Change], failures: Sequence[str], as_json: bool, failed: str = "requests failed") -> None:
+def _print_changes(
+    changes: Sequence[Change], failures: Sequence[str], as_json: bool, failed: str = "requests failed"
+) -> None:
     if as_json:
         rows = [{"address": c.address, "before": c.before, "after": c.after} for c in changes]
         print_json({"changes": rows, "failures": list(failures)})
         return
     for change in changes:
-        print_lines(f"{change.address}: {_text(change.before)} -> {_text(change.after)}")
+        print_lines(f"{change.address}: {_format_value(change.before)} -> {_format_value(change.after)}")
     for failure in failures:
         print_error_lines(f"{ERROR}{failure}")
     print_lines(f"{len(changes)} settings changed, {len(failures)} {failed}")
 
 
-def _text(value: str | None) -> str:
+def _format_value(value: str | None) -> str:
     return "nothing" if value is None else value or "''"

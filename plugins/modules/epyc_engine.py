@@ -119,8 +119,12 @@ diff:
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._agent import DEFAULTS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent import Agent, housekeeping
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import INTERVAL, Engine, microseconds
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent import AgentUnits, plan_housekeeping_cpus
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import (
+    INTERVAL,
+    HostTool,
+    parse_time_span,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -137,13 +141,13 @@ AGENT = "agent_"
 def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
     """Return the engine and the agent, which comes after it and goes before it."""
     present, textfile, interval = params["state"] == "present", params["textfile"], params["interval"]
-    engine = Engine(present, textfile, interval, host.fs.root, params["instances_leave"])
+    engine = HostTool(present, textfile, interval, host.fs.root, params["instances_leave"])
     if not present or not params["agent_bind"]:
-        agent = Agent(root=host.fs.root)
+        agent = AgentUnits(root=host.fs.root)
         return [engine, agent] if present else [agent, engine]
     asked = {key[len(AGENT) :]: value for key, value in params.items() if key.startswith(AGENT)}
-    cpus = housekeeping(host, ledger.store, params["intent"])
-    return [engine, Agent(asked, textfile, microseconds(interval) / 1e6, cpus, host.fs.root)]
+    cpus = plan_housekeeping_cpus(host, ledger.store, params["intent"])
+    return [engine, AgentUnits(asked, textfile, parse_time_span(interval) / 1e6, cpus, host.fs.root)]
 
 
 def main() -> None:

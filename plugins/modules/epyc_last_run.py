@@ -133,12 +133,12 @@ def run(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     fs = KernelFS(read_only=True)
     inputs = params["inputs"]
     if params["remember"]:
-        found = last_run.state(Host(fs), store, inputs)
-        proven = not check and last_run.prove_boot_service()
-        changed = last_run.remember(store, found, params["intent"], check) or proven
+        found = last_run.read_state(Host(fs), store, inputs)
+        proven = not check and last_run.rerun_failed_boot_service()
+        changed = last_run.save_last_run(store, found, params["intent"], check) or proven
         return dict(changed=changed, holds=True, reason="", inputs=inputs)
     try:
-        told = last_run.look(fs, store, inputs, params["packages"]).to_dict()
+        told = last_run.check_last_run(fs, store, inputs, params["packages"]).to_dict()
     except TuningError as error:
         told = dict(holds=False, reason=str(error))
     return dict(changed=False, inputs=inputs, **told)

@@ -218,7 +218,7 @@ def look(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return all refusals; the controller's half of the module fails with them."""
     host = Host(fs, params["intent"])
     ledger = Ledger(Store(fs.root, read_only=True), fs)
-    return {"refusals": [*params["refusals"], *Preflight(params, host, ledger).run()]}
+    return {"refusals": [*params["refusals"], *Preflight(params, host, ledger).find_refusals()]}
 
 
 def main() -> None:

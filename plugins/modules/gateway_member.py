@@ -109,7 +109,7 @@ remarks:
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
 from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.haproxy import Haproxy
-from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.member import STATES, Member
+from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.member import STATES, GatewayMember
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ if TYPE_CHECKING:
 def write(params: Mapping[str, Any], dummy_store: Store, check: bool) -> dict[str, Any]:
     """Bring the host into its state."""
     haproxy = Haproxy(params["socket"], params["master_socket"])
-    member = Member(haproxy, params["state_file"], params["host"])
-    return member.bring(params["state"], params["timeout"], params["allow_last"], check)
+    member = GatewayMember(haproxy, params["state_file"], params["host"])
+    return member.move_to_state(params["state"], params["timeout"], params["allow_last"], check)
 
 
 def main() -> None:

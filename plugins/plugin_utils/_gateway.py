@@ -50,7 +50,7 @@ class Instance(NamedTuple):
     agent: dict[str, str] | None
 
 
-def plan(
+def plan_gateway(
     hosts: Iterable[Mapping[str, Any]],
     gateway: str,
     settings: Mapping[str, Any],
@@ -62,24 +62,24 @@ def plan(
     ``settings`` are variables of the role without their prefix, and ``gateways`` are the variables of each host that is
     one. BadRequest for what cannot be served, or not safely.
     """
-    _refuse_what_is_not_safe(settings)
-    peers = _gateway_pair.peers(gateway, settings["peers_bind"], gateways)
+    _validate_safety(settings)
+    peers = _gateway_pair.list_peers(gateway, settings["peers_bind"], gateways)
     size = parse_bytes(settings["max_body"], "gateway_max_body")
     if not 1 << 10 <= size <= 1 << 28:
         raise BadRequest(f"gateway_max_body is {settings['max_body']}: say an amount from 1KiB to 256MiB.")
     drained = require_list(settings["drained"], "gateway_drained", "hosts")
-    models = _models(hosts, gateway, {require_text(one, "gateway_drained: a host") for one in drained})
+    models = _group_by_alias(hosts, gateway, {require_text(one, "gateway_drained: a host") for one in drained})
     return {
         "models": models,
-        "listing": _listing(models),
-        "tenants": _tenants(settings["tenants"]),
+        "listing": _render_model_list(models),
+        "tenants": _parse_tenants(settings["tenants"]),
         "max_body": size,
-        "peer": _gateway_pair.named(gateway),
+        "peer": _gateway_pair.haproxy_name(gateway),
         "peers": peers,
     }
 
 
-def _refuse_what_is_not_safe(settings: Mapping[str, Any]) -> None:
+def _validate_safety(settings: Mapping[str, Any]) -> None:
     if not settings["certificate"] and not settings["plain_http"]:
         raise BadRequest(
             "gateway_certificate is empty, so that everyone on the way could read the keys of clients: name a PEM file"
@@ -97,13 +97,13 @@ def _refuse_what_is_not_safe(settings: Mapping[str, Any]) -> None:
         owners[port] = key
 
 
-def _models(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str]) -> list[dict[str, Any]]:
+def _group_by_alias(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str]) -> list[dict[str, Any]]:
     """Return the models by alias, each with its backend and its servers in the order of the inventory."""
     found: dict[str, list[Instance]] = {}
     taken: dict[str, str] = {}
     for host in hosts:
         for raw in _served_instances.served_instances_of(host):
-            served = _instances(host, raw, gateway)
+            served = _instances_by_model(host, raw, gateway)
             if other := taken.get(served[0].address):
                 raise BadRequest(
                     f"{served[0].where} and {other} are both at {served[0].address}: give one another port."
@@ -126,7 +126,7 @@ def _models(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str])
     known = {one.host for those in found.values() for one in those}
     if unknown := sorted(drained - known):
         raise BadRequest(f"gateway_drained names {unknown[0]}, which serves nothing here: name hosts of the inventory.")
-    names = _backends(sorted(found))
+    names = _backend_names(sorted(found))
     return [
         {
             "alias": alias,
@@ -146,21 +146,21 @@ def _models(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str])
     ]
 
 
-def _listing(models: Sequence[Mapping[str, Any]]) -> str:
+def _render_model_list(models: Sequence[Mapping[str, Any]]) -> str:
     """Return the answer to /v1/models. No alias has a quote in it, so that the text can stand between some."""
     data = [{"id": one["alias"], "object": "model", "created": 0, "owned_by": "sovereign.epyc"} for one in models]
     return json.dumps({"object": "list", "data": data})
 
 
-def _instances(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> list[Instance]:
+def _instances_by_model(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> list[Instance]:
     """Return an instance as the gateway sees it; one with several models as one for each of them."""
     models = raw.get("models")
     if not models:
-        return [_instance(host, raw, gateway)]
-    return [_instance(host, {**raw, "alias": alias, "model": model}, gateway) for alias, model in models.items()]
+        return [_build_instance(host, raw, gateway)]
+    return [_build_instance(host, {**raw, "alias": alias, "model": model}, gateway) for alias, model in models.items()]
 
 
-def _instance(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> Instance:
+def _build_instance(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> Instance:
     name = str(host["inventory_hostname"])
     where = f"{name}/{raw.get('name', '?')}"
     alias = str(raw.get("alias") or "")
@@ -168,7 +168,7 @@ def _instance(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> 
         raise BadRequest(f"{where} has no alias, by which clients of the gateway ask for its model: set alias.")
     if not _vllm_options.ALIAS.match(alias):
         raise BadRequest(f"{where} has the alias '{alias}': take letters, digits and ._:/@+- only.")
-    slots = _counted(where, "slots", raw.get("slots") or FIELDS["slots"].default)
+    slots = _require_count(where, "slots", raw.get("slots") or FIELDS["slots"].default)
     for word in raw.get("extra_arguments") or ():
         if str(word).partition("=")[0] in OWN_SLOTS:
             raise BadRequest(f"{where} has {word} in extra_arguments: say slots instead, which the gateway counts by.")
@@ -176,12 +176,12 @@ def _instance(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> 
     model = PurePosixPath(str(raw.get("model", ""))).name
     unit = f"vllm-{raw.get('name', '')}" if raw.get("vllm") else raw.get("name", "")
     server = re.sub(r"[^A-Za-z0-9_.:-]", "_", f"{name}:{unit}")
-    address = reached(where, host, raw, gateway)
-    agent = _agent(host, f"{'vllm ' if raw.get('vllm') else ''}{raw.get('name', '')}", address, gateway)
+    address = address_for_gateway(where, host, raw, gateway)
+    agent = _plan_agent_check(host, f"{'vllm ' if raw.get('vllm') else ''}{raw.get('name', '')}", address, gateway)
     return Instance(name, where, server, alias, model, f"{address}:{port}", slots, agent)
 
 
-def reached(where: str, host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> str:
+def address_for_gateway(where: str, host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> str:
     """Return the address at which the gateway reaches an instance."""
     name = str(host["inventory_hostname"])
     listens = str(raw.get("host") or FIELDS["host"].default)
@@ -191,7 +191,7 @@ def reached(where: str, host: Mapping[str, Any], raw: Mapping[str, Any], gateway
         )
     address = listens
     if listens in EVERYWHERE:
-        address = "127.0.0.1" if name == gateway else str(own_address(host) or name)
+        address = "127.0.0.1" if name == gateway else str(host_address(host) or name)
     if not HOST.match(address) or (address in LOOPBACK and name != gateway):
         raise BadRequest(
             f"{name} has no address for the gateway, because '{address}' is none: set gateway_member_address for it."
@@ -199,7 +199,7 @@ def reached(where: str, host: Mapping[str, Any], raw: Mapping[str, Any], gateway
     return f"[{address}]" if ":" in address else address
 
 
-def _agent(host: Mapping[str, Any], instance: str, reached: str, gateway: str) -> dict[str, str] | None:
+def _plan_agent_check(host: Mapping[str, Any], instance: str, reached: str, gateway: str) -> dict[str, str] | None:
     """Return where the agent of a host is asked for an instance; without an address, at that of the instance.
 
     One of vLLM is asked for by its engine and its name.
@@ -222,19 +222,19 @@ def _agent(host: Mapping[str, Any], instance: str, reached: str, gateway: str) -
     return {"address": where, "port": port, "asks": re.sub(r"[^A-Za-z0-9_ -]", "_", instance)}
 
 
-def own_address(host: Mapping[str, Any]) -> Any:
+def host_address(host: Mapping[str, Any]) -> Any:
     """Return the address of a host for others, as far as the inventory says one."""
     return host.get("gateway_member_address") or host.get("ansible_host")
 
 
-def _counted(where: str, key: str, value: Any) -> int:
+def _require_count(where: str, key: str, value: Any) -> int:
     number = parse_whole(value)
     if not number:
         raise BadRequest(f"{where} has no {key} that the gateway could use: set {key} to a whole number from 1 up.")
     return number
 
 
-def _backends(aliases: Sequence[str]) -> dict[str, str]:
+def _backend_names(aliases: Sequence[str]) -> dict[str, str]:
     """Return a name for the backend of each alias, in letters that HAProxy takes."""
     names: dict[str, str] = {}
     for alias in aliases:
@@ -245,11 +245,11 @@ def _backends(aliases: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _tenants(asked: Any) -> list[dict[str, Any]]:
+def _parse_tenants(tenants: Any) -> list[dict[str, Any]]:
     """Return the tenants. No sentence repeats what stands for a hash, because it may be the key itself."""
     made: list[dict[str, Any]] = []
     owners: dict[str, str] = {}
-    for raw in require_tables(asked, "gateway_tenants", "tenants"):
+    for raw in require_tables(tenants, "gateway_tenants", "tenants"):
         name = str(raw.get("name", ""))
         if not TENANT.match(name):
             raise BadRequest(f"gateway_tenants: '{name}' is no name of a tenant: take letters, digits and ._- only.")
@@ -266,7 +266,7 @@ def _tenants(asked: Any) -> list[dict[str, Any]]:
             if owners.setdefault(one, name) != name:
                 raise BadRequest(f"gateway_tenants: {owners[one]} and {name} have the same key: give each its own.")
         limits = {
-            key: _counted(f"gateway_tenants: {name}", key, raw[key]) for key in LIMITS if raw.get(key) is not None
+            key: _require_count(f"gateway_tenants: {name}", key, raw[key]) for key in LIMITS if raw.get(key) is not None
         }
         made.append({"name": name, "sha256": hashes, **limits})
     return made

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EVERYWHERE = {4: ("", "*", "0.0.0.0"), 6: ("::", "[::]")}
 
 
-def peers(gateway: str, bind: object, hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def list_peers(gateway: str, bind: object, hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Return the ``name`` and the ``bind`` of each gateway, in the order of ``hosts``, which are their variables.
 
     ``bind`` is what ``gateway`` itself has; the others have theirs in the inventory.
@@ -37,18 +37,18 @@ def peers(gateway: str, bind: object, hosts: Sequence[Mapping[str, Any]]) -> lis
     if len(binds) > 1:
         owners: dict[str, str] = {}
         for name, one in binds.items():
-            _address(name, one)
+            _require_peer_address(name, one)
             if owners.setdefault(one, name) != name:
                 raise BadRequest(f"{owners[one]} and {name} have the same gateway_peers_bind: give each its own.")
-    return [{"name": named(name), "bind": one} for name, one in binds.items()]
+    return [{"name": haproxy_name(name), "bind": one} for name, one in binds.items()]
 
 
-def named(gateway: str) -> str:
+def haproxy_name(gateway: str) -> str:
     """Return the name of a gateway in letters that HAProxy takes."""
     return re.sub(r"[^A-Za-z0-9_.:-]", "_", gateway)
 
 
-def vrrp(
+def plan_vrrp(
     interfaces: Sequence[Mapping[str, Any]],
     gateway: str,
     settings: Mapping[str, Any],
@@ -58,22 +58,22 @@ def vrrp(
 
     ``interfaces`` is what `ip -json address show` says on the host. BadRequest for an address that cannot be shared.
     """
-    binds = {one["name"]: one["bind"] for one in peers(gateway, settings["peers_bind"], hosts)}
+    binds = {one["name"]: one["bind"] for one in list_peers(gateway, settings["peers_bind"], hosts)}
     if len(binds) < 2:
         raise BadRequest("gateway_virtual_address needs a second gateway: put another host into the group gateway.")
-    place = list(binds).index(named(gateway))
-    own = _address(gateway, binds.pop(named(gateway)))
-    others = [_address(name, one) for name, one in binds.items()]
-    shared = _shared(settings, own, [own, *others])
+    place = list(binds).index(haproxy_name(gateway))
+    own = _require_peer_address(gateway, binds.pop(haproxy_name(gateway)))
+    others = [_require_peer_address(name, one) for name, one in binds.items()]
+    shared = _require_shared_address(settings, own, [own, *others])
     number = parse_whole(settings["virtual_router_id"])
     if number is None or not 1 <= number <= 255:
         raise BadRequest(f"gateway_virtual_router_id is '{settings['virtual_router_id']}': say a number from 1 to 255.")
-    between = _interface(interfaces, own, exactly=True)
+    between = _find_interface(interfaces, own, exactly=True)
     if between is None:
         raise BadRequest(
             f"gateway_peers_bind names {own}, which no interface of {gateway} has: correct it, or set up the interface."
         )
-    device = _interface(interfaces, shared, exactly=False)
+    device = _find_interface(interfaces, shared, exactly=False)
     if device is None:
         raise BadRequest(
             f"gateway_virtual_address is {shared}, and no interface of {gateway} has a subnet with it: take a free"
@@ -97,7 +97,7 @@ def vrrp(
     }
 
 
-def _address(name: str, bind: str) -> Address:
+def _require_peer_address(name: str, bind: str) -> Address:
     """Return the address of a bind that other hosts reach."""
     host, dummy, port = bind.rpartition(":")
     try:
@@ -113,7 +113,7 @@ def _address(name: str, bind: str) -> Address:
     return address
 
 
-def _shared(settings: Mapping[str, Any], own: Address, taken: Sequence[Address]) -> Address:
+def _require_shared_address(settings: Mapping[str, Any], own: Address, taken: Sequence[Address]) -> Address:
     """Return the address that the gateways share."""
     text = str(settings["virtual_address"])
     try:
@@ -136,7 +136,7 @@ def _shared(settings: Mapping[str, Any], own: Address, taken: Sequence[Address])
     return address
 
 
-def _interface(interfaces: Sequence[Mapping[str, Any]], wanted: Address, exactly: bool) -> str | None:
+def _find_interface(interfaces: Sequence[Mapping[str, Any]], wanted: Address, exactly: bool) -> str | None:
     """Return the interface that has an address, or the one with the smallest subnet that it would belong to."""
     found: list[tuple[int, str]] = []
     for one in interfaces:

@@ -40,14 +40,14 @@ def targets(
     found: dict[str, Any] = {"llama": [], "gateway": [], "host": [], "remarks": []}
     for host in hosts:
         name = str(host["inventory_hostname"])
-        address = "127.0.0.1" if name == monitor else str(_gateway.own_address(host) or name)
+        address = "127.0.0.1" if name == monitor else str(_gateway.host_address(host) or name)
         served = [raw for raw in _served_instances.served_instances_of(host) if not raw.get("vllm")]
         for raw in served:
             where = f"{name}/{raw['name']}"
             if name != monitor and str(raw.get("host") or FIELDS["host"].default) in LOOPBACK:
                 found["remarks"].append(f"{where} is not scraped: it listens on the loopback. Set host to an address.")
                 continue
-            place = f"{_gateway.reached(where, host, raw, monitor)}:{parse_port(raw['port'])}"
+            place = f"{_gateway.address_for_gateway(where, host, raw, monitor)}:{parse_port(raw['port'])}"
             if raw.get("models"):
                 if str(raw.get("models_loaded") or len(raw["models"])) != str(len(raw["models"])):
                     found["remarks"].append(f"{where} is not scraped: its models come and go, as models_loaded says.")

@@ -215,7 +215,7 @@ def test_second_time_is_one_look_though_a_reboot_waits(tuned, how, core):
 
 #: What one may change by hand, in the order in which a later one is told before those above, and what is told of it.
 BY_HAND = {
-    "echo '# edited' >>/usr/sbin/sovereign-epyc": last_run.DIFFERS["files"],
+    "echo '# edited' >>/usr/sbin/sovereign-epyc": last_run.DIFFERENCE_REASONS["files"],
     "systemctl stop sovereign-epyc-watch.service": last_run.IDLE,
     "rmmod cpuid": last_run.UNLOADED,
     "echo L3:2=ff >/sys/fs/resctrl/draft/schemata": last_run.DRIFTED,

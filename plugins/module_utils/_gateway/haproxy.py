@@ -36,7 +36,7 @@ class Server:
         self.admin = int(fields["srv_admin_state"])
 
     @property
-    def address(self) -> str:
+    def command_name(self) -> str:
         """How commands name it."""
         return f"{self.backend}/{self.name}"
 
@@ -46,7 +46,7 @@ class Server:
         return self.name.rpartition(":")[0]
 
     @property
-    def fixed(self) -> bool:
+    def is_drained_by_configuration(self) -> bool:
         """Whether the configuration keeps it out of service, and nobody has put it back since."""
         return bool(self.admin & CONFIGURED and self.admin & MAINT)
 
@@ -56,15 +56,15 @@ class Server:
         return "maint" if self.admin & MAINT else "drain" if self.admin & DRAIN else "ready"
 
 
-class Counters:
+class ServerLoad:
     """What a server has to do now, and whether it takes requests."""
 
-    __slots__ = ("usable", "waiting", "working")
+    __slots__ = ("takes_requests", "waiting", "working")
 
     def __init__(self, fields: dict[str, str]) -> None:
         self.working = int(fields["scur"] or 0)
         self.waiting = int(fields["qcur"] or 0)
-        self.usable = fields["status"].startswith(("UP", "no check")) and int(fields["weight"] or 0) > 0
+        self.takes_requests = fields["status"].startswith(("UP", "no check")) and int(fields["weight"] or 0) > 0
 
 
 class Haproxy:
@@ -75,7 +75,7 @@ class Haproxy:
         self.socket = socket
         self.master = master
 
-    def servers(self) -> list[Server]:
+    def list_servers(self) -> list[Server]:
         """Return all servers."""
         try:
             text = local_socket.query_socket(self.socket, "show servers state")
@@ -84,31 +84,31 @@ class Haproxy:
                 f"{error} Is HAProxy running (systemctl status haproxy), and is this a host of the group gateway on"
                 " which gateway.yml has run?"
             ) from None
-        found = [Server(fields) for fields in _table(text, " ") if "srv_admin_state" in fields]
+        found = [Server(fields) for fields in _parse_table(text, " ") if "srv_admin_state" in fields]
         if not found:
             raise TuningError(f"HAProxy shows no servers at {self.socket}. It says: {text.strip() or 'nothing'}")
         return found
 
-    def counters(self) -> dict[str, Counters]:
+    def read_loads(self) -> dict[str, ServerLoad]:
         """Return what each server has to do for the worker that takes requests now, by its address."""
-        return dict(_counters(local_socket.query_socket(self.socket, COUNTERS)))
+        return dict(_parse_loads(local_socket.query_socket(self.socket, COUNTERS)))
 
-    def in_work(self, addresses: Iterable[str]) -> int:
+    def count_requests(self, servers: Iterable[str]) -> int:
         """Return on how many requests these servers work, or are to work, also for workers before a reload."""
-        tables = [self.counters(), *(dict(_counters(text)) for text in self._old(COUNTERS))]
-        found = [table[one] for one in addresses for table in tables if one in table]
+        tables = [self.read_loads(), *(dict(_parse_loads(text)) for text in self._ask_old_workers(COUNTERS))]
+        found = [table[one] for one in servers for table in tables if one in table]
         return sum(one.working + one.waiting for one in found)
 
-    def tell(self, address: str, state: str) -> None:
+    def set_server_state(self, server: str, state: str) -> None:
         """Set the administrative state of a server."""
-        command = f"set server {address} state {state}"
+        command = f"set server {server} state {state}"
         said = local_socket.query_socket(self.socket, command).strip()
         if said:
             raise TuningError(f"HAProxy refuses '{command}'. It says: {said}")
         # One before a reload may still have requests in its queue. It ends by itself, and may just have.
-        self._old(command)
+        self._ask_old_workers(command)
 
-    def _old(self, command: str) -> list[str]:
+    def _ask_old_workers(self, command: str) -> list[str]:
         """Return what the workers say that go on after a reload until their last request has ended."""
         answers = []
         try:
@@ -123,7 +123,7 @@ class Haproxy:
         return answers
 
 
-def _table(text: str, separator: str) -> Iterator[dict[str, str]]:
+def _parse_table(text: str, separator: str) -> Iterator[dict[str, str]]:
     """Yield the lines of a table below the one that names its fields; quotes come later than what is read here."""
     names: list[str] = []
     for line in text.splitlines():
@@ -133,7 +133,7 @@ def _table(text: str, separator: str) -> Iterator[dict[str, str]]:
             yield dict(zip(names, line.split(separator)))
 
 
-def _counters(text: str) -> Iterator[tuple[str, Counters]]:
-    for fields in _table(text, ","):
+def _parse_loads(text: str) -> Iterator[tuple[str, ServerLoad]]:
+    for fields in _parse_table(text, ","):
         if fields.get("type") == "2":
-            yield f"{fields['pxname']}/{fields['svname']}", Counters(fields)
+            yield f"{fields['pxname']}/{fields['svname']}", ServerLoad(fields)

@@ -28,40 +28,40 @@ BACKEND, NAME, ADDRESS, PORT, COUNT = 1, 3, 4, 18, 20
 RUNNING = "2"
 
 
-def line_of(server: Server, admin: int) -> str:
+def format_line(server: Server, admin_state: int) -> str:
     """Return the line that has a server in this administrative state, and says nothing of its checks."""
     its = server.fields
     weight = its["srv_iweight"]
-    begin = [its["be_id"], server.backend, its["srv_id"], server.name, its["srv_addr"], RUNNING, str(admin)]
+    begin = [its["be_id"], server.backend, its["srv_id"], server.name, its["srv_addr"], RUNNING, str(admin_state)]
     return " ".join([*begin, weight, weight, *["0"] * 8, "-", its["srv_port"], "-"])
 
 
-def lines_of(text: str | None) -> dict[str, str]:
+def parse_lines(text: str | None) -> dict[str, str]:
     """Return the lines by backend and server; what is no such line is left out."""
     rows = [line.split() for line in (text or "").splitlines() if not line.startswith("#")]
     return {f"{row[BACKEND]}/{row[NAME]}": " ".join(row) for row in rows if len(row) == COUNT}
 
 
-def text_of(lines: Mapping[str, str]) -> str:
+def render_file(lines: Mapping[str, str]) -> str:
     """Return the whole file."""
     return HEAD + "".join(f"{line}\n" for line in lines.values())
 
 
-def changed(text: str | None, without: Collection[str], more: Mapping[str, str]) -> str:
+def replace_servers(text: str | None, removed: Collection[str], added: Mapping[str, str]) -> str:
     """Return the file without the lines of some servers, and with others."""
-    return text_of({**{key: line for key, line in lines_of(text).items() if key not in without}, **more})
+    return render_file({**{key: line for key, line in parse_lines(text).items() if key not in removed}, **added})
 
 
-def moved(text: str, where: Mapping[str, str]) -> str:
+def move_servers(text: str, addresses: Mapping[str, str]) -> str:
     """Return the file for a new configuration that has each server ``where``, as an address with a port.
 
     Servers that are no more in it are left out.
     """
     lines = {}
-    for key, line in lines_of(text).items():
-        if key in where:
+    for key, line in parse_lines(text).items():
+        if key in addresses:
             row = line.split()
-            host, dummy, row[PORT] = where[key].rpartition(":")
+            host, dummy, row[PORT] = addresses[key].rpartition(":")
             row[ADDRESS] = host.strip("[]")
             lines[key] = " ".join(row)
-    return text_of(lines)
+    return render_file(lines)

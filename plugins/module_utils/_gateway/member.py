@@ -30,7 +30,7 @@ STATES = {"ready": 0, "drain": DRAIN, "maint": MAINT}
 PAUSE = 0.5
 
 
-class Member:
+class GatewayMember:
     """A host at a gateway."""
 
     def __init__(self, haproxy: Haproxy, file: str, host: str, clock: Any = time) -> None:
@@ -40,9 +40,9 @@ class Member:
         self.host = host
         self.clock = clock
 
-    def servers(self) -> list[Server]:
+    def list_servers(self) -> list[Server]:
         """Return the servers of the host; BadRequest where the gateway has none."""
-        there = self.haproxy.servers()
+        there = self.haproxy.list_servers()
         # As the configuration names them.
         name = re.sub(r"[^A-Za-z0-9_.:-]", "_", self.host)
         found = [one for one in there if one.host == name]
@@ -55,38 +55,38 @@ class Member:
             )
         return found
 
-    def bring(self, state: str | None, seconds: float, last: bool, check: bool) -> dict[str, Any]:
+    def move_to_state(self, state: str | None, timeout: float, allow_last: bool, check: bool) -> dict[str, Any]:
         """Bring the host into a state, and wait for so many seconds until nothing is in work where it goes out of it.
 
         Without a state it only looks. With ``last`` it may be the last host of a model. What was taken out and still
         has work at the end of the time is put back, with an error.
         """
-        before = self.servers()
-        changes = [one for one in before if state and one.state != state and not one.fixed]
-        addresses = [one.address for one in before]
+        before = self.list_servers()
+        changes = [one for one in before if state and one.state != state and not one.is_drained_by_configuration]
+        addresses = [one.command_name for one in before]
         out = state in ("drain", "maint")
-        if out and not last:
-            self._refuse_the_last(changes)
-        at_first = self.haproxy.in_work(addresses)
+        if out and not allow_last:
+            self._refuse_last_server(changes)
+        at_first = self.haproxy.count_requests(addresses)
         if state and not check:
             try:
-                self._set(changes, state)
-                if out and seconds > 0:
-                    self._wait(addresses, seconds)
-                    self._prove([one.address for one in changes], state)
+                self._set_states(changes, state)
+                if out and timeout > 0:
+                    self._wait_until_idle(addresses, timeout)
+                    self._require_state([one.command_name for one in changes], state)
             except TuningError as error:
                 if out:
-                    error.args = (f"{error} {self._put_back(changes)}",)
+                    error.args = (f"{error} {self._restore_states(changes)}",)
                 raise
-        now = before if check else self.servers()
-        fixed = [one.name for one in before if one.fixed and state == "ready"]
+        now = before if check else self.list_servers()
+        fixed = [one.name for one in before if one.is_drained_by_configuration and state == "ready"]
         return {
             "changed": bool(changes),
             "diff": {
-                "before": {one.address: one.state for one in changes},
-                "after": {one.address: state for one in changes},
+                "before": {one.command_name: one.state for one in changes},
+                "after": {one.command_name: state for one in changes},
             },
-            "in_work": {"before": at_first, "after": self.haproxy.in_work(addresses)},
+            "in_work": {"before": at_first, "after": self.haproxy.count_requests(addresses)},
             "servers": [{"backend": one.backend, "name": one.name, "state": one.state} for one in now],
             "out": all(one.state != "ready" for one in now),
             "remarks": [
@@ -96,13 +96,17 @@ class Member:
             ],
         }
 
-    def _refuse_the_last(self, changes: Sequence[Server]) -> None:
+    def _refuse_last_server(self, changes: Sequence[Server]) -> None:
         """Refuse to take out of service who alone serves a model; of one that nobody serves nothing is lost."""
-        counters = self.haproxy.counters()
-        usable = [one for one in self.haproxy.servers() if one.address in counters and counters[one.address].usable]
-        ours = [one.address for one in changes]
+        counters = self.haproxy.read_loads()
+        usable = [
+            one
+            for one in self.haproxy.list_servers()
+            if one.command_name in counters and counters[one.command_name].takes_requests
+        ]
+        ours = [one.command_name for one in changes]
         for backend in sorted({one.backend for one in changes}):
-            serving = [one.address for one in usable if one.backend == backend]
+            serving = [one.command_name for one in usable if one.backend == backend]
             if serving and all(address in ours for address in serving):
                 raise BadRequest(
                     f"No host but {self.host} serves {backend} now, so its clients would get the status 503 meanwhile."
@@ -110,49 +114,49 @@ class Member:
                     " module). Nothing was changed."
                 )
 
-    def _set(self, servers: Sequence[Server], state: str) -> None:
+    def _set_states(self, servers: Sequence[Server], state: str) -> None:
         """Set the state of servers; the file comes first, because HAProxy may be reloaded at any time."""
         text = textfile.read_text(self.file)
-        lines = {one.address: kept.line_of(one, STATES[state]) for one in servers if state != "ready"}
-        made = kept.changed(text, [one.address for one in servers], lines)
+        lines = {one.command_name: kept.format_line(one, STATES[state]) for one in servers if state != "ready"}
+        made = kept.replace_servers(text, [one.command_name for one in servers], lines)
         if servers and made != (text or kept.HEAD):
             textfile.write_file(self.file, made)
         for one in servers:
-            self.haproxy.tell(one.address, state)
-        self._prove([one.address for one in servers], state)
+            self.haproxy.set_server_state(one.command_name, state)
+        self._require_state([one.command_name for one in servers], state)
 
-    def _prove(self, addresses: Sequence[str], state: str) -> None:
+    def _require_state(self, addresses: Sequence[str], state: str) -> None:
         """Fail where a server is in another state: somebody else sets it, too."""
-        for one in self.servers():
-            if one.address in addresses and one.state != state:
+        for one in self.list_servers():
+            if one.command_name in addresses and one.state != state:
                 raise NotApplied(
-                    f"{one.address} was set to {state}, and is {one.state}: something else sets it, too. An agent of"
-                    " the host that answers 'ready' does; its 'up' does not."
+                    f"{one.command_name} was set to {state}, and is {one.state}: something else sets it, too. An "
+                    "agent of the host that answers 'ready' does; its 'up' does not."
                 )
 
-    def _wait(self, addresses: Sequence[str], seconds: float) -> None:
+    def _wait_until_idle(self, addresses: Sequence[str], timeout: float) -> None:
         """Wait until nothing is in work, seen twice: a request may be on its way from the queue to the server."""
-        end = self.clock.monotonic() + seconds
+        end = self.clock.monotonic() + timeout
         idle = 0
         while idle < 2:
-            work = self.haproxy.in_work(addresses)
+            work = self.haproxy.count_requests(addresses)
             idle = 0 if work else idle + 1
             if work and self.clock.monotonic() >= end:
                 raise TuningError(
-                    f"{self.host} still works on {work} {'request' if work == 1 else 'requests'} after {seconds:g}"
+                    f"{self.host} still works on {work} {'request' if work == 1 else 'requests'} after {timeout:g}"
                     " seconds. Give it longer with gateway_drain_timeout (timeout of the module); with 0 nothing is"
                     " waited for, and what is in work may be lost.",
                     in_work=work,
                 )
             self.clock.sleep(PAUSE)
 
-    def _put_back(self, changes: Sequence[Server]) -> str:
+    def _restore_states(self, changes: Sequence[Server]) -> str:
         """Put servers back into the states that they had; return a sentence on that."""
         if not changes:
             return "It was out of service before, and stays so."
         try:
             for one in changes:
-                self._set([one], one.state)
+                self._set_states([one], one.state)
         except TuningError:
             return "It could not be put back into service."
         return "It was put back into service."

@@ -26,7 +26,7 @@ from .._knobs.managed_files import Files
 from .._knobs.managed_units import WithUnits, state
 from .._knobs.protocol.stored_requests import stored
 from .._notation.cpulist import format_cpulist
-from .engine import interpreter
+from .engine import choose_interpreter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ SHARE = re.compile(r"(100|[0-9]{1,2})%?\Z", re.ASCII)
 MISSED, BOOT_SECONDS = 3, 300.0
 
 
-class Agent(WithUnits, Files):
+class AgentUnits(WithUnits, Files):
     """The units of the agent; where nothing is ``asked`` they shall not be on the host."""
 
     prefix = PREFIX
@@ -113,7 +113,7 @@ class Agent(WithUnits, Files):
 
     def __init__(
         self,
-        asked: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
         textfile: str = "",
         interval: float = 0.0,
         cpus: str = "",
@@ -123,7 +123,7 @@ class Agent(WithUnits, Files):
 
         BadRequest for what is asked and a unit could not say, or not safely.
         """
-        super().__init__(_files(asked, textfile, interval, cpus) if asked else {}, root)
+        super().__init__(_render_units(options, textfile, interval, cpus) if options else {}, root)
 
     def wanted(self) -> Settings:
         """Return the files, and the socket as one that listens; the service comes and goes by itself."""
@@ -139,11 +139,13 @@ class Agent(WithUnits, Files):
 
     def outdated(self, files: Sequence[Change]) -> list[str]:
         """Return the units that run as their files were: the service goes with its socket, which requires it."""
-        written = [name for name in UNITS if any(change.address == _of_file(name) and change.after for change in files)]
+        written = [
+            name for name in UNITS if any(change.address == _file_address(name) and change.after for change in files)
+        ]
         return written[:1]
 
 
-def housekeeping(host: Host, store: Store, intent: Mapping[str, Any] | None) -> str:
+def plan_housekeeping_cpus(host: Host, store: Store, intent: Mapping[str, Any] | None) -> str:
     """Return the CPUs that the plan keeps for the system; none where this host cannot be planned.
 
     The plan is that of the intent, or else of the stored one, so that each run finds the same.
@@ -154,20 +156,20 @@ def housekeeping(host: Host, store: Store, intent: Mapping[str, Any] | None) -> 
         return ""
 
 
-def _files(asked: Mapping[str, Any], textfile: str, interval: float, cpus: str) -> dict[str, str]:
+def _render_units(options: Mapping[str, Any], textfile: str, interval: float, cpus: str) -> dict[str, str]:
     """Return the units by their paths."""
-    address, port = _place(str(asked["bind"]))
+    address, port = _parse_listen_address(str(options["bind"]))
     everywhere = address == "*"
-    if not isinstance(asked["allow"], (list, tuple)):
-        raise BadRequest(f"agent_allow is '{asked['allow']}': say a list of addresses or networks of gateways.")
-    allow = [_network(str(one)) for one in asked["allow"]]
+    if not isinstance(options["allow"], (list, tuple)):
+        raise BadRequest(f"agent_allow is '{options['allow']}': say a list of addresses or networks of gateways.")
+    allow = [_parse_network(str(one)) for one in options["allow"]]
     if not allow:
         if everywhere or not ipaddress.ip_address(address).is_loopback:
             raise BadRequest(
-                f"agent_bind is '{asked['bind']}', where everyone could ask: name the gateways in agent_allow."
+                f"agent_bind is '{options['bind']}', where everyone could ask: name the gateways in agent_allow."
             )
         allow = [*LOOPBACKS]
-    shares = {key: _share(key, str(asked[key])) for key in ("untuned", "unknown")}
+    shares = {key: _parse_share(key, str(options[key])) for key in ("untuned", "unknown")}
     wants = {
         **_agent.DEFAULTS,
         **shares,
@@ -179,7 +181,7 @@ def _files(asked: Mapping[str, Any], textfile: str, interval: float, cpus: str) 
         "listen": port if everywhere else f"[{address}]:{port}" if ":" in address else f"{address}:{port}",
         "allow": " ".join(allow),
         "socket": SOCKET,
-        "python": interpreter(),
+        "python": choose_interpreter(),
         "engine": HOST_TOOL_FOLDER,
         "cpus": f"CPUAffinity={cpus}\n" if cpus else "",
         "section": _agent.SECTION,
@@ -188,7 +190,7 @@ def _files(asked: Mapping[str, Any], textfile: str, interval: float, cpus: str) 
     return {f"{UNIT_FOLDER}/{name}": text.format(**more) for name, text in UNITS.items()}
 
 
-def _place(text: str) -> tuple[str, str]:
+def _parse_listen_address(text: str) -> tuple[str, str]:
     """Return address and port of where to listen; * stands for every address."""
     match = PLACE.match(text)
     try:
@@ -200,7 +202,7 @@ def _place(text: str) -> tuple[str, str]:
     return ("*" if address in EVERYWHERE else address), match[2]
 
 
-def _network(text: str) -> str:
+def _parse_network(text: str) -> str:
     try:
         return str(ipaddress.ip_network(text, strict=False))
     except ValueError:
@@ -209,7 +211,7 @@ def _network(text: str) -> str:
         ) from None
 
 
-def _share(key: str, text: str) -> str:
+def _parse_share(key: str, text: str) -> str:
     """Return a share of requests in HAProxy's notation, or that there shall be none at all."""
     match = SHARE.match(text)
     if not match and text != OUT:
@@ -217,5 +219,5 @@ def _share(key: str, text: str) -> str:
     return f"{int(match[1])}%" if match else OUT
 
 
-def _of_file(name: str) -> str:
+def _file_address(name: str) -> str:
     return f"{PREFIX}:{UNIT_FOLDER}/{name}"

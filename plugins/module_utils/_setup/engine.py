@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .._knobs.protocol.knob import Change, Settings
 
 #: Of the package of units: what writes them. What tells which are there is installed.
-UNIT = (
+UNIT_WRITERS = (
     "beside",
     "check",
     "corpus",
@@ -51,7 +51,7 @@ NOT_INSTALLED = (
     "_knobs.managed_files",
     "_serving.builder",
     "_serving.recommend",
-    *(f"_serving.unit.{name}" for name in UNIT),
+    *(f"_serving.unit.{name}" for name in UNIT_WRITERS),
     *(f"_serving.verify.{name}" for name in ("ask", "jitter", "verify", "worker")),
     "_redfish",
     "_setup",
@@ -72,19 +72,19 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-class EngineFiles(Files):
+class HostToolFiles(Files):
     """The files of the engine, and the command that starts it. Nothing else is in their folder."""
 
     prefix = "engine"
     programs = (HOST_TOOL,)
 
-    def __init__(self, present: bool, root: str = "/", more: Mapping[str, str] | None = None) -> None:
+    def __init__(self, present: bool, root: str = "/", more_files: Mapping[str, str] | None = None) -> None:
         """``more`` maps paths of further files to their texts."""
-        super().__init__({**_sources(), **(more or {})} if present else {}, root)
+        super().__init__({**_file_texts(), **(more_files or {})} if present else {}, root)
 
     def wanted(self) -> Settings:
         """Return a digest for each file to have, None for files of an older version."""
-        old = [f"engine:{PACKAGE}/{name}" for name in self._modules()]
+        old = [f"engine:{PACKAGE}/{name}" for name in self._list_installed_modules()]
         wanted: Settings = dict.fromkeys([*old, f"engine:{HOST_TOOL}"])
         wanted.update(super().wanted())
         return wanted
@@ -92,7 +92,7 @@ class EngineFiles(Files):
     def write(self, changes: Sequence[Change]) -> None:
         """Write and remove files; the command comes last, when all that it needs is there."""
         super().write(sorted(changes, key=lambda change: change.address == f"engine:{HOST_TOOL}"))
-        modules = self._modules()
+        modules = self._list_installed_modules()
         if not modules:
             shutil.rmtree(textfile.path_in_tree(self.root, HOST_TOOL_FOLDER), ignore_errors=True)
         elif any(
@@ -102,7 +102,9 @@ class EngineFiles(Files):
             try:
                 command.run_command([textfile.path_in_tree(self.root, HOST_TOOL), "--help"])
             except TuningError as error:
-                raise TuningError(f"{HOST_TOOL}, which {interpreter()} is to run, does not start: {error}") from None
+                raise TuningError(
+                    f"{HOST_TOOL}, which {choose_interpreter()} is to run, does not start: {error}"
+                ) from None
         # What is left of a package without sources is the bytecode that Python keeps.
         top, packages = textfile.path_in_tree(self.root, PACKAGE), {os.path.dirname(name) for name in modules}
         for folder, inside, dummy in os.walk(top):
@@ -110,23 +112,23 @@ class EngineFiles(Files):
                 if os.path.relpath(path, top) not in packages:
                     shutil.rmtree(path, ignore_errors=True)
 
-    def _modules(self) -> list[str]:
+    def _list_installed_modules(self) -> list[str]:
         """Return the sources that are there, relative to the package's folder."""
         top = textfile.path_in_tree(self.root, PACKAGE)
         paths = (os.path.join(folder, name) for folder, dummy, names in os.walk(top) for name in names)
         return sorted(os.path.relpath(path, top) for path in paths if path.endswith(".py"))
 
 
-def interpreter() -> str:
+def choose_interpreter() -> str:
     """Return the Python for the command: that which runs this, by the name that lasts longest."""
     same = os.path.exists(PYTHON) and os.path.samefile(PYTHON, sys.executable)
     return PYTHON if same else sys.executable
 
 
-def _sources() -> dict[str, str]:
+def _file_texts() -> dict[str, str]:
     """Return path -> text of all that a host needs, from wherever this package was loaded."""
     root = __import__(__package__.rpartition(".")[0], fromlist=[""])
-    texts = {f"{PACKAGE}/__init__.py": "", HOST_TOOL: LAUNCHER.format(python=interpreter())}
+    texts = {f"{PACKAGE}/__init__.py": "", HOST_TOOL: LAUNCHER.format(python=choose_interpreter())}
     texts.update(
         (f"{PACKAGE}/{path}", text) for path, text in sources.list_module_sources(root.__path__, NOT_INSTALLED)
     )

@@ -19,7 +19,7 @@ from .._io import textfile as textfiles
 from .._io.paths import BOOT_SERVICE as BOOT
 from .._io.paths import HOST_TOOL, HOST_TOOL_FOLDER, INSTANCE_HEAD, UNIT_FOLDER
 from .._knobs.managed_units import WithUnits, state
-from .engine import EngineFiles
+from .engine import HostToolFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ MICROSECONDS = {
 AMOUNT = re.compile(r"[ \t]*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[ \t]*([^\W\d_]+)|(?=[ \t]|$))[ \t]*")
 
 
-class Engine(WithUnits, EngineFiles):
+class HostTool(WithUnits, HostToolFiles):
     """The engine and its units as one knob, so that an undo also stops units first and starts them last.
 
     With an empty ``textfile``, an installed check is left alone; without the engine there is no check.
@@ -128,7 +128,7 @@ class Engine(WithUnits, EngineFiles):
         textfile: str = "",
         interval: str = INTERVAL,
         root: str = "/",
-        instances_leave: bool = False,
+        removes_instances: bool = False,
     ) -> None:
         """With ``instances_leave``, units of instances do not keep the command here: they are removed before it is."""
         if textfile and not TEXTFILE.fullmatch(textfile):
@@ -136,7 +136,7 @@ class Engine(WithUnits, EngineFiles):
                 f"textfile is '{textfile}', but has to be the whole path of a file whose name ends with .prom, without "
                 "spaces, quotes, backslashes, % and $."
             )
-        if not 0 < microseconds(interval) < 1 << 63:
+        if not 0 < parse_time_span(interval) < 1 << 63:
             raise BadRequest(
                 f"interval is '{interval}', but has to be a time above zero in the notation of systemd, such as 15min, "
                 "1h 30min, or 90 for 90 seconds."
@@ -146,7 +146,7 @@ class Engine(WithUnits, EngineFiles):
             units.update({name: text.format(textfile=textfile, interval=interval) for name, text in CHECKS.items()})
         super().__init__(present, root, {f"{UNIT_FOLDER}/{name}": text for name, text in units.items()})
         self.present = present
-        self.instances_leave = instances_leave
+        self.removes_instances = removes_instances
         self.metrics = "" if present else textfile
         self.units = list(units)
 
@@ -157,7 +157,7 @@ class Engine(WithUnits, EngineFiles):
             wanted.update({state("engine", name, "enabled"): "enabled" for name in STARTED_BY if name in self.units})
             wanted.update({state("engine", name, "active"): "active" for name in (WATCH, TIMER) if name in self.units})
             return wanted
-        self._refuse_users()
+        self._refuse_units_that_call_it()
         wanted.update(dict.fromkeys(f"engine:{UNIT_FOLDER}/{name}" for name in self.units))
         wanted.update(dict.fromkeys(state("engine", name, "enabled") for name in STARTED_BY))
         wanted.update(dict.fromkeys(state("engine", name, "active") for name in self.units))
@@ -166,7 +166,7 @@ class Engine(WithUnits, EngineFiles):
             wanted[f"engine:{self.metrics}"] = None
         return wanted
 
-    def _refuse_users(self) -> None:
+    def _refuse_units_that_call_it(self) -> None:
         """Refuse to take the command away from units of others: their next start would fail."""
         folder = textfiles.path_in_tree(self.root, UNIT_FOLDER)
         there = os.listdir(folder) if os.path.isdir(folder) else []
@@ -175,7 +175,7 @@ class Engine(WithUnits, EngineFiles):
         users = [
             name
             for name, text in texts.items()
-            if HOST_TOOL in text and not (self.instances_leave and text.startswith(INSTANCE_HEAD))
+            if HOST_TOOL in text and not (self.removes_instances and text.startswith(INSTANCE_HEAD))
         ]
         if users:
             raise BadRequest(
@@ -195,7 +195,7 @@ class Engine(WithUnits, EngineFiles):
         return [name for name in names if os.path.exists(textfiles.path_in_tree(self.root, f"{UNIT_FOLDER}/{name}"))]
 
 
-def microseconds(text: str) -> float:
+def parse_time_span(text: str) -> float:
     """Return a time span as systemd reads it, 0 for an invalid one."""
     total, place = 0.0, 0
     while place < len(text):

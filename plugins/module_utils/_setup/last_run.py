@@ -53,7 +53,7 @@ INPUTS, BOOTED, INTENT = "inputs", "booted", "intent"
 SHAPE = {INTENT: dict, ANY: str}
 NEVER = "site.yml has never completed here with all layers"
 #: What is remembered, and the reason where it differs.
-DIFFERS = {
+DIFFERENCE_REASONS = {
     INPUTS: "the inventory, the collection or its version has changed since the last run",
     "stored": "what is stored for the boot service is not what the last run stored",
     "system": "the distribution or the kernel has changed since the last run",
@@ -70,19 +70,19 @@ FAILED = "the last run of the boot service failed"
 UNITS = "sovereign-epyc"
 
 
-class Look:
+class LastRunCheck:
     """Whether the same run would find nothing to do: ``reason`` is why it might find something, empty where not.
 
     Without a reason it tells what such a run would tell.
     """
 
-    __slots__ = ("intent", "reason", "remarks", "survey", "waiting")
+    __slots__ = ("intent", "reason", "remarks", "survey", "waiting_for_reboot")
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
         self.survey: surveys.Survey | None = None
         #: Boot parameters that are set, and not in force before a reboot.
-        self.waiting: list[Verdict] = []
+        self.waiting_for_reboot: list[Verdict] = []
         self.remarks: list[str] = []
         self.intent: dict[str, Any] = {}
 
@@ -95,10 +95,10 @@ class Look:
             "reason": "",
             "coverage": self._coverage(self.survey),
             "remarks": list(dict.fromkeys(self.remarks)),
-            "running": {name: one.found for name, one in self._parameters(self.survey)},
-            "configured": {name: one.wanted for name, one in self._parameters(self.survey)},
-            "pending": [one.address[len(PREFIX) :] for one in self.waiting],
-            "reboot_required": bool(self.waiting),
+            "running": {name: one.found for name, one in self._boot_parameters(self.survey)},
+            "configured": {name: one.wanted for name, one in self._boot_parameters(self.survey)},
+            "pending": [one.address[len(PREFIX) :] for one in self.waiting_for_reboot],
+            "reboot_required": bool(self.waiting_for_reboot),
         }
         if self.intent:
             top = self.survey.host.topology
@@ -110,32 +110,32 @@ class Look:
     def _coverage(self, survey: surveys.Survey) -> dict[str, dict[str, int]]:
         """Count what waits for a reboot as what it is to a run: nothing that would be changed."""
         counts = survey.coverage()
-        for one in self.waiting:
+        for one in self.waiting_for_reboot:
             row = counts[findings.layer_of(one.address)]
             row[DRIFT] -= 1
             row[OK] += 1
         return counts
 
     @staticmethod
-    def _parameters(survey: surveys.Survey) -> list[tuple[str, Verdict]]:
+    def _boot_parameters(survey: surveys.Survey) -> list[tuple[str, Verdict]]:
         return [(one.address[len(PREFIX) :], one) for one in survey.verdicts if one.address.startswith(PREFIX)]
 
 
-def state(host: Host, store: Store, inputs: str) -> dict[str, str]:
+def read_state(host: Host, store: Store, inputs: str) -> dict[str, str]:
     """Return what is remembered of a host, a digest or some words for each part."""
     fs, top = host.fs, host.topology
     items = bios_check(BiosLook(fs, top, Ledger(store, fs)), {})
     return {
         INPUTS: inputs,
-        "stored": _digest(stored_requests.stored(store)),
-        "system": str(prerequisites.system(fs)),
-        "firmware": _digest([_shape(top), [(item.name, item.found) for item in items]]),
-        "files": _digest(dict(_files(fs.root))),
+        "stored": _compute_digest(stored_requests.stored(store)),
+        "system": str(prerequisites.read_system(fs)),
+        "firmware": _compute_digest([_topology_without_settings(top), [(item.name, item.found) for item in items]]),
+        "files": _compute_digest(dict(_digest_files(fs.root))),
         BOOTED: fs.read("/proc/cmdline").strip(),
     }
 
 
-def _shape(top: Topology) -> dict[str, object]:
+def _topology_without_settings(top: Topology) -> dict[str, object]:
     """Return the topology without its remarks, without settings, and without what differs from boot to boot.
 
     Left out are the mount options of resctrl, free huge pages, and the bytes of a node.
@@ -145,9 +145,9 @@ def _shape(top: Topology) -> dict[str, object]:
     return {**top.to_dict(), "nodes": nodes, "resctrl": features, "missing": []}
 
 
-def remember(store: Store, found: Mapping[str, str], intent: Mapping[str, Any], check: bool) -> bool:
+def save_last_run(store: Store, state: Mapping[str, str], intent: Mapping[str, Any], check: bool) -> bool:
     """Store this as what the last run left, with its intent, unless this is a check; return whether it is new."""
-    kept = {**found, INTENT: dict(intent)}
+    kept = {**state, INTENT: dict(intent)}
     changed = store.load_cache(FILE, SHAPE) != kept
     if changed and not check:
         with store.hold_lock():
@@ -155,36 +155,36 @@ def remember(store: Store, found: Mapping[str, str], intent: Mapping[str, Any], 
     return changed
 
 
-def look(fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]) -> Look:
+def check_last_run(fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]) -> LastRunCheck:
     """Look whether site.yml has something to do; the cheapest reason for it comes first."""
     kept = store.load_cache(FILE, SHAPE)
     if not kept:
-        return Look(NEVER)
+        return LastRunCheck(NEVER)
     if kept.get(INPUTS) != inputs:
-        return Look(DIFFERS[INPUTS])
-    seen = Look("")
+        return LastRunCheck(DIFFERENCE_REASONS[INPUTS])
+    seen = LastRunCheck("")
     seen.intent = kept.get(INTENT, {})
     survey = seen.survey = surveys.of_host(fs, store=store, remarks=seen.remarks)
-    seen.waiting = [one for one in survey.verdicts if waits(one)]
+    seen.waiting_for_reboot = [one for one in survey.verdicts if waits(one)]
     if not all(one.clean or waits(one) for one in survey.verdicts):
         seen.reason = DRIFTED
         return seen
-    found = state(survey.host, store, inputs)
-    parts = [part for part in DIFFERS if part != BOOTED or seen.waiting]
-    others = (DIFFERS[part] for part in parts if kept.get(part) != found[part])
+    found = read_state(survey.host, store, inputs)
+    parts = [part for part in DIFFERENCE_REASONS if part != BOOTED or seen.waiting_for_reboot]
+    others = (DIFFERENCE_REASONS[part] for part in parts if kept.get(part) != found[part])
     # What is missing comes first: it may be why the kernel shows something else.
-    seen.reason = _lack(fs, packages) or next(others, "")
+    seen.reason = _missing_reason(fs, packages) or next(others, "")
     return seen
 
 
-def _lack(fs: KernelFS, packages: Sequence[str]) -> str:
+def _missing_reason(fs: KernelFS, packages: Sequence[str]) -> str:
     """Return what is missing of packages, modules and services, an empty text where nothing is."""
-    system = prerequisites.system(fs)
-    if prerequisites.missing(packages, system.debian):
+    system = prerequisites.read_system(fs)
+    if prerequisites.list_missing_packages(packages, system.is_debian):
         return MISSING
     lines = (fs.read_if_present(prerequisites.FILE) or "").splitlines()
     names = {line.replace("-", "_") for line in lines if not line.startswith("#")}
-    if not names <= prerequisites.loaded(fs, system.kernel, names):
+    if not names <= prerequisites.list_loaded_modules(fs, system.kernel, names):
         return UNLOADED
     # Those that run or listen all the time; the others come and go.
     ours = (name for name in fs.list_names(UNIT_FOLDER) if name.startswith(UNITS))
@@ -192,10 +192,10 @@ def _lack(fs: KernelFS, packages: Sequence[str]) -> str:
     shown = systemd_units.show([*units, BOOT_SERVICE])
     if shown.get(BOOT_SERVICE, {}).get("ActiveState") == "failed":
         return FAILED
-    return "" if all(_runs(shown.get(name, {})) for name in units) else IDLE
+    return "" if all(_is_running(shown.get(name, {})) for name in units) else IDLE
 
 
-def prove_boot_service() -> bool:
+def rerun_failed_boot_service() -> bool:
     """Run the boot service again if it has failed, now that all is set; return whether it had.
 
     Else the host would count as degraded until it boots. Raises TuningError where it fails again: so would the boot.
@@ -206,14 +206,14 @@ def prove_boot_service() -> bool:
     return True
 
 
-def _runs(unit: Mapping[str, str]) -> bool:
+def _is_running(unit: Mapping[str, str]) -> bool:
     return unit.get("ActiveState") == "active" and unit.get("NeedDaemonReload") != "yes"
 
 
-def _files(root: str) -> Iterator[tuple[str, str]]:
+def _digest_files(root: str) -> Iterator[tuple[str, str]]:
     """Yield each file of ours with its digest, mode and owner; for a link, its target."""
     for path in (HOST_TOOL, prerequisites.FILE):
-        yield from _file(root, path)
+        yield from _digest_file(root, path)
     for folder, wanted in ((HOST_TOOL_FOLDER, ""), (UNIT_FOLDER, UNITS)):
         for place, folders, names in os.walk(textfile.path_in_tree(root, folder)):
             folders[:] = sorted(name for name in folders if name != "__pycache__")
@@ -222,10 +222,10 @@ def _files(root: str) -> Iterator[tuple[str, str]]:
                     folder, os.path.relpath(os.path.join(place, name), textfile.path_in_tree(root, folder))
                 )
                 if wanted in path:
-                    yield from _file(root, os.path.normpath(path))
+                    yield from _digest_file(root, os.path.normpath(path))
 
 
-def _file(root: str, path: str) -> Iterator[tuple[str, str]]:
+def _digest_file(root: str, path: str) -> Iterator[tuple[str, str]]:
     real = textfile.path_in_tree(root, path)
     if os.path.islink(real):
         yield path, f"link to {os.readlink(real)}"
@@ -236,7 +236,7 @@ def _file(root: str, path: str) -> Iterator[tuple[str, str]]:
         yield path, f"{content} {stat.S_IMODE(there.st_mode):04o} {there.st_uid}"
 
 
-def _digest(data: object) -> str:
+def _compute_digest(data: object) -> str:
     import json
 
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]

@@ -16,7 +16,7 @@ import re
 from .._errors import Absent
 from .._io import command
 from .._models.fetch import find_refusal
-from .prerequisites import missing, system
+from .prerequisites import list_missing_packages, read_system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,26 +41,29 @@ def find_refusals(sources: Mapping[str, Any], fs: KernelFS, store: Store) -> lis
 
     ``sources`` is the option of that name of the module epyc_preflight. A model without a URL is not looked at.
     """
-    found = system(fs)
-    refusals = [_package_refusal(name, sources["install"], found) for name in unavailable(sources["packages"], found)]
+    found = read_system(fs)
+    refusals = [
+        _package_refusal(name, sources["install"], found)
+        for name in list_unavailable_packages(sources["packages"], found)
+    ]
     if sources["install"] == "source":
         refusals += _source_refusals(sources)
     for number, model in enumerate(sources["models"]):
         refusal = find_refusal(_model_file_options(model, sources), store) if model["url"] else None
         if refusal:
-            refusals.append(_with_place(f"llama_models[{number}]", model["path"], refusal))
+            refusals.append(_add_inventory_place(f"llama_models[{number}]", model["path"], refusal))
     return refusals
 
 
-def unavailable(packages: Sequence[str], found: System) -> list[str]:
+def list_unavailable_packages(packages: Sequence[str], system: System) -> list[str]:
     """Return the packages that are neither installed nor in the package lists of a Debian or Ubuntu.
 
     None on another distribution, and none where no package list was ever fetched, because nobody knows then.
     """
-    if not found.debian:
+    if not system.is_debian:
         return []
     try:
-        absent = [name for name in missing(packages, debian=True) if not _has_candidate(name)]
+        absent = [name for name in list_missing_packages(packages, is_debian=True) if not _has_candidate(name)]
         return absent if absent and PACKAGE_LIST.search(command.try_command(APT_POLICY).out) else []
     except Absent:
         return []
@@ -70,8 +73,8 @@ def _has_candidate(package: str) -> bool:
     return bool(CANDIDATE.search(command.try_command([*APT_POLICY, package]).out))
 
 
-def _package_refusal(package: str, install: str, found: System) -> str:
-    place = f"There is no package {package} in the package sources of {found.distribution} {found.version}"
+def _package_refusal(package: str, install: str, system: System) -> str:
+    place = f"There is no package {package} in the package sources of {system.distribution} {system.version}"
     if install == "package":
         return f"{place}. Set llama_install to source or binary, or llama_package to the package that has the server."
     return f"{place}, and llama_build_packages names it. Name the package that has the tool, or install the tool."
@@ -99,7 +102,7 @@ def _model_file_options(model: Mapping[str, Any], sources: Mapping[str, Any]) ->
     return {**options, "timeout": TIMEOUT, "token_file": token_file}
 
 
-def _with_place(place: str, path: str, refusal: str) -> str:
+def _add_inventory_place(place: str, path: str, refusal: str) -> str:
     """Return a refusal of model_file with the place in the inventory, and with the path where it has none."""
     option, colon, rest = refusal.partition(": ")
     if colon and option in ("checksum", "path", "size", "url"):

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from .._knobs.protocol.knob import Knob
     from .._knobs.protocol.ledger import Ledger
 
-BOOTED = "/run/systemd/system"
-CONTAINER = "/run/systemd/container"
+SYSTEMD_FOLDER = "/run/systemd/system"
+CONTAINER_FILE = "/run/systemd/container"
 #: Layers that talk to a BMC or only read.
 WITHOUT_SYSTEMD = ("bios", "bios_check")
 #: Layers that set what a container shares with its host.
@@ -59,7 +59,7 @@ class Preflight:
         self.refusals: list[str] = []
         self._booted = True
 
-    def run(self) -> list[str]:
+    def find_refusals(self) -> list[str]:
         """Return a sentence for each refusal."""
         in_container = self._refuse_container()
         self._booted = self._refuse_without_systemd()
@@ -75,12 +75,12 @@ class Preflight:
         """Keep what each check of a layer of this run refuses."""
         for layer, check in checks.items():
             if layer in self.layers:
-                self._keep(check)
+                self._collect_refusals(check)
 
     def _refuse_container(self) -> bool:
         """Return whether this is a container, in which some of the layers cannot be had."""
         layers = [layer for layer in OF_THE_KERNEL if layer in self.layers]
-        if not layers or self.host.fs.read_if_present(CONTAINER) is None:
+        if not layers or self.host.fs.read_if_present(CONTAINER_FILE) is None:
             return False
         self.refusals.append(
             f"This host is a container, and kernel settings belong to its host: leave {', '.join(layers)} out of "
@@ -91,7 +91,7 @@ class Preflight:
     def _refuse_without_systemd(self) -> bool:
         """Return whether systemd is there for the layers that need it."""
         layers = [layer for layer in self.layers if layer not in WITHOUT_SYSTEMD]
-        if layers and not self.host.fs.is_dir(BOOTED):
+        if layers and not self.host.fs.is_dir(SYSTEMD_FOLDER):
             self.refusals.append(
                 f"This host was not booted with systemd, which these layers need: {', '.join(layers)}. Boot it with "
                 "systemd as PID 1."
@@ -99,7 +99,7 @@ class Preflight:
             return False
         return True
 
-    def _keep(self, check: Callable[[], None]) -> None:
+    def _collect_refusals(self, check: Callable[[], None]) -> None:
         try:
             check()
         except TuningError as error:
@@ -109,13 +109,13 @@ class Preflight:
     def _check_system(self) -> None:
         asked = self.params["system"]
         if asked and not asked["allow_unsupported"]:
-            found = prerequisites.system(self.host.fs)
-            prerequisites.refuse_unsupported(found, asked["distributions"], asked["kernel"])
+            found = prerequisites.read_system(self.host.fs)
+            prerequisites.validate_system(found, asked["distributions"], asked["kernel"])
 
     def _check_boot_parameters(self) -> None:
         asked = self.params["boot_parameters"]
         if asked and (asked["parameters"] or asked["absent"]):
-            self._check(boot.build(self.host, asked))
+            self._check_knobs(boot.build(self.host, asked))
 
     def _check_cat(self) -> None:
         if "cat" in self.host.plan.cannot:
@@ -126,23 +126,23 @@ class Preflight:
         if not self.params["prefetch"] or "prefetch" not in self.host.plan.cannot:
             return
         try:
-            self._check(msr.build(self.host, {"settings": self.params["prefetch"], "load_module": True}))
+            self._check_knobs(msr.build(self.host, {"settings": self.params["prefetch"], "load_module": True}))
         except TuningError as error:
             self.refusals.append(
                 f"{error} To tune all else of this host, leave its prefetchers alone: set prefetch_draft and "
                 "prefetch_verify to {}."
             )
 
-    def _check(self, knobs: Sequence[Knob]) -> None:
+    def _check_knobs(self, knobs: Sequence[Knob]) -> None:
         converge(knobs, self.ledger, check=True)
 
     def _check_instances(self) -> None:
         params = self.params
         binary = params["binary"] or NOT_BUILT
         self._check_present_files()
-        self._keep(self._check_sources)
+        self._collect_refusals(self._check_sources)
         if "base" not in self.layers and params["instances"]:
-            self._keep(lambda: instances.refuse_missing_command(self.host.fs.root))
+            self._collect_refusals(lambda: instances.refuse_missing_command(self.host.fs.root))
         self._check_server(binary)
         asked = [{**raw, "binary": raw.get("binary") or binary} for raw in params["instances"]]
         servers = [binary] if params["installs"] else []

@@ -31,7 +31,7 @@ HEAD = "# Written by the role sovereign.epyc.prerequisites.\n"
 MODULE = "prerequisites:module/"
 LOADED = "loaded"
 #: ID in os-release -> Ansible's name of the distribution, where that is not the NAME in os-release.
-NAMES = {
+DISTRIBUTION_NAMES = {
     "debian": "Debian",
     "rhel": "RedHat",
     "centos": "CentOS",
@@ -52,20 +52,20 @@ VERSION = re.compile(r"\d{1,18}(?:\.\d{1,18})*", re.ASCII)
 class System:
     """The distribution of a host, with Ansible's name for it, and its kernel."""
 
-    __slots__ = ("debian", "distribution", "kernel", "version")
+    __slots__ = ("distribution", "is_debian", "kernel", "version")
 
     def __init__(self, distribution: str, version: str, kernel: str, debian: bool) -> None:
         self.distribution = distribution
         self.version = version
         self.kernel = kernel
         #: Whether its packages are Debian's.
-        self.debian = debian
+        self.is_debian = debian
 
     def __str__(self) -> str:
         return f"{self.distribution} {self.version or 'without a version'} with kernel {self.kernel}"
 
 
-def system(fs: KernelFS) -> System:
+def read_system(fs: KernelFS) -> System:
     """Read the distribution and the kernel of a host."""
     text = fs.read_if_present("/etc/os-release")
     if text is None:
@@ -78,28 +78,30 @@ def system(fs: KernelFS) -> System:
         # This file has the point release too; before a release, only a name.
         release = (fs.read_if_present("/etc/debian_version") or "").strip()
         version = release if VERSION.match(release) or not version else version
-    distribution = NAMES.get(name) or words.get("NAME") or "A Linux without os-release"
+    distribution = DISTRIBUTION_NAMES.get(name) or words.get("NAME") or "A Linux without os-release"
     kernel = fs.read("/proc/sys/kernel/osrelease").strip()
     return System(distribution, version, kernel, "debian" in (name, *words.get("ID_LIKE", "").split()))
 
 
-def refuse_unsupported(found: System, distributions: Mapping[str, Any], kernel: str) -> None:
+def validate_system(system: System, distributions: Mapping[str, Any], kernel: str) -> None:
     """Raise BadRequest unless the distribution is one of these, and it and the kernel are new enough."""
-    least = {name: _asked(f"distributions: the version of {name}", text) for name, text in distributions.items()}
-    right = not least or (found.distribution in least and _numbers(found.version) >= least[found.distribution])
-    if right and (not kernel or _numbers(found.kernel) >= _asked("kernel", kernel)):
+    least = {
+        name: _require_version(f"distributions: the version of {name}", text) for name, text in distributions.items()
+    }
+    right = not least or (system.distribution in least and _parse_version(system.version) >= least[system.distribution])
+    if right and (not kernel or _parse_version(system.kernel) >= _require_version("kernel", kernel)):
         return
     names = " or ".join(
         f"{name} {distributions[name]}" for name in sorted(distributions, key=lambda name: str(name).lower())
     )
     made_for = ", with ".join(f"{text} or later" for text in (names, f"kernel {kernel}" if kernel else "") if text)
     raise BadRequest(
-        f"{found} is not what the collection is made for: {made_for}. Set prerequisites_allow_unsupported to go on. "
+        f"{system} is not what the collection is made for: {made_for}. Set prerequisites_allow_unsupported to go on. "
         "Nothing was changed."
     )
 
 
-def missing(packages: Sequence[str], debian: bool) -> list[str]:
+def list_missing_packages(packages: Sequence[str], is_debian: bool) -> list[str]:
     """Return the packages that are not installed.
 
     This asks the package database: a package manager would also write its own caches, even in a check.
@@ -107,21 +109,21 @@ def missing(packages: Sequence[str], debian: bool) -> list[str]:
     if not packages:
         return []
     try:
-        done = command.try_command([*(DPKG if debian else RPM), *packages])
+        done = command.try_command([*(DPKG if is_debian else RPM), *packages])
     except Absent:
         # Another family of distributions, allowed by allow_unsupported: its package manager decides.
         return list(packages)
     # They also fail when a package is not installed: dpkg-query with 1, rpm with the number of such packages.
-    if done.code < 0 or (debian and done.code > 1):
+    if done.code < 0 or (is_debian and done.code > 1):
         raise TuningError(
-            f"The package database cannot be read: '{(DPKG if debian else RPM)[0]}' failed with exit code {done.code}. "
-            f"It says: {' '.join(done.err.split()) or 'nothing'}"
+            f"The package database cannot be read: '{(DPKG if is_debian else RPM)[0]}' failed with exit code "
+            f"{done.code}. It says: {' '.join(done.err.split()) or 'nothing'}"
         )
     installed = done.out.splitlines()
     return [name for name in packages if f"{name} installed" not in installed]
 
 
-def loaded(fs: KernelFS, kernel: str, names: Collection[str]) -> set[str]:
+def list_loaded_modules(fs: KernelFS, kernel: str, names: Collection[str]) -> set[str]:
     """Return kernel modules that are loaded or built in, at least those of ``names``; names have no hyphens."""
     there = {name for name in names if fs.is_dir(f"/sys/module/{name}")}
     if there != {*names}:
@@ -142,10 +144,10 @@ class Prerequisites(Files):
     def __init__(self, fs: KernelFS, params: Mapping[str, Any]) -> None:
         """Raises BadRequest for a host that the collection is not made for."""
         self.fs = fs
-        self.system = system(fs)
+        self.system = read_system(fs)
         if not params["allow_unsupported"]:
-            refuse_unsupported(self.system, params["distributions"], params["kernel"])
-        self.missing = missing(params["packages"], self.system.debian)
+            validate_system(self.system, params["distributions"], params["kernel"])
+        self.missing = list_missing_packages(params["packages"], self.system.is_debian)
         self.modules: Sequence[str] = params["modules"] or ()
         for name in self.modules:
             if not NAME.fullmatch(name):
@@ -163,17 +165,17 @@ class Prerequisites(Files):
         addresses = list(addresses)
         found = super().read(address for address in addresses if not address.startswith(MODULE))
         names = {address: address[len(MODULE) :].replace("-", "_") for address in addresses if address not in found}
-        there = loaded(self.fs, self.system.kernel, names.values())
+        there = list_loaded_modules(self.fs, self.system.kernel, names.values())
         return {**found, **{address: LOADED if name in there else None for address, name in names.items()}}
 
     def write(self, changes: Sequence[Change]) -> None:
         """Load, or unload what this run had loaded; then write the file for the next boot."""
         for change in changes:
             if change.address.startswith(MODULE):
-                self._load(change.address[len(MODULE) :], change.after is not None)
+                self._load_module(change.address[len(MODULE) :], change.after is not None)
         super().write([change for change in changes if not change.address.startswith(MODULE)])
 
-    def _load(self, name: str, load: bool) -> None:
+    def _load_module(self, name: str, load: bool) -> None:
         try:
             self.fs.load_module(name, load)
         except TuningError as error:
@@ -199,7 +201,7 @@ class Prerequisites(Files):
         }
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _parse_version(text: str) -> tuple[int, ...]:
     """Return the numbers that a version begins with, for comparison: 6.1.0-13-amd64 equals 6.1 and 6.1.0."""
     match = VERSION.match(text)
     numbers = [int(word) for word in match[0].split(".")] if match else []
@@ -208,10 +210,10 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _asked(what: str, text: object) -> tuple[int, ...]:
+def _require_version(option: str, text: object) -> tuple[int, ...]:
     # YAML reads an unquoted 24.10 as 24.1, so a number with a point is refused.
     if isinstance(text, float) or not VERSION.fullmatch(str(text)):
         raise BadRequest(
-            f"{what} is {text!r}, but has to be a version in quotes, such as '24.04'. Nothing was changed."
+            f"{option} is {text!r}, but has to be a version in quotes, such as '24.04'. Nothing was changed."
         )
-    return _numbers(str(text))
+    return _parse_version(str(text))

@@ -18,7 +18,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import manag
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import STARTED_BY, Engine
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import STARTED_BY, HostTool
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
 
 MODULE = f"{engine.PACKAGE}/_knobs/protocol/knob.py"
@@ -36,13 +36,13 @@ def bare(root: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
 
 def version(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Have another version of the engine to install; the launcher is the same in all."""
-    monkeypatch.setattr(engine, "_sources", lambda: {MODULE: text, engine.HOST_TOOL: "launch"})
+    monkeypatch.setattr(engine, "_file_texts", lambda: {MODULE: text, engine.HOST_TOOL: "launch"})
 
 
 def run(systemd: Systemd, present: bool = True, check: bool = False, **options: Any) -> Outcome:
     root = str(systemd.root)
     ledger = Ledger(Store(root, read_only=check), KernelFS(root, read_only=check))
-    return converge([Engine(present, root=root, **options)], ledger, check)
+    return converge([HostTool(present, root=root, **options)], ledger, check)
 
 
 def files(systemd: Systemd) -> dict[str, str]:

@@ -24,7 +24,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_da
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan as planner
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS, Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent import Agent
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent import AgentUnits
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._vllm_options import DEFAULTS
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts, llama_plans, odd_values
 
@@ -144,7 +144,7 @@ def test_every_odd_option_of_an_instance_is_planned_or_refused(tmp_path: Path) -
     for value in odd_values.VALUES:
         judge.try_call("instance", value, partial(Options.parse, value))
         asked = {"bind": "10.0.0.1:8407", "allow": value, "untuned": "50%", "unknown": "100%"}
-        judge.try_call("agent_allow", value, partial(Agent, asked))
+        judge.try_call("agent_allow", value, partial(AgentUnits, asked))
     small = llama_plans.models_in(tmp_path).small.path
     for key in FIELDS:
         for value in odd_values.sample(COUNT, f"planned {key}"):

@@ -184,7 +184,7 @@ def test_the_engine_is_installed_replaced_and_removed(
     command.parent.mkdir(parents=True)
     package.mkdir(parents=True)
     monkeypatch.setattr(
-        engine, "_sources", lambda: {f"{engine.PACKAGE}/_knob.py": "new", engine.HOST_TOOL: "#!/bin/sh\n"}
+        engine, "_file_texts", lambda: {f"{engine.PACKAGE}/_knob.py": "new", engine.HOST_TOOL: "#!/bin/sh\n"}
     )
     monkeypatch.setattr(engine_units, "SERVICES", {})
     (package / "_of_an_older_version.py").write_text("")

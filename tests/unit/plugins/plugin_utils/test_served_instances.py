@@ -37,7 +37,7 @@ SETTINGS = {
 
 
 def _of_gateway(**variables: Any) -> Any:
-    return _gateway.plan([{"inventory_hostname": "epyc-07", **variables}], "gw", SETTINGS)
+    return _gateway.plan_gateway([{"inventory_hostname": "epyc-07", **variables}], "gw", SETTINGS)
 
 
 def _of_monitoring(**variables: Any) -> Any:
@@ -152,7 +152,7 @@ def test_a_gateway_that_prometheus_could_not_ask_is_refused() -> None:
 )
 def test_settings_of_the_gateway_are_of_their_kind(setting: str, value: Any, words: str) -> None:
     host = {"inventory_hostname": "epyc-07", "llama_instances": [CHAT]}
-    said = refusal(_gateway.plan, [host], "gw", {**SETTINGS, setting: value})
+    said = refusal(_gateway.plan_gateway, [host], "gw", {**SETTINGS, setting: value})
     assert said.startswith(words)
 
 

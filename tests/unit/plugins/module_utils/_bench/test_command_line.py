@@ -24,7 +24,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engin
 from ansible_collections.sovereign.epyc.tests.unit.fakes.engines import bare, run
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 
-ENGINE_SOURCES = engine._sources
+ENGINE_SOURCES = engine._file_texts
 QUICK = ("--rounds", "1", "--tokens", "8", "--kinds", "prose", "--streams", "")
 
 

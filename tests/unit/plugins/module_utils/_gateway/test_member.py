@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, BadRequest, NotApplied, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._gateway import kept
 from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.haproxy import Haproxy
-from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.member import PAUSE, Member
+from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.member import PAUSE, GatewayMember
 from ansible_collections.sovereign.epyc.plugins.modules import gateway_member
 from ansible_collections.sovereign.epyc.tests.unit.fakes.haproxies import FakeHaproxy, FakeServer
 
@@ -54,8 +54,8 @@ class Gateway:
 
     def bring(self, state: str | None, host: str = "h1", seconds: float = 10, **more: Any) -> dict[str, Any]:
         clock = more.pop("clock", Clock())
-        member = Member(Haproxy(self.haproxy.socket, self.haproxy.master), str(self.file), host, clock)
-        return member.bring(state, seconds, more.get("last", False), more.get("check", False))
+        member = GatewayMember(Haproxy(self.haproxy.socket, self.haproxy.master), str(self.file), host, clock)
+        return member.move_to_state(state, seconds, more.get("last", False), more.get("check", False))
 
     @property
     def states(self) -> list[int]:
@@ -168,13 +168,13 @@ def test_what_cannot_be_is_said(gateway: Gateway, tmp_path: Path) -> None:
     with pytest.raises(TuningError, match=r"shows no servers at .*. It says: Unknown command"):
         gateway.bring("maint")
     with pytest.raises(Absent, match=r"Nobody answers at .*: No such file or directory. Is HAProxy running"):
-        Haproxy(str(tmp_path / "none"), "").servers()
+        Haproxy(str(tmp_path / "none"), "").list_servers()
 
 
 def test_a_gateway_without_a_master_has_no_workers_from_before(gateway: Gateway, tmp_path: Path) -> None:
     haproxy = Haproxy(gateway.haproxy.socket, str(tmp_path / "none"))
     gateway.haproxy.servers["model_chat/h1:a"].old = 7
-    assert haproxy.in_work(["model_chat/h1:a"]) == 0
+    assert haproxy.count_requests(["model_chat/h1:a"]) == 0
 
 
 def test_the_module_hands_its_options_on(gateway: Gateway, tmp_path: Path) -> None:
@@ -191,5 +191,5 @@ def test_the_module_hands_its_options_on(gateway: Gateway, tmp_path: Path) -> No
 def test_the_file_follows_a_new_configuration() -> None:
     other = LINE.replace("h1:a", "h2:a")
     text = f"{kept.HEAD}{LINE}\n{other}\nno line at all\n"
-    moved = kept.moved(text, {"model_chat/h1:a": "[fd00::1]:9000"})
+    moved = kept.move_servers(text, {"model_chat/h1:a": "[fd00::1]:9000"})
     assert moved == kept.HEAD + LINE.replace("10.9.0.1", "fd00::1").replace("8081", "9000") + "\n"

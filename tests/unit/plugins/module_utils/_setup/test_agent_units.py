@@ -22,7 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import manag
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import agent
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent import STARTED_BY, Agent
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent import STARTED_BY, AgentUnits
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.engines import files
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
@@ -40,7 +40,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
 def run(systemd: Systemd, asked: dict[str, Any] | None, check: bool = False, cpus: str = "0-3") -> Outcome:
     root = str(systemd.root)
     ledger = Ledger(Store(root, read_only=check), KernelFS(root, read_only=check))
-    return converge([Agent(asked, "/x.prom", 900.0, cpus, root)], ledger, check)
+    return converge([AgentUnits(asked, "/x.prom", 900.0, cpus, root)], ledger, check)
 
 
 def test_it_listens_and_a_second_run_asks_once(systemd: Systemd) -> None:
@@ -148,9 +148,9 @@ def test_it_runs_on_the_cpus_for_the_system(tmp_path: Path) -> None:
     tree = hosts.small(tmp_path)
     store = Store(str(tmp_path))
     intent = {"housekeeping": {"cores": 1, "per": "node"}}
-    given = agent.housekeeping(Host(tree.fs, intent), store, intent)
+    given = agent.plan_housekeeping_cpus(Host(tree.fs, intent), store, intent)
     assert given
     store.save_document("desired.json", {"intent": intent, "requests": {}})
-    assert agent.housekeeping(Host(tree.fs), store, None) == given
+    assert agent.plan_housekeeping_cpus(Host(tree.fs), store, None) == given
     store.save_document("desired.json", {"intent": {"housekeeping": {"cores": 99, "per": "node"}}, "requests": {}})
-    assert agent.housekeeping(Host(tree.fs), store, None) == ""
+    assert agent.plan_housekeeping_cpus(Host(tree.fs), store, None) == ""

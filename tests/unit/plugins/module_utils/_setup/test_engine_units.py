@@ -32,7 +32,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units
     TIMER,
     UNIT_FOLDER,
     WATCH,
-    Engine,
+    HostTool,
 )
 from ansible_collections.sovereign.epyc.tests.unit.fakes.engines import (
     MODULE,
@@ -235,7 +235,7 @@ def test_without_its_file_the_metrics_are_not_looked_for(systemd: Systemd) -> No
     "interval", ["90", "15min", "1h30min", "1h 30min", "1.5h", ".5 s", "5 10", "12.34 .56", "2M", "1week 2days", "5us"]
 )
 def test_a_time_that_systemd_knows(interval: str) -> None:
-    assert Engine(False, TEXTFILE, interval).present is False
+    assert HostTool(False, TEXTFILE, interval).present is False
 
 
 @pytest.mark.parametrize(
@@ -259,13 +259,13 @@ def test_a_time_that_systemd_knows(interval: str) -> None:
 )
 def test_a_time_that_systemd_does_not_know(interval: str) -> None:
     with pytest.raises(BadRequest, match=r"(?s)interval is .* has to be a time above zero"):
-        Engine(True, "", interval)
+        HostTool(True, "", interval)
 
 
 @pytest.mark.parametrize("textfile", ["x.prom", "/etc", "/a b.prom", "/a%n.prom", "/a$B.prom", "/a.prom\n", '/"a.prom'])
 def test_a_file_that_a_unit_cannot_name(textfile: str) -> None:
     with pytest.raises(BadRequest, match=r"whole path of a file whose name ends with \.prom"):
-        Engine(True, textfile)
+        HostTool(True, textfile)
 
 
 def test_a_package_that_an_older_version_had_goes_with_its_bytecode(systemd: Systemd) -> None:
@@ -280,7 +280,7 @@ def test_a_package_that_an_older_version_had_goes_with_its_bytecode(systemd: Sys
 
 def test_nothing_on_the_host_needs_what_only_installs() -> None:
     """Also where a module is imported only when it is needed, which loading the engine would not show."""
-    sources = {path[len(engine.PACKAGE) + 1 :]: text for path, text in engine._sources().items()}
+    sources = {path[len(engine.PACKAGE) + 1 :]: text for path, text in engine._file_texts().items()}
     modules = {path[: -len(".py")].removesuffix("/__init__").replace("/", "."): text for path, text in sources.items()}
     assert len(modules) > 60
     for name, text in modules.items():
@@ -309,7 +309,7 @@ def test_the_command_is_for_the_python_that_installs_it(
     if is_the_usual:
         usual.symlink_to(sys.executable)
     monkeypatch.setattr(engine, "PYTHON", str(usual))
-    launcher = engine._sources()[engine.HOST_TOOL]
+    launcher = engine._file_texts()[engine.HOST_TOOL]
     assert launcher.splitlines()[0] == f"#!{usual if is_the_usual else sys.executable} -IS"
 
 
@@ -318,7 +318,9 @@ def test_the_command_runs_no_code_that_its_caller_brings(brought: str, tmp_path:
     """As with `sudo -E`, which keeps variables."""
     (tmp_path / f"{brought}.py").write_text("raise SystemExit('not ours')")
     launcher = tmp_path / "sovereign-epyc"
-    launcher.write_text(engine._sources()[engine.HOST_TOOL].replace(engine.HOST_TOOL_FOLDER, str(tmp_path / "engine")))
+    launcher.write_text(
+        engine._file_texts()[engine.HOST_TOOL].replace(engine.HOST_TOOL_FOLDER, str(tmp_path / "engine"))
+    )
     launcher.chmod(0o755)
     package = tmp_path / "engine/sovereign_epyc"
     package.mkdir(parents=True)

@@ -27,7 +27,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.led
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_run, prerequisites
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.last_run import (
     BOOTED,
-    DIFFERS,
+    DIFFERENCE_REASONS,
     DRIFTED,
     FAILED,
     FILE,
@@ -71,7 +71,9 @@ def systemd(monkeypatch: pytest.MonkeyPatch) -> Systemd:
     monkeypatch.setattr(managed_units, "show", system.show)
     monkeypatch.setattr(managed_units, "systemctl", system.run)
     monkeypatch.setattr(
-        prerequisites, "missing", lambda packages, debian: [name for name in packages if name in system.missing]
+        prerequisites,
+        "list_missing_packages",
+        lambda packages, debian: [name for name in packages if name in system.missing],
     )
     return system
 
@@ -95,12 +97,12 @@ def tree(tmp_path: Path, systemd: Systemd) -> hosts.Host:
     store = Store(str(tmp_path))
     Ledger(store, host.fs).begin()
     store.save_document("desired.json", {"intent": {}, "requests": REQUESTS})
-    assert last_run.remember(store, last_run.state(Host(host.fs), store, "asked"), INTENT, check=False)
+    assert last_run.save_last_run(store, last_run.read_state(Host(host.fs), store, "asked"), INTENT, check=False)
     return host
 
 
 def told(tree: hosts.Host, inputs: str = "asked") -> dict[str, Any]:
-    return last_run.look(tree.fs, Store(str(tree.root), read_only=True), inputs, ["kmod"]).to_dict()
+    return last_run.check_last_run(tree.fs, Store(str(tree.root), read_only=True), inputs, ["kmod"]).to_dict()
 
 
 def look(tree: hosts.Host, inputs: str = "asked") -> str:
@@ -126,7 +128,7 @@ def test_a_look_brings_the_facts_of_the_plan(tree: hosts.Host) -> None:
 
 def test_without_an_intent_there_are_no_facts(tree: hosts.Host) -> None:
     store = Store(str(tree.root))
-    last_run.remember(store, last_run.state(Host(tree.fs), store, "asked"), {}, check=False)
+    last_run.save_last_run(store, last_run.read_state(Host(tree.fs), store, "asked"), {}, check=False)
     assert "ansible_facts" not in told(tree)
 
 
@@ -140,12 +142,12 @@ def test_a_look_remarks_what_each_layer_would(tree: hosts.Host) -> None:
 
 def test_what_is_remembered_is_written_once_and_not_by_a_check(tree: hosts.Host) -> None:
     store = Store(str(tree.root))
-    found = last_run.state(Host(tree.fs), store, "asked")
-    assert last_run.remember(store, found, INTENT, check=False) is False
+    found = last_run.read_state(Host(tree.fs), store, "asked")
+    assert last_run.save_last_run(store, found, INTENT, check=False) is False
     other = {**found, "inputs": "other"}
-    assert last_run.remember(Store(str(tree.root), read_only=True), other, INTENT, check=True) is True
+    assert last_run.save_last_run(Store(str(tree.root), read_only=True), other, INTENT, check=True) is True
     assert store.load_document(FILE) == {**found, "intent": INTENT}
-    assert found.keys() == DIFFERS.keys()
+    assert found.keys() == DIFFERENCE_REASONS.keys()
 
 
 def test_a_host_without_a_run(tree: hosts.Host) -> None:
@@ -154,26 +156,26 @@ def test_a_host_without_a_run(tree: hosts.Host) -> None:
 
 
 def test_other_inputs(tree: hosts.Host) -> None:
-    assert look(tree, "something else") == DIFFERS["inputs"]
+    assert look(tree, "something else") == DIFFERENCE_REASONS["inputs"]
 
 
 #: What one may change by hand, by the reason that is then told.
 CHANGES: dict[str, list[Callable[[hosts.Host, Systemd], None]]] = {
-    DIFFERS["stored"]: [
+    DIFFERENCE_REASONS["stored"]: [
         lambda tree, systemd: Store(str(tree.root)).save_document(
             "desired.json", {"intent": {}, "requests": OTHER_REQUESTS}
         )
     ],
-    DIFFERS["system"]: [
+    DIFFERENCE_REASONS["system"]: [
         lambda tree, systemd: tree.put("/proc/sys/kernel/osrelease", "6.12.2-amd64"),
         lambda tree, systemd: tree.put("/etc/os-release", 'ID=debian\nVERSION_ID="14"'),
     ],
-    DIFFERS["firmware"]: [lambda tree, systemd: tree.put("/sys/devices/system/cpu/smt/active", 1)],
+    DIFFERENCE_REASONS["firmware"]: [lambda tree, systemd: tree.put("/sys/devices/system/cpu/smt/active", 1)],
     UNLOADED: [
         lambda tree, systemd: (tree.root / "sys/module/msr/refcnt").unlink() or (tree.root / "sys/module/msr").rmdir()
     ],
     MISSING: [lambda tree, systemd: systemd.missing.append("kmod")],
-    DIFFERS["files"]: [
+    DIFFERENCE_REASONS["files"]: [
         lambda tree, systemd: tree.put(CODE, "edited"),
         lambda tree, systemd: tree.drop(HOST_TOOL),
         lambda tree, systemd: tree.put(f"{HOST_TOOL_FOLDER}/sovereign_epyc/_new.py", ""),
@@ -211,7 +213,7 @@ def test_what_was_wrong_already_when_the_run_ended_is_wrong_all_the_same(
     for change in CHANGES[reason]:
         change(tree, systemd)
     store = Store(str(tree.root))
-    last_run.remember(store, last_run.state(Host(tree.fs), store, "asked"), INTENT, check=False)
+    last_run.save_last_run(store, last_run.read_state(Host(tree.fs), store, "asked"), INTENT, check=False)
     assert look(tree) == reason
 
 
@@ -220,7 +222,7 @@ def test_a_socket_that_does_not_listen_is_found(tree: hosts.Host, systemd: Syste
     name = "sovereign-epyc-agent.socket"
     tree.put(f"{UNIT_FOLDER}/{name}", "[Socket]")
     store = Store(str(tree.root))
-    last_run.remember(store, last_run.state(Host(tree.fs), store, "asked"), INTENT, check=False)
+    last_run.save_last_run(store, last_run.read_state(Host(tree.fs), store, "asked"), INTENT, check=False)
     assert look(tree) == ""
     systemd.stopped = name
     assert look(tree) == IDLE
@@ -228,9 +230,9 @@ def test_a_socket_that_does_not_listen_is_found(tree: hosts.Host, systemd: Syste
 
 def test_a_boot_service_that_failed_is_run_again_when_all_is_set(systemd: Systemd) -> None:
     """Else checklist and systemd would call the host bad until its next boot."""
-    assert not last_run.prove_boot_service()
+    assert not last_run.rerun_failed_boot_service()
     systemd.boot = "failed"
-    assert last_run.prove_boot_service()
+    assert last_run.rerun_failed_boot_service()
     assert systemd.restarted == [f"restart {BOOT_SERVICE}"]
 
 
@@ -275,7 +277,9 @@ class Boot:
         self.remember()
 
     def remember(self) -> None:
-        last_run.remember(self.store, last_run.state(Host(self.tree.fs), self.store, "asked"), {}, check=False)
+        last_run.save_last_run(
+            self.store, last_run.read_state(Host(self.tree.fs), self.store, "asked"), {}, check=False
+        )
 
 
 @pytest.fixture
@@ -301,7 +305,7 @@ def test_after_the_reboot_nothing_waits(tree: hosts.Host, boot: Boot) -> None:
 
 def test_a_kernel_that_was_started_with_others_is_news(tree: hosts.Host, boot: Boot) -> None:
     tree.put("/proc/cmdline", "quiet nohz_full=1-2")
-    assert look(tree) == DIFFERS[BOOTED]
+    assert look(tree) == DIFFERENCE_REASONS[BOOTED]
     boot.remember()
     assert look(tree) == ""
 

@@ -47,7 +47,7 @@ class Machine:
     def refusals(self, *layers: str, **asked: Any) -> list[str]:
         params = {**NOTHING, "intent": INTENT, "layers": list(layers), **asked}
         fs = KernelFS(str(self.tree.root), read_only=True)
-        return preflight.Preflight(params, Host(fs, params["intent"]), Ledger(self.store, fs)).run()
+        return preflight.Preflight(params, Host(fs, params["intent"]), Ledger(self.store, fs)).find_refusals()
 
     def of_instance(self, *layers: str, **asked: Any) -> list[str]:
         """Return the refusals where one instance is asked for, whose server will be installed."""
@@ -83,7 +83,7 @@ def test_without_systemd_only_what_needs_none_can_be_had(machine: Machine) -> No
 
 
 def test_a_container_is_told_which_layers_belong_to_its_host(machine: Machine) -> None:
-    machine.tree.put(preflight.CONTAINER, "lxc")
+    machine.tree.put(preflight.CONTAINER_FILE, "lxc")
     assert machine.refusals("base") == []
     (refusal,) = machine.refusals("base", "irq", "cat")
     assert "is a container" in refusal and "leave irq, cat out of epyc_steps" in refusal

@@ -175,7 +175,7 @@ def test_the_database_of_the_distribution_is_asked(
 def test_a_removed_package_whose_configuration_stays_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     out = "kmod installed\nnumactl config-files\n"
     monkeypatch.setattr(host_command, "try_command", lambda command: host_command.CommandResult(0, out, ""))
-    assert prerequisites.missing(["kmod", "numactl"], True) == ["numactl"]
+    assert prerequisites.list_missing_packages(["kmod", "numactl"], True) == ["numactl"]
 
 
 @pytest.mark.parametrize("code", [2, -9])
@@ -190,7 +190,7 @@ def test_where_there_is_no_such_database_the_package_manager_has_to_know(monkeyp
         raise Absent("there is no rpm")
 
     monkeypatch.setattr(host_command, "try_command", attempt)
-    assert prerequisites.missing(["kmod"], False) == ["kmod"]
+    assert prerequisites.list_missing_packages(["kmod"], False) == ["kmod"]
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_what_the_collection_is_not_made_for_is_refused(
     assert str(refused.value) == f"{host} {MADE_FOR}"
     assert (machine.state(), machine.calls) == (before, [])
     assert machine.run(allow_unsupported=True)[0].changes
-    assert str(prerequisites.system(machine.fs)) == host
+    assert str(prerequisites.read_system(machine.fs)) == host
 
 
 @pytest.mark.parametrize(

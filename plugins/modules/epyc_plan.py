@@ -251,7 +251,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history.history_file import unfinished_run
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import stored
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import seats
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import instance_placements
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     return {
         "ansible_facts": {"epyc": planner.plan_facts(intent, plan, top)},
         "refusals": [],
-        "map": map_data.build_map(plan, top, seats(fs.root)),
+        "map": map_data.build_map(plan, top, instance_placements(fs.root)),
         "remarks": [*remarks, *plan.remarks],
         "stored": sorted(stored(store)[1]),
         "text": plan_text.render_plan(plan, top),

@@ -104,7 +104,7 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import rpc_worker
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import rpc_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

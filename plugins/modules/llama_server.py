@@ -487,6 +487,7 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options import options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import instances
 
@@ -503,7 +504,7 @@ if TYPE_CHECKING:
 def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
     """Return the knobs of all instances."""
     asked = [{**one, "binary": one["binary"] or params["binary"]} for one in params["instances"]]
-    return instances.knobs_of(host, asked, params["purge"])
+    return instances.knobs_of(LlamaEngine(), host, asked, instances.Purge(params["purge"]))
 
 
 def main() -> None:

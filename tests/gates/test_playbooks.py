@@ -18,6 +18,7 @@ import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
@@ -66,7 +67,7 @@ def test_the_examples_of_several_instances_can_be_had(
     for one in asked:
         model = ggufs.written(tmp_path / Path(one["model"]).name, GB).path
         options = Options.parse({"binary": "/usr/bin/llama-server", **one, "model": model})
-        services.append(planned.plan_beside(machine(sku), options, NEW, [], services))
+        services.append(planned.plan_beside(LlamaEngine(), machine(sku), options, NEW, [], services))
     assert [service.expect["nodes"] for service in services] == nodes
 
 

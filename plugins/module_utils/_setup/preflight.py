@@ -19,6 +19,7 @@ from .._knobs.msr import knob as msr
 from .._knobs.protocol import stored_requests
 from .._knobs.protocol.converge import converge
 from .._models.model_file import is_as_verified
+from .._serving.llama_cpp.engine import LlamaEngine
 from .._serving.unit import instances
 from .._serving.unit.pending import Pending
 from . import llama_sources, prerequisites
@@ -147,7 +148,8 @@ class Preflight:
         asked = [{**raw, "binary": raw.get("binary") or binary} for raw in params["instances"]]
         servers = [binary] if params["installs"] else []
         pending = Pending(self._pending_files(), servers, self._placement_is_pending(), not self._booted)
-        instances.knobs_of(self.host, asked, params["purge"], self.host.fs.root, pending)
+        purge = instances.Purge(params["purge"])
+        instances.knobs_of(LlamaEngine(), self.host, asked, purge, self.host.fs.root, pending)
 
     def _check_present_files(self) -> None:
         for path in self.params["present"]:

@@ -17,6 +17,7 @@ from .._errors import BadRequest
 from .._io.paths import UNIT_FOLDER
 from .._serving.llama_cpp import arguments as server_arguments
 from .._serving.llama_cpp import probe
+from .._serving.llama_cpp.engine import LlamaEngine
 from .._serving.options import speculation_kinds
 from .._serving.options.options import idle_with
 from .._serving.options.unit_names import unit_of
@@ -46,6 +47,7 @@ class Candidates:
         """``raw`` are its options by the names of module llama_server; BadRequest where it runs with others."""
         there = installed_units(host.fs.root).get(target.name, "")
         self._host = host
+        self._engine = LlamaEngine()
         self._raw = {"binary": _program(there), **{key: value for key, value in raw.items() if value is not None}}
         self._path = f"{UNIT_FOLDER}/{unit_of(target.name)}"
         self.own = Variant(None, target.arguments)
@@ -77,7 +79,7 @@ class Candidates:
         # What the instance has for the kinds that are left out goes with them.
         idle = idle_with(speculation_kinds.read(options["speculation"])) if "speculation" in options else []
         raw = {**{key: value for key, value in self._raw.items() if key not in idle}, **options}
-        knobs = instances.knobs_of(self._host, [raw], False, self._host.fs.root)
+        knobs = instances.knobs_of(self._engine, self._host, [raw], instances.Purge(), self._host.fs.root)
         return next((one.service, dict(one.files)) for one in knobs if isinstance(one, Instance) and one.service)
 
     def _arguments(self, service: Service) -> list[str]:

@@ -49,7 +49,16 @@ def trial(**seen: Any) -> Trial:
 def plan(**changes: Any) -> dict[str, Any]:
     kinds = ["ngram-simple", "draft"]
     url = "http://127.0.0.1:1"
-    one = {"name": "chat", "url": url, "key_file": None, "speculation": kinds, "expect": EXPECT, "rpc": None}
+    one = {
+        "name": "chat",
+        "engine": "llama",
+        "unit": MAIN,
+        "url": url,
+        "key_file": None,
+        "speculation": kinds,
+        "expect": EXPECT,
+        "rpc": None,
+    }
     return {
         **one,
         "task": "completion",
@@ -58,6 +67,8 @@ def plan(**changes: Any) -> dict[str, Any]:
         "models": [],
         "programs": {},
         "keys": None,
+        "rate": None,
+        "details": {},
         **changes,
     }
 
@@ -87,7 +98,7 @@ class Instances:
         self.service.tree.put(f"{UNIT_FOLDER}/{name}", text)
 
     def planned(self, name: str = MAIN, **changes: Any) -> None:
-        self.unit(name, f"{INSTANCE_HEAD}\n{SECTION}{json.dumps(plan(url=self.url, **changes))}\n")
+        self.unit(name, f"{INSTANCE_HEAD}\n{SECTION}{json.dumps(plan(url=self.url, unit=name, **changes))}\n")
 
     def show(self, names: list[str]) -> dict[str, dict[str, str]]:
         return {name: {"ActiveState": self.states[name]} for name in names if name in self.states}

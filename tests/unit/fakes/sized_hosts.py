@@ -21,6 +21,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import build_plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import read_topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
@@ -107,7 +108,7 @@ def planned_as_site_would(fs: Sized, variables: dict[str, Any]) -> list[Service]
     refusals.refuse_what_two_have(options)
     services: list[Service] = []
     for one in options:
-        services.append(planned.plan_beside(host, one, NEW, [], services))
+        services.append(planned.plan_beside(LlamaEngine(), host, one, NEW, [], services))
     there = free_memory.read_free_memory(host, options[0], []).available
     for node, available in there.items():
         parts = [one.need.total / len(one.placement.nodes) for one in services if node in one.placement.nodes]

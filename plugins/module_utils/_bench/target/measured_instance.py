@@ -18,7 +18,7 @@ from ..._serving.hooks import http as server_http
 from ..._serving.hooks import stream
 from ..._serving.hooks.keys import key_of
 from ..._serving.options.unit_names import unit_of
-from ..._serving.unit.installed import chosen
+from ..._serving.unit.installed import select_instance
 from ..._serving.verify import verify
 from ..._verify.checklist_items import OK
 from ..load.answer import LIMIT, Server
@@ -122,7 +122,7 @@ def find(
 
     BadRequest where there is no such instance or it makes no text, TuningError where it does not serve.
     """
-    name, own = chosen(name, host.fs.root)
+    name, own = select_instance(name, host.fs.root)
     plan = otherwise or own
     if plan["task"] != "completion":
         raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Measure an instance that does.")

@@ -16,7 +16,7 @@ from ..._errors import BadRequest, TuningError
 from ..._io import textfile
 from ..._io.paths import UNIT_FOLDER
 from ..._serving.hooks.keys import key_of
-from ..._serving.unit.installed import carried, installed_units, named
+from ..._serving.unit.installed import installed_units, parse_plan_section, require_instance_name
 from ..._serving.verify import verify
 from ..._verify.checklist_items import OK
 from ..load.answer import LIMIT, Server
@@ -70,13 +70,13 @@ def find(host: Host, name: str | None, limit: float = LIMIT, clock: Any = time) 
     root = host.fs.root
     plans = _plans(root)
     others = installed_units(root)
-    name = named(name, {**others, **plans})
+    name = require_instance_name(name, [*{**others, **plans}])
     if name not in plans:
         return measured_instance.find(host, name, limit, clock)
     if name in others:
         raise BadRequest(f"llama-server and vLLM both have an instance {name} on this host: give one another name.")
     plan, unit = plans[name], _unit_of(name)
-    item = verify.serving(name, plan, unit)
+    item = verify.serving(name, {**plan, "unit": unit})
     if item.verdict != OK:
         raise TuningError(item.sentence)
     process, words = measured_instance.running(host, unit)
@@ -95,6 +95,6 @@ def _plans(root: str) -> dict[str, dict[str, Any]]:
     for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         name = file[len("vllm-") : -len(".service")]
         if file == _unit_of(name):
-            plan = carried(textfile.read_text(os.path.join(folder, file)) or "", KEYS)
+            plan = parse_plan_section(textfile.read_text(os.path.join(folder, file)) or "", KEYS)
             found.update({name: plan} if plan else {})
     return found

@@ -21,6 +21,7 @@ from contextlib import suppress
 from ..._errors import Absent, BadRequest
 from ..._io import sandbox
 from ..._models import zero_model
+from ..unit.beside import find_free_port
 from . import arguments as server_arguments
 from .capabilities import parse
 from .error_line import sentence
@@ -144,16 +145,6 @@ def _other_cpu(binary: str) -> BadRequest:
     )
 
 
-def free_port() -> int:
-    """Return a port of the loopback at which nobody listens now."""
-    # Imported here because most runs of the engine start no server.
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 # One real token
 
 
@@ -162,7 +153,7 @@ def one_token(binary: str, capabilities: Capabilities, walls: Hardening) -> list
 
     What else goes wrong is no proof against the binary: it is returned as a remark.
     """
-    port = free_port()
+    port = find_free_port()
     with sandbox.make_trial_folder(walls) as folder:
         model, log = (os.path.join(folder, name) for name in ("model", "log"))
         with open(model, "wb") as file:

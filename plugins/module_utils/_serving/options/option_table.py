@@ -94,8 +94,9 @@ class OptionTable:
     fields: Mapping[str, Field] = COMMON_FIELDS
     #: Functions that parse the values of options with a form of their own, by option.
     value_parsers: Mapping[str, Callable[[object], Any]] = {"unit_settings": unit_settings.read}
-    #: How the names of the units of this engine begin.
-    unit_prefix = ""
+    #: The key of the engine in the catalogue.
+    engine_key = ""
+    adapters: Any = ()
     nodes: Any = None
     hugepages: Any = "none"
     hugetlbfs: Any = "/dev/hugepages"

@@ -123,7 +123,7 @@ class Options(OptionTable):
 
     fields = FIELDS
     value_parsers = PARSERS
-    unit_prefix = "llama"
+    engine_key = "llama"
 
     @property
     def paths(self) -> list[str]:

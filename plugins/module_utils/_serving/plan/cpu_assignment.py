@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..._host.topology import Topology
-    from ..options.options import Options
+    from ..options.option_table import OptionTable
 
 
-def busy_cpus(options: Options, host: Host) -> list[int]:
+def busy_cpus(options: OptionTable, host: Host) -> list[int]:
     """Return the CPUs to compute on, those of a draft among them."""
     top = host.topology
     if options.cpus:
@@ -54,7 +54,7 @@ def _free_cpus(host: Host, word: str) -> set[int]:
     return named if word in ROLES or word[:1].isdigit() else named.difference(host.plan.housekeeping)
 
 
-def memory_nodes(options: Options, host: Host, busy: Sequence[int]) -> tuple[int, ...]:
+def memory_nodes(options: OptionTable, host: Host, busy: Sequence[int]) -> tuple[int, ...]:
     """Return the nodes for the memory of what computes on these CPUs."""
     return tuple(hugepages.parse_nodes(host.fs, options.nodes, "nodes")) if options.nodes else near_nodes(host, busy)
 
@@ -65,7 +65,7 @@ def near_nodes(host: Host, cpus: Sequence[int]) -> tuple[int, ...]:
     return tuple([node.id for node in own if node.bytes] or [node.id for node in own])
 
 
-def remarks(options: Options, host: Host, busy: Sequence[int], nodes: Sequence[int]) -> list[str]:
+def remarks(options: OptionTable, host: Host, busy: Sequence[int], nodes: Sequence[int]) -> list[str]:
     """Return what speaks against these CPUs with memory on these nodes."""
     found = []
     far = [node.id for node in host.topology.nodes if set(node.cpus) & set(busy) and node.id not in nodes]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._io.kernelfs import KernelFS
     from ..._models.model import Model
-    from ..options.options import Options
+    from ..options.option_table import OptionTable
     from .instance_plan import Need, Placement
 
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -73,7 +73,7 @@ class FreeMemory:
             self.free[key] = self.free.get(key, 0) + count
 
 
-def read_free_memory(host: Host, options: Options, models: Sequence[Model]) -> FreeMemory:
+def read_free_memory(host: Host, options: OptionTable, models: Sequence[Model]) -> FreeMemory:
     """Read the free memory of this host."""
     fs = host.fs
     default_kb = default_page_kb(fs)
@@ -111,7 +111,7 @@ def pages_for(size: int, kb: int) -> int:
 
 
 def refuse_what_does_not_fit(
-    options: Options, required: Need, placement: Placement, free: FreeMemory, staged: Sequence[Model]
+    options: OptionTable, required: Need, placement: Placement, free: FreeMemory, staged: Sequence[Model]
 ) -> None:
     """Raise BadRequest when the memory or the huge pages of the nodes do not hold an instance with these staged."""
     if options.hugepages == "pool":

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One planned instance of llama-server, from which unit, argument list and placement check are made."""
+"""One planned instance, from which its unit, its arguments and the check of its placement are made."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import os
 
 from ..._notation.cpulist import format_cpulist
 from ..._notation.sizes import format_bytes_short
-from ..options.unit_names import unit_of
+from ..catalogue import ENGINES
 from .cpu_assignment import GOMP, STRICT
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._models.model import Model
-    from ..options.options import Options
+    from ..options.option_table import OptionTable
 
 
 class Need:
@@ -140,6 +140,7 @@ class Service:
     """
 
     __slots__ = (
+        "details",
         "expect",
         "files",
         "mapped",
@@ -156,7 +157,7 @@ class Service:
 
     def __init__(
         self,
-        options: Options,
+        options: OptionTable,
         placement: Placement,
         need: Need,
         wants: dict[str, Any],
@@ -167,7 +168,7 @@ class Service:
         remarks: Sequence[str],
     ) -> None:
         self.options = options
-        self.unit = unit_of(options.name)
+        self.unit = ENGINES[options.engine_key].unit_of(options.name)
         self.placement = placement
         self.need = need
         self.wants = wants
@@ -183,6 +184,8 @@ class Service:
         self.expect = expect
         #: Bytes per second with which the time for a start is counted; None until that is known.
         self.rate: int | None = None
+        #: Facts that only this engine has, for those who ask or measure the instance.
+        self.details: dict[str, Any] = {}
         self.remarks = list(remarks)
 
     @property
@@ -203,15 +206,16 @@ class Service:
             if rpc
             else None,
             "staged": self.staged,
+            "details": self.details,
             "remarks": self.remarks,
         }
 
 
-def staging_folder(options: Options) -> str:
+def staging_folder(options: OptionTable) -> str:
     """Return the folder on the hugetlbfs in which the files of an instance are."""
     return f"{options.hugetlbfs.rstrip('/')}/llama-{options.name}"
 
 
-def staged_paths(options: Options, model: Model) -> list[str]:
+def staged_paths(options: OptionTable, model: Model) -> list[str]:
     """Return where the files of a model are once they are staged; the first is the one to pass to a server."""
     return [f"{staging_folder(options)}/{os.path.basename(part.path)}" for part in model.parts]

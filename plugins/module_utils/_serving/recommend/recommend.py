@@ -21,7 +21,7 @@ from ..._notation.sizes import UNITS
 from ..options.options import Options
 from ..options.unit_names import unit_of
 from ..plan.free_memory import read_free_memory
-from ..unit.installed import installed_units
+from ..unit.installed import installed_units, plan_of
 from ..unit.planned import held_by, running
 from ..unit.refusals import refuse_taken_port
 from . import host_variables, model_variables
@@ -76,13 +76,14 @@ def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -
     wishes = [Wish(asked, request) for asked in parse(models)]
     _refuse_two_of_a_name([file for wish in wishes for file in [*wish.files, *wish.draft_files]])
     host = host_variables.intended(fs)
-    installed = list(installed_units(root))
-    runs = running(installed)
+    installed = installed_units(root)
+    runs = running(list(installed))
+    ending_urls = [(plan_of(installed[name]) or {}).get("url", "") for name in runs]
     free = _free(host, wishes[0], runs)
     huge = free.thp != "never"
     for wish in wishes:
         refuse_what_never_fits(host, free, wish.candidate({}), wish.asked)
-    candidates, services = _placed(host, free, wishes, request, runs)
+    candidates, services = _placed(host, free, wishes, request, ending_urls)
     notes = [_left_out(one, service) for one, service in zip(candidates, services)]
     drafts = {one.draft.path for one in candidates if one.draft}
     files = list({file.path: file for wish in wishes for file in wish.needed(drafts)}.values())
@@ -143,12 +144,12 @@ def _free(host: Host, wish: Wish, runs: Sequence[str]) -> FreeMemory:
 
 
 def _placed(
-    host: Host, free: FreeMemory, wishes: Sequence[Wish], request: Request, runs: Sequence[str]
+    host: Host, free: FreeMemory, wishes: Sequence[Wish], request: Request, ending_urls: Sequence[str]
 ) -> tuple[list[Candidate], list[Service]]:
     """Return the instances and their plans: one of each model, or one on each socket of a model that is alone."""
     huge = {"hugepages": "thp"} if free.thp != "never" else {}
     names = _names([wish.model.path for wish in wishes])
-    ports = _ports(request.port, runs)
+    ports = _ports(request.port, ending_urls)
     sockets = host.topology.sockets
     if len(wishes) > 1:
         candidates = [wish.candidate({"name": name, "port": next(ports), **huge}) for wish, name in zip(wishes, names)]
@@ -164,7 +165,7 @@ def _placed(
             services = []
         if services and all(one.best_context for one in candidates):
             return candidates, services
-    alone = wish.candidate({"name": names[0], "port": next(_ports(request.port, runs)), **huge})
+    alone = wish.candidate({"name": names[0], "port": next(_ports(request.port, ending_urls)), **huge})
     return [alone], fit(host, free, [alone])
 
 
@@ -185,12 +186,12 @@ def _names(paths: Sequence[str]) -> list[str]:
     return names
 
 
-def _ports(first: int, runs: Sequence[str]) -> Iterator[int]:
+def _ports(first: int, ending_urls: Sequence[str]) -> Iterator[int]:
     """Yield ports from the first on that no other program has; those of instances that run now are free by then."""
     for port in range(first, min(first + PORTS_TRIED, LAST_PORT + 1)):
         one = Options.parse({"name": "port", "binary": "/port", "model": "/port", "port": port})
         try:
-            refuse_taken_port(one, runs)
+            refuse_taken_port(one, ending_urls)
         except BadRequest:
             continue
         yield port

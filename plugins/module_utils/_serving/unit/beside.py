@@ -20,9 +20,7 @@ from ..._io.sandbox import RUNTIME_UNIT_FOLDER
 from ..._knobs.managed_units import systemctl
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
-from ..llama_cpp.probe import free_port
 from ..options.option_table import LOOPBACK
-from ..options.options import Options
 from .planned import plan_beside
 
 TYPE_CHECKING = False
@@ -32,8 +30,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..plan.instance_plan import Service
-    from ..plan.placement import Capabilities
-    from .planned import Held
+    from .engine import Engine, Held
 
 #: Ends the name for the moment; the whole has to be a name of an instance.
 END, LONGEST = "-next", 35
@@ -47,23 +44,35 @@ def name_of(name: str) -> str:
 
 
 def planned(
+    engine: Engine,
     host: Host,
     raw: Mapping[str, Any],
-    server: Capabilities,
+    capabilities: Any,
     held: Sequence[Held],
     before: Sequence[Service],
     runs: Mapping[str, Any] | None,
 ) -> Service:
     """Plan an instance beside the one that runs, whose plan is ``runs``; BadRequest where both do not fit."""
-    asked = dict(raw, name=name_of(raw["name"]), host=LOOPBACK[0], port=free_port(), watchdog=None)
+    asked = dict(raw, name=name_of(raw["name"]), host=LOOPBACK[0], port=find_free_port(), watchdog=None)
     if raw.get("rpc_port"):
-        asked["rpc_port"] = free_port()
-    options = Options.parse(asked)
-    return plan_beside(host, options, server, [*held, *_in_use(options, runs)], before)
+        asked["rpc_port"] = find_free_port()
+    options = engine.options.parse(asked)
+    in_use = _in_use(engine.model_files(options), runs)
+    return plan_beside(engine, host, options, capabilities, [*held, *in_use], before)
+
+
+def find_free_port() -> int:
+    """Return a port of the loopback at which nobody listens now."""
+    # Imported here because most runs of the engine start no server.
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def prove(files: Mapping[str, str]) -> None:
-    """Start the units with these texts by path, the first of which needs the others, and take them away again.
+    """Start the units with these texts by path, the first of which needs the others, and remove them again.
 
     TuningError says why the instance does not serve; the one that runs was not touched.
     """
@@ -91,10 +100,10 @@ def prove(files: Mapping[str, str]) -> None:
         command.run_command(["systemctl", "daemon-reload"])
 
 
-def _in_use(options: Options, runs: Mapping[str, Any] | None) -> list[Held]:
-    """Count as taken what the running one maps and the new one does not: the kernel calls such pages available."""
+def _in_use(model_files: Sequence[str], runs: Mapping[str, Any] | None) -> list[Held]:
+    """Count as taken what the running instance maps and the new one does not: the kernel calls such pages available."""
     nodes = parse_cpulist(runs["expect"]["nodes"]) if runs else ()
-    own = [part for path in (*options.paths, options.draft_model) if path for part in list_gguf_parts(path)]
+    own = [part for path in model_files for part in list_gguf_parts(path)]
     others = [path for path in runs["mapped"] if path not in own] if runs else []
     size = sum(os.path.getsize(path) for path in others if os.path.exists(path))
     return [(dict.fromkeys(nodes, -size // len(nodes)), {})] if size and nodes else []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._kernel.partitions import SLICE
 from ..._knobs.layers import LAYERS
-from .installed import installed_units, plan_of
+from .installed import list_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +28,9 @@ def require_undo_possible(layers: Collection[str], originals: Collection[str], r
     undone = [one for one in LAYERS if one in layers]
     pools = [one for one in undone if one in POOLS and any(name.startswith(POOLS[one]) for name in originals)]
     remarks = []
-    for name, text in installed_units(root).items():
-        expected = list(_expectations(plan_of(text) or {}))
+    for instance in list_installed(root):
+        name, text = instance.name, instance.text
+        expected = list(_expectations(instance.plan or {}))
         sizes = [str(one["hugepages"]["hugetlb"]) for one in expected if "hugetlb" in (one.get("hugepages") or {})]
         if pools and sizes:
             others = ", ".join(f'"{one}"' for one in [*undone, "llama"])

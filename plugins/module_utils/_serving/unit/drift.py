@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the units of llama.cpp on a host are as they were written, run, and will run after a boot.
+"""Whether the units of instances on a host are as they were written, run, and will run after a boot.
 
 Nothing is stored of them for the boot service: a unit carries its plan and a digest of its text, and what it is held
 against is that.
@@ -19,8 +19,17 @@ from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import UNIT_FOLDER
 from ..._knobs.managed_units import BETWEEN_STATES, OLD, drop_ins, show
-from ..options.unit_names import WORKER_UNIT, rpc_unit_of, unit_of
-from .installed import REPAIR, changed_files, intact, plan_of, replaced, units_of_instances, worker
+from ..catalogue import LLAMA
+from ..options.unit_names import WORKER_UNIT
+from .installed import (
+    changed_files,
+    digest_matches,
+    list_installed_or_enabled,
+    plan_of,
+    read_rpc_worker,
+    repair_message,
+    replaced_files,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +57,7 @@ def of_host(
     instances: Collection[str] | None = None,
     store: Store | None = None,
 ) -> survey.Survey:
-    """Return what a check of a host finds out, of its settings and of its units of llama.cpp.
+    """Return what a check of a host finds out, of its settings and of its units of instances.
 
     All that answers whether a host is as configured answers from this: epyc_drift, epyc_verify, epyc_repair, the
     command sovereign-epyc, and by the metrics of its check the agent. ``layers`` are as for survey.of_host, and
@@ -63,17 +72,17 @@ def verdicts(root: str = "/", instances: Collection[str] = ()) -> list[Verdict]:
     An instance of ``instances`` that is not on the host has one verdict, that it is missing.
     """
     units = {}
-    for name, text in units_of_instances(root).items():
-        units[unit_of(name)] = text
-        draft = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{rpc_unit_of(name)}"))
-        if draft is not None:
-            units[rpc_unit_of(name)] = draft
-    is_there, plan = worker(root)
+    for instance in list_installed_or_enabled(root):
+        units[instance.unit] = instance.text
+        for draft in instance.row.units_of(instance.name)[1:]:
+            text = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{draft}"))
+            units.update({} if text is None else {draft: text})
+    is_there, plan = read_rpc_worker(root)
     if is_there:
         units[WORKER_UNIT] = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{WORKER_UNIT}")) or ""
     shown, why = _shown(units)
-    missing = [name for name in instances if unit_of(name) not in units]
-    found = [_verdict(unit_of(name), "file", WRITTEN, None, MISSING) for name in missing]
+    missing = [LLAMA.unit_of(name) for name in instances if LLAMA.unit_of(name) not in units]
+    found = [_verdict(unit, "file", WRITTEN, None, MISSING) for unit in missing]
     for unit, text in units.items():
         other = changed_files(plan["programs"]) if unit == WORKER_UNIT and plan else None
         found += _of_unit(unit, text, shown.get(unit, {}), why, other, root)
@@ -113,9 +122,9 @@ def _verdict(unit: str, kind: str, wanted: str | None, found: str | None, reason
 
 
 def _file(unit: str, text: str) -> Verdict:
-    whole = intact(text)
+    whole = digest_matches(text)
     if whole is None:
-        return unknown("", f"llama:{unit}/file", f"{UNMARKED}. {REPAIR}")
+        return unknown("", f"llama:{unit}/file", f"{UNMARKED}. {repair_message(unit)}")
     return _verdict(unit, "file", WRITTEN, WRITTEN if whole else "changed by hand", BY_HAND)
 
 
@@ -126,8 +135,8 @@ def _drop_ins(unit: str, root: str) -> Verdict:
 def _loaded(unit: str, text: str, other: list[str] | None) -> Verdict:
     plan = plan_of(text) if other is None else {}
     if plan is None:
-        return unknown("", f"llama:{unit}/loaded", f"it carries no plan, or a part of one. {REPAIR}")
-    other = replaced(plan) if other is None else other
+        return unknown("", f"llama:{unit}/loaded", f"it carries no plan, or a part of one. {repair_message(unit)}")
+    other = replaced_files(plan) if other is None else other
     reason = "replaced or removed since it was planned; it may still run with the old ones"
     return _verdict(unit, "loaded", PLANNED, ", ".join(other) or PLANNED, reason)
 

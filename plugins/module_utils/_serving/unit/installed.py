@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The instances that are on a host, and the plan that the unit of each carries for those who judge it later."""
+"""The instances that are installed on a host, of any engine, and the plan that the unit of each carries.
+
+Those who judge an instance later compare it with that plan.
+"""
 
 from __future__ import annotations
 
@@ -13,32 +16,58 @@ import os
 from ..._errors import BadRequest
 from ..._io import textfile
 from ..._io.paths import INSTANCE_HEAD, UNIT_FOLDER
-from ..options.unit_names import WORKER_UNIT, unit_of
+from ..catalogue import ENGINES, LLAMA, unit_prefix_of
+from ..options.unit_names import WORKER_UNIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
-#: systemd passes over sections whose names begin with X-.
+    from ..catalogue import EngineRow
+
+#: systemd ignores sections whose names begin with X-.
 SECTION = "[X-Sovereign-Epyc]\nPlan="
-#: The last line of a unit, by which one that was changed by hand is known.
+#: The last line of a unit holds this digest, so that a change by hand shows.
 DIGEST = "Digest="
-#: What starts instances at a boot.
+#: The target that starts instances at a boot.
 TARGET = "multi-user.target"
-REPAIR = "Run the play with llama_server again."
 KEYS = frozenset(
-    ("name", "url", "key_file", "task", "speculation", "expect", "rpc", "files", "mapped", "models", "programs", "keys")
+    (
+        *("name", "engine", "unit", "url", "key_file", "task", "speculation", "expect", "rpc", "files", "mapped"),
+        *("models", "programs", "keys", "rate", "details"),
+    )
 )
 WORKER_KEYS = frozenset(("address", "expect", "programs"))
 
 
+class InstalledUnit:
+    """The unit of an installed instance. ``text`` is "" where only the unit of its draft, or its link, is left."""
+
+    __slots__ = ("name", "row", "text")
+
+    def __init__(self, row: EngineRow, name: str, text: str) -> None:
+        self.row = row
+        self.name = name
+        self.text = text
+
+    @property
+    def unit(self) -> str:
+        """The name of its unit."""
+        return self.row.unit_of(self.name)
+
+    @property
+    def plan(self) -> dict[str, Any] | None:
+        """The plan that the unit carries; None where it carries none, or a part of one."""
+        return plan_of(self.text)
+
+
 def plan_of(text: str) -> dict[str, Any] | None:
     """Return the plan that the text of a unit carries; None where it carries none, or a part of one."""
-    return carried(text, KEYS)
+    return parse_plan_section(text, KEYS)
 
 
-def carried(text: str, keys: Collection[str]) -> dict[str, Any] | None:
+def parse_plan_section(text: str, keys: Collection[str]) -> dict[str, Any] | None:
     """Return the plan with just these keys that the text of any unit carries; None where it carries none."""
     line = text.partition(f"\n{SECTION}")[2].partition("\n")[0]
     try:
@@ -48,121 +77,145 @@ def carried(text: str, keys: Collection[str]) -> dict[str, Any] | None:
     return plan if isinstance(plan, dict) and plan.keys() == keys else None
 
 
-def sealed(text: str) -> str:
-    """Return the text of a unit with its digest."""
+def with_digest(text: str) -> str:
+    """Return the text of a unit with a digest of it as its last line."""
     head = SECTION.partition("\n")[0]
     text = text if f"\n{head}\n" in text else f"{text}\n{head}\n"
-    return f"{text}{DIGEST}{_digest(text)}\n"
+    return f"{text}{DIGEST}{_digest_of(text)}\n"
 
 
-def intact(text: str) -> bool | None:
+def digest_matches(text: str) -> bool | None:
     """Return whether the text of a unit is as it was written; None where it carries no digest."""
     body, mark, digest = text.rpartition(f"\n{DIGEST}")
-    return digest.strip() == _digest(f"{body}\n") if mark else None
+    return digest.strip() == _digest_of(f"{body}\n") if mark else None
 
 
-def _digest(text: str) -> str:
+def _digest_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def worker(root: str = "/") -> tuple[bool, dict[str, Any] | None]:
+def read_rpc_worker(root: str = "/") -> tuple[bool, dict[str, Any] | None]:
     """Return whether the unit of an RPC worker is on this host, and the plan that it carries."""
     text = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{WORKER_UNIT}"))
-    return text is not None, carried(text or "", WORKER_KEYS)
+    return text is not None, parse_plan_section(text or "", WORKER_KEYS)
 
 
-def replaced(plan: Mapping[str, Any]) -> list[str]:
-    """Return the files of a plan that are not those any more which the running instance has loaded."""
+def replaced_files(plan: Mapping[str, Any]) -> list[str]:
+    """Return the files of a plan that were replaced or removed since the running instance loaded them."""
     keys = {plan["key_file"]: [None, plan["keys"]]} if plan["keys"] else {}
     return changed_files({**plan["programs"], **plan["files"], **keys})
 
 
 def changed_files(known: Mapping[str, Any]) -> list[str]:
-    """Return the files that have not the size and the time of the last change any more that are known of them."""
-    return [path for path, one in known.items() if _differs(path, *one)]
+    """Return the files whose size, or time of the last change in ns, is no longer the known one."""
+    return [path for path, identity in known.items() if _is_changed(path, *identity)]
 
 
-def _differs(path: str, size: int | None, changed: int) -> bool:
+def _is_changed(path: str, size: int | None, changed_at: int) -> bool:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return True
-    return found.st_mtime_ns != changed or size not in (None, found.st_size)
+    return status.st_mtime_ns != changed_at or size not in (None, status.st_size)
 
 
-def installed_units(root: str = "/") -> dict[str, str]:
-    """Return the text of the unit of each instance that we wrote on this host; "" where only its draft is left."""
+def installed_units(root: str = "/", row: EngineRow = LLAMA) -> dict[str, str]:
+    """Return the text of the unit of each installed instance of one engine by its name; "" where only a draft is left.
+
+    Units that the collection has not written are left out.
+    """
     texts: dict[str, str] = {}
     folder = textfile.path_in_tree(root, UNIT_FOLDER)
     for file in os.listdir(folder) if os.path.isdir(folder) else []:
-        name = file[len("llama-") : -len(".service")]
-        text = (textfile.read_text(os.path.join(folder, file)) or "") if file == unit_of(name) else ""
+        name = _name_of(file, row)
+        text = (textfile.read_text(os.path.join(folder, file)) or "") if name else ""
         if text.startswith(INSTANCE_HEAD):
-            # The one that drafts for an instance has no other name than that.
-            drafts = name.endswith("-rpc")
-            texts.setdefault(name[: -len("-rpc")] if drafts else name, "")
-            texts.update({} if drafts else {name: text})
+            # The unit of a draft is known by its ending alone; names of instances never end so.
+            is_draft = row.has_drafts and name.endswith("-rpc")
+            texts.setdefault(name[: -len("-rpc")] if is_draft else name, "")
+            texts.update({} if is_draft else {name: text})
     return dict(sorted(texts.items()))
 
 
-def units_of_instances(root: str = "/") -> dict[str, str]:
-    """Return the texts of ``installed_units``, and "" also for one that is gone while its target still starts it."""
+def list_installed(root: str = "/") -> list[InstalledUnit]:
+    """Return the instances of all engines that are installed on this host."""
+    return [
+        InstalledUnit(row, name, text) for row in ENGINES.values() for name, text in installed_units(root, row).items()
+    ]
+
+
+def list_installed_or_enabled(root: str = "/") -> list[InstalledUnit]:
+    """Return the installed instances, and those without a unit that the target of the boot still starts."""
     folder = f"{UNIT_FOLDER}/{TARGET}.wants"
-    there = textfile.path_in_tree(root, folder)
+    links = textfile.path_in_tree(root, folder)
     lost = []
-    for unit in os.listdir(there) if os.path.isdir(there) else []:
-        link, name = os.path.join(there, unit), unit[len("llama-") : -len(".service")]
-        # That of somebody else's unit leads to another folder.
-        leads = os.path.normpath(os.path.join(folder, os.readlink(link))) if os.path.islink(link) else ""
-        ours = unit == unit_of(name) and leads == f"{UNIT_FOLDER}/{unit}"
-        if ours and not os.path.exists(textfile.path_in_tree(root, leads)):
-            lost.append(name)
-    return {**dict.fromkeys(lost, ""), **installed_units(root)}
+    for unit in os.listdir(links) if os.path.isdir(links) else []:
+        link, row = os.path.join(links, unit), ENGINES.get(unit_prefix_of(unit))
+        # The link to the unit of another program leads to another folder.
+        target = os.path.normpath(os.path.join(folder, os.readlink(link))) if os.path.islink(link) else ""
+        if row and target == f"{UNIT_FOLDER}/{unit}" and not os.path.exists(textfile.path_in_tree(root, target)):
+            lost.append(InstalledUnit(row, _name_of(unit, row), ""))
+    installed = list_installed(root)
+    units = [instance.unit for instance in installed]
+    return [*(instance for instance in lost if instance.unit not in units), *installed]
 
 
-def chosen(name: str | None, root: str = "/") -> tuple[str, dict[str, Any]]:
+def _name_of(unit: str, row: EngineRow) -> str:
+    """Return the name of the instance that a unit of an engine serves by its own name; "" for other units."""
+    name = unit[len(row.key) + 1 : -len(".service")]
+    return name if unit == row.unit_of(name) else ""
+
+
+def select_instance(name: str | None, root: str = "/") -> tuple[str, dict[str, Any]]:
     """Return name and plan of an instance of this host, the only one where none is named; BadRequest for no such."""
-    units = installed_units(root)
-    name = named(name, units)
-    plan = plan_of(units[name])
+    installed = list_installed(root)
+    name = require_instance_name(name, [instance.name for instance in installed])
+    (instance,) = [instance for instance in installed if instance.name == name]
+    plan = instance.plan
     if plan is None:
-        raise BadRequest(f"{unit_of(name)} carries no plan, or a part of one. {REPAIR}")
+        raise BadRequest(f"{instance.unit} carries no plan, or a part of one. {repair_message(instance.unit)}")
     return name, plan
 
 
-def named(name: str | None, there: Collection[str]) -> str:
-    """Return the name of one of the instances that are there, the only one where none is named; BadRequest for none."""
-    known = ", ".join(there) or "none"
-    if name is None and len(there) == 1:
-        (name,) = there
+def require_instance_name(name: str | None, known: Sequence[str]) -> str:
+    """Return the name of an instance of this host, the only one where none is named. BadRequest where it is unclear."""
+    listed = ", ".join(known) or "none"
+    if name is None and len(known) == 1:
+        (name,) = known
     if name is None:
-        raise BadRequest(f"Say which instance: this host has {known}.")
-    if name not in there:
-        raise BadRequest(f"There is no instance {name} on this host, which has {known}.")
+        raise BadRequest(f"Say which instance: this host has {listed}.")
+    if name not in known:
+        raise BadRequest(f"There is no instance {name} on this host, which has {listed}.")
+    if known.count(name) > 1:
+        raise BadRequest(f"llama-server and vLLM both have an instance {name} on this host: give one another name.")
     return name
 
 
-def seats(root: str = "/") -> list[dict[str, str]]:
+def repair_message(unit: str) -> str:
+    """Return the sentence that says how a unit is written again."""
+    return f"Run the play with {ENGINES.get(unit_prefix_of(unit), LLAMA).module} again."
+
+
+def instance_placements(root: str = "/") -> list[dict[str, str]]:
     """Return where each instance on this host was placed, by name: CPUs and nodes in the kernel's list notation.
 
     ``draft_cpus`` are those of a draft in a process of its own. A unit that carries no plan has nothing but its name.
     """
     rows = []
-    for name, text in installed_units(root).items():
-        plan = plan_of(text) or {}
-        draft = plan.get("rpc") or {}
+    for instance in list_installed(root):
+        plan = instance.plan or {}
         rows.append(
             {
-                "name": name,
-                "cpus": _placed(plan, "cpus"),
-                "nodes": _placed(plan, "nodes"),
-                "draft_cpus": _placed(draft, "cpus"),
+                "name": instance.name,
+                "cpus": _expected(plan, "cpus"),
+                "nodes": _expected(plan, "nodes"),
+                "draft_cpus": _expected(plan.get("rpc") or {}, "cpus"),
                 "url": str(plan.get("url", "")),
             }
         )
     return rows
 
 
-def _placed(plan: object, key: str) -> str:
+def _expected(plan: object, key: str) -> str:
     expect = plan.get("expect") if isinstance(plan, dict) else None
     return str(expect.get(key, "")) if isinstance(expect, dict) else ""

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One instance of llama-server as systemd has it: its unit files written, drop-ins removed, started and awaited.
+"""One instance as systemd has it: its unit files written, drop-ins removed, started and awaited.
 
 When the new one does not start, the one before is there again.
 Addresses: ``llama:/FILE`` with the text of a unit file, and ``llama:UNIT/enabled`` and ``llama:UNIT/active``.
@@ -21,7 +21,8 @@ from ..._io import textfile
 from ..._io.paths import HOST_TOOL, UNIT_FOLDER
 from ..._knobs.managed_units import WithUnits, drop_ins, state, systemctl
 from ..._knobs.protocol.knob import Knob
-from ..options.unit_names import rpc_unit_of, unit_of, watchdog_unit_of
+from ..catalogue import LLAMA
+from ..options.unit_names import watchdog_unit_of
 from .installed import TARGET
 
 TYPE_CHECKING = False
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..._knobs.protocol.knob import Change, Settings
+    from ..catalogue import EngineRow
     from ..plan.instance_plan import Service
 
 PREFIX = "llama"
@@ -80,6 +82,7 @@ class Instance(WithUnits, UnitFiles):
         service: Service | None = None,
         root: str = "/",
         proof: Callable[[], None] | None = None,
+        row: EngineRow = LLAMA,
     ) -> None:
         """``files`` are the texts of its units by path; with none of them it shall not be on the host.
 
@@ -89,8 +92,10 @@ class Instance(WithUnits, UnitFiles):
         self.files = dict(files)
         self.service = service
         self.proof = proof
-        self.main = unit_of(name)
-        self.names = [self.main, rpc_unit_of(name)]
+        self.names = row.units_of(name)
+        self.main = self.names[0]
+        #: What systemd keeps for its units, which goes with them.
+        self.folders = row.state_folders(name)
         self.watchdog = watchdog_unit_of(name)
         self.started_by = {self.main: TARGET}
 
@@ -128,6 +133,8 @@ class Instance(WithUnits, UnitFiles):
                     # Root removes what a text says that somebody may have edited, so the name has to be ours.
                     if os.path.basename(folder) == self.main[: -len(".service")]:
                         shutil.rmtree(textfile.path_in_tree(self.root, folder), ignore_errors=True)
+                for folder in self.folders if change.after is None else ():
+                    _remove_folder(textfile.path_in_tree(self.root, folder))
 
     def outdated(self, files: Sequence[Change]) -> list[str]:
         """Return the units that run otherwise than their files and drop-ins say now, those that others need first."""
@@ -147,6 +154,14 @@ def restarts(before: str | None, after: str) -> bool:
     """Return whether a unit whose text becomes another one must be started anew to run as it says."""
     old, new = ([line for line in (text or "").splitlines() if not LATER.fullmatch(line)] for text in (before, after))
     return old != new
+
+
+def _remove_folder(path: str) -> None:
+    """Remove a folder with all that is in it, or the link that leads to it."""
+    if os.path.islink(path):
+        os.unlink(path)
+    else:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _staging_folders(text: str | None) -> list[str]:

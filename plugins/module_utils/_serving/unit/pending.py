@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ..options.options import Options
+    from ..options.option_table import OptionTable
 
 
 class Pending:
@@ -36,20 +36,14 @@ class Pending:
         self.placement = placement
         self.systemd = systemd
 
-    def has_binary(self, options: Options) -> bool:
+    def has_binary(self, options: OptionTable) -> bool:
         """Return whether the server of an instance will be installed, or can be asked, only later."""
         return self.systemd or (options.binary in self.binaries and not os.path.isfile(options.binary))
 
-    def can_plan(self, options: Options) -> bool:
-        """Return whether all that the plan of an instance reads is on the host already."""
-        return not (self.placement or self.files.intersection(model_files(options)))
+    def can_plan(self, model_files: Collection[str]) -> bool:
+        """Return whether an instance with these models can be planned already."""
+        return not (self.placement or self.files.intersection(model_files))
 
 
 #: Nothing is pending when the instances are run.
 NOTHING = Pending()
-
-
-def model_files(options: Options) -> list[str]:
-    """Return the files of an instance that have a header of GGUF, of a model in several files the first."""
-    own = (options.draft_model if options.drafts else None, options.projector)
-    return [*options.paths, *(path for path in own if path), *options.adapters]

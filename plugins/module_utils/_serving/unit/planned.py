@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from contextlib import suppress
 
 from ..._errors import BadRequest
@@ -15,39 +14,30 @@ from ..._kernel import numa_maps
 from ..._kernel.cgroups import list_processes
 from ..._kernel.hugepages import default_page_kb
 from ..._knobs.managed_units import show
-from ..._models import model as gguf_model
 from ..._notation.cpulist import format_cpulist
-from ..hooks import keys
-from ..options.unit_names import rpc_unit_of, unit_of
-from ..plan import free_memory as memory_plan
-from ..plan import planner
-from . import corpus
-from .pending import model_files
+from ..catalogue import LLAMA
+from ..plan import free_memory
 from .refusals import identity, refuse_one_file_in_two_places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from ..._host.host import Host
     from ..._models.model import Model
-    from ..options.options import Options
+    from ..catalogue import EngineRow
+    from ..options.option_table import OptionTable
     from ..plan.free_memory import FreeMemory
     from ..plan.instance_plan import Service
-    from ..plan.placement import Capabilities
-
-    #: Bytes by node, and huge pages by node and size in kB.
-    Held = tuple[dict[int, int], dict[tuple[int, int], int]]
-
-#: Options that name a file which is no model; the server starts anew when it changes.
-OTHER_FILES = ("chat_template", "suffix_corpus")
+    from .engine import Engine, Held
 
 
 def plan_beside(
+    engine: Engine,
     host: Host,
-    options: Options,
-    server: Capabilities,
+    options: OptionTable,
+    capabilities: Any,
     held: Sequence[Held],
     before: Sequence[Service],
     staying: Sequence[Mapping[str, Any]] = (),
@@ -56,23 +46,10 @@ def plan_beside(
 
     ``staying`` are the plans of units that are on the host and are not asked for.
     """
-    model, *more = [gguf_model.read(path) for path in options.paths]
-    draft = gguf_model.read(options.draft_model) if options.drafts and options.draft_model else None
-    projector = gguf_model.read(options.projector) if options.projector else None
-    adapters = [gguf_model.read(path) for path in options.adapters]
-    weights = [one for one in (model, draft, *more) if one]
-    free = memory_plan.read_free_memory(host, options, weights)
-    for memory, pages in held:
-        free.release(memory, pages)
-    for other in before:
-        _reserve(free, other)
-    if options.hugepages == "none" and not options.lock:
-        _share(free, weights, before)
-    service = planner.plan_service(options, host, server, model, draft, free, projector, adapters, more)
-    service.files.update(_read_other_files(options))
+    service = engine.plan(host, options, capabilities, held, before)
     others = [(other.name, other.expect, other.mapped) for other in before]
-    for seat in [*others, *((other["name"], other["expect"], other["mapped"]) for other in staying)]:
-        refuse_one_file_in_two_places((service.name, service.expect, service.mapped), seat)
+    for other_plan in [*others, *((other["name"], other["expect"], other["mapped"]) for other in staying)]:
+        refuse_one_file_in_two_places((service.name, service.expect, service.mapped), other_plan)
     for other in before:
         shared = set(service.placement.busy_cpus) & set(other.placement.busy_cpus)
         if shared:
@@ -83,48 +60,33 @@ def plan_beside(
     return service
 
 
-def refuse_damaged_files(options: Options, pending: Collection[str]) -> None:
-    """Raise BadRequest for a file of an instance that is no model or cannot be read; those that are pending may be."""
-    for path in model_files(options):
-        if path not in pending:
-            gguf_model.read(path)
-    _read_other_files(options)
-    if options.api_key_file:
-        keys.read_keys(options.api_key_file)
+def free_memory_beside(
+    host: Host, options: OptionTable, models: Sequence[Model], held: Sequence[Held], before: Sequence[Service]
+) -> FreeMemory:
+    """Return the memory that is free for an instance, with ``held`` released and what those ``before`` need taken."""
+    free = free_memory.read_free_memory(host, options, models)
+    for memory, pages in held:
+        free.release(memory, pages)
+    for other in before:
+        _reserve(free, other)
+    if options.hugepages == "none" and not options.lock:
+        _share(free, models, before)
+    return free
 
 
-def _read_other_files(options: Options) -> dict[str, list[int]]:
-    """Return size and time of each file that is no model, by its path; BadRequest for one that cannot be used."""
-    paths = {option: getattr(options, option) for option in OTHER_FILES}
-    files = {path: _file(option, path) for option, path in paths.items() if path}
-    if options.suffix_corpus:
-        corpus.refuse(options.suffix_corpus)
-    return files
+def running(names: Sequence[str], row: EngineRow = LLAMA) -> list[str]:
+    """Return which of these instances of an engine run."""
+    shown = show([row.unit_of(name) for name in names]) if names else {}
+    return [name for name in names if shown.get(row.unit_of(name), {}).get("ActiveState") == "active"]
 
 
-def _file(option: str, path: str) -> list[int]:
-    """Return the size of a file, and the time of its last change in nanoseconds."""
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise BadRequest(f"{option}: {path} cannot be read ({error.strerror}). Bring it to the host first.") from None
-    if not found.st_size or not stat.S_ISREG(found.st_mode):
-        raise BadRequest(f"{option}: {path} is no file with something in it.")
-    return [found.st_size, found.st_mtime_ns]
-
-
-def running(names: Sequence[str]) -> list[str]:
-    """Return which of these instances run."""
-    shown = show([unit_of(name) for name in names]) if names else {}
-    return [name for name in names if shown.get(unit_of(name), {}).get("ActiveState") == "active"]
-
-
-def held_by(host: Host, name: str) -> Iterator[Held]:
-    """Yield what the processes of a running instance hold, its draft's too: they end before the new one starts."""
-    yield from _held_by_unit(host, unit_of(name))
-    # Only few have one.
-    with suppress(BadRequest):
-        yield from _held_by_unit(host, rpc_unit_of(name))
+def held_by(host: Host, name: str, row: EngineRow = LLAMA) -> Iterator[Held]:
+    """Yield what each process of a running instance holds, its draft's too: they end before the new one starts."""
+    first, *more = row.units_of(name)
+    yield from _held_by_unit(host, first)
+    for unit in more:
+        with suppress(BadRequest):  # Only few instances have a draft.
+            yield from _held_by_unit(host, unit)
 
 
 def _held_by_unit(host: Host, unit: str) -> Iterator[Held]:
@@ -165,4 +127,4 @@ def _reserve(free: FreeMemory, service: Service) -> None:
         memory = need.total - need.weights
         huge = sum(os.path.getsize(source) for source, path in service.staged.items() if not os.path.exists(path))
         kb = free.hugetlbfs_kb or kb
-    free.take(memory, nodes, memory_plan.pages_for(huge // len(nodes), kb), kb)
+    free.take(memory, nodes, free_memory.pages_for(huge // len(nodes), kb), kb)

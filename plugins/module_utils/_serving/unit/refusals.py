@@ -11,11 +11,9 @@ import pwd
 from contextlib import contextmanager
 
 from ..._errors import BadRequest, TuningError
-from ..._io import sandbox, textfile
+from ..._io import sandbox
 from ..._io.path_visibility import find_access_barrier
-from ..._io.paths import UNIT_FOLDER
 from ..hooks import keys
-from ..options.unit_names import unit_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._io.sandbox import Hardening
-    from ..llama_cpp.capabilities import Capabilities
-    from ..options.options import Options
+    from ..options.option_table import OptionTable
 
     #: The name of an instance, what is expected of its placement, and the files that it maps.
     Seat = tuple[str, Mapping[str, Any], Sequence[str]]
@@ -64,7 +61,7 @@ class Refusals:
             raise BadRequest("\n".join(sentences), refusals=sentences)
 
 
-def refuse_what_two_have(options: Sequence[Options]) -> None:
+def refuse_what_two_have(options: Sequence[OptionTable]) -> None:
     names = [one.name for one in options]
     for name in names:
         if names.count(name) > 1:
@@ -113,12 +110,12 @@ def _placed(expect: Mapping[str, Any]) -> str:
     return f"{way}on nodes {expect['nodes']}"
 
 
-def refuse_unknown_user(options: Options) -> None:
+def refuse_unknown_user(options: OptionTable) -> None:
     if options.user:
         _user(options.user)
 
 
-def refuse_unreadable(options: Options, paths: Sequence[str], staged: Collection[str], walls: Hardening) -> None:
+def refuse_unreadable(options: OptionTable, paths: Sequence[str], staged: Collection[str], walls: Hardening) -> None:
     """Raise BadRequest where the server would find out only when it starts, after the one before was stopped.
 
     The files are opened behind the walls of its unit, which is proof; why it fails, the modes on the way tell. Of a
@@ -142,15 +139,18 @@ def refuse_unreadable(options: Options, paths: Sequence[str], staged: Collection
         )
 
 
-def read_key_file(options: Options, server: Capabilities) -> int | None:
-    """Return when the file of keys changed, in nanoseconds; BadRequest when the server would not be closed by it."""
+def keys_changed_at(options: OptionTable, knows_comments: bool, server: str) -> int | None:
+    """Return when the file of API keys changed, in ns; None without a file. BadRequest where it protects nothing.
+
+    ``knows_comments`` says whether the server, which the sentence names, ignores lines that begin with #.
+    """
     path = options.api_key_file
     if not path:
         return None
     keys.read_keys(path)
-    if not server.knows_comments and keys.has_comments(path):
+    if not knows_comments and keys.has_comments(path):
         raise BadRequest(
-            f"The key file {path} has lines that begin with #, and {server.name} takes such a line for a key, which "
+            f"The key file {path} has lines that begin with #, and {server} takes such a line for a key, which "
             "anyone can guess. Take them out, or take a newer build."
         )
     return os.stat(path).st_mtime_ns
@@ -163,8 +163,11 @@ def _user(name: str) -> pwd.struct_passwd:
         raise BadRequest(f"There is no user {name}. Make one, or leave user out.") from None
 
 
-def refuse_taken_port(options: Options, ours: Sequence[str]) -> None:
-    """Raise BadRequest when another program listens there; ``ours`` are running instances that end before."""
+def refuse_taken_port(options: OptionTable, ending_urls: Collection[str]) -> None:
+    """Raise BadRequest when another program listens at the port of an instance.
+
+    ``ending_urls`` are those of running instances that end before it starts, "" where the port is not known.
+    """
     # Imported here because most runs of the engine open no socket.
     import errno
     import socket
@@ -177,7 +180,7 @@ def refuse_taken_port(options: Options, ours: Sequence[str]) -> None:
             probe.bind((options.host, options.port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                if any(_has_port(name, options.port) for name in ours):
+                if any(url.rpartition(":")[2] in ("", str(options.port)) for url in ending_urls):
                     return
                 raise BadRequest(
                     f"port {options.port} of {options.host} is taken by another program; 'ss -ltnp' tells by which. "
@@ -185,10 +188,3 @@ def refuse_taken_port(options: Options, ours: Sequence[str]) -> None:
                 ) from None
             words = os.strerror(error.errno or 0)
             raise BadRequest(f"host {options.host}: {words}. Say an address of this host.") from None
-
-
-def _has_port(name: str, port: int) -> bool:
-    """Return whether the unit of a running instance has this port; one whose file is gone may have any."""
-    text = textfile.read_text(f"{UNIT_FOLDER}/{unit_of(name)}")
-    words = (text or "").split()
-    return text is None or any(pair == ("--port", str(port)) for pair in zip(words, words[1:]))

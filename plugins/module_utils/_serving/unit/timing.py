@@ -12,6 +12,8 @@ Source: systemd.unit(5); ratelimit_below() in src/basic/ratelimit.c of systemd.
 
 from __future__ import annotations
 
+from .installed import plan_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..plan.instance_plan import Service
@@ -34,12 +36,9 @@ def rate(speed: float | None) -> int:
     return next((one for one in RATES if speed is None or 2 * one <= speed), RATES[-1])
 
 
-def rate_of(text: str | None, service: Service) -> int:
-    """Return the rate that the text of a unit was made with, which holds until its server is started anew."""
-    for one in RATES:
-        if f"\nTimeoutStartSec={LEAST + _size(service) // one + MARGIN}\n" in (text or ""):
-            return one
-    return RATES[0]
+def rate_of(text: str | None) -> int:
+    """Return the rate that the text of a unit was made with, which holds until its server is started again."""
+    return int((plan_of(text or "") or {}).get("rate") or RATES[0])
 
 
 def _size(service: Service) -> int:

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..options.options import Options
+    from ..options.option_table import OptionTable
 
 #: Settings of a user that open a door or close one, so that a trial without them would tell something else. All others,
 #: such as folders that are made and handed over, are only for the unit.
@@ -33,7 +33,7 @@ DOORS = frozenset(
 )
 
 
-def user(options: Options) -> list[str]:
+def user(options: OptionTable) -> list[str]:
     """Return who the program is."""
     return [f"User={options.user}"] if options.user else ["DynamicUser=yes"]
 
@@ -53,7 +53,7 @@ def environment(variables: dict[str, str]) -> list[str]:
     return [f"Environment={quote_word(f'{key}={value}', escape_variables=False)}" for key, value in variables.items()]
 
 
-def of_trial(options: Options, paths: Iterable[str]) -> list[str]:
+def of_trial(options: OptionTable, paths: Iterable[str]) -> list[str]:
     """Return the walls for a trial of the program of an instance, which sees these files, and the loopback only."""
     own = [line for line in lines(options.unit_settings, of_unit=False) if line.partition("=")[0] in DOORS]
     settings = [*user(options), *network(LOOPBACK[0]), *environment(options.extra_environment), *HARDENING]

@@ -14,8 +14,7 @@ import time
 from ..._errors import BadRequest, TuningError
 from ..._verify.checklist_items import OK, WRONG, Item
 from ..hooks import keys
-from ..options.unit_names import unit_of
-from ..unit.installed import chosen
+from ..unit.installed import select_instance
 from . import trial as trials
 from . import verify
 
@@ -55,7 +54,7 @@ def ask(
         raise BadRequest("prompt is empty: say what to ask.")
     if tokens < 1 or limit <= 0:
         raise BadRequest(f"tokens is {tokens} and timeout is {limit:g}: both have to be above zero.")
-    name, plan = chosen(name, host.fs.root)
+    name, plan = select_instance(name, host.fs.root)
     if plan["task"] != "completion":
         raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Ask an instance that does.")
     if model and model not in plan["models"]:
@@ -63,7 +62,7 @@ def ask(
         raise BadRequest(f"{name} has no model {model}: it has {known}.")
     model = model or next(iter(plan["models"]), None)
     try:
-        key = keys.key_of(host.fs, unit_of(name), plan["key_file"])
+        key = keys.key_of(host.fs, plan["unit"], plan["key_file"])
         text = _in_its_template(plan["url"], prompt, limit, key, clock, model)
     except TuningError:
         # That it does not serve, or has no key, is told below, with all that is to say about it.
@@ -80,7 +79,7 @@ def ask(
     for item in items:
         if sentence and item.name.startswith("speculation/"):
             item.verdict, item.sentence = verdict, sentence
-    return Answer(unit_of(name), trial.text, items, {**facts, "tokens": trial.tokens})
+    return Answer(plan["unit"], trial.text, items, {**facts, "tokens": trial.tokens})
 
 
 def _in_its_template(url: str, prompt: str, limit: float, key: str | None, clock: Any, model: str | None) -> str:

@@ -22,8 +22,7 @@ from ..._kernel import threads as kernel_threads
 from ..._kernel.cgroups import list_processes
 from ..._notation.cpulist import parse_cpulist
 from ..hooks import http, keys, stream
-from ..options.unit_names import unit_of
-from ..unit.installed import installed_units, plan_of
+from ..unit.installed import list_installed
 from .trial import PHRASE, Question
 
 TYPE_CHECKING = False
@@ -57,7 +56,7 @@ LIMIT = 20.0
 def families(host: Host, clock: Any = time) -> dict[str, list[Sample]]:
     """Return samples by name of all instances that run; those that are idle are asked for a token."""
     found: dict[str, list[Sample]] = {name: [] for name in HELP}
-    plans = {name: plan_of(text) for name, text in installed_units(host.fs.root).items()}
+    plans = {instance.name: instance.plan for instance in list_installed(host.fs.root)}
     counted = interrupts.read_interrupt_counts_if_shown(host.fs) if plans else {}
     shares = measured(host.fs.root) if plans else {}
     for name, plan in plans.items():
@@ -66,7 +65,7 @@ def families(host: Host, clock: Any = time) -> dict[str, list[Sample]]:
         for kind, share in sorted(shares.get(name, {}).items()):
             found[CEILING].append(({"service": name, "kind": kind}, share))
         try:
-            processes = list_processes(host.fs, unit_of(name))
+            processes = list_processes(host.fs, plan["unit"])
             _of_threads(found, host, name, plan, processes)
             _of_memory(found, host, name, plan, processes)
         except TuningError:
@@ -88,7 +87,7 @@ def first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = tim
     if plan["task"] != "completion" or plan["models"]:
         return None
     try:
-        key = keys.key_of(host.fs, unit_of(name), plan["key_file"])
+        key = keys.key_of(host.fs, plan["unit"], plan["key_file"])
         status, text = http.ask(plan["url"], "/metrics", http.HEALTH_TIMEOUT, key)
         if status != 200 or http.in_work(plan["url"], text):
             return None

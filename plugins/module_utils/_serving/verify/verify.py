@@ -17,8 +17,7 @@ from ..._knobs.managed_units import show
 from ..._verify.checklist_items import OK, UNASKED, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import Watch
 from ..hooks import http, keys
-from ..options.unit_names import unit_of
-from ..unit.installed import REPAIR, installed_units, plan_of, replaced
+from ..unit.installed import list_installed, repair_message, replaced_files
 from . import jitter, worker
 from . import trial as trials
 
@@ -41,8 +40,8 @@ def check(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
     """Return the items of all instances, and by their names what was measured."""
     items: list[Item] = []
     facts: dict[str, Facts] = {}
-    for name, text in installed_units(host.fs.root).items():
-        plan = plan_of(text)
+    for instance in list_installed(host.fs.root):
+        name, plan = instance.name, instance.plan
         if plan is not None and plan["models"]:
             more, measured = of_router(host, name, plan, clock)
             items += more
@@ -51,7 +50,7 @@ def check(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
             more, facts[name], dummy = of_instance(host, name, plan, clock)
             items += more
         else:
-            sentence = f"{unit_of(name)} carries no plan, or a part of one. {REPAIR}"
+            sentence = f"{instance.unit} carries no plan, or a part of one. {repair_message(instance.unit)}"
             items.append(_item("service", name, UNKNOWN, sentence))
     return [*items, *worker.items(host, clock)], facts
 
@@ -83,7 +82,7 @@ def of_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item]
 
 def _states(host: Host, name: str, plan: Plan) -> dict[str, str]:
     try:
-        return http.states(plan["url"], http.HEALTH_TIMEOUT, keys.key_of(host.fs, unit_of(name), plan["key_file"]))
+        return http.states(plan["url"], http.HEALTH_TIMEOUT, keys.key_of(host.fs, plan["unit"], plan["key_file"]))
     except TuningError:
         return {}
 
@@ -93,7 +92,7 @@ def of_instance(
 ) -> tuple[list[Item], Facts, Trial]:
     """Ask an instance, or a model of a router; return the items on it, what was measured, and what came of it."""
     label = f"{name}/{model}" if model else name
-    units = {name: (unit_of(name), plan["expect"])}
+    units = {name: (plan["unit"], plan["expect"])}
     if plan["rpc"]:
         units[f"{name}-rpc"] = (plan["rpc"]["unit"], plan["rpc"]["expect"])
     first = serving(name, plan)
@@ -104,16 +103,16 @@ def of_instance(
         watches = {one: _watch(host, unit, expect, clock) for one, (unit, expect) in units.items()}
         trial = _tried(host, name, plan, clock, question, model)
         proofs = {one: _proof(watch, trial) for one, watch in watches.items()}
-    places = [placement(label if one == name else one, proof) for one, proof in proofs.items()]
+    places = [placement(label if one == name else one, proof, units[one][0]) for one, proof in proofs.items()]
     places.append(jitter.item(host.fs, label, plan["expect"]["busy_cpus"], proofs[name]))
     serves = with_its_model(loaded(first, name, plan), name, plan, proofs[name])
     items = [serves, speculation(label, plan, trial), *places, speed(label, trial, question)]
     return items, _facts(trial, proofs[name]), trial
 
 
-def serving(name: str, plan: Plan, unit: str | None = None) -> Item:
-    """Return whether the unit is active and the server behind it serves; by default that of a llama-server."""
-    unit = unit or unit_of(name)
+def serving(name: str, plan: Plan) -> Item:
+    """Return the item on whether the unit of an instance is active and its server serves."""
+    unit = plan["unit"]
     try:
         word = show([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
         status, text = http.ask(plan["url"], "/health", http.HEALTH_TIMEOUT)
@@ -132,13 +131,13 @@ def serving(name: str, plan: Plan, unit: str | None = None) -> Item:
 
 def loaded(item: Item, name: str, plan: Plan) -> Item:
     """Return the item of a server that serves as wrong when a file that it was planned with is another one by now."""
-    other = replaced(plan) if item.verdict == OK else []
+    other = replaced_files(plan) if item.verdict == OK else []
     if not other:
         return item
     sentence = (
-        f"{other[0]} was replaced or removed since {unit_of(name)} was planned, which may still run with the old one."
+        f"{other[0]} was replaced or removed since {plan['unit']} was planned, which may still run with the old one."
     )
-    sentence += f" {REPAIR}"
+    sentence += f" {repair_message(plan['unit'])}"
     return _item("service", name, WRONG, sentence, item.found)
 
 
@@ -154,13 +153,13 @@ def with_its_model(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] |
     held = sum(row["anonymous"]["bytes"] + row["hugepages"]["hugetlb"] for row in rows)
     if mapped or 2 * held >= max((size for size, dummy in plan["files"].values()), default=0):
         return item
-    sentence = f"{unit_of(name)} answers, and has no model in memory: what runs there is not the server of the plan."
-    return _item("service", name, WRONG, f"{sentence} {REPAIR}", item.found)
+    sentence = f"{plan['unit']} answers, and has no model in memory: what runs there is not the server of the plan."
+    return _item("service", name, WRONG, f"{sentence} {repair_message(plan['unit'])}", item.found)
 
 
 def _tried(host: Host, name: str, plan: Plan, clock: Any, question: Question, model: str | None) -> Trial:
     try:
-        key = keys.key_of(host.fs, unit_of(name), plan["key_file"])
+        key = keys.key_of(host.fs, plan["unit"], plan["key_file"])
         return trials.run(plan["url"], key, clock, plan["task"], question, model)
     except TuningError as error:
         return _failed(str(error))
@@ -190,7 +189,7 @@ def speculation(name: str, plan: Plan, trial: Trial) -> Item:
             name,
             WRONG,
             f"It answers, but does not speculate, and shall ({kinds}): its unit was changed by hand, or it dropped the "
-            f"draft silently. {REPAIR} If it stays so, 'journalctl -u {unit_of(plan['name'])}' says why.",
+            f"draft silently. {repair_message(plan['unit'])} If it stays so, 'journalctl -u {plan['unit']}' says why.",
         )
     if not trial.tokens:
         return _item("speculation", name, UNKNOWN, f"Not known: {trial.reason}")
@@ -227,7 +226,7 @@ def _proof(watch: Watch | str, trial: Trial) -> Mapping[str, Any] | str:
         return str(error)
 
 
-def placement(name: str, proof: Mapping[str, Any] | str) -> Item:
+def placement(name: str, proof: Mapping[str, Any] | str, unit: str) -> Item:
     """Sum up the proof of where a unit is; a text is the reason for which there is none."""
     if isinstance(proof, str):
         return _item("placement", name, UNKNOWN, f"Not known: {proof}")
@@ -237,7 +236,7 @@ def placement(name: str, proof: Mapping[str, Any] | str) -> Item:
     told = wrong or unknown or [verdict for verdict in verdicts if verdict["name"] in TOLD]
     sentence = " ".join(dict.fromkeys(verdict["sentence"] for verdict in told))
     if wrong:
-        return _item("placement", name, WRONG, f"{sentence} {REPAIR}")
+        return _item("placement", name, WRONG, f"{sentence} {repair_message(unit)}")
     return _item("placement", name, UNKNOWN if unknown else OK, sentence)
 
 

@@ -31,7 +31,7 @@ REPAIR = "Run group.yml."
 
 def items(host: Host, clock: Any) -> list[Item]:
     """Return the items of the worker; none where there is none."""
-    there, plan = installed.worker(host.fs.root)
+    there, plan = installed.read_rpc_worker(host.fs.root)
     if not there:
         return []
     if plan is None:

@@ -19,7 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model_file
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import instances
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import probe
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned as planning
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import preflight
 from ansible_collections.sovereign.epyc.plugins.modules.epyc_preflight import SPEC
@@ -39,7 +39,7 @@ class Machine:
         self.store = Store(str(tree.root))
         (tree.root / "run/systemd/system").mkdir(parents=True)
         monkeypatch.setattr(planning, "show", lambda names: {})
-        monkeypatch.setattr(instances.server_probe, "capabilities", self.refuse_server)
+        monkeypatch.setattr(probe, "capabilities", self.refuse_server)
 
     def refuse_server(self, binary: str, walls: object) -> None:
         raise BadRequest(f"{binary} does not answer to --help, exit code 1")

@@ -17,6 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instance import Instance
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instances import Purge
 from ansible_collections.sovereign.epyc.plugins.module_utils._tuning import candidates as module
 from ansible_collections.sovereign.epyc.plugins.module_utils._tuning.candidates import Candidates, drop_in
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
@@ -70,8 +71,10 @@ class Planned:
         patch.setattr(module.server_arguments, "arguments", lambda wants, server: wants)
         self.words = find(here.host(), "chat").arguments
 
-    def knobs_of(self, host: object, raw: list[dict[str, Any]], purge: bool, root: str) -> list[Instance]:
-        assert not purge
+    def knobs_of(
+        self, engine: object, host: object, raw: list[dict[str, Any]], purge: Purge, root: str
+    ) -> list[Instance]:
+        assert not purge.whole
         (given,) = raw
         self.given = given
         threads = given.get("threads", 8)

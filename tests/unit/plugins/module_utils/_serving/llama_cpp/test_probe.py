@@ -71,7 +71,7 @@ def test_openmp_of_a_binary_and_of_the_library_beside_it(tmp_path: Path, monkeyp
         return CommandResult(0, "\n".join(libraries[path] for path in words[1:]), "")
 
     attempt = sandbox.run_in_sandbox
-    monkeypatch.setattr(probe.sandbox, "attempt", ldd)
+    monkeypatch.setattr(probe.sandbox, "run_in_sandbox", ldd)
     assert not probe.capabilities(binary, None).openmp
     library.touch()
     assert probe.capabilities(binary, None).openmp
@@ -115,7 +115,7 @@ def test_of_which_files_a_server_consists(tmp_path: Path, monkeypatch: pytest.Mo
 \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f00)
 \t/lib64/ld-linux-x86-64.so.2 (0x00007f00)
 """
-    monkeypatch.setattr(probe.sandbox, "attempt", lambda walls, words, seconds: CommandResult(0, said, ""))
+    monkeypatch.setattr(probe.sandbox, "run_in_sandbox", lambda walls, words, seconds: CommandResult(0, said, ""))
     names = ("libggml-base.so.0", "libggml-cpu-zen4.so", "libllama.so.0.9", "libopen.so", "llama-server")
     found = probe.program_files(binary, None)
     assert list(found) == [str(tmp_path / name) for name in names]

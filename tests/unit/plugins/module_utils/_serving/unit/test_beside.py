@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import beside
@@ -40,13 +41,13 @@ def asked(model: str, **more: Any) -> dict[str, Any]:
 
 
 def room(monkeypatch: pytest.MonkeyPatch, gigabytes: int) -> None:
-    monkeypatch.setattr(planning.memory_plan, "read_free_memory", lambda *dummy: FreeMemory({0: gigabytes * GB}))
+    monkeypatch.setattr(planning.free_memory, "read_free_memory", lambda *dummy: FreeMemory({0: gigabytes * GB}))
 
 
 def test_it_is_the_same_instance_under_another_name(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     room(monkeypatch, 50)
     raw = asked(model, host="0.0.0.0", watchdog=60, context=512)
-    found = beside.planned(machine("9754"), raw, NEW, [], [], RUNS)
+    found = beside.planned(LlamaEngine(), machine("9754"), raw, NEW, [], [], RUNS)
     options = found.options
     assert (found.unit, options.host, options.watchdog, options.context) == (
         "llama-chat-next.service",
@@ -62,10 +63,12 @@ def test_what_runs_needs_its_file_too(model: str, tmp_path: Path, monkeypatch: p
     """The kernel calls pages of files available, and these are in use."""
     other = str(ggufs.written(tmp_path / "other.gguf", 30 * GB).path)
     room(monkeypatch, 60)
-    beside.planned(machine("9754"), asked(model), NEW, [], [], {**RUNS, "mapped": [model]})
+    beside.planned(LlamaEngine(), machine("9754"), asked(model), NEW, [], [], {**RUNS, "mapped": [model]})
     with pytest.raises(BadRequest, match="The instance needs"):
-        beside.planned(machine("9754"), asked(model), NEW, [], [], {**RUNS, "mapped": [other]})
-    beside.planned(machine("9754"), asked(model), NEW, [({0: 30 * GB}, {})], [], {**RUNS, "mapped": [other]})
+        beside.planned(LlamaEngine(), machine("9754"), asked(model), NEW, [], [], {**RUNS, "mapped": [other]})
+    beside.planned(
+        LlamaEngine(), machine("9754"), asked(model), NEW, [({0: 30 * GB}, {})], [], {**RUNS, "mapped": [other]}
+    )
 
 
 @pytest.mark.parametrize("more", [{"hugepages": "hugetlbfs"}, {"rpc_workers": ["10.0.0.2:50052"]}])

@@ -15,8 +15,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings imp
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import line
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift, installed
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_files import service
 
@@ -28,7 +28,7 @@ TARGET = "multi-user.target"
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     """A host with an instance that runs, and its draft."""
     fake = Systemd(tmp_path, {MAIN: TARGET, WORKER: TARGET})
-    monkeypatch.setattr(managed_units.command, "run", fake.run)
+    monkeypatch.setattr(managed_units.command, "run_command", fake.run)
     one = service(rpc=True)
     model = tmp_path / "m.gguf"
     model.touch()
@@ -116,7 +116,7 @@ def test_a_model_that_was_replaced(systemd: Systemd) -> None:
 
 def test_a_plan_that_is_not_whole(systemd: Systemd) -> None:
     path = systemd.file(MAIN)
-    path.write_text(installed.sealed(path.read_text().rpartition("Plan=")[0]))
+    path.write_text(installed.with_digest(path.read_text().rpartition("Plan=")[0]))
     systemd.reload()
     assert (only(systemd).what, only(systemd).status) == ("files of instance chat", "unknown")
 
@@ -151,7 +151,7 @@ def test_a_systemd_that_does_not_answer(systemd: Systemd, monkeypatch: pytest.Mo
     def fail(command: object) -> str:
         raise TuningError("'systemctl show' failed with exit code 1.")
 
-    monkeypatch.setattr(managed_units.command, "run", fail)
+    monkeypatch.setattr(managed_units.command, "run_command", fail)
     assert {(one.status, one.reason) for one in wrong(systemd)} == {
         ("unknown", "'systemctl show' failed with exit code 1.")
     }
@@ -162,7 +162,7 @@ def test_a_worker(systemd: Systemd, tmp_path: Path) -> None:
     program.touch()
     found = program.stat()
     plan = f'{{"address": "10.20.0.2", "expect": {{}}, "programs": {{"{program}": [0, {found.st_mtime_ns}]}}}}'
-    systemd.file(WORKER).write_text(installed.sealed(f"[Unit]\n\n{installed.SECTION}{plan}\n"))
+    systemd.file(WORKER).write_text(installed.with_digest(f"[Unit]\n\n{installed.SECTION}{plan}\n"))
     systemd.run(["systemctl", "enable", WORKER])
     systemd.run(["systemctl", "restart", WORKER])
     assert wrong(systemd) == []

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import gguf
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import (
     Need,
@@ -27,7 +28,6 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.insta
     Rpc,
     Service,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import files as unit_texts
 
 # systemd's own parser
 

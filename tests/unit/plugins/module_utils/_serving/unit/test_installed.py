@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD, UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import installed
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_files import (
@@ -39,7 +39,7 @@ def test_instances_that_are_installed(tmp_path: Path) -> None:
 
 
 def test_where_instances_were_placed(tmp_path: Path) -> None:
-    assert installed.seats(str(tmp_path)) == []
+    assert installed.instance_placements(str(tmp_path)) == []
     folder = tmp_path / UNIT_FOLDER.lstrip("/")
     folder.mkdir(parents=True)
     one = service(rpc=True)
@@ -48,13 +48,13 @@ def test_where_instances_were_placed(tmp_path: Path) -> None:
         (tmp_path / path.lstrip("/")).write_text(text)
     (folder / "llama-code.service").write_text(f"{INSTANCE_HEAD}\n[Unit]\n")
     empty = dict.fromkeys(("cpus", "nodes", "draft_cpus", "url"), "")
-    assert installed.seats(str(tmp_path)) == [
+    assert installed.instance_placements(str(tmp_path)) == [
         {"name": "chat", "cpus": "0-3", "nodes": "0", "draft_cpus": "4", "url": "http://127.0.0.1:8080"},
         {"name": "code", **empty},
     ]
     unit = folder / "llama-chat.service"
     unit.write_text(unit.read_text().replace('"expect": {', '"expect": [], "x": {'))
-    assert installed.seats(str(tmp_path))[0] == {"name": "chat", **empty}, "somebody changed its plan"
+    assert installed.instance_placements(str(tmp_path))[0] == {"name": "chat", **empty}, "somebody changed its plan"
 
 
 @given(
@@ -68,6 +68,8 @@ def test_a_plan_comes_back_as_it_was(name: str, text: str) -> None:
     files = unit_texts.unit_files(one, [], {"/opt/llama-server": [1, 2]}, 3)
     assert installed.plan_of(files["/etc/systemd/system/llama-chat.service"]) == {
         "name": "chat",
+        "engine": "llama",
+        "unit": "llama-chat.service",
         "url": "http://[::1]:8080",
         "key_file": "/etc/100%.keys",
         "task": "completion",
@@ -88,6 +90,8 @@ def test_a_plan_comes_back_as_it_was(name: str, text: str) -> None:
         "programs": {"/opt/llama-server": [1, 2]},
         "keys": 3,
         "mapped": one.mapped,
+        "rate": None,
+        "details": {},
     }
     assert installed.plan_of(files["/etc/systemd/system/llama-chat-rpc.service"]) is None
 
@@ -132,13 +136,13 @@ def test_what_was_replaced_since_it_was_loaded(tmp_path: Path) -> None:
         os.utime(path, ns=(1, 5))
     known = {name: {str(path): [1, 5]} for name, path in paths.items()}
     plan = {"programs": known["llama-server"], "files": known["m.gguf"], "key_file": str(paths["keys"]), "keys": 5}
-    assert installed.replaced(plan) == []
-    assert installed.replaced({**plan, "key_file": None, "keys": None}) == []
+    assert installed.replaced_files(plan) == []
+    assert installed.replaced_files({**plan, "key_file": None, "keys": None}) == []
     for path in paths.values():
         os.utime(path, ns=(1, 6))
-        assert installed.replaced(plan) == [str(path)]
+        assert installed.replaced_files(plan) == [str(path)]
         os.utime(path, ns=(1, 5))
     paths["m.gguf"].write_text("longer")
     os.utime(paths["m.gguf"], ns=(1, 5))
     paths["llama-server"].unlink()
-    assert installed.replaced(plan) == [str(paths["llama-server"]), str(paths["m.gguf"])]
+    assert installed.replaced_files(plan) == [str(paths["llama-server"]), str(paths["m.gguf"])]

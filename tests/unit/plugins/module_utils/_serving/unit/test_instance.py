@@ -19,7 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import St
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import files as unit_texts
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instance import Instance
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_files import service
@@ -30,7 +30,7 @@ MAIN, RPC = "llama-chat.service", "llama-chat-rpc.service"
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     fake = Systemd(tmp_path, {MAIN: "multi-user.target"})
-    monkeypatch.setattr(managed_units.command, "run", fake.run)
+    monkeypatch.setattr(managed_units.command, "run_command", fake.run)
     return fake
 
 

@@ -20,12 +20,15 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io import sandbox,
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import CommandResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import probe
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Need, Placement, Service
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import instances, refusals
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned as planning
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instance import Instance
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instances import Purge
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, services
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import server
 
@@ -54,24 +57,17 @@ def test_a_port_that_another_has_is_refused(port: int) -> None:
         refusals.refuse_taken_port(Options.parse({**ASKED, "port": port}), [])
 
 
-def test_a_port_that_the_instance_has_itself_is_not_taken(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_port_of_a_running_instance_that_ends_before_is_free(port: int) -> None:
     options = Options.parse({**ASKED, "port": port})
-    monkeypatch.setattr(refusals.textfile, "read", lambda path: f"ExecStart=x --port {port} --slots\n")
-    refusals.refuse_taken_port(options, ["chat"])
-    monkeypatch.setattr(refusals.textfile, "read", lambda path: "ExecStart=x --port 1 --slots\n")
+    refusals.refuse_taken_port(options, [f"http://127.0.0.1:{port}"])
+    refusals.refuse_taken_port(options, [""])
     with pytest.raises(BadRequest, match="is taken by another program"):
-        refusals.refuse_taken_port(options, ["chat"])
+        refusals.refuse_taken_port(options, [f"http://127.0.0.1:1{port}"])
 
 
 def test_an_address_of_another_host_is_refused() -> None:
     with pytest.raises(BadRequest, match=r"host 192\.0\.2\.1: .* Say an address of this host\."):
         refusals.refuse_taken_port(Options.parse({**ASKED, "port": 8080, "host": "192.0.2.1"}), [])
-
-
-def test_a_port_that_begins_alike_is_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refusals.textfile, "read", lambda path: "ExecStart=x --port 12345 --slots\n")
-    assert refusals._has_port("chat", 12345)
-    assert not refusals._has_port("chat", 1234)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +82,7 @@ def test_a_port_that_begins_alike_is_not_the_same(monkeypatch: pytest.MonkeyPatc
 )
 def test_what_cannot_be_is_refused_first(asked: dict[str, object], words: str) -> None:
     with pytest.raises(TuningError) as caught:
-        instances.knobs_of(Host(KernelFS(read_only=True)), [{**ASKED, "port": 8080, **asked}], False)
+        instances.knobs_of(LlamaEngine(), Host(KernelFS(read_only=True)), [{**ASKED, "port": 8080, **asked}], Purge())
     assert words in str(caught.value)
 
 
@@ -102,10 +98,10 @@ def test_what_cannot_be_is_refused_first(asked: dict[str, object], words: str) -
     ],
 )
 def test_what_two_cannot_have(second: dict[str, object], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instances.server_probe, "capabilities", lambda binary, walls: binary)
+    monkeypatch.setattr(probe, "capabilities", lambda binary, walls: binary)
     asked = {**ASKED, "port": 8080}
     with pytest.raises(BadRequest) as caught:
-        instances.knobs_of(Host(KernelFS(read_only=True)), [asked, {**asked, **second}], False)
+        instances.knobs_of(LlamaEngine(), Host(KernelFS(read_only=True)), [asked, {**asked, **second}], Purge())
     assert words in str(caught.value)
 
 
@@ -127,13 +123,13 @@ class Tries:
         self.keys.write_text("secret\n")
         put = monkeypatch.setattr
         put(planning, "show", lambda names: {name: {"ActiveState": self.active} for name in names})
-        put(instances, "held_by", lambda host, unit: [])
-        put(instances, "plan_beside", lambda host, options, *others: self.planned(options))
-        put(instances, "refuse_taken_port", lambda options, ours: None)
-        put(instances.server_probe, "capabilities", lambda binary, walls: self.server)
-        put(instances.server_probe, "dry_run", lambda binary, arguments, walls: self.tried.append("dry run"))
-        put(instances.server_probe, "one_token", lambda binary, server, walls: self.tried.append("token") or ["slow"])
-        put(refusals.sandbox, "attempt", lambda walls, words, seconds: self.tried.append("read") or self.said)
+        put(instances, "held_by", lambda host, name, row: [])
+        put(instances, "plan_beside", lambda engine, host, options, *others: self.planned(options))
+        put(instances, "refuse_taken_port", lambda options, urls: None)
+        put(probe, "capabilities", lambda binary, walls: self.server)
+        put(probe, "dry_run", lambda binary, arguments, walls: self.tried.append("dry run"))
+        put(probe, "one_token", lambda binary, server, walls: self.tried.append("token") or ["slow"])
+        put(refusals.sandbox, "run_in_sandbox", lambda walls, words, seconds: self.tried.append("read") or self.said)
 
     def planned(self, options: Options) -> Service:
         seat = Placement([1], [0, 1], [0, 1], "interleave", "")
@@ -145,9 +141,8 @@ class Tries:
         self.tried = []
         one = {"name": "chat", "binary": "/opt/llama-server", "model": self.model.path, "port": 8080}
         host = Host(KernelFS(str(self.root), read_only=True))
-        return instances.knobs_of(
-            host, [{**one, **asked}, *({**one, **other} for other in more)], False, str(self.root)
-        )
+        every = [{**one, **asked}, *({**one, **other} for other in more)]
+        return instances.knobs_of(LlamaEngine(), host, every, Purge(), str(self.root))
 
     def install(self, **asked: object) -> None:
         for knob in self.knobs(**asked):
@@ -267,7 +262,7 @@ def test_what_runs_is_stopped_last_where_both_fit(tries: Tries, monkeypatch: pyt
     first = {"update_order": "start_first"}
     proven: list[list[str]] = []
     monkeypatch.setattr(instances.beside, "prove", lambda files: proven.append(list(files)))
-    monkeypatch.setattr(instances.beside, "plan_beside", lambda host, options, *others: tries.planned(options))
+    monkeypatch.setattr(instances.beside, "plan_beside", lambda engine, host, options, *others: tries.planned(options))
     tries.install()
 
     def proof(**asked: object) -> object:

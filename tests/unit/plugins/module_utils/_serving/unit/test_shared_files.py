@@ -15,10 +15,12 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import HOST_TOOL, UNIT_FOLDER
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import probe
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import installed, instances
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned as planning
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, services
@@ -39,7 +41,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     """A 9754 with four nodes of free memory, whatever this machine has."""
     free = {node: 200 * GB for node in range(4)}
     monkeypatch.setattr(
-        planning.memory_plan,
+        planning.free_memory,
         "read_free_memory",
         lambda *dummy: FreeMemory(free, {(node, 2048): 60000 for node in range(4)}, hugetlbfs_kb=2048),
     )
@@ -51,7 +53,7 @@ def beside(host: Host, *asked: dict[str, Any], staying: list[dict[str, Any]] | N
     planned: list[Service] = []
     for number, one in enumerate(asked):
         options = Options.parse({**COMMON, "name": f"i{number}", **one})
-        planned.append(planning.plan_beside(host, options, NEW, [], planned, staying or []))
+        planned.append(planning.plan_beside(LlamaEngine(), host, options, NEW, [], planned, staying or []))
     return planned
 
 
@@ -101,7 +103,7 @@ def test_weights_that_several_map_count_once(model: str, monkeypatch: pytest.Mon
         {"model": model, "cpus": cpus, "prompt_cache": "0MiB"} for cpus in ("1-5", "6-9", "10-15")
     ]
     room = [900 * GB]
-    monkeypatch.setattr(planning.memory_plan, "read_free_memory", lambda *dummy: FreeMemory({0: room[0]}))
+    monkeypatch.setattr(planning.free_memory, "read_free_memory", lambda *dummy: FreeMemory({0: room[0]}))
     (alone,) = beside(host, asked[0])
     room[0] = 3 * alone.need.total - 2 * alone.need.weights
     beside(host, *asked)
@@ -138,12 +140,13 @@ def test_which_instances_stay(tmp_path: Path, host: Host, model: str, monkeypatc
         asked.append([plan["name"] for plan in arguments[-1]])
         raise BadRequest("enough.")
 
-    monkeypatch.setattr(instances.server_probe, "capabilities", lambda *dummy: NEW)
+    monkeypatch.setattr(probe, "capabilities", lambda *dummy: NEW)
     monkeypatch.setattr(planning, "show", lambda dummy: {})
     monkeypatch.setattr(instances, "plan_beside", stop)
     for name, purge in (("new", False), ("new", True), ("old", False)):
         with pytest.raises(BadRequest, match="enough"):
-            instances.knobs_of(host, [{**COMMON, "model": model, "name": name}], purge, str(tmp_path))
+            one = {**COMMON, "model": model, "name": name}
+            instances.knobs_of(LlamaEngine(), host, [one], instances.Purge(purge), str(tmp_path))
     assert asked == [["old"], [], []]
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import files as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import timing
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_files import lines, service
 
@@ -83,5 +83,5 @@ def test_a_slow_disk_has_more_time(speed: float | None, rate: int) -> None:
     slow = "The files of chat come at less than 100 MB/s, so that a start may take"
     assert [text[: len(slow)] for text in timing.remarks(one)] == ([slow] if rate < 50 else [])
     text = unit_texts.unit_files(one, [])["/etc/systemd/system/llama-chat.service"]
-    assert timing.rate_of(text, one) == one.rate
-    assert timing.rate_of(None, one) == timing.rate(None)
+    assert timing.rate_of(text) == one.rate
+    assert timing.rate_of(None) == timing.rate(None)

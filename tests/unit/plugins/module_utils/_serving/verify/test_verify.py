@@ -107,7 +107,7 @@ def test_the_speed_is_told(seen: dict[str, Any], verdict: str, sentence: str) ->
 )
 def test_the_worst_verdict_counts(verdicts: dict[str, str], verdict: str, sentence: str) -> None:
     rows = [{"name": name, "verdict": word, "sentence": f"{name} is {word}."} for name, word in verdicts.items()]
-    item = verify.placement("chat", {"verdicts": rows})
+    item = verify.placement("chat", {"verdicts": rows}, "llama-chat.service")
     assert (item.name, item.verdict, item.sentence) == ("placement/chat", verdict, sentence)
 
 

@@ -22,8 +22,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import manag
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import rpc_worker
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import installed, rpc_worker
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import installed
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import worker as judge
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, machine
 from ansible_collections.sovereign.epyc.tests.unit.fakes.services import Service
@@ -49,9 +50,9 @@ HELP = CommandResult(0, "", "  -t, --threads N\n  -c, --cache\n")
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     fake = Systemd(tmp_path, {UNIT: "multi-user.target"})
-    monkeypatch.setattr(managed_units.command, "run", fake.run)
+    monkeypatch.setattr(managed_units.command, "run_command", fake.run)
     monkeypatch.setattr(rpc_worker.probe, "program", lambda binary, walls: ({binary: [1, 2]}, True))
-    monkeypatch.setattr(rpc_worker.sandbox, "attempt", lambda walls, words, seconds: HELP)
+    monkeypatch.setattr(rpc_worker.sandbox, "run_in_sandbox", lambda walls, words, seconds: HELP)
     free = free_memory.FreeMemory(dict.fromkeys(range(4), 200 * GB))
     monkeypatch.setattr(free_memory, "read_free_memory", lambda *dummy: free)
     return fake
@@ -115,7 +116,7 @@ def test_what_is_refused(systemd: Systemd, asked: dict[str, Any], words: str) ->
 
 def test_another_program_is_refused(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        rpc_worker.sandbox, "attempt", lambda walls, words, seconds: CommandResult(0, "usage: true", "")
+        rpc_worker.sandbox, "run_in_sandbox", lambda walls, words, seconds: CommandResult(0, "usage: true", "")
     )
     with pytest.raises(BadRequest, match=r"/bin/true is no ggml-rpc-server of llama\.cpp: its --help does not offer"):
         knobs(systemd)

@@ -12,22 +12,20 @@ systemd.resource-control(5).
 from __future__ import annotations
 
 import json
-import os
-import shutil
 
 from ..._errors import BadRequest
-from ..._io import sandbox, textfile
+from ..._io import sandbox
 from ..._io.paths import BOOT_SERVICE, INSTANCE_HEAD, UNIT_FOLDER
 from ..._knobs.protocol.knob import Knob
 from ..._notation.systemd import format_command_line
-from ..llama_cpp import probe
 from ..options.unit_names import WORKER_UNIT
 from ..plan import free_memory
 from ..plan.rpc_workers import addresses_of, options_of, plan_worker
-from . import walls
-from .files import placement_lines
-from .installed import SECTION, TARGET, sealed
-from .instance import Instance
+from ..unit import walls
+from ..unit.files import placement_lines
+from ..unit.installed import SECTION, TARGET, with_digest
+from ..unit.instance import Instance
+from . import probe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..._knobs.protocol.knob import Change, Settings
+    from ..._knobs.protocol.knob import Settings
     from ..plan.rpc_workers import Worker
 
 PATH = f"{UNIT_FOLDER}/{WORKER_UNIT}"
@@ -52,18 +50,8 @@ class WorkerUnit(Instance):
         super().__init__(STATE, files, None, root)
         self.main = WORKER_UNIT
         self.names = [WORKER_UNIT]
+        self.folders = list(FOLDERS)
         self.started_by = {WORKER_UNIT: TARGET}
-
-    def write(self, changes: Sequence[Change]) -> None:
-        """Write, remove, stop and start; the weights are removed when the unit is."""
-        super().write(changes)
-        if not self.files:
-            for folder in FOLDERS:
-                path = textfile.path_in_tree(self.root, folder)
-                if os.path.islink(path):
-                    os.unlink(path)
-                else:
-                    shutil.rmtree(path, ignore_errors=True)
 
 
 class WorkerPlan(Knob):
@@ -150,4 +138,4 @@ def unit_text(worker: Worker, programs: Mapping[str, list[int]]) -> str:
         "[Install]",
         f"WantedBy={TARGET}",
     ]
-    return sealed("\n".join([INSTANCE_HEAD, *lines, f"\n{SECTION}{json.dumps(plan, sort_keys=True)}\n"]))
+    return with_digest("\n".join([INSTANCE_HEAD, *lines, f"\n{SECTION}{json.dumps(plan, sort_keys=True)}\n"]))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.corpus import refuse
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.corpus import refuse
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,149 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""llama.cpp and ik_llama.cpp as an engine of instances: how one is planned, tried and started."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from ..._errors import BadRequest
+from ..._models import model as gguf_model
+from ..catalogue import LLAMA
+from ..hooks import keys
+from ..hooks.workers import reach
+from ..options import rpc_endpoints
+from ..options.options import Options
+from ..plan import planner
+from ..unit import walls
+from ..unit.engine import Engine
+from ..unit.planned import free_memory_beside
+from ..unit.refusals import keys_changed_at, refuse_unreadable
+from . import arguments as server_arguments
+from . import corpus, probe, units
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from ..._host.host import Host
+    from ..plan.instance_plan import Service
+    from ..plan.placement import Capabilities as PlanCapabilities
+    from ..unit.engine import Held
+    from .capabilities import Capabilities
+
+#: How long a worker on another host may take to answer before this one is changed at all.
+WORKER_SECONDS = 10
+#: Options that name a file which is no model; the server starts anew when it changes.
+OTHER_FILES = ("chat_template", "suffix_corpus")
+
+
+class LlamaEngine(Engine):
+    """Instances of llama-server, whichever of the two projects it was built from."""
+
+    row = LLAMA
+    options = Options
+
+    def __init__(self) -> None:
+        #: Remarks on the one token that each binary has computed in this run, by the path of the binary.
+        self._token_remarks: dict[str, list[str]] = {}
+
+    def read_capabilities(self, host: Host, options: Options) -> Capabilities:
+        """Return what the binary can do, which it is asked behind the walls of its unit."""
+        return probe.capabilities(options.binary, walls.of_trial(options, []))
+
+    def model_files(self, options: Options) -> list[str]:
+        """Return the files that have a header of GGUF, the first one of a model in several files."""
+        own = (options.draft_model if options.drafts else None, options.projector)
+        return [*options.paths, *(path for path in own if path), *options.adapters]
+
+    def require_valid_files(self, options: Options, pending: Collection[str]) -> None:
+        """Raise BadRequest for a file that is no model or cannot be read; ``pending`` files may be missing."""
+        for path in self.model_files(options):
+            if path not in pending:
+                gguf_model.read(path)
+        _read_other_files(options)
+        if options.api_key_file:
+            keys.read_keys(options.api_key_file)
+
+    def plan(
+        self,
+        host: Host,
+        options: Options,
+        capabilities: PlanCapabilities,
+        held: Sequence[Held],
+        before: Sequence[Service],
+    ) -> Service:
+        """Return the planned instance, with the files that it reads."""
+        model, *more = [gguf_model.read(path) for path in options.paths]
+        draft = gguf_model.read(options.draft_model) if options.drafts and options.draft_model else None
+        projector = gguf_model.read(options.projector) if options.projector else None
+        adapters = [gguf_model.read(path) for path in options.adapters]
+        weights = [weight for weight in (model, draft, *more) if weight]
+        free = free_memory_beside(host, options, weights, held, before)
+        service = planner.plan_service(options, host, capabilities, model, draft, free, projector, adapters, more)
+        service.files.update(_read_other_files(options))
+        return service
+
+    def arguments(self, service: Service, capabilities: Capabilities) -> list[str]:
+        """Return the arguments of llama-server."""
+        return server_arguments.arguments(service.wants, capabilities)
+
+    def program_files(self, service: Service, capabilities: Capabilities) -> dict[str, list[int]]:
+        """Return the files of the server, and of the program of a draft in a process of its own."""
+        options = service.options
+        server_arguments.refuse_variables(options.extra_environment, service.wants, capabilities)
+        programs = dict(capabilities.files)
+        if service.rpc:
+            binary = units.rpc_binary(options)
+            programs.update(probe.program_files(binary, walls.of_trial(options, [binary])))
+        return programs
+
+    def keys_changed_at(self, options: Options, capabilities: Capabilities) -> int | None:
+        """Return when the file of API keys changed, in ns. BadRequest where a comment in it would be a key."""
+        return keys_changed_at(options, capabilities.knows_comments, capabilities.name)
+
+    def unit_files(
+        self, service: Service, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
+    ) -> dict[str, str]:
+        """Return the units of the server, and of a draft in a process of its own."""
+        return units.unit_files(service, arguments, programs, keys)
+
+    def try_start(
+        self, host: Host, service: Service, capabilities: Capabilities, arguments: Sequence[str]
+    ) -> list[str]:
+        """Try behind the walls of the unit that it reads its files, takes its arguments, and computes on this CPU.
+
+        Each binary computes one token, whatever the number of its instances.
+        """
+        options = service.options
+        if options.rpc_workers and not host.fs.read_only:
+            reach(rpc_endpoints.named(options.rpc_workers), WORKER_SECONDS)
+        behind = walls.of_trial(options, service.files)
+        refuse_unreadable(options, list(service.files), service.staged, behind)
+        probe.dry_run(options.binary, arguments, behind)
+        if options.binary not in self._token_remarks:
+            self._token_remarks[options.binary] = probe.one_token(options.binary, capabilities, behind)
+        return self._token_remarks[options.binary]
+
+
+def _read_other_files(options: Options) -> dict[str, list[int]]:
+    """Return size and time of each file that is no model, by its path; BadRequest for one that cannot be used."""
+    paths = {option: getattr(options, option) for option in OTHER_FILES}
+    files = {path: _file_identity(option, path) for option, path in paths.items() if path}
+    if options.suffix_corpus:
+        corpus.refuse(options.suffix_corpus)
+    return files
+
+
+def _file_identity(option: str, path: str) -> list[int]:
+    """Return the size of a file, and the time of its last change in nanoseconds."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise BadRequest(f"{option}: {path} cannot be read ({error.strerror}). Bring it to the host first.") from None
+    if not status.st_size or not stat.S_ISREG(status.st_mode):
+        raise BadRequest(f"{option}: {path} is no file with something in it.")
+    return [status.st_size, status.st_mtime_ns]

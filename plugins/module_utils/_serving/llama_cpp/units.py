@@ -1,0 +1,153 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a server of llama.cpp has in its unit, and the unit of a draft that runs in a process of its own."""
+
+from __future__ import annotations
+
+import os
+
+from ..._io import sandbox
+from ..._io.paths import BOOT_SERVICE, HOST_TOOL, UNIT_FOLDER
+from ..._notation.cpulist import format_cpulist
+from ..._notation.gguf_parts import list_gguf_parts
+from ..._notation.systemd import format_command_line, quote_word
+from ..catalogue import LLAMA
+from ..options import router, rpc_endpoints
+from ..options.option_table import LOOPBACK
+from ..plan.cpu_assignment import GOMP, STRICT
+from ..plan.instance_plan import staging_folder
+from ..unit import files, timing, walls
+from ..unit.files import hook_words
+from ..unit.installed import with_digest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from ..options.option_table import OptionTable
+    from ..plan.instance_plan import Placement, Rpc, Service
+
+RPC_SERVER = "ggml-rpc-server"
+#: A server ends at once when it is idle, and with a request in progress only at the second signal, which is systemd's
+#: own after these two lines.
+SECOND_SIGNAL = (
+    "ExecStop=-/bin/kill -TERM $MAINPID",
+    "ExecStop=-/usr/bin/timeout {} /usr/bin/tail -s 0.1 --pid=${{MAINPID}} -f /dev/null",
+)
+
+
+def unit_files(
+    service: Service, arguments: Sequence[str], programs: Mapping[str, list[int]] | None = None, keys: int | None = None
+) -> dict[str, str]:
+    """Return the texts of the units of an instance by their paths: of its server, and of a draft in its own process."""
+    texts = files.render_unit_files(LLAMA, service, _server_parts(service, arguments), programs, keys)
+    if service.rpc:
+        texts[f"{UNIT_FOLDER}/{service.rpc.unit}"] = with_digest(_draft_unit(service, service.rpc))
+    return texts
+
+
+def rpc_binary(options: OptionTable) -> str:
+    """Return the path of the program that drafts for an instance on a CCD of its own."""
+    return str(options.rpc_binary or os.path.join(os.path.dirname(options.binary), RPC_SERVER))
+
+
+def _server_parts(service: Service, arguments: Sequence[str]) -> files.UnitParts:
+    """Return what the unit of the server has beside the common lines."""
+    options = service.options
+    parts = files.UnitParts(options.binary, arguments, f"llama-server {service.name}")
+    paths = [*service.files, *map(os.path.realpath, service.files)]
+    parts.folders = [
+        *sorted({os.path.dirname(path) for path in paths}),
+        *([options.hugetlbfs] if service.staged else []),
+    ]
+    parts.files = list(service.files)
+    parts.needed_units = [service.rpc.unit] if service.rpc else []
+    parts.needs_other_hosts = bool(options.rpc_workers)
+    parts.first = router.lines(options)
+    # A command behind a plus sign runs as root and outside of the sandbox.
+    parts.before = [
+        *(f"ExecStartPre=+{format_command_line(HOST_TOOL, words)}" for words in _placing_commands(service)),
+        *_reach_lines(service),
+    ]
+    # The server tells its health without a key, and the states of its models with one.
+    keys = files.key_words(service) if options.models else []
+    parts.await_words = [*_models_words(router.first(options)), *keys]
+    parts.await_as_root = bool(keys)
+    parts.drain_words = _models_words(options.models)
+    parts.after = _move_http_threads_lines(service.placement)
+    parts.stop = [line.format(options.stop_timeout) for line in SECOND_SIGNAL]
+    parts.last = ["LimitMEMLOCK=infinity"] if service.wants["load"] == "mlock" else []
+    if options.host in LOOPBACK:
+        parts.peers = ["localhost", *(address for address, dummy in rpc_endpoints.endpoints(options.rpc_workers))]
+    return parts
+
+
+def _draft_unit(service: Service, rpc: Rpc) -> str:
+    options = service.options
+    binary = rpc_binary(options)
+    unit = [
+        f"Description=Draft model of llama-server {service.name}",
+        *files.after_lines(True, BOOT_SERVICE),
+        f"PartOf={service.unit}",
+        *files.limit_lines(service, bool(options.rpc_workers)),
+    ]
+    run = [
+        "Type=exec",
+        *walls.user(options),
+        f"ExecStart={format_command_line(binary, rpc.arguments)}",
+        f"TimeoutStopSec={options.stop_timeout}",
+        *files.restart_lines(options),
+        *files.LOG,
+        *files.placement_lines(rpc.placement),
+        *walls.network(LOOPBACK[0]),
+        *sandbox.HARDENING,
+        *sandbox.visible_folder_settings([binary]),
+    ]
+    return files.unit_text(unit, run, [])
+
+
+def _models_words(names: Collection[str]) -> list[str]:
+    return ["--models", ",".join(names)] if names else []
+
+
+def _placing_commands(service: Service) -> list[list[str]]:
+    """Return the commands that bring the pages of the files to their nodes before the server reads them."""
+    placement = service.placement
+    nodes = format_cpulist(placement.nodes)
+    # A command for the first file of a model in several files takes all of them.
+    files = [path for path in service.files if list_gguf_parts(path)[0] == path]
+    if service.staged:
+        policy = "interleave" if placement.policy == "interleave" else "bind"
+        folder = staging_folder(service.options)
+        return [
+            hook_words("stage", path, folder, "--nodes", nodes, "--policy", policy)
+            for path in files
+            if path in service.staged
+        ]
+    if service.wants["load"] != "mmap":
+        return []
+    if placement.policy == "rows":
+        rows = service.expect["rows"]
+        return [hook_words("rows", path, "--threads", threads, "--nodes", nodes) for path, threads in rows.items()]
+    policy = placement.policy if placement.policy in ("bind", "interleave") else "local"
+    whole = [path for path in service.mapped if list_gguf_parts(path)[0] == path]
+    return [hook_words("place", path, "--policy", policy, "--nodes", nodes) for path in whole]
+
+
+def _reach_lines(service: Service) -> list[str]:
+    """Wait for the workers on other hosts: the server aborts when it does not reach one, having read nothing yet."""
+    if not service.options.rpc_workers:
+        return []
+    reach = hook_words(
+        "reach", rpc_endpoints.named(service.options.rpc_workers), "--timeout", timing.start_timeout(service)
+    )
+    return [f"ExecStartPre={format_command_line(HOST_TOOL, reach)}"]
+
+
+def _move_http_threads_lines(placement: Placement) -> list[str]:
+    """Send the threads that do not compute to their CPUs: with OpenMP they begin where those do that compute."""
+    if not placement.http_cpus or placement.affinity is not None or placement.pinned not in (STRICT, GOMP):
+        return []
+    return [f"ExecStartPost=-+{quote_word(HOST_TOOL)} llama home $MAINPID --cpus {format_cpulist(placement.http_cpus)}"]

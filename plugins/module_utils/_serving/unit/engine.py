@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the common code of instances asks of an engine; the folder of each engine has a subclass.
+
+The common code parses options, and plans, writes, starts, checks and removes the units of instances. An engine says
+what its program can do, which arguments the options become, what memory they need, and what its server has in its unit
+beside the common lines. How its server answers, and what it cannot do, is its row of the catalogue.
+"""
+
+from __future__ import annotations
+
+from .refusals import keys_changed_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..catalogue import EngineRow
+    from ..options.option_table import OptionTable
+    from ..plan.instance_plan import Service
+
+    #: Bytes by node, and huge pages by node and size in kB, that one process holds.
+    Held = tuple[dict[int, int], dict[tuple[int, int], int]]
+
+
+class Engine:
+    """One engine. ``capabilities`` are what ``read_capabilities`` returns, and only the engine itself reads them."""
+
+    row: EngineRow
+    #: The class of the options of its instances.
+    options: type[OptionTable]
+
+    def read_capabilities(self, host: Host, options: Any) -> Any:
+        """Return what the program of an instance can do. TuningError where it does not run, or is another program."""
+        raise NotImplementedError
+
+    def model_files(self, options: Any) -> list[str]:
+        """Return the paths of the models of an instance, which are read before it is planned."""
+        raise NotImplementedError
+
+    def require_valid_files(self, options: Any, pending: Collection[str]) -> None:
+        """Raise BadRequest for a file of an instance that cannot be used; ``pending`` files may be missing."""
+
+    def plan(
+        self, host: Host, options: Any, capabilities: Any, held: Sequence[Held], before: Sequence[Service]
+    ) -> Service:
+        """Return the planned instance: its CPUs, its nodes, and the memory that it needs there.
+
+        ``held`` is memory that is free when it starts, and ``before`` are the instances that start earlier. BadRequest
+        where this host cannot have the instance.
+        """
+        raise NotImplementedError
+
+    def is_served_here(self, service: Service) -> bool:
+        """Return whether the unit of a planned instance belongs on this host; otherwise only its room is kept."""
+        return True
+
+    def arguments(self, service: Service, capabilities: Any) -> list[str]:
+        """Return the arguments with which the program of an instance is started."""
+        raise NotImplementedError
+
+    def program_files(self, service: Service, capabilities: Any) -> dict[str, list[int]]:
+        """Return the files of the programs of an instance, each with its size and the time of its last change in ns."""
+        files: dict[str, list[int]] = capabilities.files
+        return dict(files)
+
+    def keys_changed_at(self, options: Any, capabilities: Any) -> int | None:
+        """Return when the file of API keys changed, in ns, or None. BadRequest where it protects nothing."""
+        return keys_changed_at(options, False, self.row.title)
+
+    def unit_files(
+        self, service: Service, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
+    ) -> dict[str, str]:
+        """Return the text of each unit of an instance by its path."""
+        raise NotImplementedError
+
+    def try_start(self, host: Host, service: Service, capabilities: Any, arguments: Sequence[str]) -> list[str]:
+        """Try what a start needs, and return remarks. BadRequest where the start would fail."""
+        return []

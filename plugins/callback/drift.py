@@ -91,9 +91,9 @@ from ansible.playbook.handler import Handler
 from ansible.plugins.callback import CallbackBase
 from ansible.utils import color
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import OTHER
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kinds import OTHER
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _set_aside
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import (
     drift_html,

@@ -10,6 +10,7 @@ A boot service that is not enabled is one finding too, though every setting is l
 from __future__ import annotations
 
 from .._io.paths import BOOT_SERVICE
+from .._knobs.address_kinds import BOOT, LAYER_TITLES, LLAMA, OTHER, RUN, find_kind
 from .._knobs.catalogue import KNOBS, ROLES, row_of
 from .._knobs.managed_units import BETWEEN_STATES
 from .._knobs.protocol.knob import L3_DOMAIN
@@ -28,26 +29,13 @@ if TYPE_CHECKING:
 
 #: The statuses of a setting in a count, worst last.
 STATUSES = (OK, UNSUPPORTED, UNKNOWN, DRIFT)
-#: The layers of a report that are not knobs. The first one is about runs of site.yml that did not end.
-RUN, BIOS, LLAMA, BOOT, OTHER = "run", "bios", "llama", "boot", "other"
 #: Layer -> its name for people, in the order of the recipe.
-LAYERS = {
-    RUN: "run of site.yml",
-    **{row.name: row.title for row in KNOBS.values()},
-    BIOS: "BIOS",
-    LLAMA: "llama.cpp",
-    BOOT: "boot service",
-    OTHER: "other tasks",
-}
+LAYERS = {RUN: LAYER_TITLES[RUN], **{row.name: row.title for row in KNOBS.values()}, **LAYER_TITLES}
 ORDER = list(LAYERS)
-#: Prefixes of what is stored for the boot service.
-STORED = ("desired", "engine", "ledger")
 #: The address of a ledger of which no whole file is left: no run can mend that.
 LOST = "ledger:lost"
 #: Whether the boot service is enabled, as the module epyc_engine names it.
 SERVICE_ENABLED = f"engine:{BOOT_SERVICE}/enabled"
-#: The layer that the CPUs of roles are reported in.
-SYSFS = "sysfs"
 SITE, REBOOT = "sovereign.epyc.site", "sovereign.epyc.reboot"
 APPLY = "sovereign-epyc apply"
 
@@ -97,12 +85,8 @@ class Finding:
 
 def layer_of(address: str) -> str:
     """Return the layer of an address."""
-    prefix = address.partition(":")[0]
-    if prefix in STORED:
-        return BOOT
-    if prefix == PLAN:
-        return SYSFS  # Which CPUs are online is a setting of the kernel, though no request names it.
-    return prefix if prefix in LAYERS else OTHER
+    kind, prefix = find_kind(address), address.partition(":")[0]
+    return kind.layer if kind else prefix if prefix in LAYERS else OTHER
 
 
 def status(verdict: Verdict, boot: str = "") -> str:
@@ -163,8 +147,8 @@ def _key(verdict: Verdict) -> tuple[object, ...]:
     what, unit, dummy = words.describe(verdict.address)
     key = (what, unit, verdict.request, verdict.live, verdict.persistent, verdict.pending_reboot, verdict.reason)
     # What is stored has a value for each address too.
-    row = row_of(verdict.address)
-    if row.each_its_own_value if row else verdict.address.partition(":")[0] in STORED:
+    row = row_of(verdict.address) or find_kind(verdict.address)
+    if row and row.each_its_own_value:
         return key
     return (*key, verdict.wanted, verdict.found, verdict.at_boot)
 

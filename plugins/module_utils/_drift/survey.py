@@ -9,6 +9,7 @@ from __future__ import annotations
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .._io.store import TRIAL, Store
+from .._knobs.address_kinds import RUN
 from .._knobs.history import history_file
 from .._knobs.protocol.ledger import Ledger
 from .._knobs.protocol.stored_requests import INTENT, stored
@@ -103,7 +104,7 @@ def _unfinished_run(store: Store) -> list[Verdict]:
     run = history_file.unfinished_run(store)
     if run is None:
         return []
-    verdict = Verdict("", f"{findings.RUN}:site", "ended")
+    verdict = Verdict("", f"{RUN}:site", "ended")
     verdict.found, verdict.at_boot = "did not end", "did not end"
     verdict.live = verdict.persistent = DRIFT
     verdict.reason = run.sentence()

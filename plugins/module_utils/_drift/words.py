@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 
-from .._knobs import address_words
-from .._knobs.address_words import NOTHING, format_places, format_plural
+from .._knobs import address_kinds
+from .._knobs.address_kinds import NOTHING, format_places, format_plural
 from .._knobs.catalogue import row_of
 from .._knobs.protocol.knob import L3_DOMAIN
 from .._notation.cpulist import format_cpulist
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from .._knobs.address_words import Place
+    from .._knobs.address_kinds import Place
     from .._knobs.protocol.knob import Words
 
 #: A number of ASCII digits, or one other character.
@@ -32,17 +32,16 @@ NUMBERS = re.compile(r"([0-9]+)|([^0-9])", re.DOTALL)
 STATUS_WORDS = {OK: "ok", UNSUPPORTED: NOT_SUPPORTED, UNKNOWN: "unknown", DRIFT: "drift"}
 #: What all that is asked of a layer is called.
 ALL_SETTINGS = "all settings"
-#: Addresses of all that there is of a kind.
-ALL = {"desired:": "stored requests"}
 
 
 def describe(address: str) -> Words:
     """Return what a setting is, the unit of its place, and its place; for an unknown setting, its address."""
     rest = address.partition(":")[2]
     if not rest:
-        return ALL.get(address, ALL_SETTINGS), "", None
+        kind = address_kinds.find_kind(address)
+        return (kind and kind.title) or ALL_SETTINGS, "", None
     row = row_of(address)
-    return row.describe(rest) if row else address_words.describe(address)
+    return row.describe(rest) if row else address_kinds.describe_address(address)
 
 
 def title(finding: Mapping[str, Any]) -> str:
@@ -114,13 +113,14 @@ def value(address: str, text: str | None) -> str:
     """Return what a value means, for people."""
     if text is None:
         return NOTHING
-    if address_words.has_unreadable_value(address):
+    if address_kinds.has_opaque_value(address):
         return "stored"
-    if address.startswith("llama:/"):
-        # A whole unit file; its difference is in the output of --diff.
+    kind, rest = address_kinds.find_kind(address), address.partition(":")[2]
+    if kind and kind.has_text_value(rest):
+        # The difference of a whole file is in the output of --diff.
         number = len(text.splitlines())
         return f"a text of {number} line{'' if number == 1 else 's'}"
-    row, rest = row_of(address), address.partition(":")[2]
+    row = row_of(address)
     if row and rest:
         text = row.shown(rest, text)
     return text or "''"

@@ -90,6 +90,10 @@ class Row:
         """Return when a program notices that a setting has changed."""
         return next((when for begin, when in self._acts if rest.startswith(begin)), LIVE)
 
+    def outlives_boot(self, rest: str) -> bool:
+        """Return whether a setting outlives a boot by itself, from its address without the name of the knob."""
+        return rest.startswith(self.lasting)
+
     def tried_as(self, rest: str) -> str:
         """Return the name under which an ablation tries a setting."""
         return self.describe(rest)[0] if self.apart else self.title

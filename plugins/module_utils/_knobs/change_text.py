@@ -11,14 +11,14 @@
 from __future__ import annotations
 
 from .._notation.printable import escape_unprintable
-from . import address_words
+from . import address_kinds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from .address_words import Place, Words
+    from .address_kinds import Place, Words
 
     Settings = Mapping[str, "str | None"]
 
@@ -41,7 +41,7 @@ def format_changes(before: Settings, after: Settings, knob_files: Mapping[str, A
     """Return a line for all settings that change in the same way, and the changed lines of texts; empty for none."""
     groups: dict[tuple[str, str, str], list[Place]] = {}
     for address, value in after.items():
-        if address == address_words.INTENT and value is not None and len(after) > 1:
+        if address == address_kinds.INTENT and value is not None and len(after) > 1:
             # In check mode no layer finds the intent stored, so each of them would print it again.
             continue
         what, unit, place = _describe(address, knob_files)
@@ -54,19 +54,19 @@ def format_changes(before: Settings, after: Settings, knob_files: Mapping[str, A
 
 
 def _title(what: str, unit: str, places: list[Place]) -> str:
-    return f"{what}, {address_words.format_places(unit, places)}" if places else what
+    return f"{what}, {address_kinds.format_places(unit, places)}" if places else what
 
 
 def _describe(address: str, knob_files: Mapping[str, Any]) -> Words:
     prefix, dummy, rest = address.partition(":")
     describe = getattr(knob_files.get(prefix), "describe", None)
-    words: Words = describe(rest) if describe else address_words.describe(address)
+    words: Words = describe(rest) if describe else address_kinds.describe_address(address)
     return words
 
 
 def _format_change(address: str, before: str | None, after: str | None, knob_files: Mapping[str, Any]) -> str:
     """Return how a value changes, behind a space; or the changed lines of a text, each behind a newline."""
-    if address_words.has_unreadable_value(address):
+    if address_kinds.has_opaque_value(address):
         return " new" if before is None else " removed" if after is None else " changed"
     if "\n" in (before or "") or "\n" in (after or ""):
         return _format_changed_lines(before or "", after or "")
@@ -83,7 +83,7 @@ def _format_changed_lines(before: str, after: str) -> str:
 
 def _format_value(address: str, value: str | None, knob_files: Mapping[str, Any]) -> str:
     if value is None:
-        return address_words.NOTHING
+        return address_kinds.NOTHING
     prefix, dummy, rest = address.partition(":")
     shown = getattr(knob_files.get(prefix), "shown", None)
     return escape_unprintable(str(shown(rest, value)) if shown else value) or "''"

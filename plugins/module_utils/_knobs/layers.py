@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
+from .address_kinds import KINDS
 from .catalogue import KNOBS, ROLES, row_of
 
 TYPE_CHECKING = False
@@ -18,13 +19,10 @@ if TYPE_CHECKING:
     from .protocol.knob import Settings
 
 LAYERS = tuple(dict.fromkeys(ROLES.values()))
-#: The other layers of site.yml, and why none of them is undone alone.
+#: The layers of site.yml without settings of knobs, and why none of them is undone alone.
 NOT_UNDONE_ALONE = {
-    "base": "The command and the services of base are what undoes the others: they go with everything.",
-    "bios": "BIOS settings are put back through the BMC, with bios_state=original.",
+    **{kind.role: kind.undo_hint for kind in KINDS.values() if kind.undo_hint},
     "bios_check": "bios_check only looks.",
-    "llama": "Instances are removed by restore.yml from a controller, with -e epyc_restore_instances=true.",
-    "prerequisites": "Packages of prerequisites stay, and its list of kernel modules to load goes with everything.",
 }
 
 

@@ -11,12 +11,13 @@ written.
 from __future__ import annotations
 
 from .._drift import words
-from .._drift.findings import BOOT, LLAMA, RUN, SERVICE_ENABLED
+from .._drift.findings import SERVICE_ENABLED
 from .._drift.judge import waits
 from .._drift.verdict import PLAN
 from .._errors import BadRequest
 from .._io.paths import BOOT_SERVICE, REBOOT_PENDING_FILE
 from .._kernel import partitions
+from .._knobs.address_kinds import BOOT, LLAMA, RUN
 from .._knobs.boot.knob import PREFIX as CMDLINE
 from .._knobs.boot.request import ISOLCPUS_FLAGS
 from .._knobs.catalogue import KNOBS

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import (
     LAYERS,
     ORDER,
-    OTHER,
     STATUSES,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.next_step import PLAYBOOKS
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kinds import OTHER
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import schema, task_results
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import escaping, map_schema
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold

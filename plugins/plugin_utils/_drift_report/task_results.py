@@ -15,11 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import findings as drift_findings
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import (
-    BIOS,
-    BOOT,
     LAYERS,
-    LLAMA,
-    OTHER,
     REBOOT,
     SITE,
     STATUSES,
@@ -32,7 +28,15 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict impo
     UNSUPPORTED,
     Verdict,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, ROLES
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kinds import (
+    BIOS,
+    BOOT,
+    KINDS,
+    LLAMA,
+    OTHER,
+    find_kind,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, ROLES, row_of
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._schema import describe_error
 
 if TYPE_CHECKING:
@@ -46,17 +50,11 @@ if TYPE_CHECKING:
 LOOK = "sovereign-epyc check"
 PUT_BACK = "as it was before the collection changed it"
 HIDDEN = "the task has no_log"
-#: What outlives a boot, so that before and after are of the next one.
-LASTING = (
-    *(f"{row.name}:{begin}" for row in KNOBS.values() for begin in row.lasting),
-    *("desired:", "engine:", "llama:", "prerequisites:/"),
-)
-#: With these, what runs now is an address of its own.
-RUN = ("engine:", "llama:")
-RUNNING = "/active"
 #: Our module -> its layer. A task of it that would change nothing counts as one setting.
-MODULES = {**{row.module: row.name for row in KNOBS.values()}, "epyc_engine": BOOT, "epyc_bios_settings": BIOS}
-MODULES.update(llama_server=LLAMA, llama_rpc_worker=LLAMA)
+MODULES = {
+    **{row.module: row.name for row in KNOBS.values()},
+    **{module: kind.layer for kind in KINDS.values() for module in kind.modules},
+}
 LAST_RUN, DRIFT_MODULE, BIOS_MODULE = "epyc_last_run", "epyc_drift", "epyc_bios_settings"
 REPAIR_MODULE, RESTORE_MODULE = "epyc_repair", "epyc_restore"
 #: Modules that leave a host as it is, though check mode may call what they do a change.
@@ -173,12 +171,13 @@ def _of_addresses(role: str, before: Mapping[str, Any], after: Mapping[str, Any]
         known = [one for one, name in ROLES.items() if name == role and one.startswith(f"{prefix}/")]
         verdict = Verdict(known[0] if known else "", address, wanted)
         verdict.reason = reason
-        if address.startswith(LASTING) and not (address.startswith(RUN) and address.endswith(RUNNING)):
+        row = row_of(address) or find_kind(address)
+        if row and row.outlives_boot(address.partition(":")[2]):
+            # Before and after are of the next boot.
             verdict.at_boot, verdict.persistent = before.get(address), DRIFT
-            if prefix in drift_findings.STORED:
-                verdict.found, verdict.live = before.get(address), OK
-            elif prefix == "llama":
-                verdict.found, verdict.live = before.get(address), DRIFT
+            layer = drift_findings.layer_of(address)
+            if layer in (BOOT, LLAMA):
+                verdict.found, verdict.live = before.get(address), OK if layer == BOOT else DRIFT
         else:
             verdict.found, verdict.live = before.get(address), DRIFT
             verdict.at_boot = wanted

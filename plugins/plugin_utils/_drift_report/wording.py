@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words as drift_words
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import OTHER, RUN, STATUSES
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import STATUSES
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import CHANGE_WHAT_IS_ASKED
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import STATUS_WORDS, title
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kinds import OTHER, RUN
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import (
     CLEAN,
     FAILED,

@@ -18,6 +18,7 @@ from contextlib import nullcontext
 
 from ..._errors import TuningError
 from ..._io.store import HISTORY
+from ..address_kinds import find_kind
 from .run import RUN, Run, format_moment, new_run, parse_line
 
 TYPE_CHECKING = False
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
 SITE, RESTORE, REPAIR, BOOT = "site", "restore", "repair", "boot"
 #: Lines that are kept of all kinds, lines of each kind that may come by itself, and bytes of the file.
 MOST, MOST_OF_KIND, MOST_BYTES = 500, {REPAIR: 100, BOOT: 100}, 256 << 10
-#: The layers of site.yml by how addresses begin; the longest match counts. Another address is of the layer of its knob.
-#: A test compares both tables with the catalogue, whose import would have Ansible send every knob with each module.
+#: The layers of site.yml by how addresses of knobs begin; the longest match counts. A knob that is missing is named as
+#: its layer. A test compares this and the next table with the catalogue, whose import would have Ansible send every
+#: knob with each module.
 LAYERS = {
     "cmdline:": "grub_params",
-    "engine:": "base",
     "hugepages:": "numa",
     "msr:": "prefetch",
     "partition:": "grub_params",
@@ -263,6 +264,9 @@ def layer_of(address: str) -> str:
     """Return the layer of site.yml that an address or a stored request belongs to, OTHER for a request of no layer."""
     if address.startswith("desired:"):
         return REQUESTS.get(address[len("desired:") :], OTHER)
+    kind = find_kind(address)
+    if kind and kind.role:
+        return kind.role
     begin = max((begin for begin in LAYERS if address.startswith(begin)), key=len, default="")
     return LAYERS[begin] if begin else address.partition(":")[0]
 

@@ -1,0 +1,221 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The table of addresses that belong to no knob: one row for each prefix, as the catalogue has one for each knob.
+
+Every module prints its changes with this table, so it imports neither the catalogue nor any knob.
+"""
+
+from __future__ import annotations
+
+from .._notation.cpulist import format_cpulist
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Optional, Union
+
+    Place = Union[int, str]
+    #: The same as in knob.py: an import for types alone is sent to hosts, too.
+    Words = tuple[str, str, Optional[Place]]
+
+#: What a setting is called that has no value.
+NOTHING = "nothing"
+#: The address of the stored intent, whose value people can read.
+INTENT = "desired:intent"
+#: The layers of a drift report that are no knobs. RUN is about runs of site.yml that did not end.
+RUN, BIOS, LLAMA, BOOT, OTHER = "run", "bios", "llama", "boot", "other"
+LAYER_TITLES = {RUN: "run of site.yml", BIOS: "BIOS", LLAMA: "llama.cpp", BOOT: "boot service", OTHER: "other tasks"}
+#: Which CPUs are online is a setting of the kernel, so the CPUs of roles are reported in the layer of that knob.
+SYSFS = "sysfs"
+UNITS = {
+    "sovereign-epyc.service": "boot service",
+    "sovereign-epyc-agent.service": "service of the agent",
+    "sovereign-epyc-agent.socket": "socket of the agent",
+    "sovereign-epyc-watch.service": "watch service",
+    "sovereign-epyc-check.service": "service of the check",
+    "sovereign-epyc-check.timer": "timer of the check",
+}
+
+
+class AddressKind:
+    """One row. What a knob's row has too is called as there; texts are compared with addresses without their prefix."""
+
+    def __init__(
+        self,
+        describe: Callable[[str], Words],
+        *,
+        layer: str,
+        role: str = "",
+        title: str = "",
+        modules: Sequence[str] = (),
+        lasting: Sequence[str] = (),
+        opaque: Sequence[str] = (),
+        texts: Sequence[str] = (),
+        has_run_state: bool = False,
+        each_its_own_value: bool = False,
+        undo_hint: str = "",
+    ) -> None:
+        """``layer`` is that of a drift report, ``role`` that of site.yml; ``modules`` are the modules that set them.
+
+        ``lasting``, ``opaque`` and ``texts`` are beginnings of addresses: of what outlives a boot, of values that are
+        digests or JSON, and of values that are whole texts. With ``has_run_state`` an address ending in /active is
+        about what runs now. ``title`` is what all of them are called together. ``undo_hint`` says why the layer is not
+        undone alone. ``each_its_own_value`` is as for a knob.
+        """
+        self.describe = describe
+        self.layer = layer
+        self.role = role
+        self.title = title
+        self.modules = modules
+        self.lasting = tuple(lasting)
+        self.each_its_own_value = each_its_own_value
+        self.undo_hint = undo_hint
+        self._opaque = tuple(opaque)
+        self._texts = tuple(texts)
+        self._has_run_state = has_run_state
+
+    def outlives_boot(self, rest: str) -> bool:
+        """Return whether a setting outlives a boot, from its address without the prefix."""
+        return rest.startswith(self.lasting) and not (self._has_run_state and rest.endswith("/active"))
+
+    def has_opaque_value(self, rest: str) -> bool:
+        """Return whether the value is a digest or JSON, which says nothing to people."""
+        return rest.startswith(self._opaque)
+
+    def has_text_value(self, rest: str) -> bool:
+        """Return whether the value is the whole text of a file."""
+        return rest.startswith(self._texts)
+
+
+def find_kind(address: str) -> AddressKind | None:
+    """Return the row of an address, None for one that is a knob's or unknown."""
+    return KINDS.get(address.partition(":")[0])
+
+
+def has_opaque_value(address: str) -> bool:
+    """Return whether the value of an address is a digest or JSON, which says nothing to people."""
+    kind = find_kind(address)
+    return kind is not None and address != INTENT and kind.has_opaque_value(address.partition(":")[2])
+
+
+def describe_address(address: str) -> Words:
+    """Return what a setting is, the unit of its place, and its place; for an unknown setting, its address."""
+    kind = find_kind(address)
+    return kind.describe(address.partition(":")[2]) if kind else (address, "", None)
+
+
+def format_places(unit: str, places: Iterable[Place]) -> str:
+    """Return places as text: numbers in the kernel's list notation. Names that have a unit are only counted."""
+    places = list(dict.fromkeys(places))
+    if unit and any(isinstance(place, str) for place in places):
+        return f"{len(places)} {format_plural(unit, len(places))}"
+    numbers = [place for place in places if isinstance(place, int)]
+    if len(numbers) < len(places) or not places:
+        return ", ".join(str(place) for place in places)
+    return f"{format_plural(unit, len(numbers))} {format_cpulist(numbers)}"
+
+
+def format_plural(unit: str, number: int) -> str:
+    """Return a noun in the singular for the number 1, else in the plural: "policy", "policies"."""
+    if number == 1:
+        return unit
+    return f"{unit[:-1]}ies" if unit.endswith("cy") else f"{unit}s"
+
+
+def _describe_stored_request(rest: str) -> Words:
+    return ("stored intent", "", None) if rest == "intent" else ("stored request", "", rest)
+
+
+def _describe_engine_part(rest: str) -> Words:
+    name, dummy, kind = rest.rpartition("/")
+    if name in UNITS:
+        return UNITS[name] if kind == "enabled" else f"run of the {UNITS[name]}", "", name
+    return "engine on the host", "file", rest
+
+
+def _describe_ledger(dummy_rest: str) -> Words:
+    return "record of what was there before", "", None
+
+
+def _describe_cpus_of_role(rest: str) -> Words:
+    return f"CPUs of the role {rest}", "", None
+
+
+def _describe_kernel_module(rest: str) -> Words:
+    if rest.startswith("/"):
+        return "kernel modules to load at boot", "", rest
+    return f"kernel module {rest.rpartition('/')[2]}", "", None
+
+
+def _describe_bios_setting(rest: str) -> Words:
+    return f"BIOS setting {rest}", "", None
+
+
+def _describe_instance_part(rest: str) -> Words:
+    folder, dummy, last = rest.rpartition("/")
+    unit = next((word for word in (*folder.split("/"), last) if word.startswith("llama-")), "")
+    name = f"instance {unit[len('llama-') :].partition('.service')[0]}" if unit else "the RPC worker"
+    if not rest.startswith("/"):
+        return UNIT_PROPERTIES[last].format(name), "", None
+    return (f"unit of {name}" if last.endswith(".service") else f"drop-in {last} of {name}"), "", None
+
+
+#: The last part of the address of a unit of an instance -> what that is.
+UNIT_PROPERTIES = {
+    "active": "run of {}",
+    "drop-ins": "drop-ins of {}",
+    "enabled": "{}",
+    "file": "unit of {}",
+    "loaded": "files of {}",
+}
+#: The rows by the prefix of their addresses.
+KINDS = {
+    "bios": AddressKind(
+        _describe_bios_setting,
+        layer=BIOS,
+        role="bios",
+        modules=("epyc_bios_settings",),
+        undo_hint="BIOS settings are put back through the BMC, with bios_state=original.",
+    ),
+    "desired": AddressKind(
+        _describe_stored_request,
+        layer=BOOT,
+        title="stored requests",
+        lasting=("",),
+        opaque=("",),
+        each_its_own_value=True,
+    ),
+    "engine": AddressKind(
+        _describe_engine_part,
+        layer=BOOT,
+        role="base",
+        modules=("epyc_engine",),
+        lasting=("",),
+        opaque=("/",),
+        has_run_state=True,
+        each_its_own_value=True,
+        undo_hint="The command and the services of base are what undoes the others: they go with everything.",
+    ),
+    "ledger": AddressKind(_describe_ledger, layer=BOOT, each_its_own_value=True),
+    "llama": AddressKind(
+        _describe_instance_part,
+        layer=LLAMA,
+        role="llama",
+        modules=("llama_server", "llama_rpc_worker"),
+        lasting=("",),
+        texts=("/",),
+        has_run_state=True,
+        undo_hint="Instances are removed by restore.yml from a controller, with -e epyc_restore_instances=true.",
+    ),
+    "plan": AddressKind(_describe_cpus_of_role, layer=SYSFS),
+    "prerequisites": AddressKind(
+        _describe_kernel_module,
+        layer=OTHER,
+        role="prerequisites",
+        lasting=("/",),
+        opaque=("/",),
+        undo_hint="Packages of prerequisites stay, and its list of kernel modules to load goes with everything.",
+    ),
+}

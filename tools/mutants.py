@@ -301,7 +301,7 @@ def report(results: Iterator[Result], count: int) -> bool:
         print(f"\nsurvived: {result.mutant}\n{result.diff}")
     figures = Figures()
     bar = Bar(">=", math.ceil(SEEN_SHARE * count))
-    figures.show("mutants_seen", count - len(survivors), f"of {count}", bar)
+    figures.print_figure("mutants_seen", count - len(survivors), f"of {count}", bar)
     return figures.missed
 
 

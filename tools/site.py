@@ -33,8 +33,8 @@ from typing import Any
 from vepyc import SHAPES, Machine, VepycError
 from vepyc.figures import Bar, Figures
 from vepyc.guest import get_release
-from vepyc.llama.delivery import MEANWHILE
-from vepyc.machine.run_directory import RunDir
+from vepyc.llama.delivery import BACKGROUND_PREFIX
+from vepyc.machine.run_directory import RunDirectory
 from vepyc.machine.saved_states import snapshot_dir
 from vepyc.paths import home
 from vepyc.playbook_runs import collection_digest
@@ -98,7 +98,7 @@ def asking(sku: str, prompt: str, guesses: bool = False) -> Step:
 
 def boot(sku: str) -> Step:
     """Return the step that boots a machine: a new one, or that which was switched off."""
-    run_dir = RunDir.of(sku)
+    run_dir = RunDirectory.of_machine(sku)
     tuned = run_dir.has_bootable_disk() and tuned_mark(sku).exists()
     if tuned or run_dir.stopped.exists():
         return Step([VEPYC, "start", sku, "--llama"], "40 to 120 s", announces=True)
@@ -148,23 +148,23 @@ def run(step: Step, what: str) -> Done:
 def waiting_line(step: Step, what: str, seconds: float, output: str) -> str:
     """Return the line that a silent step gets: its seconds so far, its usual ones, and what it waits for if known."""
     line = f"... {what}: {seconds:.0f} s; usually {step.usual}"
-    lines = [text for text in output.split("\n") if text and not text.startswith(MEANWHILE)]
+    lines = [text for text in output.split("\n") if text and not text.startswith(BACKGROUND_PREFIX)]
     last = lines[-1] if step.announces and lines else ""
     return f"{line}; now {re.sub(r'; log: [^)]*', '', last)}" if last else line
 
 
 def tuned_mark(sku: str) -> Path:
     """Return the file, beside the disk of a machine, with the digest of the collection that has tuned it to the end."""
-    return RunDir.of(sku).path / "tuned"
+    return RunDirectory.of_machine(sku).path / "tuned"
 
 
 def is_tuned(sku: str) -> bool:
     """True if a machine runs, this very collection has tuned it to the end, and all its settings are in force now."""
     mark = tuned_mark(sku)
-    if not RunDir.of(sku).alive() or not mark.exists() or mark.read_text() != collection_digest():
+    if not RunDirectory.of_machine(sku).is_alive() or not mark.exists() or mark.read_text() != collection_digest():
         return False
     try:
-        return Machine.find(sku).run("sovereign-epyc check", check=False).returncode == 0
+        return Machine.find_running(sku).run("sovereign-epyc check", check=False).returncode == 0
     except VepycError:
         return False
 
@@ -190,7 +190,9 @@ def record(page: Path, text: str) -> None:
 
 def run_kind(sku: str) -> str:
     """Return whether a run that begins now is cold, because the machine has to boot for the first time, or warm."""
-    known = sku in SHAPES and (RunDir.of(sku).path.exists() or snapshot_dir(SHAPES[sku], get_release("6.12")).exists())
+    known = sku in SHAPES and (
+        RunDirectory.of_machine(sku).path.exists() or snapshot_dir(SHAPES[sku], get_release("6.12")).exists()
+    )
     return WARM if known else COLD
 
 
@@ -214,7 +216,7 @@ def show_times(kind: str, seconds: dict[str, float]) -> None:
         whose = "this run" if name == kind else "an earlier run"
         share = share_before(known[name])
         print(f"{name}{before:35.0f} s {after:8.0f} s {before + after:6.0f} s {share:12.0f} %  {whose}")
-    Figures().show("site_share_before_first_task", share_before(seconds), "%", SHARE)
+    Figures().print_figure("site_share_before_first_task", share_before(seconds), "%", SHARE)
 
 
 def do_all(sku: str, begun: float, page: Path | None) -> int:
@@ -258,8 +260,8 @@ def ask(sku: str, prompt: str, guesses: bool = False) -> int:
 
 def switch_on(sku: str) -> int:
     """Boot the machine that was switched off, and say whether it is tuned as it was."""
-    run_dir = RunDir.of(sku)
-    if not run_dir.alive() and not run_dir.has_bootable_disk():
+    run_dir = RunDirectory.of_machine(sku)
+    if not run_dir.is_alive() and not run_dir.has_bootable_disk():
         print(f"site: there is no machine that was switched off; make one: make site SKU={sku}")
         return 1
     if code := run(Step([VEPYC, "start", sku], "40 to 120 s", announces=True), BOOT).code:
@@ -283,12 +285,12 @@ def main() -> int:
     if options.up:
         return switch_on(sku)
     if options.ask is not None:
-        if not RunDir.of(sku).alive():
+        if not RunDirectory.of_machine(sku).is_alive():
             print(f"site: there is nobody to ask; start one: make site SKU={sku}")
             return 1
         return ask(sku, options.ask)
     if not options.record and tuned_mark(sku).exists():
-        if not RunDir.of(sku).alive() and (code := run(boot(sku), BOOT).code):
+        if not RunDirectory.of_machine(sku).is_alive() and (code := run(boot(sku), BOOT).code):
             return code
         if is_tuned(sku):
             print(f"{sku} is tuned already: this collection has tuned it, and every setting is in force now.")

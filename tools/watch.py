@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from vepyc import VepycError
-from vepyc.container import Container, container
+from vepyc.container import Container, running_container
 from vepyc.images import debian_packages
 from vepyc.llama.llama_cpp import NATIVE, ensure_llama, ensure_model
-from vepyc.playbook_runs import quick, run
+from vepyc.playbook_runs import quick_ansible_variables, run_command
 
 PAGE = Path(__file__).resolve().parents[1] / "build/watch/serving.html"
 BUILD, MODELS, PARTS, HAPROXY = "/opt/built", "/srv/models", "/opt/parts", "/srv/packages"
@@ -60,7 +60,7 @@ for text in itertools.cycle(texts):
 
 def play(inventory: Path, name: str) -> None:
     """Run a playbook; what it says is shown where it fails."""
-    done = run("ansible-playbook", "-i", str(inventory), f"playbooks/{name}.yml", **quick())
+    done = run_command("ansible-playbook", "-i", str(inventory), f"playbooks/{name}.yml", **quick_ansible_variables())
     if done.returncode:
         raise VepycError(f"{name}.yml failed:\n{done.stdout[-4000:]}")
 
@@ -77,7 +77,7 @@ def inventory(boxes: dict[str, Container], model: str, url: str) -> dict[str, An
         instance = {"name": "chat", "alias": "small", "model": model, "port": 8080, "host": ADDRESSES[name]}
         small = {"cpus": str(number), "context": 2048, "slots": 2, "prompt_cache": "0MiB", "checkpoints": 0}
         hosts[name] = {
-            **box.inventory(),
+            **box.inventory_variables(),
             "plan_housekeeping": {"cores": 0},
             "epyc_steps": ["base", "llama"],
             "base_textfile": f"{TEXTFILES}/sovereign-epyc.prom",
@@ -124,14 +124,16 @@ def main() -> int:
     asked = parser.parse_args()
     try:
         build, model = ensure_llama(NATIVE), ensure_model()
-        parts = debian_packages.extracted("trixie", "prometheus", "prometheus-alertmanager", "prometheus-node-exporter")
+        parts = debian_packages.ensure_extracted(
+            "trixie", "prometheus", "prometheus-alertmanager", "prometheus-node-exporter"
+        )
         binds = {build: BUILD, model.parent: MODELS, parts: PARTS}
-        binds[debian_packages.fetch("trixie", *debian_packages.HAPROXY)[0].parent] = HAPROXY
+        binds[debian_packages.fetch_packages("trixie", *debian_packages.HAPROXY)[0].parent] = HAPROXY
         with contextlib.ExitStack() as stack:
-            boxes = {name: stack.enter_context(container(name, binds)) for name in ADDRESSES}
+            boxes = {name: stack.enter_context(running_container(name, binds)) for name in ADDRESSES}
             first, second = boxes.values()
-            first.connect(second, *(f"{address}/24" for address in ADDRESSES.values()))
-            ports = {name: stack.enter_context(first.published(port)) for name, port in PORTS.items()}
+            first.connect_cable(second, *(f"{address}/24" for address in ADDRESSES.values()))
+            ports = {name: stack.enter_context(first.published_port(port)) for name, port in PORTS.items()}
             hosts = Path(stack.enter_context(tempfile.TemporaryDirectory()), "hosts.json")
             url = f"http://127.0.0.1:{ports['prometheus']}"
             hosts.write_text(json.dumps(inventory(boxes, f"{MODELS}/{model.name}", url)))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from vepyc import SHAPES, Machine, Preparation, up
+from vepyc import SHAPES, Machine, Preparation, start_machine
 from vepyc.bmc import Bmc, serve
 
 CPU = "/sys/devices/system/cpu"
@@ -42,11 +42,11 @@ print(json.dumps({register: [access(cpu, int(register)) for cpu in cpus] for reg
 @contextlib.contextmanager
 def machine_of(shape: str, name: str, kernel: str = "6.12", prepared: Preparation | None = None) -> Iterator[Machine]:
     """A machine of the tests' own, next to whatever else runs."""
-    machine = up(shape, name=f"test-{name}-{os.getpid()}", kernel=kernel, prepared=prepared)
+    machine = start_machine(shape, name=f"test-{name}-{os.getpid()}", kernel=kernel, prepared=prepared)
     try:
         yield machine
     finally:
-        machine.down()
+        machine.discard()
 
 
 def wait_while(left: Callable[[], object], seconds: float = 30) -> None:

@@ -41,7 +41,7 @@ def required(file: Path) -> set[tuple[str, str]]:
 def test_a_newer_version_of_the_same_function_is_replaced_by_the_oldest(tmp_path: Path) -> None:
     file = caller(tmp_path, "sqrtf")
     assert required(file) == {("GLIBC_2.2.5", "cosf"), ("GLIBC_2.43", "sqrtf")}
-    debian_build.accept_guest_glibc(file)
+    debian_build.require_oldest_glibc_versions(file)
     assert required(file) == {("GLIBC_2.2.5", "cosf"), ("GLIBC_2.2.5", "sqrtf")}
     shown = subprocess.run(["objdump", "-p", str(file)], capture_output=True, text=True, check=True).stdout
     assert "GLIBC_2.43" not in shown
@@ -49,13 +49,13 @@ def test_a_newer_version_of_the_same_function_is_replaced_by_the_oldest(tmp_path
 
 def test_a_function_that_guests_do_not_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(VepycError, match=r"libcaller.so .* needs a newer C library than guests have: \['newf'\]"):
-        debian_build.accept_guest_glibc(caller(tmp_path, "newf"))
+        debian_build.require_oldest_glibc_versions(caller(tmp_path, "newf"))
 
 
 def test_without_the_packages_of_debian_the_server_is_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fail() -> Path:
         raise VepycError("apt-get failed")
 
-    monkeypatch.setattr(delivery, "ensure_prebuilt", fail)
+    monkeypatch.setattr(delivery, "ensure_debian_build", fail)
     monkeypatch.setattr(delivery, "ensure_llama", lambda runs_in: tmp_path)
-    assert delivery.server_files() == {"/opt/llama/bin/llama-server": tmp_path / "bin/llama-server"}
+    assert delivery.find_server_files() == {"/opt/llama/bin/llama-server": tmp_path / "bin/llama-server"}

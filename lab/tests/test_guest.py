@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from vepyc import SHAPES, GuestError, Machine, VepycError, up
+from vepyc import SHAPES, GuestError, Machine, VepycError, start_machine
 from vepyc.guest import RELEASES
 
 from .conftest import CPU, RESCTRL, check_l3_domains, check_schemata, cpulist, hwcr, machine_of, msrs, read, resctrl
@@ -245,10 +245,10 @@ def test_a_failed_command_says_what_it_printed(small: Machine) -> None:
 
 
 def test_up_again_gives_the_same_machine(small: Machine) -> None:
-    again = up("small", name=small.name, kernel=small.kernel)
+    again = start_machine("small", name=small.name, kernel=small.kernel)
     assert (again.port, again.run_dir.path) == (small.port, small.run_dir.path)
     with pytest.raises(VepycError, match="is already up as small"):
-        up("epyc9354", name=small.name)
+        start_machine("epyc9354", name=small.name)
 
 
 def test_two_machines_of_one_snapshot_are_apart(small: Machine, own_small: Machine) -> None:

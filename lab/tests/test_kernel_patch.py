@@ -56,13 +56,16 @@ SITES = kernel.Sites(table=0xFFFFFFFF82000000, functions=(0x11, 0x22, 0x33, 0x44
 
 
 def test_the_header_points_at_the_originals_and_the_tables() -> None:
-    blob, entries = kernel_patch.build(SHAPES["small"], SITES)
+    blob, entries = kernel_patch.build_patch(SHAPES["small"], SITES)
     header = struct.unpack_from("<8Q", blob)
     assert header[:5] == SITES.functions
     cpuid_table, msr_list, msr_slots = (address - SITES.cave for address in header[5:])
     table = kernel_patch.cpuid_table(SHAPES["small"])
     assert blob[cpuid_table : cpuid_table + len(table)] == table
-    assert struct.unpack_from(f"<{len(kernel_patch.MSRS) + 1}I", blob, msr_list) == (*kernel_patch.MSRS, 0xFFFFFFFF)
+    assert struct.unpack_from(f"<{len(kernel_patch.MSR_RESET_VALUES) + 1}I", blob, msr_list) == (
+        *kernel_patch.MSR_RESET_VALUES,
+        0xFFFFFFFF,
+    )
     assert msr_slots % 4096 == 0
     assert len(blob) - msr_slots == 16 * 8 * 8
     endbr = b"\xf3\x0f\x1e\xfa"
@@ -71,11 +74,11 @@ def test_the_header_points_at_the_originals_and_the_tables() -> None:
 
 
 def test_slots_hold_the_reset_values_of_every_possible_cpu() -> None:
-    blob, _ = kernel_patch.build(SHAPES["epyc7543x2"], SITES)
+    blob, _ = kernel_patch.build_patch(SHAPES["epyc7543x2"], SITES)
     slots = struct.unpack_from("<Q", blob, 7 * 8)[0] - SITES.cave
     per_cpu = [blob[start : start + 64] for start in range(slots, len(blob), 64)]
     assert len(per_cpu) == 72
-    assert {struct.unpack_from("<4Q", cpu) for cpu in per_cpu} == {tuple(kernel_patch.MSRS.values())}
+    assert {struct.unpack_from("<4Q", cpu) for cpu in per_cpu} == {tuple(kernel_patch.MSR_RESET_VALUES.values())}
 
 
 # Finding the kernel's functions

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from vepyc import SHAPES, GuestError, Machine, Preparation, VepycError, up
+from vepyc import SHAPES, GuestError, Machine, Preparation, VepycError, start_machine
 from vepyc.guest import RELEASES
 from vepyc.image import image_dir
-from vepyc.machine.run_directory import RunDir
+from vepyc.machine.run_directory import RunDirectory
 from vepyc.machine.saved_states import prepared_dir
-from vepyc.machine.start import start
+from vepyc.machine.start import start_again
 
 from .conftest import check_l3_domains, check_schemata, hwcr, machine_of, msrs, wait_while
 
@@ -54,7 +54,7 @@ def test_a_power_cut_comes_back_as_the_same_epyc_with_what_was_synced(own_small:
     before = own_small.run("cat /proc/sys/kernel/random/boot_id").stdout
     msrs(own_small, {0xC0000108: 0x20})
     own_small.run("echo kept > /root/kept && sync")
-    own_small.kill()
+    own_small.power_cycle()
     assert own_small.run("cat /proc/sys/kernel/random/boot_id").stdout != before
     assert own_small.run("cat /root/kept").stdout == "kept\n"
     assert "Loading Linux" in own_small.console.read_text(errors="replace")
@@ -76,27 +76,27 @@ def test_a_poweroff_in_the_guest_ends_the_machine(own_small: Machine) -> None:
 def test_a_machine_that_was_stopped_or_killed_starts_from_the_disk_that_it_had() -> None:
     """The end of the computer below kills its supervisor, too."""
     name = f"test-stopped-{os.getpid()}"
-    machine = up("small", name=name)
+    machine = start_machine("small", name=name)
     try:
         pids = processes(machine)
         machine.run("echo kept >/root/kept")
-        machine.stop()
+        machine.shut_down()
         wait_until_gone(pids)
         with pytest.raises(VepycError, match=f"boot it with: vepyc start {name}"):
-            up("small", name=name)
-        again = start(name)
+            start_machine("small", name=name)
+        again = start_again(name)
         assert again.run("cat /root/kept /etc/hostname").stdout.split() == ["kept", name]
         check_l3_domains(again)
         again.run("sync")
         pids = processes(again)
         os.kill(pids[0], 9)
         wait_until_gone(pids)
-        assert start(name).run("cat /root/kept").stdout == "kept\n"
-        assert start(name).port == machine.port
+        assert start_again(name).run("cat /root/kept").stdout == "kept\n"
+        assert start_again(name).port == machine.port
     finally:
-        RunDir.of(name).stop()
+        RunDirectory.of_machine(name).end_and_remove()
     with pytest.raises(VepycError, match=r"no machine .* that could be started again"):
-        start(name)
+        start_again(name)
 
 
 # Processes and files on the host
@@ -113,20 +113,20 @@ def test_down_leaves_nothing() -> None:
 
 def test_a_killed_supervisor_leaves_no_qemu() -> None:
     name = f"test-orphan-{os.getpid()}"
-    machine = up("small", name=name)
+    machine = start_machine("small", name=name)
     pids = processes(machine)
     assert len(pids) == 2
     os.kill(pids[0], 9)
     wait_until_gone(pids)
-    assert not RunDir.of(name).alive()
+    assert not RunDirectory.of_machine(name).is_alive()
     with pytest.raises(VepycError, match="is not running"):
-        Machine.find(name)
+        Machine.find_running(name)
     # The process that holds ssh's connection ends a moment later; one that ends during a call adds a line of its own.
     wait_while((machine.run_dir.path / "ssh.sock").exists)
     with pytest.raises(GuestError, match=r"ssh failed: .*; test-orphan-\d+ was killed; the end of its log:"):
         machine.run("true")
     # The directory it left does not stop the next one.
-    up("small", name=name).down()
+    start_machine("small", name=name).discard()
     assert not machine.run_dir.path.exists()
 
 

@@ -109,9 +109,9 @@ def test_bytecode_of_other_machines_is_used_unless_it_was_cut_short(own_small: M
     run, before = uuid.uuid4(), kept(own_small)
     assert number(own_small, 5, run) == 5
     (name,) = kept(own_small) - before
-    store = own_small._bytecode()
-    store.take()
-    store.give()
+    store = own_small._bytecode_store()
+    store.fetch_from_guest()
+    store.send_to_guest()
     assert number(own_small, 5, run) == 5
     assert kept(own_small) == set(), "nothing was compiled again"
     own_small.run(f"python3 - {name}", input=CUT)
@@ -209,7 +209,7 @@ def test_where_something_is_measured_all_is_as_on_any_host(own_small: Machine) -
     udev = "systemctl is-active systemd-udevd.service"
     before = kept(own_small)
     assert own_small.run(udev, check=False).stdout == "inactive\n"
-    own_small.as_any_host()
+    own_small.remove_speedups()
     assert own_small.run(f"modprobe cpuid; udevadm settle; {udev}").stdout == "active\n"
     parent = as_ansible(own_small, PARENT)
     assert (parent.returncode, parent.stdout) == (3, f"\udcff{NEW_PYTHON} ")

@@ -9,6 +9,6 @@ from .epyc.shapes import SHAPES, Shape
 from .errors import GuestError, VepycError
 from .machine.running import Machine
 from .machine.saved_states import Preparation
-from .machine.start import up
+from .machine.start import start_machine
 
-__all__ = ["SHAPES", "GuestError", "Machine", "Preparation", "Shape", "VepycError", "up"]
+__all__ = ["SHAPES", "GuestError", "Machine", "Preparation", "Shape", "VepycError", "start_machine"]

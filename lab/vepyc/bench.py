@@ -18,11 +18,11 @@ from .errors import VepycError
 from .figures import Bar, Figures
 from .guest import get_release
 from .machine.saved_states import snapshot_dir
-from .machine.start import up
+from .machine.start import start_machine
 
 
 @dataclass(frozen=True)
-class Start:
+class MeasuredStart:
     """A way to start a machine, and the seconds it may take."""
 
     name: str
@@ -32,23 +32,23 @@ class Start:
 
 
 STARTS = (
-    Start("small_cold_start", "small", True, 45),
-    Start("small_snapshot_start", "small", False, 5),
-    Start("epyc9754_cold_start", "epyc9754", True, 240),
-    Start("epyc9754_snapshot_start", "epyc9754", False, 15),
+    MeasuredStart("small_cold_start", "small", True, 45),
+    MeasuredStart("small_snapshot_start", "small", False, 5),
+    MeasuredStart("epyc9754_cold_start", "epyc9754", True, 240),
+    MeasuredStart("epyc9754_snapshot_start", "epyc9754", False, 15),
 )
 
 
-def measure(way: Start) -> float:
+def measure_start_seconds(start: MeasuredStart) -> float:
     """Seconds from the request to the first command that ran in the guest."""
-    name = f"bench-{way.shape}"
+    name = f"bench-{start.shape}"
     start = time.monotonic()
-    machine = up(way.shape, name=name, cold=way.cold)
+    machine = start_machine(start.shape, name=name, cold=start.cold)
     try:
         machine.run("true")
         return time.monotonic() - start
     finally:
-        machine.down()
+        machine.discard()
 
 
 def main() -> None:
@@ -57,9 +57,9 @@ def main() -> None:
     try:
         for shape in dict.fromkeys(way.shape for way in STARTS):
             if not snapshot_dir(get_shape(shape), get_release("6.12")).exists():
-                up(shape, name=f"bench-{shape}").down()
+                start_machine(shape, name=f"bench-{shape}").discard()
         for way in STARTS:
-            figures.show(way.name, measure(way), "s", Bar("<", way.limit))
+            figures.print_figure(way.name, measure_start_seconds(way), "s", Bar("<", way.limit))
     except VepycError as error:
         print(f"vepyc: {error}", file=sys.stderr)
         raise SystemExit(1) from None

@@ -20,13 +20,23 @@ from .epyc.shapes import get_shape
 from .errors import VepycError
 from .guest import get_release
 from .image import ensure_image
-from .llama.debian_build import ensure_prebuilt
+from .llama.debian_build import ensure_debian_build
 from .llama.llama_cpp import CONTAINER, GUEST, NATIVE, ensure_llama, ensure_model
 from .machine.running import Machine
 from .machine.saved_states import snapshot_dir
-from .machine.start import up
+from .machine.start import start_machine
 from .paths import locked
-from .venvs import DASHBOARDS, OLDEST_CORE, REDFISH, collections, ends, node_modules, pythons, unit_venv, venv
+from .venvs import (
+    DASHBOARD_PACKAGES,
+    OLDEST_CORE,
+    REDFISH_CLIENTS,
+    ensure_collections,
+    ensure_node_modules,
+    ensure_unit_test_venv,
+    ensure_venv,
+    find_pythons,
+    oldest_and_newest,
+)
 
 #: The machines that `make test` starts, and those that only `make test-all` starts. Neighbours are of the same image as
 #: seldom as may be: one would wait for it.
@@ -40,11 +50,11 @@ _OTHER_MACHINES = (
 )
 
 
-def fill(builds: dict[str, Callable[[], object]]) -> None:
+def run_builds(builds: dict[str, Callable[[], object]]) -> None:
     """Build what is missing, as many things at a time as there are CPUs, and print the seconds of each."""
     start = time.monotonic()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = {pool.submit(_seconds, build): what for what, build in builds.items()}
+        jobs = {pool.submit(_measure_seconds, build): what for what, build in builds.items()}
         for job in as_completed(jobs):
             # What was there already took no time worth a line.
             if (seconds := job.result()) >= 2:
@@ -52,7 +62,7 @@ def fill(builds: dict[str, Callable[[], object]]) -> None:
     print(f"caches: complete after {time.monotonic() - start:.1f} s")
 
 
-def _seconds(build: Callable[[], object]) -> float:
+def _measure_seconds(build: Callable[[], object]) -> float:
     start = time.monotonic()
     build()
     return time.monotonic() - start
@@ -62,31 +72,34 @@ def everyday_builds() -> dict[str, Callable[[], object]]:
     """What the tests of `make test` keep, by its name, the longest builds first."""
     return {
         "llama.cpp for containers": partial(ensure_llama, CONTAINER),
-        **_snapshots(_EVERYDAY_MACHINES),
-        "llama-server of Debian for guests": ensure_prebuilt,
+        **_snapshot_builds(_EVERYDAY_MACHINES),
+        "llama-server of Debian for guests": ensure_debian_build,
         "the model": ensure_model,
     }
 
 
 def all_builds() -> dict[str, Callable[[], object]]:
     """What the tests of `make test-all` keep."""
-    there = pythons()
+    there = find_pythons()
     return {
         **everyday_builds(),
         # Most of its objects come from the other llama.cpp.
         "llama.cpp for guests": partial(ensure_llama, GUEST),
         "llama.cpp for this machine": partial(ensure_llama, NATIVE),
-        **_snapshots(_OTHER_MACHINES),
-        "the types of Grafana": partial(node_modules, *DASHBOARDS),
-        "clients of BMCs": partial(venv, *REDFISH),
-        "community.general": partial(collections, "community.general"),
-        "the oldest ansible-core": partial(venv, OLDEST_CORE),
-        "the oldest ansible-core, for unit tests": partial(unit_venv, OLDEST_CORE),
-        **{f"Python {version}": partial(unit_venv, python=there[version]) for version in ends(there)},
+        **_snapshot_builds(_OTHER_MACHINES),
+        "the types of Grafana": partial(ensure_node_modules, *DASHBOARD_PACKAGES),
+        "clients of BMCs": partial(ensure_venv, *REDFISH_CLIENTS),
+        "community.general": partial(ensure_collections, "community.general"),
+        "the oldest ansible-core": partial(ensure_venv, OLDEST_CORE),
+        "the oldest ansible-core, for unit tests": partial(ensure_unit_test_venv, OLDEST_CORE),
+        **{
+            f"Python {version}": partial(ensure_unit_test_venv, python=there[version])
+            for version in oldest_and_newest(there)
+        },
     }
 
 
-def _snapshots(machines: Iterable[tuple[str, str]]) -> dict[str, Callable[[], object]]:
+def _snapshot_builds(machines: Iterable[tuple[str, str]]) -> dict[str, Callable[[], object]]:
     return {f"{shape} with kernel {kernel}": partial(_ensure_snapshot, shape, kernel) for shape, kernel in machines}
 
 
@@ -98,12 +111,12 @@ def _ensure_snapshot(shape: str, kernel: str) -> None:
         if not snapshot_dir(get_shape(shape), release).exists():
             # Whoever held the lock before and was killed may have left one, and nothing is known of it.
             with suppress(VepycError):
-                Machine.find(name).down()
-            up(shape, name, kernel).down()
+                Machine.find_running(name).discard()
+            start_machine(shape, name, kernel).discard()
 
 
 if __name__ == "__main__":
     try:
-        fill({"everyday": everyday_builds, "all": all_builds}[sys.argv[1]]())
+        run_builds({"everyday": everyday_builds, "all": all_builds}[sys.argv[1]]())
     except VepycError as error:
         sys.exit(f"caches: {error}")

@@ -37,7 +37,7 @@ PACKAGES = (
 )
 # What a container cannot do, and a unit that would make `systemctl is-system-running` say "degraded".
 _MASKED_UNITS = ("systemd-modules-load.service", "apt-daily.timer", "apt-daily-upgrade.timer", "ssh.service")
-_LINKS = {**{f"etc/systemd/system/{unit}": "/dev/null" for unit in _MASKED_UNITS}, **python_files.LINKS}
+_LINKS = {**{f"etc/systemd/system/{unit}": "/dev/null" for unit in _MASKED_UNITS}, **python_files.SPEEDUP_LINKS}
 _FILES = {
     "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
     "etc/machine-id": "",  # each container makes one
@@ -119,11 +119,11 @@ class Container:
             raise GuestError(text.rstrip())
         return done
 
-    def as_any_host(self) -> None:
+    def remove_speedups(self) -> None:
         """Take away what only these containers have to be quicker, for measurements of Ansible."""
-        self.run(python_files.REMOVE)
+        self.run(python_files.REMOVE_SPEEDUPS)
 
-    def connect(self, other: Container, own: str, others: str) -> None:
+    def connect_cable(self, other: Container, own_address: str, other_address: str) -> None:
         """Lay a cable to another container: both get an interface `cable`, with these addresses, as 10.8.0.1/24."""
         # `ip` of this machine, which sees the processes of both, in the network of this container.
         ends = ["link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", other.leader]
@@ -131,11 +131,11 @@ class Container:
         if done.returncode:
             text = f"no cable from {self.name} to {other.name}: {done.stderr.strip()}"
             raise GuestError(f"{text}; lab/README.md lists the packages that the lab needs")
-        for box, address in ((self, own), (other, others)):
+        for box, address in ((self, own_address), (other, other_address)):
             box.run(f"ip address add {address} dev cable && ip link set cable up")
 
     @contextlib.contextmanager
-    def published(self, port: int) -> Iterator[int]:
+    def published_port(self, port: int) -> Iterator[int]:
         """Have a port of its loopback on a free one of this machine's loopback as long as the block lasts."""
         with socket.create_server(("127.0.0.1", 0)) as listening:
             number = listening.fileno()
@@ -148,12 +148,12 @@ class Container:
                 relay.terminate()
                 relay.wait()
 
-    def inventory(self, through: Sequence[str] = ()) -> dict[str, str]:
+    def inventory_variables(self, wrapper: Sequence[str] = ()) -> dict[str, str]:
         """The variables with which Ansible reaches the container: ssh, though no network leads there.
 
         ``through`` is a command in the container that starts another one, as nsenter.
         """
-        sshd = [*self._inside, *through, "/usr/sbin/sshd", "-i", "-o", "UsePAM=no"]
+        sshd = [*self._inside, *wrapper, "/usr/sbin/sshd", "-i", "-o", "UsePAM=no"]
         settings = {
             "ProxyCommand": f"'{shlex.join(sshd)}'",
             # The connection never leaves this machine.
@@ -166,14 +166,14 @@ class Container:
             "ansible_host": f"{self.name}-{self.leader}",
             "ansible_user": "root",
             # The Python that is there (ssh.py) is not where ``through`` leads; by another path, one starts anew.
-            "ansible_python_interpreter": "/bin/python3" if through else "/usr/bin/python3",
+            "ansible_python_interpreter": "/bin/python3" if wrapper else "/usr/bin/python3",
             "ansible_ssh_private_key_file": str(ssh_key()),
             "ansible_ssh_common_args": " ".join(f"-o {key}={value}" for key, value in settings.items()),
         }
 
 
 @contextlib.contextmanager
-def container(
+def running_container(
     name: str, binds: Mapping[Path, str] | None = None, writable: Mapping[Path, str] | None = None
 ) -> Iterator[Container]:
     """Start a container, and end it when the block ends.
@@ -184,7 +184,7 @@ def container(
     """
     if os.geteuid() != 0:
         raise VepycError("containers need root, because their namespaces do; run this command as root")
-    root = ensure_root()
+    root = ensure_container_root()
     with locked(f"container-{name}"):
         folder = directory("containers", name)
         shutil.rmtree(folder)
@@ -206,16 +206,20 @@ def container(
             yield Container(name, _wait_until_booted(owner, name, log))
         finally:
             # No shutdown is needed: nothing in there is kept. When process 1 of a namespace ends, all others do.
-            for process in _children(owner.pid):
+            for process in _child_processes(owner.pid):
                 os.kill(process, signal.SIGKILL)
             owner.wait()
             _remove_control_groups(name)
             shutil.rmtree(folder)
 
 
-def ensure_root() -> Path:
+def ensure_container_root() -> Path:
     """The Debian that every container starts from; built first when it is missing."""
-    files = {**_FILES, **python_files.files(), "root/.ssh/authorized_keys": ssh_key().with_suffix(".pub").read_text()}
+    files = {
+        **_FILES,
+        **python_files.speedup_files(),
+        "root/.ssh/authorized_keys": ssh_key().with_suffix(".pub").read_text(),
+    }
     parts = [SUITE, *PACKAGES, json.dumps(files), json.dumps(_LINKS)]
     target = directory("roots") / f"{SUITE}-{digest(parts)}"
 
@@ -233,7 +237,7 @@ def _wait_until_booted(owner: subprocess.Popen[bytes], name: str, log: Path) -> 
     deadline = time.monotonic() + _BOOT_TIMEOUT
     while time.monotonic() < deadline and owner.poll() is None:
         time.sleep(0.05)
-        leader = _systemd_below(owner.pid)
+        leader = _find_systemd(owner.pid)
         if leader is None:
             continue
         done = Container(name, leader).run("systemctl is-system-running", check=False)
@@ -246,17 +250,17 @@ def _wait_until_booted(owner: subprocess.Popen[bytes], name: str, log: Path) -> 
     raise VepycError(f"container {name} has not booted; see {log}")
 
 
-def _systemd_below(owner: int) -> int | None:
+def _find_systemd(owner: int) -> int | None:
     """The first process of the container, once it is systemd and no longer the code that prepares for it."""
-    for nspawn in _children(owner):
-        for child in _children(nspawn):
+    for nspawn in _child_processes(owner):
+        for child in _child_processes(nspawn):
             with contextlib.suppress(OSError):
                 if Path(f"/proc/{child}/comm").read_text() == "systemd\n":
                     return child
     return None
 
 
-def _children(pid: int) -> list[int]:
+def _child_processes(pid: int) -> list[int]:
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:

@@ -19,7 +19,9 @@ _UDEV_SOCKETS = "systemd-udevd-control.socket systemd-udevd-kernel.socket"
 #: for a moment, it would look at a new device of each CPU, and take the emulator longer than the module.
 STOP_UDEV = f"systemctl stop {_UDEV_SOCKETS} systemd-udevd.service"
 #: Takes away what only these guests have to be quicker, as some programs gain more by it than others.
-AS_ANY_HOST = f"{python_files.REMOVE} && sysctl -qw kernel.randomize_va_space=2 && systemctl start {_UDEV_SOCKETS}"
+AS_ANY_HOST = (
+    f"{python_files.REMOVE_SPEEDUPS} && sysctl -qw kernel.randomize_va_space=2 && systemctl start {_UDEV_SOCKETS}"
+)
 
 
 @dataclass(frozen=True)
@@ -321,7 +323,7 @@ def files(release: Release, public_key: str) -> dict[str, str]:
         "etc/vepyc-network": _NETWORK,
         "root/.ssh/authorized_keys": public_key,
         "sbin/vepyc-finish": _FINISH,
-        **python_files.files(),
+        **python_files.speedup_files(),
     }
 
 
@@ -330,7 +332,7 @@ def links() -> dict[str, str]:
     return {
         # The kernel's own name for the network card, whatever bus slot it is in.
         "etc/systemd/network/99-default.link": "/dev/null",
-        **python_files.LINKS,
+        **python_files.SPEEDUP_LINKS,
         "etc/systemd/system/sysinit.target.wants/vepyc-network.service": "../vepyc-network.service",
         **{f"etc/systemd/system/{unit}": "/dev/null" for unit in _MASKED_UNITS},
         **{f"etc/systemd/system-generators/{name}": "/dev/null" for name in _MASKED_GENERATORS},

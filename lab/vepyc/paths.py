@@ -73,13 +73,13 @@ def ssh_key() -> Path:
     return key
 
 
-def need_room(folder: Path, gib: float, what: str) -> None:
+def require_disk_space(folder: Path, gib: float, purpose: str) -> None:
     """Refuse to begin what would fill the disk, before hours at 3 a.m. go into the error of some tool."""
     free = shutil.disk_usage(folder).free / (1 << 30)
     if free < gib:
         raise VepycError(
-            f"{what} needs {gib:g} GiB in {folder}, which has {free:.1f} GiB free; make room there, or name a folder on"
-            " another disk with SOVEREIGN_EPYC_CACHE"
+            f"{purpose} needs {gib:g} GiB in {folder}, which has {free:.1f} GiB free; make room there, or name a folder"
+            " on another disk with SOVEREIGN_EPYC_CACHE"
         )
 
 

@@ -23,20 +23,22 @@ _ROOT = Path(__file__).resolve().parents[2]
 _PARTS = ("ansible.cfg", "playbooks", "plugins", "roles", "inventories/lab/group_vars")
 
 
-def clean_environment(**more: str) -> dict[str, str]:
+def clean_environment(**variables: str) -> dict[str, str]:
     """This process's environment without settings of Ansible or pytest, and with the programs of this Python first."""
     ours = ("ANSIBLE_", "PYTEST_", "COV_", "SOVEREIGN_EPYC_DRIFT_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**kept, "PATH": path, **more}
+    return {**kept, "PATH": path, **variables}
 
 
-def run(*command: str, cwd: Path = _ROOT, timeout: float = 1800, **more: str) -> subprocess.CompletedProcess[str]:
+def run_command(
+    *command: str, cwd: Path = _ROOT, timeout: float = 1800, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command without a terminal; ``more`` are variables of its environment. Its output includes its errors."""
     return subprocess.run(
         command,
         cwd=cwd,
-        env=clean_environment(**more),
+        env=clean_environment(**variables),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -57,7 +59,7 @@ def collection_digest() -> str:
     return digest([ansible_version, *named])
 
 
-class Play:
+class PlaybookRun:
     """What one run of ansible-playbook did."""
 
     def __init__(self, returncode: int, output: str, record: list[dict[str, Any]]) -> None:
@@ -68,7 +70,7 @@ class Play:
         self.executions = [(line["module"], line["by"]) for line in record if "module" in line]
 
     @property
-    def changed(self) -> dict[str, dict[str, Any]]:
+    def changed_results(self) -> dict[str, dict[str, Any]]:
         """The results that say "changed", by the name of the task."""
         return {result["task"]: result for result in self.results if result.get("changed")}
 
@@ -76,24 +78,26 @@ class Play:
         return next(result for result in self.results if result["task"] == task)
 
 
-def run_recorded(folder: Path, *command: str, timeout: float = 1800, **more: str) -> Play:
+def run_recorded_command(folder: Path, *command: str, timeout: float = 1800, **variables: str) -> PlaybookRun:
     """Run a command that starts ansible-playbook; the folder takes its record. ``more`` are variables."""
-    variables = _recorded(folder)
-    done = run(*command, timeout=timeout, **{**variables, **more})
+    variables = _recording_variables(folder)
+    done = run_command(*command, timeout=timeout, **{**variables, **variables})
     record = Path(variables["RECORD_FILE"])
     lines = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
-    return Play(done.returncode, done.stdout, lines)
+    return PlaybookRun(done.returncode, done.stdout, lines)
 
 
 def run_playbook(
     folder: Path, playbook: Path | str, *arguments: str, timeout: float = 1800, programs: Path | None = None
-) -> Play:
+) -> PlaybookRun:
     """Run a playbook against the hosts of ``folder/hosts.json``; the folder also takes its record.
 
     ``programs`` is the folder of another Ansible than that of this Python.
     """
     program = str(programs / "ansible-playbook") if programs else "ansible-playbook"
-    return run_recorded(folder, program, *_hosts(folder), str(playbook), *arguments, timeout=timeout)
+    return run_recorded_command(
+        folder, program, *_inventory_arguments(folder), str(playbook), *arguments, timeout=timeout
+    )
 
 
 def kill_playbook(folder: Path, playbook: Path | str, *arguments: str, after: int, kill: Callable[[], object]) -> bool:
@@ -101,10 +105,10 @@ def kill_playbook(folder: Path, playbook: Path | str, *arguments: str, after: in
 
     ``kill`` is called first and kills what runs on the hosts.
     """
-    variables = _recorded(folder)
+    variables = _recording_variables(folder)
     record = Path(variables["RECORD_FILE"])
     running = subprocess.Popen(
-        ["ansible-playbook", *_hosts(folder), str(playbook), *arguments],
+        ["ansible-playbook", *_inventory_arguments(folder), str(playbook), *arguments],
         cwd=_ROOT,
         env=clean_environment(**variables),
         stdin=subprocess.DEVNULL,
@@ -122,11 +126,11 @@ def kill_playbook(folder: Path, playbook: Path | str, *arguments: str, after: in
     return ran
 
 
-def _hosts(folder: Path) -> tuple[str, str]:
+def _inventory_arguments(folder: Path) -> tuple[str, str]:
     return "-i", str(folder / "hosts.json")
 
 
-def quick(*callbacks: str) -> dict[str, Any]:
+def quick_ansible_variables(*callbacks: str) -> dict[str, Any]:
     """The variables with which Ansible takes half of its time and has the same results; see lab/README.md."""
     return {
         "ANSIBLE_CALLBACK_PLUGINS": str(_ROOT / "tools/callback"),
@@ -136,8 +140,8 @@ def quick(*callbacks: str) -> dict[str, Any]:
     }
 
 
-def _recorded(folder: Path) -> dict[str, Any]:
+def _recording_variables(folder: Path) -> dict[str, Any]:
     """The variables with which Ansible writes a new record."""
     record = folder / "record.jsonl"
     record.unlink(missing_ok=True)
-    return {**quick("record"), "RECORD_FILE": str(record)}
+    return {**quick_ansible_variables("record"), "RECORD_FILE": str(record)}

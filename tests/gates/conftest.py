@@ -27,7 +27,7 @@ Run = Callable[..., str]
 
 
 #: For every outside tool.
-VARIABLES = {"PATH": venvs.search_path(), "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "PY_COLORS": "0"}
+VARIABLES = {"PATH": venvs.program_search_path(), "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "PY_COLORS": "0"}
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +40,7 @@ def run() -> Run:
         if not shutil.which(command[0], path=variables["PATH"]):
             pytest.fail(f"{line}\n{command[0]} is not installed: run `make setup`", pytrace=False)
         try:
-            done = playbook_runs.run(*command, cwd=cwd, timeout=TIMEOUT, **variables)
+            done = playbook_runs.run_command(*command, cwd=cwd, timeout=TIMEOUT, **variables)
         except subprocess.TimeoutExpired as error:
             output = error.stdout.decode(errors="replace") if error.stdout else ""
             pytest.fail(f"{line}\n{output}\nstill running after {TIMEOUT} s", pytrace=False)
@@ -70,7 +70,7 @@ def opened(browser: Page, file: Path, text: str) -> Page:
 @pytest.fixture(scope="session")
 def pythons() -> dict[str, str]:
     """Return where the Pythons are that work here, of those that a managed host may have, oldest first."""
-    return venvs.pythons()
+    return venvs.find_pythons()
 
 
 @pytest.fixture(scope="session")

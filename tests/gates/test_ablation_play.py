@@ -81,7 +81,7 @@ class Controller:
             text = ACTION.replace("NAME", name).replace("ANSWER", answer)
             (collection / f"plugins/action/{name}.py").write_text(text)
 
-    def play(self, *words: str) -> tuple[playbook_runs.Play, list[tuple[str, Any]]]:
+    def play(self, *words: str) -> tuple[playbook_runs.PlaybookRun, list[tuple[str, Any]]]:
         """Run the playbook; return it, and which modules were called, with the arm that was booted into."""
         record = self.folder / "record.jsonl"
         record.unlink(missing_ok=True)
@@ -93,11 +93,13 @@ class Controller:
             "ANSIBLE_CALLBACKS_ENABLED": "record",
             "RECORD_FILE": str(record),
         }
-        done = playbook_runs.run("ansible-playbook", "-i", str(self.folder / "hosts.json"), BOOK, *words, **variables)
+        done = playbook_runs.run_command(
+            "ansible-playbook", "-i", str(self.folder / "hosts.json"), BOOK, *words, **variables
+        )
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         results = [json.loads(line) for line in record.read_text().splitlines()]
         told = [(name, arm) for dummy, name, arm in map(json.loads, lines)]
-        return playbook_runs.Play(done.returncode, done.stdout, results), told
+        return playbook_runs.PlaybookRun(done.returncode, done.stdout, results), told
 
 
 @pytest.fixture(scope="module")

@@ -222,7 +222,7 @@ def alerts() -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="session")
 def promtool() -> Path:
     """That of Debian, which is one file: its package is only unpacked."""
-    return debian_packages.extracted("trixie", "promtool") / "usr/bin/promtool"
+    return debian_packages.ensure_extracted("trixie", "promtool") / "usr/bin/promtool"
 
 
 def run(promtool: Path, *words: object) -> str:

@@ -54,7 +54,7 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_play(controller: Path, playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = ("ansible-playbook", "-i", str(controller / "hosts.yml"), f"sovereign.epyc.{playbook}", *arguments)
     collections, callbacks = str(controller), "sovereign.epyc.drift"
-    return playbook_runs.run(
+    return playbook_runs.run_command(
         *command, cwd=controller, ANSIBLE_COLLECTIONS_PATH=collections, ANSIBLE_CALLBACKS_ENABLED=callbacks
     )
 

@@ -90,7 +90,7 @@ def controller(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ansible_playbook(controller: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     command = ("ansible-playbook", "-i", str(controller / "hosts.yml"), *arguments)
     more.update(ANSIBLE_COLLECTIONS_PATH=str(controller), ANSIBLE_FORKS="5")
-    return playbook_runs.run(*command, cwd=controller, timeout=600, **more)
+    return playbook_runs.run_command(*command, cwd=controller, timeout=600, **more)
 
 
 def run(controller: Path, fleet: Fleet, tasks: str, *arguments: str) -> tuple[set[str], str]:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from vepyc import playbook_runs
-from vepyc.venvs import DASHBOARDS, node_modules
+from vepyc.venvs import DASHBOARD_PACKAGES, ensure_node_modules
 
 FILES = sorted((Path(__file__).parents[2] / "roles/monitoring/files/dashboards").glob("*.json"))
 #: Types alone: nothing is written, and the packages are not checked themselves.
@@ -25,13 +25,15 @@ FLAGS = ("--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--ta
 
 def complaints(folder: Path, **dashboards: Any) -> str:
     """What the compiler says of dashboards."""
-    node, packages = node_modules(*DASHBOARDS)
+    node, packages = ensure_node_modules(*DASHBOARD_PACKAGES)
     (folder / "node_modules").symlink_to(packages / "node_modules")
     for name, dashboard in dashboards.items():
         text = "import type { Dashboard } from '@grafana/schema';\nexport const made: Dashboard = "
         (folder / f"{name}.ts").write_text(f"{text}{json.dumps(dashboard)};\n")
     compiler = packages / "node_modules/typescript/bin/tsc"
-    done = playbook_runs.run(str(node), str(compiler), *FLAGS, *(f"{name}.ts" for name in dashboards), cwd=folder)
+    done = playbook_runs.run_command(
+        str(node), str(compiler), *FLAGS, *(f"{name}.ts" for name in dashboards), cwd=folder
+    )
     assert done.returncode == 0 or done.stdout, "it says nothing of why it ended"
     return done.stdout
 

@@ -106,7 +106,7 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_play(inventory: Path, playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return playbook_runs.run(
+    return playbook_runs.run_command(
         "ansible-playbook", "-i", str(inventory), str(ROOT / f"playbooks/{playbook}.yml"), *arguments
     )
 

@@ -89,7 +89,7 @@ class Controller:
             text = ACTION.replace("NAME", name).replace("ANSWER", answer)
             (collection / f"plugins/action/{name}.py").write_text(text)
 
-    def play(self, book: str, host: str, *words: str) -> playbook_runs.Play:
+    def play(self, book: str, host: str, *words: str) -> playbook_runs.PlaybookRun:
         """Run a playbook on one host."""
         record = self.folder / "record.jsonl"
         for path in (record, self.log):
@@ -102,9 +102,9 @@ class Controller:
             "RECORD_FILE": str(record),
         }
         where = ("-i", str(self.folder / "hosts.json"), "-l", host)
-        done = playbook_runs.run("ansible-playbook", *where, f"sovereign.epyc.{book}", *words, **variables)
+        done = playbook_runs.run_command("ansible-playbook", *where, f"sovereign.epyc.{book}", *words, **variables)
         results = [json.loads(line) for line in record.read_text().splitlines()]
-        return playbook_runs.Play(done.returncode, done.stdout, results)
+        return playbook_runs.PlaybookRun(done.returncode, done.stdout, results)
 
     def calls(self, check: bool) -> list[str]:
         """Return the modules that were called with or without check mode, in their order."""
@@ -129,7 +129,7 @@ def test_a_host_that_serves_is_refused_first_in_the_same_words_with_and_without_
         assert played.returncode == 2, played.output
         (failed,) = [result for result in played.results if result["status"] == "failed"]
         assert failed["msg"] == "llama-chat.service calls the command. Nothing was changed."
-        assert (played.changed, controller.calls(check=False)) == ({}, [])
+        assert (played.changed_results, controller.calls(check=False)) == ({}, [])
         assert controller.calls(check=True) == ["epyc_engine"]
 
 
@@ -141,9 +141,9 @@ def test_a_check_lists_what_a_run_would_do_and_ends_well(controller: Controller)
         assert controller.calls(check=False) == []
         if host != "holds":
             ran = controller.play("restore", host, *more)
-            assert (ran.returncode, checked.changed.keys()) == (0, ran.changed.keys()), ran.output
-            assert not LOOKS & checked.changed.keys()
-            assert {"Put the settings back", "Remove the engine and its services"} <= checked.changed.keys()
+            assert (ran.returncode, checked.changed_results.keys()) == (0, ran.changed_results.keys()), ran.output
+            assert not LOOKS & checked.changed_results.keys()
+            assert {"Put the settings back", "Remove the engine and its services"} <= checked.changed_results.keys()
 
 
 @pytest.mark.slow
@@ -152,7 +152,7 @@ def test_what_instances_hold_is_no_failure_of_a_check_that_removes_them(controll
     assert "While its instances run: Pages." in checked["Say what was put back"]["msg"]
     ran = controller.play("restore", "holds", *INSTANCES)
     assert (ran.returncode, ran["Put the settings back"]["msg"]) == (2, "Pages are in use.")
-    assert "Remove the engine and its services" not in ran.changed
+    assert "Remove the engine and its services" not in ran.changed_results
 
 
 def test_settings_are_looked_at_before_instances_are_removed(controller: Controller) -> None:
@@ -199,7 +199,7 @@ def test_layers_that_are_no_list_are_refused_before_everything_would_be_put_back
 @pytest.mark.parametrize("how", [[], ["--check", "-e", "epyc_reboot_ok=true"]])
 def test_a_look_at_who_waits_for_a_reboot_changes_nothing(controller: Controller, how: list[str]) -> None:
     played = controller.play("reboot", "calm", *how)
-    assert (played.returncode, played.changed) == (0, {}), played.output
+    assert (played.returncode, played.changed_results) == (0, {}), played.output
     assert "cmdline:nohz_full was put back" in played["Say whether the host waits"]["msg"]
 
 

@@ -13,12 +13,14 @@ import pytest
 
 from tools import site
 from vepyc import VepycError, playbook_runs
-from vepyc.machine.run_directory import Config, RunDir
+from vepyc.machine.run_directory import Config, RunDirectory
 
 
 def said(home: Path, *arguments: str) -> tuple[int, list[str]]:
     """Run the tool with a cache of its own, in which it may not begin to build; return its exit code and its lines."""
-    done = playbook_runs.run("tools/run.sh", "tools/site.py", *arguments, VEPYC_HOME=str(home), PYTHONPATH="lab")
+    done = playbook_runs.run_command(
+        "tools/run.sh", "tools/site.py", *arguments, VEPYC_HOME=str(home), PYTHONPATH="lab"
+    )
     assert not (home / "images").exists()
     return done.returncode, done.stdout.strip().splitlines()
 
@@ -111,8 +113,8 @@ def test_a_machine_is_tuned_if_this_collection_did_it_and_all_settings_are_in_fo
 ) -> None:
     monkeypatch.setenv("VEPYC_HOME", str(tmp_path))
     monkeypatch.setattr(site, "collection_digest", lambda: "now")
-    monkeypatch.setattr(RunDir, "alive", lambda run_dir: alive)
-    monkeypatch.setattr("vepyc.Machine.find", lambda name: Guest(code))
+    monkeypatch.setattr(RunDirectory, "is_alive", lambda run_dir: alive)
+    monkeypatch.setattr("vepyc.Machine.find_running", lambda name: Guest(code))
     if digest:
         mark = site.tuned_mark("epyc9754")
         mark.parent.mkdir()
@@ -124,7 +126,7 @@ def test_a_machine_that_is_tuned_already_is_only_asked(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("VEPYC_HOME", str(tmp_path))
-    RunDir.of("epyc9754").create(Config("epyc9754", "epyc9754", "6.12", 29754, "image", None))
+    RunDirectory.of_machine("epyc9754").create(Config("epyc9754", "epyc9754", "6.12", 29754, "image", None))
     site.tuned_mark("epyc9754").touch()
     commands: list[str] = []
 
@@ -133,7 +135,7 @@ def test_a_machine_that_is_tuned_already_is_only_asked(
         return site.Done(0, "", 1, None)
 
     alive = True
-    monkeypatch.setattr(RunDir, "alive", lambda run_dir: alive)
+    monkeypatch.setattr(RunDirectory, "is_alive", lambda run_dir: alive)
     monkeypatch.setattr(site, "run", run)
     monkeypatch.setattr(site, "is_tuned", lambda sku: True)
     monkeypatch.setattr("sys.argv", ["site.py", "epyc9754"])
@@ -141,6 +143,6 @@ def test_a_machine_that_is_tuned_already_is_only_asked(
     assert commands == ["ansible-playbook playbooks/ask.yml"]
     assert "epyc9754 is tuned already" in capsys.readouterr().out
     alive = False
-    RunDir.of("epyc9754").disk.touch()
+    RunDirectory.of_machine("epyc9754").disk.touch()
     assert site.main() == 0
     assert commands[1:] == ["lab/bin/vepyc start", "ansible-playbook playbooks/ask.yml"]

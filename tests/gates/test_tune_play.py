@@ -117,7 +117,7 @@ class Controller:
         for name, answer in ANSWERS.items():
             (actions / f"{name}.py").write_text(ACTION.replace("{ANSWER}", answer))
 
-    def play(self, *words: str, inventory: str = "") -> playbook_runs.Play:
+    def play(self, *words: str, inventory: str = "") -> playbook_runs.PlaybookRun:
         record = self.folder / "record.jsonl"
         record.unlink(missing_ok=True)
         variables: dict[str, Any] = {
@@ -127,8 +127,10 @@ class Controller:
             "ANSIBLE_CALLBACKS_ENABLED": "record",
             "RECORD_FILE": str(record),
         }
-        done = playbook_runs.run("ansible-playbook", "-i", inventory or str(self.inventory), *words, **variables)
-        return playbook_runs.Play(
+        done = playbook_runs.run_command(
+            "ansible-playbook", "-i", inventory or str(self.inventory), *words, **variables
+        )
+        return playbook_runs.PlaybookRun(
             done.returncode, done.stdout, [json.loads(line) for line in record.read_text().splitlines()]
         )
 
@@ -147,17 +149,17 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Controller:
 
 
 @pytest.fixture(scope="module")
-def first(controller: Controller) -> playbook_runs.Play:
+def first(controller: Controller) -> playbook_runs.PlaybookRun:
     return controller.play("sovereign.epyc.tune")
 
 
-def failures(played: playbook_runs.Play) -> dict[str, str]:
+def failures(played: playbook_runs.PlaybookRun) -> dict[str, str]:
     """What each host says in an assertion that failed."""
     failed = {one["host"]: one.get("results", [one]) for one in played.results if one["status"] == "failed"}
     return {name: " ".join(one["msg"] for one in results if "evaluated_to" in one) for name, results in failed.items()}
 
 
-def test_what_it_refuses_before_and_after(first: playbook_runs.Play) -> None:
+def test_what_it_refuses_before_and_after(first: playbook_runs.PlaybookRun) -> None:
     said = failures(first)
     assert said.keys() == {"shown", "differ1", "alone", "unnamed", "blocked"} and first.returncode
     assert said["shown"] == "It does not run. The run of code proves nothing; its report above says why."
@@ -172,7 +174,7 @@ def test_what_it_refuses_before_and_after(first: playbook_runs.Play) -> None:
     assert measured == HOSTS.keys() - {"alone", "unnamed", "blocked"}
 
 
-def test_where_it_writes(controller: Controller, first: playbook_runs.Play) -> None:
+def test_where_it_writes(controller: Controller, first: playbook_runs.PlaybookRun) -> None:
     """What was there before is there to the byte, and a file that a folder would hide is read through a link."""
     files = controller.files()
     assert {name.removesuffix("/epyc_tuned.yml") for name in files if "tuned" in name} == WRITTEN
@@ -183,7 +185,7 @@ def test_where_it_writes(controller: Controller, first: playbook_runs.Play) -> N
     assert os.readlink(controller.inventory / "host_vars/beside/beside.yml") == "../beside.yml"
 
 
-def test_what_it_writes(controller: Controller, first: playbook_runs.Play) -> None:
+def test_what_it_writes(controller: Controller, first: playbook_runs.PlaybookRun) -> None:
     """On top of what was tuned; what stays holds for the host as it is now, and what was not measured is as it was."""
     assert controller.tuned("host_vars/beside") == {"chat": CHAT}
     assert controller.tuned("host_vars/kept") == {
@@ -196,26 +198,28 @@ def test_what_it_writes(controller: Controller, first: playbook_runs.Play) -> No
     assert text.startswith("# Made by tune.yml of the collection sovereign.epyc,") and "delete this file" in text
 
 
-def test_it_goes_on_from_what_was_tuned(first: playbook_runs.Play) -> None:
+def test_it_goes_on_from_what_was_tuned(first: playbook_runs.PlaybookRun) -> None:
     tried = {one["host"]: one["results"] for one in first.results if one["task"] == "Try other options"}
     asked = {name: [(one["instance"], one["text"]) for one in tried[name]] for name in ("beside", "kept")}
     assert asked == {"beside": [("chat", "4")], "kept": [("chat", "8"), ("code", "8")]}
 
 
-def test_the_difference_is_shown_where_nothing_is_written(first: playbook_runs.Play) -> None:
+def test_the_difference_is_shown_where_nothing_is_written(first: playbook_runs.PlaybookRun) -> None:
     shown = {one["host"]: one["diff"][0]["after"] for one in first.results if "diff" in one}
     assert "  chat:\n" in shown["shown"] and "code" not in shown["shown"]
     assert "+    options:\n+      ngram_max: 16\n" in first.output
 
 
-def test_a_second_run_changes_nothing_and_the_roles_read_it(controller: Controller, first: playbook_runs.Play) -> None:
+def test_a_second_run_changes_nothing_and_the_roles_read_it(
+    controller: Controller, first: playbook_runs.PlaybookRun
+) -> None:
     before = controller.files()
     book = controller.folder / "roles.yml"
     roles = ["sovereign.epyc.llama", "sovereign.epyc.verify"]
     book.write_text(yaml.safe_dump([{"hosts": "kept,agree2", "gather_facts": False, "roles": roles}]))
     second = controller.play("sovereign.epyc.tune", str(book), "-l", READERS)
     assert (second.returncode, failures(second)) == (0, {})
-    assert second.changed.keys() == {"Try other options"} and controller.files() == before
+    assert second.changed_results.keys() == {"Try other options"} and controller.files() == before
     served = {one["host"]: one["options"] for one in second.results if one["task"] == "Run the instances"}
     assert served == {"kept": [[8, 16], [8, None], [None, None]], "agree2": [[4, 16]]}
     warned = [one for one in second.results if one["task"] == "Warn where it was measured on something else"]

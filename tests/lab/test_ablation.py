@@ -18,7 +18,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
 from ansible_collections.sovereign.epyc.tests.replay import install
 from tests.fixtures.virtual_epyc import STORE
-from vepyc.llama.delivery import put
+from vepyc.llama.delivery import write_guest_file
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def host(tuned_guest):
     asked = {"layers": ["numa"], "requested": ["numa", "irq", "cat", "cpufreq"]}
     run = tuned_guest.module("epyc_history", state="begun", **asked)["run"]
     tuned_guest.module("epyc_history", state="ended", run=run)
-    place = partial(put, tuned_guest.machine)
+    place = partial(write_guest_file, tuned_guest.machine)
     install.on_guest(place, TRUTH)
     place("/srv/model.gguf", zero_model.contents())
     place("/srv/prompts.jsonl", PROMPTS.encode())

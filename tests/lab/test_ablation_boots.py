@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.set
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
 from ansible_collections.sovereign.epyc.tests.replay import install
 from tests.fixtures.virtual_epyc import STORE
-from vepyc.llama.delivery import put
+from vepyc.llama.delivery import write_guest_file
 from vepyc.playbook_runs import run_playbook
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def test_a_boot_parameter_is_left_out_in_boots_of_its_own(tuned_guest, tmp_path)
     host.module("kernel_cmdline", parameters=["isolcpus=managed_irq,domain,12-15"], persistent=True)
     host.play("playbooks/reboot.yml", "-e", "epyc_reboot_ok=true")
     host.machine.disconnect()
-    place = partial(put, host.machine)
+    place = partial(write_guest_file, host.machine)
     install.on_guest(place, TRUTH)
     place("/srv/model.gguf", zero_model.contents())
     place("/srv/prompts.jsonl", PROMPTS.encode())

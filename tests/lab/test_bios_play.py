@@ -11,7 +11,7 @@ import os
 import pytest
 
 from tests.fixtures.virtual_epyc import Guest
-from vepyc import up
+from vepyc import start_machine
 
 pytestmark = pytest.mark.slow
 
@@ -22,15 +22,15 @@ ASK = "Ask the BMC"
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
     """The small machine, which has four nodes, with a BMC in front of it."""
-    machine = up("small", name=f"test-bios-{os.getpid()}", bmc="dell")
+    machine = start_machine("small", name=f"test-bios-{os.getpid()}", bmc="dell")
     try:
         guest = Guest(machine, tmp_path_factory.mktemp("bios"))
-        bmc = machine.bmc
+        bmc = machine.bmc_access
         names = {"bmc": "url", "username": "user", "password": "password", "ca_path": "ca"}
         guest.access = [word for name, key in names.items() for word in ("-e", f"bios_{name}={bmc[key]}")]
         yield guest
     finally:
-        machine.down()
+        machine.discard()
 
 
 #: A boot from cold: the system shuts down, and the BMC switches the machine on again.
@@ -44,7 +44,7 @@ def nodes(host):
 
 def test_two_nodes_from_the_inventory_to_the_kernel(host):
     """On a board that applies settings only at a boot from cold, which its BMC makes."""
-    host.machine.set_faults(cold_only=True)
+    host.machine.set_bmc_faults(cold_only=True)
     wish = [*host.access, "-e", "bios_nps=2"]
     play = host.play(SITE, "--tags", "base,bios", *wish)
     assert play[ASK]["changed"] is True
@@ -69,7 +69,7 @@ def test_two_nodes_from_the_inventory_to_the_kernel(host):
 
 def test_a_bmc_that_says_what_the_kernel_does_not_show(host):
     """What a Dell R7425 did: the job is done, the BMC says the new value, and the machine has the old one."""
-    host.machine.set_faults(cold_only=False, os_unchanged=True)
+    host.machine.set_bmc_faults(cold_only=False, os_unchanged=True)
     host.machine.set_bios(dimms=12)
     wish = [*host.access, "-e", "bios_nps=1"]
     host.play(SITE, "--tags", "bios", *wish)

@@ -21,7 +21,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist i
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import report
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import Access, Client
 from tests.fixtures.virtual_epyc import Guest
-from vepyc import up
+from vepyc import start_machine
 from vepyc.epyc.shapes import get_shape
 
 pytestmark = pytest.mark.slow
@@ -49,10 +49,10 @@ COMPUTE = {
 
 @pytest.fixture
 def host(tmp_path):
-    machine = up(SHAPE.name, name=f"test-walk-{os.getpid()}", bmc="dell", bios=START)
+    machine = start_machine(SHAPE.name, name=f"test-walk-{os.getpid()}", bmc="dell", bios=START)
     try:
         guest = Guest(machine, tmp_path)
-        bmc = machine.bmc
+        bmc = machine.bmc_access
         access = {"bmc": bmc["url"], "username": bmc["user"], "password": bmc["password"], "ca_path": bmc["ca"]}
         told = {**{f"bios_{name}": value for name, value in access.items()}, **WISH, **TUNING}
         (tmp_path / "host_vars").mkdir()
@@ -60,7 +60,7 @@ def host(tmp_path):
         yield guest
         guest.programs.end()
     finally:
-        machine.down()
+        machine.discard()
 
 
 def at_bmc(host):

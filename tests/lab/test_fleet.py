@@ -18,7 +18,7 @@ import socket
 import pytest
 
 from tests.fixtures.virtual_epyc import guest_of
-from vepyc.playbook_runs import run_recorded
+from vepyc.playbook_runs import run_recorded_command
 
 pytestmark = pytest.mark.slow
 
@@ -81,7 +81,7 @@ class Fleet:
         ``did`` is then what it did.
         """
         drift = ("ansible-playbook", "-i", str(self.folder / "hosts.json"), "playbooks/drift.yml", *BOTH)
-        self.did = run_recorded(
+        self.did = run_recorded_command(
             self.folder,
             *(command or drift),
             ANSIBLE_STDOUT_CALLBACK="sovereign.epyc.drift",

@@ -24,9 +24,9 @@ import pytest
 
 from tests.fixtures.saved_states import TUNED
 from tests.fixtures.virtual_epyc import ROOT, Guest, guest_of
-from vepyc.container import Container, container
+from vepyc.container import Container, running_container
 from vepyc.images import debian_packages
-from vepyc.llama.delivery import put
+from vepyc.llama.delivery import write_guest_file
 from vepyc.llama.llama_cpp import GUEST, ensure_llama
 from vepyc.playbook_runs import run_playbook
 
@@ -97,11 +97,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Container,
     """The gateway, two tuned hosts that wait for a reboot and serve, and the folder of their inventory."""
     folder = tmp_path_factory.mktemp("fleet")
     binds = {
-        debian_packages.fetch("trixie", *debian_packages.HAPROXY)[0].parent: "/srv/packages",
+        debian_packages.fetch_packages("trixie", *debian_packages.HAPROXY)[0].parent: "/srv/packages",
         PROGRAM_FOLDER: PROGRAMS,
     }
     with ExitStack() as stack:
-        box = stack.enter_context(container("gateway-reboot", binds))
+        box = stack.enter_context(running_container("gateway-reboot", binds))
         box.run("dpkg --install /srv/packages/*.deb")
         guests: dict[str, Guest] = {}
         hosts: dict[str, Any] = {}
@@ -109,16 +109,18 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Container,
             place = tmp_path_factory.mktemp(name)
             guest = stack.enter_context(guest_of("small", name.removeprefix("test-"), place, prepared=TUNED))
             guest.carry_modules()
-            put(guest.machine, small_instance.BINARY, (ensure_llama(GUEST) / "bin/llama-server").read_bytes(), 755)
-            put(guest.machine, MODEL, random_model(100))
-            put(guest.machine, "/etc/key", KEY.encode(), 600)
+            write_guest_file(
+                guest.machine, small_instance.BINARY, (ensure_llama(GUEST) / "bin/llama-server").read_bytes(), 755
+            )
+            write_guest_file(guest.machine, MODEL, random_model(100))
+            write_guest_file(guest.machine, "/etc/key", KEY.encode(), 600)
             small_instance.serve(guest, INSTANCE)
             box.run(f"ip address add {address}/32 dev lo")
             Wire(box, address, guest)
             guests[name] = guest
             hosts[name] = {"ansible_port": guest.machine.port, "gateway_member_address": address}
             hosts[name]["llama_instances"] = [{**INSTANCE, "slots": 1}]
-        children = {"gateway": {"hosts": {box.name: box.inventory()}}, "small": {"hosts": hosts}}
+        children = {"gateway": {"hosts": {box.name: box.inventory_variables()}}, "small": {"hosts": hosts}}
         (folder / "hosts.json").write_text(json.dumps({"all": {"children": children}}))
         (folder / "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
         yield box, guests, folder

@@ -18,7 +18,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import jitter
 from tests.fixtures.saved_states import after_site
 from tests.fixtures.virtual_epyc import guest_of
-from vepyc.llama.delivery import PROGRAMS, put
+from vepyc.llama.delivery import PROGRAMS, write_guest_file
 from vepyc.llama.llama_cpp import GUEST, ensure_llama
 
 from . import small_instance
@@ -71,8 +71,8 @@ def host(tmp_path_factory):
     with guest_of("epyc9354", "llama", tmp_path_factory.mktemp("llama"), prepared=state) as guest:
         guest.carry_modules()
         for name in ("llama-server", "ggml-rpc-server"):
-            put(guest.machine, f"{PROGRAMS}/{name}", (programs / name).read_bytes(), mode=755)
-        put(guest.machine, MODEL, blank_model(WORDS))
+            write_guest_file(guest.machine, f"{PROGRAMS}/{name}", (programs / name).read_bytes(), mode=755)
+        write_guest_file(guest.machine, MODEL, blank_model(WORDS))
         yield guest
 
 
@@ -126,7 +126,7 @@ def test_one_instance_on_all_cpus(host):
 
 def test_rows_lie_on_the_nodes_of_the_threads_that_read_them(host):
     """A file that was downloaded lies on the node of the program that did it, and stays there for all that follows."""
-    put(host.machine, ROWS, random_model(WORDS))
+    write_guest_file(host.machine, ROWS, random_model(WORDS))
 
     def answer(memory):
         plan = serve(host, {"name": "rows", "port": 8085, "model": ROWS, "memory": memory})["rows"]

@@ -85,7 +85,7 @@ def loop(host, tmp_path_factory):
     token = secrets.token_hex(16)
     (folder / "token").write_text(token)
     (folder / "alertmanager.yml").write_text(ALERTMANAGER.replace("TOKEN", str(folder / "token")))
-    package = debian_packages.extracted("bookworm", "prometheus-alertmanager") / "usr"
+    package = debian_packages.ensure_extracted("bookworm", "prometheus-alertmanager") / "usr"
     # It reads its templates where the package would have put them.
     shared = f"mount -t tmpfs none /usr/share && ln -s {package}/share/prometheus /usr/share/ && exec"
     web = "--web.listen-address=127.0.0.1:9093 --cluster.listen-address="

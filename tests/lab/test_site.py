@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import last_run
 from tests.fixtures.virtual_epyc import guest_of
-from vepyc.venvs import OLDEST_CORE, venv
+from vepyc.venvs import OLDEST_CORE, ensure_venv
 
 pytestmark = pytest.mark.slow
 
@@ -193,7 +193,7 @@ CHECK = ["--check", "--diff"]
 @pytest.mark.parametrize(("how", "core"), [([], OLDEST_CORE), (CHECK, "")], ids=["run-oldest-core", "check"])
 def test_second_time_changes_nothing(tuned, how, core):
     before = tuned.state()
-    play = tuned.play(SITE, *THROUGH, *how, programs=venv(core) if core else None)
+    play = tuned.play(SITE, *THROUGH, *how, programs=ensure_venv(core) if core else None)
     assert play.changed == {}
     assert tuned.state() == before
     assert 0 < len(play.executions) <= MOST_MODULES, play.executions
@@ -205,7 +205,7 @@ def test_second_time_changes_nothing(tuned, how, core):
 @pytest.mark.parametrize(("how", "core"), [([], ""), (CHECK, OLDEST_CORE)], ids=["run", "check-oldest-core"])
 def test_second_time_is_one_look_though_a_reboot_waits(tuned, how, core):
     before = tuned.untouched()
-    play = tuned.play(SITE, *how, programs=venv(core) if core else None)
+    play = tuned.play(SITE, *how, programs=ensure_venv(core) if core else None)
     assert play.changed == {}
     assert tuned.touched_since(before) == set()
     assert [task for dummy, task in play.executions] == [LOOK]

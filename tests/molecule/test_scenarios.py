@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from vepyc.paths import locked
-from vepyc.playbook_runs import run
+from vepyc.playbook_runs import run_command
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ EVERYDAY = "cat"
 )
 def test_scenario(scenario: str) -> None:
     with locked(f"molecule-{scenario}"):  # its host has one name, whoever runs these tests on this computer
-        done = run("molecule", "test", "--scenario-name", scenario, NO_COLOR="1")
+        done = run_command("molecule", "test", "--scenario-name", scenario, NO_COLOR="1")
     assert done.returncode == 0, done.stdout
 
 

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.everyday]
 def gateway_of_two(bare_gateway: Gateway) -> Gateway:
     """A gateway before two hosts, after a check that changed nothing and a run that showed no secret."""
     checked = bare_gateway.run_role("--check")
-    assert checked.returncode == 0 and list(checked.changed) == ["Install HAProxy"], checked.output
+    assert checked.returncode == 0 and list(checked.changed_results) == ["Install HAProxy"], checked.output
     assert bare_gateway.run("ls /etc/haproxy 2>&1", check=False).startswith("ls: cannot access")
     played = bare_gateway.run_role("-vvv", "--diff")
     assert played.returncode == 0, played.output
@@ -32,7 +32,7 @@ def gateway_of_two(bare_gateway: Gateway) -> Gateway:
 def test_the_next_run_changes_nothing(gateway_of_two: Gateway) -> None:
     before = gateway_of_two.read_state()
     played = gateway_of_two.run_role()
-    assert played.returncode == 0 and played.changed == {}, played.output
+    assert played.returncode == 0 and played.changed_results == {}, played.output
     assert gateway_of_two.read_state() == before
 
 

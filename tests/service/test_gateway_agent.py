@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from vepyc.playbook_runs import Play, run_playbook
+from vepyc.playbook_runs import PlaybookRun, run_playbook
 
 from ..fixtures.gateways import (
     MEMBERS,
@@ -75,11 +75,11 @@ while data := to.recv(65536):
 class Host(Gateway):
     """The container, as the gateway and as the first host that it asks."""
 
-    def converge(self, *arguments: str, bind: str = AGENT, gateway: bool = True) -> Play:
+    def converge(self, *arguments: str, bind: str = AGENT, gateway: bool = True) -> PlaybookRun:
         """Have the agent on the container, and the gateway know of it."""
         base = {"base_textfile": FILE, "base_agent_bind": bind, "base_agent_allow": ["10.9.0.1"]}
         hosts = {
-            self.box.name: {**self.box.inventory(), **base},
+            self.box.name: {**self.box.inventory_variables(), **base},
             "h1": {**MEMBERS["h1"], "base_agent_bind": AGENT},
             "h2": {**MEMBERS["h2"], "base_agent_bind": "*:8407"},
         }
@@ -244,12 +244,12 @@ def test_it_goes_as_it_came(host: Host) -> None:
     before = host.units()
     assert "sovereign-epyc-agent.socket" in before and "10.9.0.1:8407" in before
     checked = host.converge("--check", bind="", gateway=False)
-    assert list(checked.changed) == ["Install the engine and its services"], checked.output
+    assert list(checked.changed_results) == ["Install the engine and its services"], checked.output
     assert host.units() == before
     played = host.converge(bind="", gateway=False)
     assert (
         played.returncode == 0
         and played["Install the engine and its services"]["diff"]
-        == checked.changed["Install the engine and its services"]["diff"]
+        == checked.changed_results["Install the engine and its services"]["diff"]
     ), played.output
     assert host.units() == ""

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from vepyc.container import Container, container
+from vepyc.container import Container, running_container
 from vepyc.images import debian_packages
-from vepyc.playbook_runs import Play, run_playbook
+from vepyc.playbook_runs import PlaybookRun, run_playbook
 
 from ..fixtures.gateways import PROGRAM_FOLDER, PROGRAMS
 
@@ -58,7 +58,7 @@ class Pair:
         self.folder = folder
         own = [f"10.8.0.{number}" for number in (1, 2)]
         gateways = {
-            box.name: {**box.inventory(), "gateway_peers_bind": f"{address}:8406"}
+            box.name: {**box.inventory_variables(), "gateway_peers_bind": f"{address}:8406"}
             for box, address in zip(boxes, own, strict=True)
         }
         members = {
@@ -72,7 +72,7 @@ class Pair:
         inventory = {"all": {"hosts": members, "children": {"gateway": {"hosts": gateways}}}}
         (folder / "hosts.json").write_text(json.dumps(inventory))
 
-    def play(self, *arguments: str, **changed: Any) -> Play:
+    def play(self, *arguments: str, **changed: Any) -> PlaybookRun:
         (self.folder / "asked.json").write_text(json.dumps({**ASKED, **changed}))
         variables = ("--extra-vars", f"@{self.folder}/asked.json")
         return run_playbook(self.folder, "playbooks/gateway.yml", *variables, *arguments)
@@ -118,10 +118,10 @@ def prepare(box: Container, server: str, address: str) -> None:
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    debs = debian_packages.fetch("trixie", *debian_packages.HAPROXY, *KEEPALIVED)[0].parent
+    debs = debian_packages.fetch_packages("trixie", *debian_packages.HAPROXY, *KEEPALIVED)[0].parent
     binds = {debs: "/srv/packages", PROGRAM_FOLDER: PROGRAMS}
-    with container("gateway-one", binds) as one, container("gateway-two", binds) as two:
-        one.connect(two, "10.8.0.1/24", "10.8.0.2/24")
+    with running_container("gateway-one", binds) as one, running_container("gateway-two", binds) as two:
+        one.connect_cable(two, "10.8.0.1/24", "10.8.0.2/24")
         with ThreadPoolExecutor() as pool:
             list(pool.map(prepare, (one, two), ("first", "second"), ("10.8.0.1", "10.8.0.2")))
         yield Pair([one, two], tmp_path_factory.mktemp("pair"))
@@ -180,7 +180,7 @@ def test_the_next_run_changes_nothing_and_touches_no_keepalived_of_others(pair: 
     before = pair.both(STATE)
     played = pair.play()
     failed = [result["host"] for result in played.results if result["status"] == "failed"]
-    assert (played.returncode, played.changed, failed) == (2, {}, ["gateway-two"]), played.output
+    assert (played.returncode, played.changed_results, failed) == (2, {}, ["gateway-two"]), played.output
     assert "has a configuration of keepalived that is not from here" in played.output
     assert pair.both(STATE) == before
     pair.boxes[1].run(f"mv /run/note {note}")

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from vepyc.container import Container, container
+from vepyc.container import Container, running_container
 from vepyc.llama import llama_cpp
-from vepyc.playbook_runs import Play, run_playbook
+from vepyc.playbook_runs import PlaybookRun, run_playbook
 
 from ..fixtures.containers import BUILD, MODELS, SEND_REQUEST, wait_until
 
@@ -45,13 +45,18 @@ class Two:
         self.binary = f"{BUILD}/bin/llama-server"
         self.model = f"{MODELS}/{llama_cpp.ensure_model().name}"
 
-    def play(self, *arguments: str, head: dict[str, Any] | None = None, **worker: Any) -> Play:
+    def play(self, *arguments: str, head: dict[str, Any] | None = None, **worker: Any) -> PlaybookRun:
         """Run the playbook, with more variables for each of the two."""
         asked = {"name": "large", "alias": "large", "model": self.model, "port": 8080, "context": 2048}
         asked |= {"prompt_cache": "0MiB", "speculation": "none", "rpc_workers": [f"{ADDRESSES[WORKER]}:50052"]}
         more = {HEAD: {"llama_instances": [{**asked, **(head or {})}]}, WORKER: worker}
         hosts = {
-            name: {"group_address": ADDRESSES[name], "llama_binary": self.binary, **box.inventory(), **more[name]}
+            name: {
+                "group_address": ADDRESSES[name],
+                "llama_binary": self.binary,
+                **box.inventory_variables(),
+                **more[name],
+            }
             for name, box in self.boxes.items()
         }
         (self.folder / "hosts.json").write_text(json.dumps({"all": {"children": {"llama_group": {"hosts": hosts}}}}))
@@ -71,7 +76,7 @@ class Two:
         """Run the playbook, which must refuse with nothing changed; return what it said."""
         before = self.state()
         played = self.play(*arguments, **asked)
-        assert played.returncode == 2 and not played.changed, played.output
+        assert played.returncode == 2 and not played.changed_results, played.output
         assert self.state() == before
         return " ".join(played.output.split())
 
@@ -95,8 +100,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
     build, model = llama_cpp.ensure_llama(), llama_cpp.ensure_model()
     with ExitStack() as stack:
         binds = {build: BUILD, model.parent: MODELS}
-        boxes = {name: stack.enter_context(container(name, binds)) for name in ADDRESSES}
-        boxes[HEAD].connect(boxes[WORKER], *(f"{address}/24" for address in ADDRESSES.values()))
+        boxes = {name: stack.enter_context(running_container(name, binds)) for name in ADDRESSES}
+        boxes[HEAD].connect_cable(boxes[WORKER], *(f"{address}/24" for address in ADDRESSES.values()))
         yield Two(boxes, tmp_path_factory.mktemp("group"))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.tests.unit.fakes import heads
-from vepyc.container import container
+from vepyc.container import running_container
 from vepyc.llama import llama_cpp
 
 from ..fixtures.containers import MODELS, ServiceHost
@@ -35,7 +35,7 @@ PLAIN = {"name": "plain", "port": 8080, "speculation": "none", "engine": "ik_lla
 def host(tmp_path_factory):
     # With the usual one, in Q4_1, this server (8337e4c, AVX2) says one word again and again.
     model = llama_cpp.ensure_wide_model()
-    with container("test-ik-llama", {Path(IK): "/opt/ik", model.parent: MODELS}) as box:
+    with running_container("test-ik-llama", {Path(IK): "/opt/ik", model.parent: MODELS}) as box:
         host = ServiceHost(box, tmp_path_factory.mktemp("ik"))
         host.binary, host.model = "/opt/ik/llama-server", f"{MODELS}/{model.name}"
         yield host

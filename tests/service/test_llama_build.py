@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from vepyc.container import Container, container
+from vepyc.container import Container, running_container
 from vepyc.playbook_runs import clean_environment, run_playbook
 
 pytestmark = pytest.mark.slow
@@ -74,7 +74,7 @@ class Host:
         self.folder = folder
         self.sources = sources
         self.environment: dict[str, str] = {}
-        (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {box.name: box.inventory()}}}))
+        (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {box.name: box.inventory_variables()}}}))
 
     def options(self, archive: str, **more: Any) -> dict[str, Any]:
         checksum = hashlib.sha256((self.sources / archive).read_bytes()).hexdigest()
@@ -106,7 +106,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     sources = tmp_path_factory.mktemp("sources")
     packed(sources / "sources.tar.gz")
     packed(sources / "leaving.tar.gz", ("../../../escaped", "no"))
-    with container("test-llama-build", {sources: "/srv"}) as box:
+    with running_container("test-llama-build", {sources: "/srv"}) as box:
         yield Host(box, tmp_path_factory.mktemp("plays"), sources)
 
 

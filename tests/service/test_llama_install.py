@@ -65,10 +65,12 @@ chmod 755 /opt/wrapped/llama-server
 
 def test_it_is_installed_from_sources(service_host):
     """The lab has built these sources by the same module, so the role finds this build and does not compile."""
-    dummy, asked = llama_cpp.source()
+    dummy, asked = llama_cpp.build_request()
     wants = {"llama_source_archive": asked["archive"], "llama_source_checksum": asked["checksum"]}
     service_host.serve(CHAT, llama_install="source", llama_cmake_options=asked["cmake_options"], **wants)
-    assert service_host.run(f"readlink /proc/{service_host.main_pid('chat')}/exe").startswith(f"{llama_cpp.HOME}/")
+    assert service_host.run(f"readlink /proc/{service_host.main_pid('chat')}/exe").startswith(
+        f"{llama_cpp.BUILD_FOLDER}/"
+    )
     assert service_host.fetch_status(8080, "/health") == 200
 
 

@@ -66,7 +66,7 @@ def test_drafts_are_made_of_a_model_and_their_acceptance_is_told(service_host):
     """The smaller of two drafts of a model is accepted less often, as the answers show."""
     service_host.run("mkdir -p /srv/made")
     paths = {kind: f"/srv/made/{kind}.gguf" for kind in ("Q8_0", "Q2_K")}
-    dummy, asked = llama_cpp.source()
+    dummy, asked = llama_cpp.build_request()
     wants = {
         "llama_install": "source",
         "llama_source_archive": asked["archive"],

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
-from vepyc.container import container
+from vepyc.container import running_container
 from vepyc.images import debian_packages
 from vepyc.llama import llama_cpp
-from vepyc.playbook_runs import Play, run_playbook
+from vepyc.playbook_runs import PlaybookRun, run_playbook
 
 from ..fixtures.containers import BUILD, MODELS, ServiceHost
 
@@ -96,10 +96,14 @@ def metrics(query: str) -> set[str]:
 class Watched(ServiceHost):
     """The host, and Prometheus on it."""
 
-    def watch(self, *arguments: str) -> Play:
+    def watch(self, *arguments: str) -> PlaybookRun:
         folder = self.folder / "watch"
         folder.mkdir(exist_ok=True)
-        mine = {**self.box.inventory(), "llama_instances": self.with_test_model(CHAT), "monitoring_service": ""}
+        mine = {
+            **self.box.inventory_variables(),
+            "llama_instances": self.with_test_model(CHAT),
+            "monitoring_service": "",
+        }
         groups = {name: {"hosts": {self.box.name: {}}} for name in ("monitoring", "gateway")}
         (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {self.box.name: mine}, "children": groups}}))
         return run_playbook(folder, "playbooks/monitoring.yml", *arguments)
@@ -113,8 +117,12 @@ class Watched(ServiceHost):
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     build, model = llama_cpp.ensure_llama(), llama_cpp.ensure_model()
-    binds = {build: BUILD, model.parent: MODELS, debian_packages.fetch("trixie", *PACKAGES)[0].parent: "/srv/packages"}
-    with container("monitoring", binds) as box:
+    binds = {
+        build: BUILD,
+        model.parent: MODELS,
+        debian_packages.fetch_packages("trixie", *PACKAGES)[0].parent: "/srv/packages",
+    }
+    with running_container("monitoring", binds) as box:
         yield Watched(box, tmp_path_factory.mktemp("monitoring"))
 
 
@@ -125,7 +133,7 @@ def test_a_check_writes_nothing_and_a_second_run_changes_nothing(host: Watched) 
     assert "sovereign-epyc" not in host.run("ls /etc/prometheus 2>&1", check=False)
     played = host.watch()
     assert played.returncode == 0, played.output
-    assert host.watch().changed == {}
+    assert host.watch().changed_results == {}
     (target,) = json.loads(host.run(f"cat {FOLDER}/targets/llama.json"))
     assert target["targets"] == ["127.0.0.1:8080"] and target["labels"]["speculation"] == "ngram"
 

@@ -26,9 +26,9 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from vepyc.container import Container, container
+from vepyc.container import Container, running_container
 from vepyc.llama import llama_cpp
-from vepyc.playbook_runs import run
+from vepyc.playbook_runs import run_command
 
 pytestmark = pytest.mark.slow
 
@@ -133,12 +133,12 @@ class Controller:
         self.folder = folder
         self.archive = archive
         self.environment = {"ANSIBLE_COLLECTIONS_PATH": str(folder / "collections")} if archive else {}
-        dummy, source = llama_cpp.source()
+        dummy, source = llama_cpp.build_request()
         replaced = {"llama_source_archive": source["archive"], "llama_source_checksum": source["checksum"]}
         instances = [{**instance, "prompt_cache": "0MiB"} for instance in ASKED["llama_instances"]]
         self.variables = {**ASKED, **replaced, "llama_instances": instances}
         (folder / "mine.yml").write_text(yaml.safe_dump(self.variables))
-        added = {**box.inventory(), "epyc_steps": LAYERS, "llama_cmake_options": source["cmake_options"]}
+        added = {**box.inventory_variables(), "epyc_steps": LAYERS, "llama_cmake_options": source["cmake_options"]}
         (folder / "added.json").write_text(json.dumps(added))
 
     def install(self) -> None:
@@ -147,7 +147,7 @@ class Controller:
             ("build", "--output-path", str(self.folder), str(ROOT)),
             ("install", "--offline", "-p", str(self.folder / "collections"), "sovereign-epyc-0.1.0.tar.gz"),
         ):
-            done = run("ansible-galaxy", "collection", *words, cwd=self.folder)
+            done = run_command("ansible-galaxy", "collection", *words, cwd=self.folder)
             assert done.returncode == 0, done.stdout
 
     def run_command(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -156,18 +156,18 @@ class Controller:
         if self.archive:
             words = [re.sub(r"^playbooks/(\w+)\.yml$", r"sovereign.epyc.\1", word) for word in words]
         added = ("-e", f"@{self.folder}/added.json")
-        return run(*words, *added, cwd=self.folder if self.archive else ROOT, **self.environment)
+        return run_command(*words, *added, cwd=self.folder if self.archive else ROOT, **self.environment)
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Container, str]]:
     """A stock host, with a hub behind the address of the page's model, and the digest that the hub states."""
     folder = tmp_path_factory.mktemp("hub")
-    build, model, (archive, source) = llama_cpp.ensure_llama(), llama_cpp.ensure_model(), llama_cpp.source()
+    build, model, (archive, source) = llama_cpp.ensure_llama(), llama_cpp.ensure_model(), llama_cpp.build_request()
     digest = hashlib.sha256(model.read_bytes()).hexdigest()
     (address,) = [entry["url"] for entry in ASKED["llama_models"]]
     binds = {archive: source["archive"], model: SERVED}
-    with container("quickstart", binds, {build.parent: llama_cpp.HOME}) as box:
+    with running_container("quickstart", binds, {build.parent: llama_cpp.BUILD_FOLDER}) as box:
         start_hub(box, make_certificate(folder, str(urlsplit(address).hostname)), address, digest)
         yield box, digest
 

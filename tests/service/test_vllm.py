@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from vepyc.container import Container
-from vepyc.playbook_runs import Play, run_playbook
+from vepyc.playbook_runs import PlaybookRun, run_playbook
 
 from ..fixtures.vllm_containers import run_vllm_container
 
@@ -64,14 +64,20 @@ def box() -> Iterator[Container]:
 
 
 @pytest.fixture(scope="module")
-def play(box: Container, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Play]:
+def play(box: Container, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., PlaybookRun]:
     """Run the playbook with one instance that differs in this from a plain one."""
     folder = tmp_path_factory.mktemp("vllm")
 
-    def played(*arguments: str, state: str = "present", playbook: str = "vllm", **changed: Any) -> Play:
+    def played(*arguments: str, state: str = "present", playbook: str = "vllm", **changed: Any) -> PlaybookRun:
         asked = {"vllm_instances": [{**INSTANCE, "api_key_file": "/etc/vllm/key", **changed}], "vllm_state": state}
         # All CPUs of a small machine compute.
-        host = {**box.inventory(), "plan_housekeeping": {"cores": 0}, "vllm_start_timeout": 600, **GATEWAY, **asked}
+        host = {
+            **box.inventory_variables(),
+            "plan_housekeeping": {"cores": 0},
+            "vllm_start_timeout": 600,
+            **GATEWAY,
+            **asked,
+        }
         children = {"gateway": {"hosts": {box.name: {}}}}
         (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {box.name: host}, "children": children}}))
         return run_playbook(folder, f"playbooks/{playbook}.yml", *arguments)
@@ -79,7 +85,7 @@ def play(box: Container, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
     return played
 
 
-def test_a_host_without_libnuma_is_refused(box: Container, play: Callable[..., Play]) -> None:
+def test_a_host_without_libnuma_is_refused(box: Container, play: Callable[..., PlaybookRun]) -> None:
     before = state(box)
     played = play()
     assert played.returncode == 2 and "install libnuma1. No instance was changed." in " ".join(played.output.split())
@@ -87,7 +93,7 @@ def test_a_host_without_libnuma_is_refused(box: Container, play: Callable[..., P
 
 
 @pytest.fixture(scope="module")
-def served(box: Container, play: Callable[..., Play]) -> Play:
+def served(box: Container, play: Callable[..., PlaybookRun]) -> PlaybookRun:
     """The first play, after a check that changed nothing."""
     box.run("dpkg --install /srv/packages/*.deb")
     before = state(box)
@@ -106,27 +112,27 @@ def state(box: Container) -> str:
     return box.run(f"{files} -exec sha256sum {{}} ';' 2>/dev/null | sort; {show}", check=False).stdout
 
 
-def test_it_answers_who_has_the_key_and_its_place_is_proven(box: Container, served: Play) -> None:
+def test_it_answers_who_has_the_key_and_its_place_is_proven(box: Container, served: PlaybookRun) -> None:
     assert "Fail where it computes elsewhere" in served.output
     asked = [box.run("python3 - " + key, input=ASK).stdout.strip() for key in ("", "wrong", KEY)]
     assert asked == ["401", "401", "200"]
 
 
-def test_nobody_sees_the_key(box: Container, served: Play) -> None:
+def test_nobody_sees_the_key(box: Container, served: PlaybookRun) -> None:
     assert KEY not in served.output
     seen = box.run("cat /proc/[0-9]*/cmdline; systemctl show vllm-batch; journalctl --unit=vllm-batch")
     assert KEY not in seen.stdout
 
 
-def test_the_next_run_changes_nothing(box: Container, play: Callable[..., Play], served: Play) -> None:
+def test_the_next_run_changes_nothing(box: Container, play: Callable[..., PlaybookRun], served: PlaybookRun) -> None:
     before = state(box)
     played = play()
-    assert played.returncode == 0 and played.changed == {}, played.output
+    assert played.returncode == 0 and played.changed_results == {}, played.output
     assert state(box) == before
 
 
 def test_it_is_measured_as_an_instance_of_llama_server_is(
-    box: Container, play: Callable[..., Play], served: Play, tmp_path: Path
+    box: Container, play: Callable[..., PlaybookRun], served: PlaybookRun, tmp_path: Path
 ) -> None:
     """Others use this machine too, so whether a round counts is chance; what the samples say is not."""
     asked = {"rounds": 1, "tokens": 12, "kinds": ["prose"], "streams": [4], "folder": str(tmp_path)}
@@ -152,7 +158,7 @@ def test_it_is_measured_as_an_instance_of_llama_server_is(
 
 
 def test_a_unit_that_does_not_start_makes_way_for_the_one_before(
-    box: Container, play: Callable[..., Play], served: Play
+    box: Container, play: Callable[..., PlaybookRun], served: PlaybookRun
 ) -> None:
     unit = box.run("cat /etc/systemd/system/vllm-batch.service").stdout
     played = play(extra_arguments=["--quantization", "broken"])
@@ -163,7 +169,7 @@ def test_a_unit_that_does_not_start_makes_way_for_the_one_before(
 
 
 def test_a_change_takes_the_host_out_of_service_at_the_gateway(
-    box: Container, play: Callable[..., Play], served: Play
+    box: Container, play: Callable[..., PlaybookRun], served: PlaybookRun
 ) -> None:
     box.run("dpkg --install /srv/gateway/*.deb")
     placed = play(playbook="gateway")
@@ -171,13 +177,13 @@ def test_a_change_takes_the_host_out_of_service_at_the_gateway(
     rolled = play("-e", "vllm_roll=true", slots=5)
     assert rolled.returncode == 0, rolled.output
     order = ["Take it out of service at each gateway", "Write its unit", "Put it back into service at each gateway"]
-    assert [task for task in rolled.changed if task in order] == order
+    assert [task for task in rolled.changed_results if task in order] == order
     ready = play(playbook="ready", slots=5)
     assert ready.returncode == 0 and "Fail where it computes elsewhere" in ready.output, ready.output
     assert box.run("python3 -", input=ASK.replace("10.9.0.1:8090", "127.0.0.1:8080")).stdout.strip() == "200"
 
 
-def test_absent_leaves_nothing(box: Container, play: Callable[..., Play], served: Play) -> None:
+def test_absent_leaves_nothing(box: Container, play: Callable[..., PlaybookRun], served: PlaybookRun) -> None:
     played = play(state="absent")
     assert played.returncode == 0, played.output
     left = box.run(

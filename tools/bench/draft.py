@@ -51,11 +51,11 @@ def measure(figures: Figures, server: Sequence[str]) -> dict[float, float]:
         with serving(NAME, *server, "--spec-draft-n-max", str(length)) as url:
             for temperature in TEMPERATURES:
                 made, drafted, accepted = answers(url, temperature)
-                figures.show(f"tokens_per_step_t{temperature:g}_k{length}", made / (made - accepted), "tokens")
-                figures.show(f"accepted_t{temperature:g}_k{length}", 100 * accepted / drafted, "%")
+                figures.print_figure(f"tokens_per_step_t{temperature:g}_k{length}", made / (made - accepted), "tokens")
+                figures.print_figure(f"accepted_t{temperature:g}_k{length}", 100 * accepted / drafted, "%")
                 shares.setdefault(temperature, accepted / drafted)
     # A draft proposes the most probable token, and a warm model takes another one more often.
-    figures.show("accepted_warm_over_cold", shares[TEMPERATURES[-1]] / shares[0.0], "x", Bar("<", 1))
+    figures.print_figure("accepted_warm_over_cold", shares[TEMPERATURES[-1]] / shares[0.0], "x", Bar("<", 1))
     return shares
 
 
@@ -81,8 +81,8 @@ def compute(figures: Figures, shares: dict[float, float]) -> None:
             for temperature, share in shares.items():
                 start = draft_estimate.start(Work(gigabytes * 1e9, billions * 1e9), draft, box, box, share)
                 name = f"{machine}_{size}_t{temperature:g}"
-                figures.show(f"length_{name}", start.draft_max, "tokens")
-                figures.show(f"gain_{name}", start.rate / start.plain, "x")
+                figures.print_figure(f"length_{name}", start.draft_max, "tokens")
+                figures.print_figure(f"gain_{name}", start.rate / start.plain, "x")
 
 
 def main() -> int:

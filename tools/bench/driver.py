@@ -32,7 +32,7 @@ from vepyc import VepycError
 from vepyc.figures import Bar, Figures
 from vepyc.llama.llama_cpp import ensure_llama, ensure_model
 from vepyc.paths import directory, run_tool
-from vepyc.venvs import venv
+from vepyc.venvs import ensure_venv
 
 AIPERF = "aiperf==0.13.0"
 STREAMS = (1, 4)
@@ -108,8 +108,8 @@ def compare(figures: Figures, url: str, program: Path, folder: Path, rounds: int
                 mine = mine or ours(url, asked, streams)
                 ratios.append(mine[name] / other[name])
             ratio = median(ratios)
-            figures.show(f"{name}_over_aiperf_{streams}_streams", ratio, "x")
-            figures.show(f"{name}_off_{streams}_streams", 100 * abs(ratio - 1), "%", Bar("<=", 100 * NEAR))
+            figures.print_figure(f"{name}_over_aiperf_{streams}_streams", ratio, "x")
+            figures.print_figure(f"{name}_off_{streams}_streams", 100 * abs(ratio - 1), "%", Bar("<=", 100 * NEAR))
 
 
 def main() -> int:
@@ -119,7 +119,7 @@ def main() -> int:
     options = parser.parse_args()
     figures = Figures()
     try:
-        program = venv(AIPERF) / "aiperf"
+        program = ensure_venv(AIPERF) / "aiperf"
         words = [str(ensure_llama() / "bin/llama-server"), "--model", str(ensure_model())]
         words += ["--threads", "1", "--parallel", str(STREAMS[-1]), "--ctx-size", "4096"]
         with tempfile.TemporaryDirectory() as place, serving("bench-driver", *words) as url:

@@ -27,10 +27,10 @@ from statistics import median
 
 import psutil
 
-from vepyc import VepycError, up
-from vepyc.container import container
+from vepyc import VepycError, start_machine
+from vepyc.container import running_container
 from vepyc.figures import Bar, Figures
-from vepyc.machine.recording import record, show
+from vepyc.machine.recording import record_guest, show_recording
 from vepyc.playbook_runs import clean_environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,16 +61,16 @@ class Cost:
 
 def recorded(folder: Path) -> None:
     """Tune a virtual EPYC and record it."""
-    machine = up(SHAPE, name="bench-fleet")
+    machine = start_machine(SHAPE, name="bench-fleet")
     try:
         with tempfile.TemporaryDirectory() as place:
             hosts = {"all": {"children": {SHAPE: {"hosts": {machine.name: {"ansible_port": machine.port, **ASKED}}}}}}
             Path(place, "hosts.json").write_text(json.dumps(hosts))
             Path(place, "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
             run(["ansible-playbook", "playbooks/site.yml"], Path(place, "hosts.json"), 0)
-        record(machine, folder)
+        record_guest(machine, folder)
     finally:
-        machine.down()
+        machine.discard()
 
 
 @contextlib.contextmanager
@@ -92,9 +92,9 @@ def fleet(recording: Path, count: int, place: Path) -> Iterator[Path]:
         stack.enter_context(room_for_watches(count))
         hosts = {}
         for number in range(count):
-            box = stack.enter_context(container(f"fleet-{number:02d}", {recording: "/recording"}))
-            box.as_any_host()
-            hosts[f"fleet-{number:02d}"] = {**show(box), **ASKED, "ansible_become": False}
+            box = stack.enter_context(running_container(f"fleet-{number:02d}", {recording: "/recording"}))
+            box.remove_speedups()
+            hosts[f"fleet-{number:02d}"] = {**show_recording(box), **ASKED, "ansible_become": False}
         groups = {f"of{size}": {"hosts": dict.fromkeys(list(hosts)[:size])} for size in SIZES}
         inventory = place / "hosts.json"
         inventory.write_text(json.dumps({"all": {"children": {SHAPE: {"hosts": hosts}, **groups}}}))
@@ -183,13 +183,15 @@ def measure(inventory: Path, figures: Figures) -> None:
                 if name == "drift":
                     costs[size] = cost
         for name, values in ratios.items():
-            figures.show(f"{name}_against_ping_{size}_hosts", median(values), "x", bars.get((name, size)))
-        figures.show(f"drift_controller_processor_{size}_hosts", costs[size].processor / size * 1000, "ms per host")
-        figures.show(f"drift_controller_memory_{size}_hosts", costs[size].memory / size, "MiB per host")
+            figures.print_figure(f"{name}_against_ping_{size}_hosts", median(values), "x", bars.get((name, size)))
+        figures.print_figure(
+            f"drift_controller_processor_{size}_hosts", costs[size].processor / size * 1000, "ms per host"
+        )
+        figures.print_figure(f"drift_controller_memory_{size}_hosts", costs[size].memory / size, "MiB per host")
     few, many = SIZES[-2], SIZES[-1]
     for what, unit in (("processor", "s"), ("memory", "MiB")):
         slope = (getattr(costs[many], what) - getattr(costs[few], what)) / (many - few)
-        figures.show(f"drift_{what}_slope_{few}_to_{many}_hosts", slope, f"{unit} for each further host")
+        figures.print_figure(f"drift_{what}_slope_{few}_to_{many}_hosts", slope, f"{unit} for each further host")
 
 
 def main() -> int:

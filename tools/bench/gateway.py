@@ -31,11 +31,11 @@ from pathlib import Path
 from typing import Any
 
 from vepyc import VepycError
-from vepyc.container import Container, container
+from vepyc.container import Container, running_container
 from vepyc.figures import Bar, Figures
 from vepyc.images import debian_packages
 from vepyc.llama.llama_cpp import NATIVE, ensure_llama, ensure_model
-from vepyc.playbook_runs import clean_environment, quick
+from vepyc.playbook_runs import clean_environment, quick_ansible_variables
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENTS, BUILD, MODELS, PACKAGES = "/srv/clients.py", "/opt/built", "/srv/models", "/srv/packages"
@@ -77,7 +77,7 @@ class Fleet:
             for alias, hosts in (("chat", HOSTS), ("many", MANY))
             for name, address in hosts.items()
         }
-        children = {"gateway": {"hosts": {box.name: box.inventory()}}}
+        children = {"gateway": {"hosts": {box.name: box.inventory_variables()}}}
         self.inventory.write_text(json.dumps({"all": {"hosts": members, "children": children}}))
         box.run(f"dpkg --install {PACKAGES}/*.deb")
         for address in SERVERS.values():
@@ -88,7 +88,7 @@ class Fleet:
         asked = json.dumps({**ASKED, "gateway_hosts": hosts})
         command = ["ansible-playbook", "-i", str(self.inventory), "playbooks/gateway.yml", "-e", asked]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        variables = clean_environment(**quick())
+        variables = clean_environment(**quick_ansible_variables())
         done = subprocess.run(
             command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True
         )
@@ -147,9 +147,9 @@ def measure_queue(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
     found = fleet.ask(conversations=[[says(dice)] for dummy in range(40)], watched=WATCHED)
     deferred = max(found["largest"][name] for name in SERVERS)
     whole = sum(one["whole"] for one in found["answers"])
-    figures.show("queue_deferred_by_servers", deferred, "requests", Bar("<=", 0))
-    figures.show("queue_longest_at_gateway", found["largest"]["gateway"], "requests", Bar(">=", 1))
-    figures.show("queue_answered", 100 * whole / len(found["answers"]), "%", Bar(">=", 100))
+    figures.print_figure("queue_deferred_by_servers", deferred, "requests", Bar("<=", 0))
+    figures.print_figure("queue_longest_at_gateway", found["largest"]["gateway"], "requests", Bar(">=", 1))
+    figures.print_figure("queue_answered", 100 * whole / len(found["answers"]), "%", Bar(">=", 100))
 
 
 def measure_conversations(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
@@ -169,8 +169,8 @@ def measure_conversations(fleet: Fleet, figures: Figures, dice: random.Random) -
             raise VepycError("a turn of a conversation has no answer")
         computed[name] = sum(one["computed"] for one in answers)
         cached = sum(one["cached"] for one in answers)
-        figures.show(f"prompt_tokens_cached_{name}", 100 * cached / (cached + computed[name]), "%", bar)
-    figures.show("prompt_tokens_computed_leastconn_over_kept", computed["leastconn"] / computed["kept"], "x")
+        figures.print_figure(f"prompt_tokens_cached_{name}", 100 * cached / (cached + computed[name]), "%", bar)
+    figures.print_figure("prompt_tokens_computed_leastconn_over_kept", computed["leastconn"] / computed["kept"], "x")
 
 
 def measure_kill(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
@@ -180,15 +180,15 @@ def measure_kill(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
         time.sleep(3)
         fleet.box.run("systemctl kill --signal=KILL llama-first")
     begun, before = lost(answers)
-    figures.show("killed_lost_before_they_began", before, "requests", Bar("<=", 0))
-    figures.show("killed_lost_after_they_began", begun, "streams", Bar("<=", SLOTS))
-    figures.show("killed_answered", 100 * (len(answers) - begun - before) / len(answers), "%")
+    figures.print_figure("killed_lost_before_they_began", before, "requests", Bar("<=", 0))
+    figures.print_figure("killed_lost_after_they_began", begun, "streams", Bar("<=", SLOTS))
+    figures.print_figure("killed_answered", 100 * (len(answers) - begun - before) / len(answers), "%")
 
 
 def measure_many(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
     """A hundred hosts more, and reloads while clients ask."""
     fleet.serve()
-    figures.show("controller_processor_100_hosts", fleet.configure(*HOSTS, *MANY), "s", Bar("<", 5))
+    figures.print_figure("controller_processor_100_hosts", fleet.configure(*HOSTS, *MANY), "s", Bar("<", 5))
     stop = "/run/bench-stop"
     with fleet.load(conversations=[[says(dice)] for dummy in range(12)], clients=4, tokens=8, until=stop) as answers:
         try:
@@ -196,8 +196,8 @@ def measure_many(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
             fleet.configure(*HOSTS, *MANY)
         finally:
             fleet.box.run(f"touch {stop}")
-    figures.show("reloads_lost", sum(lost(answers)), "requests", Bar("<=", 0))
-    figures.show("reloads_answered", len(answers) - sum(lost(answers)), "requests", Bar(">=", 12))
+    figures.print_figure("reloads_lost", sum(lost(answers)), "requests", Bar("<=", 0))
+    figures.print_figure("reloads_answered", len(answers) - sum(lost(answers)), "requests", Bar(">=", 12))
 
 
 MEASURED = {
@@ -217,9 +217,9 @@ def main() -> int:
     figures = Figures()
     try:
         build, model = ensure_llama(NATIVE), ensure_model()
-        debs = debian_packages.fetch("trixie", *debian_packages.HAPROXY)[0].parent
+        debs = debian_packages.fetch_packages("trixie", *debian_packages.HAPROXY)[0].parent
         binds = {build: BUILD, model.parent: MODELS, debs: PACKAGES, ROOT / "tools/bench/gateway_clients.py": CLIENTS}
-        with container("bench-gateway", binds) as box, tempfile.TemporaryDirectory() as place:
+        with running_container("bench-gateway", binds) as box, tempfile.TemporaryDirectory() as place:
             fleet = Fleet(box, Path(place), f"{MODELS}/{model.name}")
             fleet.configure(*HOSTS)
             for name in asked.only:

@@ -30,10 +30,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.abla
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import measured_rounds, schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from vepyc import VepycError
-from vepyc.container import container
+from vepyc.container import running_container
 from vepyc.figures import Bar, Figures
 from vepyc.llama.llama_cpp import NATIVE, ensure_llama, ensure_wide_model
-from vepyc.playbook_runs import clean_environment, quick
+from vepyc.playbook_runs import clean_environment, quick_ansible_variables
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "build/bench-llama"
@@ -56,7 +56,7 @@ INSTANCE = {"name": "chat", "port": 8080, "context": 4096, "slots": 1, "prompt_c
 def play(inventory: Path, name: str, **variables: Any) -> None:
     """Run a playbook, and pass on what it says."""
     command = ["ansible-playbook", "-i", str(inventory), f"playbooks/{name}.yml", "-e", json.dumps(variables)]
-    environment = clean_environment(**quick(), ANSIBLE_INTERNAL_POLL_INTERVAL=POLL)
+    environment = clean_environment(**quick_ansible_variables(), ANSIBLE_INTERNAL_POLL_INTERVAL=POLL)
     if subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL).returncode:
         raise VepycError(f"{name}.yml failed; what it said is above, and files of runs are in {KEPT}")
 
@@ -86,12 +86,12 @@ def main() -> int:
         build, model = ensure_llama(NATIVE), ensure_wide_model()
         shutil.rmtree(KEPT, ignore_errors=True)
         with (
-            container("bench-llama", {build: BUILD, model.parent: MODELS}) as box,
+            running_container("bench-llama", {build: BUILD, model.parent: MODELS}) as box,
             tempfile.TemporaryDirectory() as place,
         ):
             hosts = Path(place, "hosts.json")
             instance = {**INSTANCE, "model": f"{MODELS}/{model.name}"}
-            variables = {**box.inventory(), **ASKED, "llama_instances": [instance]}
+            variables = {**box.inventory_variables(), **ASKED, "llama_instances": [instance]}
             hosts.write_text(json.dumps({"all": {"hosts": {box.name: variables}}}))
             play(hosts, "site")
             questions = {"streams": [], "kinds": asked.kinds, **({"tokens": asked.tokens} if asked.tokens else {})}
@@ -107,7 +107,7 @@ def main() -> int:
         fresh = [one for one in judgement.rounds if one.phase == schedule.CONFIRMATION]
         for kind in asked.kinds:
             gains = measured_rounds.differences(fresh, schedule.STOCK, (measured_rounds.DECODE, kind, 1))
-            figures.show(f"default_over_plain_{kind}", math.exp(median(gains)), "x", Bar(">=", BARS[kind]))
+            figures.print_figure(f"default_over_plain_{kind}", math.exp(median(gains)), "x", Bar(">=", BARS[kind]))
     except VepycError as error:
         print(f"bench-llama: {error}", file=sys.stderr)
         return 1

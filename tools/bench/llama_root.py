@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import http as server_http
 from vepyc import paths
-from vepyc.container import ensure_root
+from vepyc.container import ensure_container_root
 
 ROOT = Path(__file__).resolve().parents[2]
 # $1: the Debian, $2: an empty folder; then folders to show under their own names, --, and the command. All mounts end
@@ -43,7 +43,7 @@ def in_debian(name: str, *words: str) -> list[str]:
     """Return what runs a command, after its variables, in the lab's Debian; no two of a name at a time."""
     seen = ["/proc", "/sys", "/dev", str(paths.home()), str(ROOT)]
     path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    start = ["unshare", "--mount", "--propagation=private", "sh", "-c", _ENTER, "sh", str(ensure_root())]
+    start = ["unshare", "--mount", "--propagation=private", "sh", "-c", _ENTER, "sh", str(ensure_container_root())]
     return [*start, str(paths.directory("containers", name)), *seen, "--", "env", "-i", path, *words]
 
 

@@ -30,10 +30,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from vepyc import Machine, VepycError, up
+from vepyc import Machine, VepycError, start_machine
 from vepyc.figures import Bar, Figures
 from vepyc.images import debian_packages
-from vepyc.playbook_runs import run
+from vepyc.playbook_runs import run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 PING = "ansible.builtin.ping"
@@ -235,7 +235,7 @@ class Ansible:
         """The wall time of one run; an error when it does not go as expected."""
         arguments = json.dumps(options) if options else ""
         start = time.monotonic()
-        done = run(*self.command, "-m", module, "-a", arguments)
+        done = run_command(*self.command, "-m", module, "-a", arguments)
         seconds = time.monotonic() - start
         if done.returncode or f"| {'CHANGED' if changed else 'SUCCESS'}" not in done.stdout:
             wanted = "to change something" if changed else "to change nothing"
@@ -279,7 +279,7 @@ class Site:
     def seconds(self, *options: str, says: str) -> float:
         """The wall time of one run; an error unless it says this, as a pattern."""
         start = time.monotonic()
-        done = run("ansible-playbook", "-i", str(self.inventory), "playbooks/site.yml", *options)
+        done = run_command("ansible-playbook", "-i", str(self.inventory), "playbooks/site.yml", *options)
         seconds = time.monotonic() - start
         if done.returncode or not re.search(says, done.stdout):
             raise VepycError(f"site.yml was expected to say '{says}', but said:\n{done.stdout}")
@@ -300,42 +300,42 @@ def measure_site(machine: Machine, figures: Figures) -> None:
             pings.append(ansible.seconds(PING, {}, changed=False))
             for name, options in ways.items():
                 seconds[name].append(site.seconds(*options, says=r"(?s)\bto\s+be\s+rebooted\b.* changed=0 "))
-    figures.show("site_first_run_against_ping", first / median(pings), "x")
+    figures.print_figure("site_first_run_against_ping", first / median(pings), "x")
     for name, values in seconds.items():
-        figures.show(f"{name}_against_ping", median(values) / median(pings), "x", Bar("<=", 5))
+        figures.print_figure(f"{name}_against_ping", median(values) / median(pings), "x", Bar("<=", 5))
 
 
 def measure(machine: Machine, figures: Figures) -> None:
     """Take and show every figure of the modules."""
-    debian_packages.install(machine, "msr-tools")
+    debian_packages.install_packages(machine, "msr-tools")
     ansible = Ansible(machine)
     for module, options in OTHERS.items():
         if module in ("kernel_cmdline", "epyc_engine"):
             ansible.seconds(MODULES + module, options, changed=True)
-    figures.show(
+    figures.print_figure(
         "engine_import_and_topology", float(machine.run(f"python3 - <<'END'{IMPORT}END").stdout), "x", Bar("<=", 3)
     )
     for entry in RACES:
         ours, recipe = race(ansible, machine, entry)
-        figures.show(f"{entry.module}_faster_than_recipe", recipe / ours, "x", entry.bar)
+        figures.print_figure(f"{entry.module}_faster_than_recipe", recipe / ours, "x", entry.bar)
     settings = {**{entry.module: entry.stored() for entry in RACES}, **OTHERS}
     for module, ratio in no_change(ansible, settings).items():
         # The drift check has no bar: it does the work of all the others in one run.
         bar = None if module == "epyc_drift" else Bar("<=", 1.5)
-        figures.show(f"{module}_no_change_against_ping", ratio, "x", bar)
+        figures.print_figure(f"{module}_no_change_against_ping", ratio, "x", bar)
 
     measure_check(machine, figures)
 
 
 def measure_check(machine: Machine, figures: Figures) -> None:
     """Take and show what the check of a host takes of one processor."""
-    loop = run("/usr/bin/python3", "-IS", "-c", LOOP)
+    loop = run_command("/usr/bin/python3", "-IS", "-c", LOOP)
     if loop.returncode:
         raise VepycError(f"the loop failed here: {loop.stdout}")
     slower = float(machine.run("python3 -IS -", input=LOOP).stdout) / float(loop.stdout)
     seconds = float(machine.run("python3 -IS -", input=CHECK).stdout) / slower
-    figures.show("check_on_a_processor_as_fast_as_this", seconds, "s")
-    figures.show("check_of_one_processor", 100 * seconds / INTERVAL, "%", Bar("<=", 0.2))
+    figures.print_figure("check_on_a_processor_as_fast_as_this", seconds, "s")
+    figures.print_figure("check_of_one_processor", 100 * seconds / INTERVAL, "%", Bar("<=", 0.2))
 
 
 def main() -> int:
@@ -343,12 +343,12 @@ def main() -> int:
     figures = Figures()
     try:
         for shape, take in (("epyc9754", measure), ("small", measure_site)):
-            machine = up(shape, name="bench")
+            machine = start_machine(shape, name="bench")
             try:
-                machine.as_any_host()
+                machine.remove_speedups()
                 take(machine, figures)
             finally:
-                machine.down()
+                machine.discard()
     except VepycError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

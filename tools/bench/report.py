@@ -58,9 +58,11 @@ def fold(figures: Figures) -> None:
     json.dumps(document)
     for module in FORMATS:
         module.render(document)
-    figures.show(f"report_fold_{HOSTS}_hosts", folded - start - making, "s", Bar("<", 10))
-    figures.show(f"report_formats_{HOSTS}_hosts", time.process_time() - folded, "s")
-    figures.show("report_memory", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MiB", Bar("<", 500))
+    figures.print_figure(f"report_fold_{HOSTS}_hosts", folded - start - making, "s", Bar("<", 10))
+    figures.print_figure(f"report_formats_{HOSTS}_hosts", time.process_time() - folded, "s")
+    figures.print_figure(
+        "report_memory", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MiB", Bar("<", 500)
+    )
 
 
 def pages(figures: Figures) -> None:
@@ -70,15 +72,15 @@ def pages(figures: Figures) -> None:
     with tempfile.TemporaryDirectory() as folder, Page() as browser:
         times = opened(browser, Path(folder, "report.html"), drift_html.render(drift))
         assert browser.run("document.querySelectorAll('tbody tr').length") == PAGE_HOSTS
-        figures.show(f"page_open_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))
-        figures.show("page_open_first", times[0], "s")
+        figures.print_figure(f"page_open_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))
+        figures.print_figure("page_open_first", times[0], "s")
         text = plan_html.render(planned)
         times = opened(browser, Path(folder, "plan.html"), text)
         assert browser.run("document.querySelectorAll('section svg').length") == len(plans.KINDS)
-        figures.show(f"plan_page_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))
-        figures.show("plan_page_first", times[0], "s")
-        figures.show("plan_page_plans", len(planned["plans"]), "different plans")
-        figures.show("plan_page_size", len(text.encode()) / (1 << 20), "MiB")
+        figures.print_figure(f"plan_page_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))
+        figures.print_figure("plan_page_first", times[0], "s")
+        figures.print_figure("plan_page_plans", len(planned["plans"]), "different plans")
+        figures.print_figure("plan_page_size", len(text.encode()) / (1 << 20), "MiB")
 
 
 def opened(browser: Page, file: Path, text: str) -> list[float]:

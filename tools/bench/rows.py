@@ -24,7 +24,7 @@ from tests.fixtures.virtual_epyc import Guest, guest_of
 from tests.lab.random_model import random_model
 from tests.lab.small_instance import ASK_FEW, BINARY, serve
 from vepyc.figures import Bar, Figures
-from vepyc.llama.delivery import put
+from vepyc.llama.delivery import write_guest_file
 from vepyc.llama.llama_cpp import GUEST, ensure_llama
 
 SHAPES = ("epyc9354", TWO_SOCKETS := "epyc7543x2")
@@ -62,17 +62,17 @@ def main() -> int:
             guest.carry_modules()
             guest.module("epyc_engine")
             program = ensure_llama(GUEST) / "bin/llama-server"
-            put(guest.machine, BINARY, program.read_bytes(), mode=755)
+            write_guest_file(guest.machine, BINARY, program.read_bytes(), mode=755)
             model = random_model(WORDS)
-            put(guest.machine, MODEL, model)
+            write_guest_file(guest.machine, MODEL, model)
             for arm in ARMS:
                 local, memory = measured(guest, arm, len(model))
-                figures.show(f"{shape}_{arm.name}_local", local, "%", arm.bar)
-                figures.show(f"{shape}_{arm.name}_memory", memory, "times the model")
+                figures.print_figure(f"{shape}_{arm.name}_local", local, "%", arm.bar)
+                figures.print_figure(f"{shape}_{arm.name}_memory", memory, "times the model")
             if shape == TWO_SOCKETS:
                 local, memory = copies(guest, len(model))
-                figures.show(f"{shape}_copy_on_each_socket_local", local, "%", Bar(">=", 98))
-                figures.show(f"{shape}_copy_on_each_socket_memory", memory, "times the model")
+                figures.print_figure(f"{shape}_copy_on_each_socket_local", local, "%", Bar(">=", 98))
+                figures.print_figure(f"{shape}_copy_on_each_socket_memory", memory, "times the model")
     return int(figures.missed)
 
 

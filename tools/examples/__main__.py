@@ -26,7 +26,7 @@ from markdown_it import MarkdownIt
 
 from tools.examples.commands import check_line
 from tools.examples.specs import PLUGINS, ROOT, Wrong, check_task, check_variables, source
-from vepyc.playbook_runs import run
+from vepyc.playbook_runs import run_command
 
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/*.md", "roles/*/README.md"]
 #: Languages of blocks. Of ini and text only names of metrics and of the environment are looked at; a test runs Python.
@@ -131,7 +131,7 @@ def syntax_check(files: Mapping[str, Sequence[str]]) -> str:
     """Have one ansible-playbook read all examples; return what it says when it refuses one, which it names."""
     inventories = [word for path in ["localhost,", *files.get("inventory", [])] for word in ("-i", path)]
     command = ("ansible-playbook", "--syntax-check", *inventories, *files["playbook"])
-    done = run(*command, ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED="true")
+    done = run_command(*command, ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED="true")
     return done.stdout if done.returncode else ""
 
 

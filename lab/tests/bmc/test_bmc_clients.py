@@ -17,7 +17,7 @@ import pytest
 
 from vepyc.bmc import Bmc
 from vepyc.bmc.personality import load
-from vepyc.venvs import REDFISH, collections, venv
+from vepyc.venvs import REDFISH_CLIENTS, ensure_collections, ensure_venv
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,7 @@ KNOWN_FAILURES = {
 @pytest.fixture(scope="module")
 def programs() -> Path:
     """The folder of programs of an environment with these clients."""
-    return venv(*REDFISH)
+    return ensure_venv(*REDFISH_CLIENTS)
 
 
 def run(*command: object, ca: Path, **more: str) -> str:
@@ -135,7 +135,7 @@ def ansible(there: Bmc, module: str, **options: Any) -> dict[str, Any]:
         "-a",
         json.dumps(options),
         ca=there.ca,
-        ANSIBLE_COLLECTIONS_PATH=str(collections("community.general")),
+        ANSIBLE_COLLECTIONS_PATH=str(ensure_collections("community.general")),
         ANSIBLE_STDOUT_CALLBACK="ansible.builtin.minimal",
         ANSIBLE_LOCALHOST_WARNING="false",
     )

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from vepyc import Machine, up
+from vepyc import Machine, start_machine
 
 from ..conftest import cpulist, read
 from .redfish_client import Client
@@ -23,11 +23,11 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    there = up("small", name=f"test-bmc-{os.getpid()}", bmc="dell")
+    there = start_machine("small", name=f"test-bmc-{os.getpid()}", bmc="dell")
     try:
         yield there
     finally:
-        there.down()
+        there.discard()
 
 
 def shown(machine: Machine) -> dict[str, object]:
@@ -39,10 +39,10 @@ def shown(machine: Machine) -> dict[str, object]:
 
 def test_a_reset_by_the_bmc_gives_the_guest_what_was_pending(machine: Machine) -> None:
     assert shown(machine) == {"nodes": 4, "cpus": 16, "boost": True}
-    client = Client(machine.bmc)
+    client = Client(machine.bmc_access)
     wanted = {"NumaNodesPerSocket": "2", "CcdCores": "1", "SysProfile": "Custom", "ProcTurboMode": "Disabled"}
     assert client.patch(wanted).status == 202
-    before = machine.boots
+    before = machine.boot_count
     assert client.reset().status == 204
     machine.wait_for_another_boot(before)
     assert shown(machine) == {"nodes": 2, "cpus": 4, "boost": False}

@@ -19,7 +19,7 @@ from .shapes import Shape
 EXIT_LATENCIES = (1, 800)
 
 
-def ssdt(shape: Shape) -> str:
+def render_ssdt(shape: Shape) -> str:
     """The table's source. The transition goes through the P-state control MSR, as on real hardware."""
     states = ",\n      ".join(
         f"Package () {{ {mhz}, {watts}, 1, 1, {index}, {index} }}"
@@ -29,7 +29,7 @@ def ssdt(shape: Shape) -> str:
         f"Package () {{ ResourceTemplate () {{ Register (FFixedHW, 0, 0, 0) }}, 1, {latency}, 0 }}"
         for latency in EXIT_LATENCIES
     )
-    cpus = "\n".join(_processor(index) for index in range(shape.possible_cpus))
+    cpus = "\n".join(_render_processor(index) for index in range(shape.possible_cpus))
     return f"""\
 DefinitionBlock ("", "SSDT", 2, "VEPYC", "CPUFREQ", 1)
 {{
@@ -45,7 +45,7 @@ DefinitionBlock ("", "SSDT", 2, "VEPYC", "CPUFREQ", 1)
 """
 
 
-def _processor(index: int) -> str:
+def _render_processor(index: int) -> str:
     """QEMU names its processor objects by their position among the possible ones."""
     return f"""\
   External (\\_SB.CPUS.C{index:03X}, DeviceObj)
@@ -61,6 +61,6 @@ def _processor(index: int) -> str:
 def compile_ssdt(shape: Shape, folder: Path) -> Path:
     """Compile the table into `folder` and return its path."""
     source = folder / "ssdt.asl"
-    source.write_text(ssdt(shape))
+    source.write_text(render_ssdt(shape))
     run_tool(["iasl", "-p", str(folder / "ssdt"), str(source)])
     return folder / "ssdt.aml"

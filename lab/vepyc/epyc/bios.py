@@ -20,11 +20,21 @@ from typing import Any
 from ..errors import VepycError
 from .shapes import Shape
 
-HARDWARE = ("dimms",)
-KNOBS = ("nps", "l3_as_numa", "smt", "boost", "iommu", "cores_per_l3", "cores_per_socket", "l3_domains", *HARDWARE)
+HARDWARE_KNOBS = ("dimms",)
+KNOBS = (
+    "nps",
+    "l3_as_numa",
+    "smt",
+    "boost",
+    "iommu",
+    "cores_per_l3",
+    "cores_per_socket",
+    "l3_domains",
+    *HARDWARE_KNOBS,
+)
 
 
-def settings_of(shape: Shape) -> dict[str, Any]:
+def bios_settings_of_shape(shape: Shape) -> dict[str, Any]:
     """What a machine of this shape is set to before anybody changes it."""
     return {
         "nps": shape.nodes // shape.sockets,
@@ -35,11 +45,11 @@ def settings_of(shape: Shape) -> dict[str, Any]:
     }
 
 
-def shape_with(shape: Shape, settings: Mapping[str, Any]) -> Shape:
+def apply_bios_settings(shape: Shape, settings: Mapping[str, Any]) -> Shape:
     """The machine that these settings make of this shape. What is impossible falls back to NPS1, as boards do it."""
     if unknown := settings.keys() - set(KNOBS):
         raise VepycError(f"there is no BIOS setting {min(unknown)!r}; the settings are {', '.join(KNOBS)}")
-    asked = {**settings_of(shape), **settings}
+    asked = {**bios_settings_of_shape(shape), **settings}
     domains = min(asked.get("l3_domains") or shape.l3_domains, shape.l3_domains)
     cores = asked.get("cores_per_l3") or shape.cores_per_l3
     if total := asked.get("cores_per_socket"):

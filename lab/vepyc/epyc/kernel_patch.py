@@ -15,10 +15,10 @@ from ..machine.gdb import Gdb
 from ..paths import PACKAGE, run_tool
 from .shapes import Shape
 
-SOURCE = PACKAGE / "epyc/asm" / "epyc.s"
+HOOKS_SOURCE = PACKAGE / "epyc/asm" / "epyc.s"
 
 # Registers that keep a value per CPU, with what they hold at reset. QEMU itself reads 0 for them and drops writes.
-MSRS = {
+MSR_RESET_VALUES = {
     0xC0000108: 0,  # PrefetchControl
     0xC0011022: 0,  # DC_CFG
     0xC0010015: 1 << 24,  # HWCR; Linux complains when this bit, "TSC counts at P0 frequency", is not set
@@ -29,29 +29,29 @@ _HEADER = struct.Struct("<8Q5I")
 _KEEP = 0xFFFFFFFF
 _ANY = 0xFFFFFFFF
 
-Change = tuple[int, int]  # and-mask, or-mask
+RegisterChange = tuple[int, int]  # and-mask, or-mask
 
 
-def _set(value: int) -> Change:
+def _set_to(value: int) -> RegisterChange:
     return (0, value)
 
 
-def _add(*bits: int) -> Change:
+def _set_bits(*bits: int) -> RegisterChange:
     return (_KEEP, sum(1 << bit for bit in bits))
 
 
-def _remove(bit: int) -> Change:
+def _clear_bit(bit: int) -> RegisterChange:
     return (_KEEP & ~(1 << bit), 0)
 
 
-def row(
+def cpuid_row(
     leaf: int,
     subleaf: int = _ANY,
     *,
-    eax: Change = (_KEEP, 0),
-    ebx: Change = (_KEEP, 0),
-    ecx: Change = (_KEEP, 0),
-    edx: Change = (_KEEP, 0),
+    eax: RegisterChange = (_KEEP, 0),
+    ebx: RegisterChange = (_KEEP, 0),
+    ecx: RegisterChange = (_KEEP, 0),
+    edx: RegisterChange = (_KEEP, 0),
 ) -> bytes:
     """One row of the CPUID table. The first row that matches a question is applied to QEMU's answer."""
     return struct.pack("<10I", leaf, subleaf, *eax, *ebx, *ecx, *edx)
@@ -63,51 +63,71 @@ def cpuid_table(shape: Shape) -> bytes:
     mba = 1 << 1 | ((1 << 2 | 1 << 3) if shape.smba else 0)
     rows = [
         # No CMPXCHG16B for the kernel: QEMU 7.2 leaves garbage in EFLAGS behind it, deadly if an interrupt saves that.
-        row(0x1, ecx=_remove(13)),
-        row(0x7, 0, ebx=_add(12, 15)),  # resource monitoring and allocation
-        row(0xF, 0, eax=_set(0), ebx=_set(255), ecx=_set(0), edx=_set(2)),
-        row(0xF, 1, eax=_set(20), ebx=_set(64), ecx=_set(255), edx=_set(7)),  # occupancy, total and local traffic
-        row(0x10, 0, eax=_set(0), ebx=_set(2), ecx=_set(0), edx=_set(0)),
-        row(0x10, 1, eax=_set(15), ebx=_set(0), ecx=_set(4), edx=_set(15)),  # 16 ways, CDP, 16 classes
-        row(0x80000001, ecx=_add(22)),  # topology extensions, which carry the L3 leaf
+        cpuid_row(0x1, ecx=_clear_bit(13)),
+        cpuid_row(0x7, 0, ebx=_set_bits(12, 15)),  # resource monitoring and allocation
+        cpuid_row(0xF, 0, eax=_set_to(0), ebx=_set_to(255), ecx=_set_to(0), edx=_set_to(2)),
+        cpuid_row(
+            0xF, 1, eax=_set_to(20), ebx=_set_to(64), ecx=_set_to(255), edx=_set_to(7)
+        ),  # occupancy, total and local traffic
+        cpuid_row(0x10, 0, eax=_set_to(0), ebx=_set_to(2), ecx=_set_to(0), edx=_set_to(0)),
+        cpuid_row(
+            0x10, 1, eax=_set_to(15), ebx=_set_to(0), ecx=_set_to(4), edx=_set_to(15)
+        ),  # 16 ways, CDP, 16 classes
+        cpuid_row(0x80000001, ecx=_set_bits(22)),  # topology extensions, which carry the L3 leaf
         # Hardware P-states, invariant TSC, core performance boost.
-        row(0x80000007, edx=_add(7, 8, 9) if shape.boost else (_KEEP & ~(1 << 9), 1 << 7 | 1 << 8)),
-        row(0x80000008, ebx=_add(6)),  # memory bandwidth allocation
-        row(0x8000001D, 3, ebx=_set(15 << 22 | 63), ecx=_set(l3_sets - 1)),  # 16 ways of 64-byte lines
-        row(0x80000020, 0, eax=_set(0), ebx=_set(mba), ecx=_set(0), edx=_set(0)),
-        row(0x80000020, 1, eax=_set(shape.mba_bits), ebx=_set(0), ecx=_set(0), edx=_set(15)),
+        cpuid_row(0x80000007, edx=_set_bits(7, 8, 9) if shape.boost else (_KEEP & ~(1 << 9), 1 << 7 | 1 << 8)),
+        cpuid_row(0x80000008, ebx=_set_bits(6)),  # memory bandwidth allocation
+        cpuid_row(0x8000001D, 3, ebx=_set_to(15 << 22 | 63), ecx=_set_to(l3_sets - 1)),  # 16 ways of 64-byte lines
+        cpuid_row(0x80000020, 0, eax=_set_to(0), ebx=_set_to(mba), ecx=_set_to(0), edx=_set_to(0)),
+        cpuid_row(
+            0x80000020,
+            1,
+            eax=_set_to(shape.mba_bits),
+            ebx=_set_to(0),
+            ecx=_set_to(0),
+            edx=_set_to(15),
+        ),
     ]
     if shape.smba:
         rows += [
-            row(0x80000020, 2, eax=_set(shape.mba_bits), ebx=_set(0), ecx=_set(0), edx=_set(15)),
-            row(0x80000020, 3, eax=_set(0), ebx=_set(0), ecx=_set(0x7F), edx=_set(0)),
+            cpuid_row(
+                0x80000020,
+                2,
+                eax=_set_to(shape.mba_bits),
+                ebx=_set_to(0),
+                ecx=_set_to(0),
+                edx=_set_to(15),
+            ),
+            cpuid_row(0x80000020, 3, eax=_set_to(0), ebx=_set_to(0), ecx=_set_to(0x7F), edx=_set_to(0)),
         ]
-    rows.append(row(0x80000021, eax=_add(13)))  # PrefetchControl exists
+    rows.append(cpuid_row(0x80000021, eax=_set_bits(13)))  # PrefetchControl exists
     return b"".join(rows) + struct.pack("<I", _ANY)
 
 
 @cache
-def assemble() -> bytes:
+def assemble_hooks() -> bytes:
     """The machine code of the hooks."""
     with tempfile.TemporaryDirectory(prefix="vepyc-") as scratch:
         unit, code = Path(scratch, "epyc.o"), Path(scratch, "epyc.bin")
-        run_tool(["as", "--64", str(SOURCE), "-o", str(unit)])
+        run_tool(["as", "--64", str(HOOKS_SOURCE), "-o", str(unit)])
         run_tool(["objcopy", "-O", "binary", "-j", ".text", str(unit), str(code)])
         return code.read_bytes()
 
 
-def build(shape: Shape, sites: Sites) -> tuple[bytes, tuple[int, ...]]:
+def build_patch(shape: Shape, sites: Sites) -> tuple[bytes, tuple[int, ...]]:
     """Return what goes into the cave, and the addresses that replace the five functions."""
-    code = assemble()
+    code = assemble_hooks()
     entries = _HEADER.unpack_from(code)[8:]
     table = cpuid_table(shape)
-    registers = struct.pack(f"<{len(MSRS) + 1}I", *MSRS, _ANY)
-    slots = struct.pack(f"<{_SLOTS_PER_CPU}Q", *MSRS.values(), *[0] * (_SLOTS_PER_CPU - len(MSRS)))
+    registers = struct.pack(f"<{len(MSR_RESET_VALUES) + 1}I", *MSR_RESET_VALUES, _ANY)
+    slots = struct.pack(
+        f"<{_SLOTS_PER_CPU}Q", *MSR_RESET_VALUES.values(), *[0] * (_SLOTS_PER_CPU - len(MSR_RESET_VALUES))
+    )
 
-    table_at = _align(sites.cave + len(code), 64)
-    registers_at = _align(table_at + len(table), 64)
+    table_at = _align_up(sites.cave + len(code), 64)
+    registers_at = _align_up(table_at + len(table), 64)
     # A page of their own: the processor emulator discards translated code in pages that are written.
-    slots_at = _align(registers_at + len(registers), 4096)
+    slots_at = _align_up(registers_at + len(registers), 4096)
     blob = bytearray(slots_at - sites.cave)
     for address, data in ((sites.cave, code), (table_at, table), (registers_at, registers)):
         blob[address - sites.cave : address - sites.cave + len(data)] = data
@@ -115,15 +135,15 @@ def build(shape: Shape, sites: Sites) -> tuple[bytes, tuple[int, ...]]:
     return bytes(blob) + slots * shape.possible_cpus, tuple(sites.cave + entry for entry in entries)
 
 
-def apply(gdb: Gdb, shape: Shape, sites: Sites) -> None:
+def patch_running_kernel(gdb: Gdb, shape: Shape, sites: Sites) -> None:
     """Wait for the kernel's first CPUID question, install the hooks, and let the hook answer that question already."""
-    blob, entries = build(shape, sites)
+    blob, entries = build_patch(shape, sites)
     gdb.run_until(sites.functions[0])
-    gdb.write(sites.cave, blob)
-    gdb.write(sites.table, struct.pack("<5Q", *entries))
-    gdb.jump(entries[0])
+    gdb.write_memory(sites.cave, blob)
+    gdb.write_memory(sites.table, struct.pack("<5Q", *entries))
+    gdb.set_instruction_pointer(entries[0])
     gdb.detach()
 
 
-def _align(address: int, size: int) -> int:
+def _align_up(address: int, size: int) -> int:
     return (address + size - 1) & -size

@@ -21,18 +21,21 @@ _BOARD, _SYSTEM_MEMORY, _ECC, _NO_ERROR, _DIMM, _SYNCHRONOUS = 3, 3, 6, 0xFFFE, 
 _DDR4, _DDR5 = 0x1A, 0x22
 
 
-def structures(shape: Shape) -> list[bytes]:
+def build_structures(shape: Shape) -> list[bytes]:
     """The array, and its slots in the order of sockets and channels; the first ones have a module."""
     modules = shape.dimms
     if modules is None:
         return []
     total = shape.sockets * shape.channels
     array = struct.pack("<BBBIHHQ", _BOARD, _SYSTEM_MEMORY, _ECC, shape.memory_mib << 10, _NO_ERROR, total, 0)
-    slots = [_slot(shape, number, shape.memory_mib // modules if number < modules else 0) for number in range(total)]
-    return [_structure(16, _ARRAY, array), *slots]
+    slots = [
+        _build_memory_device(shape, number, shape.memory_mib // modules if number < modules else 0)
+        for number in range(total)
+    ]
+    return [_build_structure(16, _ARRAY, array), *slots]
 
 
-def _slot(shape: Shape, number: int, mib: int) -> bytes:
+def _build_memory_device(shape: Shape, number: int, mib: int) -> bytes:
     """A slot with the names that an AMI board gives it; one of no size is empty."""
     socket, channel = divmod(number, shape.channels)
     letter = chr(ord("A") + channel)
@@ -42,20 +45,22 @@ def _slot(shape: Shape, number: int, mib: int) -> bytes:
     # Texts 1 and 2, and 0 where there is none.
     fields += struct.pack("<BBBHHBBBBBI", 1, 2, kind, _SYNCHRONOUS, speed, 0, 0, 0, 0, 0, 0)
     fields += struct.pack("<HHHH", speed, 1100, 1100, 1100)
-    return _structure(17, _FIRST_DEVICE + number, fields, f"DIMM_P{socket}_{letter}0", f"P{socket} CHANNEL {letter}")
+    return _build_structure(
+        17, _FIRST_DEVICE + number, fields, f"DIMM_P{socket}_{letter}0", f"P{socket} CHANNEL {letter}"
+    )
 
 
-def _structure(kind: int, handle: int, fields: bytes, *texts: str) -> bytes:
+def _build_structure(kind: int, handle: int, fields: bytes, *texts: str) -> bytes:
     end = b"".join(text.encode() + b"\0" for text in texts) + b"\0" if texts else b"\0\0"
     return struct.pack("<BBH", kind, 4 + len(fields), handle) + fields + end
 
 
-def names(shape: Shape) -> list[str]:
+def structure_file_names(shape: Shape) -> list[str]:
     """The files of the structures, as QEMU is told them."""
-    return [f"smbios-{number:02}.bin" for number in range(len(structures(shape)))]
+    return [f"smbios-{number:02}.bin" for number in range(len(build_structures(shape)))]
 
 
-def write(shape: Shape, folder: Path) -> None:
+def write_structure_files(shape: Shape, folder: Path) -> None:
     """Put the structures into a folder."""
-    for name, data in zip(names(shape), structures(shape), strict=True):
+    for name, data in zip(structure_file_names(shape), build_structures(shape), strict=True):
         (folder / name).write_bytes(data)

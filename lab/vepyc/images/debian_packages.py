@@ -25,11 +25,11 @@ from ..paths import digest, directory, locked, run_tool
 HAPROXY = ("haproxy", "libjemalloc2", "liblua5.4-0", "libopentracing1", "libopentracing-c-wrapper0t64")
 
 
-def install(machine: Machine, *names: str) -> None:
+def install_packages(machine: Machine, *names: str) -> None:
     """Install packages; ``names`` must hold all of them that the image lacks."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for package in fetch(get_release(machine.kernel).suite, *names):
+        for package in fetch_packages(get_release(machine.kernel).suite, *names):
             archive.add(package, package.name)
     command = [*machine.ssh_command(), "mkdir -p /run/debs && tar -xC /run/debs && dpkg -i /run/debs/*.deb 2>&1"]
     done = subprocess.run(command, cwd=machine.run_dir.path, input=buffer.getvalue(), capture_output=True)
@@ -37,7 +37,7 @@ def install(machine: Machine, *names: str) -> None:
         raise VepycError(f"{machine.name}: dpkg could not install {', '.join(names)}: {done.stdout.decode()}")
 
 
-def fetch(suite: str, *names: str) -> list[Path]:
+def fetch_packages(suite: str, *names: str) -> list[Path]:
     """The files of these packages, which are kept in a folder of their own for the next time."""
     folder = directory("packages", f"{suite}-{digest(names)}")
     with locked(f"packages-{folder.name}"):
@@ -63,9 +63,9 @@ def fetch(suite: str, *names: str) -> list[Path]:
     return sorted(folder.glob("*.deb"))
 
 
-def extracted(suite: str, *names: str) -> Path:
+def ensure_extracted(suite: str, *names: str) -> Path:
     """The folder that packages are unpacked to, once, with links that stay in it; this machine stays as it is."""
-    files = fetch(suite, *names)
+    files = fetch_packages(suite, *names)
 
     def build(folder: Path) -> None:
         for file in files:

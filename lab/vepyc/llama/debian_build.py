@@ -18,15 +18,15 @@ from pathlib import Path
 
 from ..cache_folders import ensure_folder
 from ..errors import VepycError
-from ..images.debian_packages import extracted
+from ..images.debian_packages import ensure_extracted
 from ..paths import digest, directory
 
 #: The first Debian that has llama.cpp.
-SUITE = "forky"
+LLAMA_SUITE = "forky"
 _PACKAGES = ("llama.cpp-tools", "libllama0", "libggml0")
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
 #: Where a file of the packages is in a guest; the libraries stay where llama-server looks for them.
-_PLACES = {
+_GUEST_PATHS = {
     "usr/bin/llama-server": "opt/llama/bin/llama-server",
     **{
         name: name
@@ -49,33 +49,33 @@ _SAME_IN_OLDEST = {"sqrtf"}
 _OLDEST = "GLIBC_2.2.5"
 
 
-def ensure_prebuilt() -> Path:
+def ensure_debian_build() -> Path:
     """Return the folder with the files of llama-server by their place in a guest; fetch them first when missing."""
-    folder = directory("llama") / f"{SUITE}-{digest([*_PACKAGES, *_PLACES, *_PLACES.values()])}"
+    folder = directory("llama") / f"{LLAMA_SUITE}-{digest([*_PACKAGES, *_GUEST_PATHS, *_GUEST_PATHS.values()])}"
     return ensure_folder(folder, _copy_guest_files)
 
 
 def _copy_guest_files(folder: Path) -> None:
     """Copy the files that a guest needs from Debian's packages into a folder, and make them fit its C library."""
     print("fetching llama-server as Debian built it (once, 7 MB, usually 5 to 30 s)", flush=True)
-    packages = extracted(SUITE, *_PACKAGES)
+    packages = ensure_extracted(LLAMA_SUITE, *_PACKAGES)
     try:
-        for origin, place in _PLACES.items():
+        for origin, place in _GUEST_PATHS.items():
             target = folder / place
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(packages / origin, target)
-            accept_guest_glibc(target)
+            require_oldest_glibc_versions(target)
     except (OSError, subprocess.CalledProcessError) as error:
         raise VepycError(f"Debian's packages of llama.cpp are not as they were: {error}") from None
 
 
-def accept_guest_glibc(file: Path) -> None:
+def require_oldest_glibc_versions(file: Path) -> None:
     """Have a program or library take the oldest version of functions whose versions the guests' C library lacks.
 
     It is an error when such a function is not known to compute the same in its oldest version.
     """
-    symbols = set(re.findall(r"\((GLIBC_[\d.]+)\)\s+(\S+)", _objdump("-T", file)))
-    newer = {version for version, name in symbols if _is_newer(version)}
+    symbols = set(re.findall(r"\((GLIBC_[\d.]+)\)\s+(\S+)", _run_objdump("-T", file)))
+    newer = {version for version, name in symbols if _is_newer_than_guest_glibc(version)}
     unknown = sorted(name for version, name in symbols if version in newer and name not in _SAME_IN_OLDEST)
     if unknown:
         raise VepycError(f"{file.name} of Debian's llama.cpp needs a newer C library than guests have: {unknown}")
@@ -85,14 +85,14 @@ def accept_guest_glibc(file: Path) -> None:
     file.write_bytes(content)
 
 
-def _is_newer(version: str) -> bool:
+def _is_newer_than_guest_glibc(version: str) -> bool:
     """True if guests have no such version of the C library, as GLIBC_2.43."""
     return tuple(map(int, version.removeprefix("GLIBC_").split("."))) > _GUEST_GLIBC
 
 
 def _required_versions(file: Path) -> list[tuple[str, bytes]]:
     """Return each version that a file requires, with the first 8 bytes of its record (hash, flags, number)."""
-    lines = re.findall(r"0x([0-9a-f]{8}) 0x([0-9a-f]{2}) (\d+) (\S+)$", _objdump("-p", file), re.MULTILINE)
+    lines = re.findall(r"0x([0-9a-f]{8}) 0x([0-9a-f]{2}) (\d+) (\S+)$", _run_objdump("-p", file), re.MULTILINE)
     return [
         (name, struct.pack("<IHH", int(hashed, 16), int(flags, 16), int(number)))
         for hashed, flags, number, name in lines
@@ -119,5 +119,5 @@ def _replace_version(content: bytes, required: list[tuple[str, bytes]], version:
     return content
 
 
-def _objdump(what: str, file: Path) -> str:
-    return subprocess.run(["objdump", what, str(file)], capture_output=True, text=True, check=True).stdout
+def _run_objdump(option: str, file: Path) -> str:
+    return subprocess.run(["objdump", option, str(file)], capture_output=True, text=True, check=True).stdout

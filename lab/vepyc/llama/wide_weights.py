@@ -14,7 +14,7 @@ BF16 = GGMLQuantizationType.BF16
 _WRITTEN_ANEW = (Keys.General.ARCHITECTURE, Keys.General.FILE_TYPE)
 
 
-def widen(source: Path, target: Path) -> None:
+def write_with_wide_weights(source: Path, target: Path) -> None:
     """Write a model again, with 16 bits for each of its weights that has fewer."""
     reader = GGUFReader(source)
     writer = GGUFWriter(target, reader.fields[Keys.General.ARCHITECTURE].contents())

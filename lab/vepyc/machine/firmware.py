@@ -13,55 +13,57 @@ from ..bmc.personality import load
 from ..epyc import bios
 from ..epyc.shapes import Shape
 from ..errors import VepycError
-from .run_directory import RunDir
+from .run_directory import RunDirectory
 
 
 class Firmware:
     """BIOS settings, as commands or a BMC have left them; the run directory has them."""
 
-    def __init__(self, run_dir: RunDir, usual: Shape, vendor: str | None, settings: dict[str, Any]) -> None:
+    def __init__(self, run_dir: RunDirectory, usual: Shape, vendor: str | None, settings: dict[str, Any]) -> None:
         self.run_dir = run_dir
-        self.usual = usual
-        self._write(settings)
+        self.unchanged_shape = usual
+        self._save_settings(settings)
         self.bmc = self._make_bmc(vendor) if vendor else None
 
     def _make_bmc(self, vendor: str) -> Bmc:
         """A BMC that switches the machine by the same requests as commands do."""
         folder = self.run_dir.path / "bmc"
         folder.mkdir()
-        settings = {**bios.settings_of(self.usual), **self._read()}
-        made = bios.shape_with(self.usual, settings)
-        if made.cores_per_l3 != self.usual.cores_per_l3:
+        settings = {**bios.bios_settings_of_shape(self.unchanged_shape), **self._load_settings()}
+        made = bios.apply_bios_settings(self.unchanged_shape, settings)
+        if made.cores_per_l3 != self.unchanged_shape.cores_per_l3:
             # Vendors count cores in one way or the other.
             cores = {"cores_per_l3": made.cores_per_l3, "cores_per_socket": made.cores_per_l3 * made.l3_domains}
             settings = {**settings, **cores}
         active = load(vendor).values_of(settings)
-        bmc = Bmc(folder, vendor, active=active, power=lambda what: self.run_dir.ask(f"power-{what}", timeout=60))
+        bmc = Bmc(
+            folder, vendor, active=active, power=lambda what: self.run_dir.send_request(f"power-{what}", timeout=60)
+        )
         self.run_dir.bmc.write_text(json.dumps(bmc.reach, indent=1) + "\n")
         return bmc
 
-    def boot(self) -> Shape | None:
+    def apply_boot(self) -> Shape | None:
         """The machine that this boot makes; none when it hangs in its POST."""
         if self.bmc:
             settings = self.bmc.boot()
             if self.bmc.host.hung:
                 return None
-            plugged = {name: value for name, value in self._read().items() if name in bios.HARDWARE}
-            self._write({**plugged, **settings})
-        return bios.shape_with(self.usual, self._read())
+            plugged = {name: value for name, value in self._load_settings().items() if name in bios.HARDWARE_KNOBS}
+            self._save_settings({**plugged, **settings})
+        return bios.apply_bios_settings(self.unchanged_shape, self._load_settings())
 
-    def went_off(self) -> bool:
+    def note_power_loss(self) -> bool:
         """The machine has lost its power. Whether it may get it back, which takes a BMC."""
         if self.bmc:
             self.bmc.host.went_off()
         return self.bmc is not None
 
-    def change(self, request: dict[str, Any]) -> bool:
+    def handle_request(self, request: dict[str, Any]) -> bool:
         """Serve a command's request that is about the firmware; false for any other one."""
         if request["do"] == "bios":
-            if self.bmc and request["settings"].keys() - {*bios.HARDWARE}:
+            if self.bmc and request["settings"].keys() - {*bios.HARDWARE_KNOBS}:
                 raise VepycError("the BMC of this machine decides on its BIOS settings; send a PATCH to that")
-            self._write({**self._read(), **request["settings"]})
+            self._save_settings({**self._load_settings(), **request["settings"]})
         elif request["do"] == "bmc-faults":
             if not self.bmc:
                 raise VepycError("this machine has no BMC; start it with: vepyc up ... --bmc dell")
@@ -73,9 +75,9 @@ class Firmware:
             return False
         return True
 
-    def _read(self) -> dict[str, Any]:
+    def _load_settings(self) -> dict[str, Any]:
         return dict(json.loads(self.run_dir.bios.read_text()))
 
-    def _write(self, settings: dict[str, Any]) -> None:
-        bios.shape_with(self.usual, settings)  # refuses what there is not
+    def _save_settings(self, settings: dict[str, Any]) -> None:
+        bios.apply_bios_settings(self.unchanged_shape, settings)  # refuses what there is not
         self.run_dir.bios.write_text(json.dumps(settings))

@@ -19,25 +19,25 @@ class Gdb:
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
         self._buffer = b""
-        self._command("?")
+        self._run_command("?")
         # QEMU takes writes to a single register only from a client that has read its description of the registers.
-        self._command("qXfer:features:read:target.xml:0,10")
+        self._run_command("qXfer:features:read:target.xml:0,10")
 
     def run_until(self, address: int) -> None:
         """Let the guest run until it executes this address for the first time."""
         self._expect_ok(f"Z1,{address:x},1")
-        stop = self._command("c")
+        stop = self._run_command("c")
         if not stop.startswith(("T05", "S05")):
             raise VepycError(f"the guest stopped with {stop!r} instead of reaching its breakpoint")
         self._expect_ok(f"z1,{address:x},1")
 
-    def write(self, address: int, data: bytes) -> None:
+    def write_memory(self, address: int, data: bytes) -> None:
         """Write guest memory, read-only or not."""
         for start in range(0, len(data), _CHUNK):
             chunk = data[start : start + _CHUNK]
             self._expect_ok(f"M{address + start:x},{len(chunk):x}:{chunk.hex()}")
 
-    def jump(self, address: int) -> None:
+    def set_instruction_pointer(self, address: int) -> None:
         """Continue from this address."""
         self._expect_ok(f"P{_RIP:x}={address.to_bytes(8, 'little').hex()}")
 
@@ -47,11 +47,11 @@ class Gdb:
         self._socket.close()
 
     def _expect_ok(self, command: str) -> None:
-        answer = self._command(command)
+        answer = self._run_command(command)
         if answer != "OK":
             raise VepycError(f"QEMU's gdb stub answered {answer!r} to {command[:40]!r}")
 
-    def _command(self, command: str) -> str:
+    def _run_command(self, command: str) -> str:
         payload = command.encode()
         self._socket.sendall(b"$" + payload + b"#%02x" % (sum(payload) & 255))
         while True:

@@ -20,14 +20,14 @@ class Qmp:
     def __init__(self, connection: socket.socket) -> None:
         self.lines = JsonLines(connection)
         self.events: list[dict[str, Any]] = []
-        self.lines.receive()
+        self.lines.receive_message()
         self.execute("qmp_capabilities")
 
     def execute(self, command: str, **arguments: Any) -> Any:
         """Run one command and return its answer."""
-        self.lines.send({"execute": command, "arguments": arguments})
+        self.lines.send_message({"execute": command, "arguments": arguments})
         while True:
-            message = self.lines.receive()
+            message = self.lines.receive_message()
             if "event" in message:
                 self.events.append(message)
             elif "error" in message:
@@ -37,14 +37,14 @@ class Qmp:
 
     def receive_event(self) -> None:
         """Wait for one event and keep it."""
-        self.events.append(self.lines.receive())
+        self.events.append(self.lines.receive_message())
 
     def last_shutdown_reason(self) -> str | None:
         """Why the guest stopped: guest-reset, guest-shutdown, host-qmp-quit and so on; None while it runs."""
         reasons = [event["data"]["reason"] for event in self.events if event["event"] == "SHUTDOWN"]
         return reasons[-1] if reasons else None
 
-    def save(self, target: Path) -> None:
+    def save_state(self, target: Path) -> None:
         """Write the state of the paused machine to a file, which `-incoming` can read."""
         self.execute("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
         # The exec form, because QEMU 7.2 cannot migrate to a file. Its working directory is the run directory.

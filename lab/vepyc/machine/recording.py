@@ -114,7 +114,7 @@ systemctl show -P MainPID view
 """
 
 
-def record(machine: Machine, folder: Path) -> None:
+def record_guest(machine: Machine, folder: Path) -> None:
     """Record a guest into a folder that is not there yet."""
     folder.mkdir(parents=True)
     send = subprocess.Popen(
@@ -130,10 +130,10 @@ def record(machine: Machine, folder: Path) -> None:
     if send.wait() or unpack.returncode:
         raise VepycError(f"{machine.name} could not be recorded: python3 or tar failed, see above")
     for path in (folder / "dev/cpu").glob("*/*.*"):
-        _spread(path)
+        _spread_registers(path)
 
 
-def _spread(path: Path) -> None:
+def _spread_registers(path: Path) -> None:
     """Put the words of registers where the driver shows them: at their numbers, with nothing between."""
     data, name = path.read_bytes(), path.name.partition(".")
     offsets = [int(offset, 16) for offset in name[2].split("-")]
@@ -145,7 +145,7 @@ def _spread(path: Path) -> None:
     path.unlink()
 
 
-def show(container: Container) -> dict[str, str]:
+def show_recording(container: Container) -> dict[str, str]:
     """Show the recording that is bound to /recording, and return the variables with which Ansible gets to see it."""
     holder = container.run(_VIEW).stdout.strip()
-    return container.inventory(["nsenter", f"--target={holder}", "--mount"])
+    return container.inventory_variables(["nsenter", f"--target={holder}", "--mount"])

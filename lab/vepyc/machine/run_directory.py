@@ -17,7 +17,7 @@ from typing import Any
 
 from ..errors import VepycError
 from ..paths import directory
-from .sockets import JsonLines, connect
+from .sockets import JsonLines, connect_unix_socket
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Config:
     bios: dict[str, Any] = field(default_factory=dict)  # the settings of its BIOS that differ from those of the shape
 
 
-class RunDir:
+class RunDirectory:
     """`run/NAME`. Whoever holds the lock in it is the machine's supervisor; without a holder the directory is stale."""
 
     def __init__(self, path: Path) -> None:
@@ -51,12 +51,12 @@ class RunDir:
         self._config = path / "config.json"
 
     @classmethod
-    def of(cls, name: str) -> RunDir:
+    def of_machine(cls, name: str) -> RunDirectory:
         """The run directory of the machine of that name."""
         return cls(directory("run") / name)
 
     @classmethod
-    def all(cls) -> list[RunDir]:
+    def list_all(cls) -> list[RunDirectory]:
         """Every run directory there is, stale ones included."""
         return [cls(path) for path in sorted(directory("run").iterdir())]
 
@@ -73,7 +73,7 @@ class RunDir:
 
     def has_bootable_disk(self) -> bool:
         """True if nobody runs the machine and its disk is here; false for one that failed to come up."""
-        return self.disk.exists() and not self.error.exists() and not self.alive()
+        return self.disk.exists() and not self.error.exists() and not self.is_alive()
 
     def clear_leftovers(self) -> None:
         """Remove what an ended machine has left beside its disk, so that its supervisor can start again."""
@@ -82,7 +82,7 @@ class RunDir:
             path.unlink(missing_ok=True)
         self.console.write_text("")
 
-    def port(self) -> int | None:
+    def read_port(self) -> int | None:
         """Its port on the loopback address; none when the directory is gone meanwhile."""
         try:
             return self.read_config().port
@@ -93,14 +93,14 @@ class RunDir:
         """What the machine is."""
         return Config(**json.loads(self._config.read_text()))
 
-    def uses(self, snapshot: Path) -> bool:
+    def uses_saved_state(self, snapshot: Path) -> bool:
         """Whether the machine was started from this saved state."""
         try:
             return self.read_config().snapshot == str(snapshot)
         except FileNotFoundError:  # gone meanwhile
             return False
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether a supervisor holds the lock."""
         try:
             with self.lock.open("r+") as handle:
@@ -115,46 +115,46 @@ class RunDir:
         """Delete the directory and the machine's disk with it."""
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def ask(self, request: str, timeout: float, **arguments: Any) -> None:
+    def send_request(self, request: str, timeout: float, **arguments: Any) -> None:
         """Have the supervisor do something, and wait until it is done."""
         try:
-            connection = connect(self.path / "control.sock")
+            connection = connect_unix_socket(self.path / "control.sock")
         except OSError:
             raise VepycError(f"machine {self.path.name!r} is not running; start it with: vepyc up") from None
         with connection:
             connection.settimeout(timeout)
             lines = JsonLines(connection)
-            lines.send({"do": request, **arguments})
+            lines.send_message({"do": request, **arguments})
             try:
-                answer = lines.receive()
+                answer = lines.receive_message()
             except TimeoutError:
                 raise VepycError(f"the supervisor of {self.path.name!r} did not answer; see {self.log}") from None
         if "error" in answer:
             raise VepycError(str(answer["error"]))
 
-    def stop(self, grace: float = 20) -> None:
+    def end_and_remove(self, grace: float = 20) -> None:
         """End the supervisor, politely first, and remove what is left."""
-        self.end(grace)
+        self.end_supervisor(grace)
         self.remove()
 
-    def end(self, grace: float = 20) -> None:
+    def end_supervisor(self, grace: float = 20) -> None:
         """End the supervisor, politely first."""
-        if not self._signal(signal.SIGTERM, grace):
-            self._signal(signal.SIGKILL, grace)
+        if not self._signal_supervisor(signal.SIGTERM, grace):
+            self._signal_supervisor(signal.SIGKILL, grace)
 
-    def abandon(self, reason: str, grace: float = 20) -> None:
+    def kill_with_reason(self, reason: str, grace: float = 20) -> None:
         """End the supervisor of a machine that did not come up, but keep the directory: its logs tell why."""
-        self._signal(signal.SIGKILL, grace)
+        self._signal_supervisor(signal.SIGKILL, grace)
         self.error.write_text(f"{reason}\n")
 
-    def _signal(self, number: signal.Signals, seconds: float) -> bool:
+    def _signal_supervisor(self, number: signal.Signals, seconds: float) -> bool:
         """Signal the supervisor, if there is one, and say whether it is gone after these seconds."""
-        if not self.alive():
+        if not self.is_alive():
             return True
         descriptor = os.pidfd_open(int(self.pid.read_text()))
         try:
             # Asked again, now that the descriptor holds on to the process: it cannot be another one of the same number.
-            if not self.alive():
+            if not self.is_alive():
                 return True
             signal.pidfd_send_signal(descriptor, number)
             poller = select.poll()

@@ -16,8 +16,8 @@ from pathlib import Path
 from ..errors import GuestError, VepycError
 from ..guest import AS_ANY_HOST, SSH_IS_UP, STOP_UDEV
 from ..paths import ssh_key
-from ..quick_python.bytecode_store import Kept
-from .run_directory import RunDir
+from ..quick_python.bytecode_store import BytecodeStore
+from .run_directory import RunDirectory
 
 _SSH_FAILED = 255
 _PANIC = "Kernel panic - not syncing"
@@ -26,7 +26,7 @@ _PANIC = "Kernel panic - not syncing"
 class Machine:
     """A machine that has a supervisor. `up` makes these; `Machine.find` gets one that is already there."""
 
-    def __init__(self, run_dir: RunDir) -> None:
+    def __init__(self, run_dir: RunDirectory) -> None:
         config = run_dir.read_config()
         self.run_dir = run_dir
         self.name = config.name
@@ -37,10 +37,10 @@ class Machine:
         self.ssh_key = ssh_key()
 
     @classmethod
-    def find(cls, name: str) -> Machine:
+    def find_running(cls, name: str) -> Machine:
         """The running machine of that name."""
-        run_dir = RunDir.of(name)
-        if not run_dir.alive():
+        run_dir = RunDirectory.of_machine(name)
+        if not run_dir.is_alive():
             raise VepycError(f"machine {name!r} is not running; start it with: vepyc up")
         return cls(run_dir)
 
@@ -68,12 +68,12 @@ class Machine:
         return [*command, *options, "root@127.0.0.1"]
 
     def run(
-        self, cmd: str, check: bool = True, input: str | None = None, timeout: float = 600
+        self, command: str, check: bool = True, input: str | None = None, timeout: float = 600
     ) -> subprocess.CompletedProcess[str]:
         """Run a shell command in the guest as root. With `check`, a non-zero exit code raises GuestError."""
         try:
             done = subprocess.run(
-                [*self.ssh_command(), cmd],
+                [*self.ssh_command(), command],
                 cwd=self.run_dir.path,
                 input=input or "",
                 capture_output=True,
@@ -81,100 +81,102 @@ class Machine:
                 timeout=timeout,
             )
         except subprocess.TimeoutExpired:
-            raise GuestError(f"{self.name}: no end after {timeout:.0f} s: {cmd}") from None
+            raise GuestError(f"{self.name}: no end after {timeout:.0f} s: {command}") from None
         except FileNotFoundError:
             raise VepycError(f"machine {self.name!r} is gone, or ssh is not installed") from None
         if done.returncode == _SSH_FAILED:
-            raise GuestError(f"{self.name}: ssh failed: {done.stderr.strip()}; {self._where_to_look()}")
+            raise GuestError(f"{self.name}: ssh failed: {done.stderr.strip()}; {self._log_hint()}")
         if check and done.returncode:
-            raise GuestError(f"{self.name}: exit code {done.returncode}: {cmd}\n{done.stdout}{done.stderr}".rstrip())
+            raise GuestError(
+                f"{self.name}: exit code {done.returncode}: {command}\n{done.stdout}{done.stderr}".rstrip()
+            )
         return done
 
     @property
-    def boots(self) -> int:
+    def boot_count(self) -> int:
         """How many boots of this machine have come to their ssh server, those before a saved state not counted."""
         return self.console.read_text(errors="replace").count(SSH_IS_UP)
 
     def reboot(self, timeout: float = 1200) -> None:
         """Reboot from inside the guest and wait until it is back."""
-        before = self.boots
+        before = self.boot_count
         # The connection may go down before the command's exit code comes back.
         with contextlib.suppress(GuestError):
             self.run("systemctl reboot")
         self.wait_for_another_boot(before, timeout)
 
-    def kill(self, timeout: float = 1200) -> None:
+    def power_cycle(self, timeout: float = 1200) -> None:
         """Cut the power without warning, switch it on again, and wait until the guest has booted from its disk."""
-        before = self.boots
-        self.run_dir.ask("power-cycle", timeout=60)
+        before = self.boot_count
+        self.run_dir.send_request("power-cycle", timeout=60)
         self.wait_for_another_boot(before, timeout)
 
     def set_bios(self, **settings: object) -> None:
         """Change BIOS settings (`vepyc.epyc.bios.KNOBS`) from the next boot on. With a BMC, that one decides on all but
         what is plugged in.
         """
-        self.run_dir.ask("bios", timeout=60, settings=settings)
+        self.run_dir.send_request("bios", timeout=60, settings=settings)
 
     @property
-    def bmc(self) -> dict[str, str]:
+    def bmc_access(self) -> dict[str, str]:
         """How to reach the BMC: `url`, `user`, `password`, `ca`, `fingerprint`, `vendor`."""
         try:
             return dict(json.loads(self.run_dir.bmc.read_text()))
         except FileNotFoundError:
             raise VepycError(f"{self.name!r} has no BMC; start it with: vepyc up ... --bmc dell") from None
 
-    def set_faults(self, **faults: object) -> None:
+    def set_bmc_faults(self, **faults: object) -> None:
         """Switch faults of the BMC (`vepyc.bmc.Faults`)."""
-        self.run_dir.ask("bmc-faults", timeout=60, faults=faults)
+        self.run_dir.send_request("bmc-faults", timeout=60, faults=faults)
 
-    def down(self) -> None:
+    def discard(self) -> None:
         """End the machine and throw its disk away."""
         # Without a connection that still stands, the guest may be one that does not answer any more.
-        if self._connected():
-            self._bytecode().take()
+        if self._is_connected():
+            self._bytecode_store().fetch_from_guest()
         self.disconnect()
-        self.run_dir.stop()
+        self.run_dir.end_and_remove()
 
-    def stop(self, timeout: float = 180) -> None:
+    def shut_down(self, timeout: float = 180) -> None:
         """Switch the machine off as its operating system does, and keep its disk, from which `start` boots it again.
 
         A guest that has not switched itself off in time has its power cut.
         """
         if self.run_dir.bmc.exists():
             raise VepycError(f"{self.name!r} has a BMC, whose settings end with it; take it down instead")
-        if self._connected():
-            self._bytecode().take()
+        if self._is_connected():
+            self._bytecode_store().fetch_from_guest()
         self.run_dir.stopped.touch()
         # The connection may go down before the command's exit code comes back.
         with contextlib.suppress(GuestError):
             self.run("systemctl poweroff", timeout=60)
         deadline = time.monotonic() + timeout
-        while self.run_dir.alive() and time.monotonic() < deadline:
+        while self.run_dir.is_alive() and time.monotonic() < deadline:
             time.sleep(0.1)
         self.disconnect()
-        self.run_dir.end()
+        self.run_dir.end_supervisor()
 
     def disconnect(self) -> None:
         """Close the shared ssh connection."""
-        if self._connected():
+        if self._is_connected():
             command = self.ssh_command("-O", "exit")
             subprocess.run(command, cwd=self.run_dir.path, capture_output=True, check=False)
 
     def wait_until_resumed(self, timeout: float) -> None:
         """Wait until the guest runs again; its ssh server was up when it was saved."""
         try:
-            self.run_dir.ask("hello", timeout)
+            self.run_dir.send_request("hello", timeout)
         except VepycError:
-            if self.run_dir.alive():
+            if self.run_dir.is_alive():
                 raise
-            raise VepycError(self._cause_of_death()) from None
+            raise VepycError(self._end_reason()) from None
 
     def wait_for_another_boot(self, before: int = 0, timeout: float = 1200) -> None:
         """Wait until it has more boots than before, and systemd and udev nothing left to start; end udev."""
         deadline = time.monotonic() + timeout
-        while self.boots <= before:
-            if not self.run_dir.alive():
-                raise VepycError(self._cause_of_death())
+        while self.boot_count <= before:
+            if not self.run_dir.is_alive():
+                raise VepycError(self._end_reason())
             if _PANIC in self.console.read_text(errors="replace"):
                 raise VepycError(f"the kernel of {self.name} panicked; the console log is {self.console}")
             if time.monotonic() > deadline:
@@ -185,7 +187,7 @@ class Machine:
         settled = f"systemctl is-system-running --wait; udevadm settle; {STOP_UDEV}"
         self.run(settled, timeout=deadline - time.monotonic())
 
-    def personalise(self) -> None:
+    def set_identity(self) -> None:
         """Give the guest its name, a machine id made of that, bytecode of modules, and after a resume the time."""
         name = shlex.quote(self.name)
         identity = uuid.uuid5(uuid.NAMESPACE_DNS, self.name).hex
@@ -197,19 +199,19 @@ class Machine:
             f" ln -s $(cat /etc/machine-id) /run/log/journal/{identity}; echo {identity} >/etc/machine-id; }}"
         )
         self.run("; ".join(commands))
-        self._bytecode().give()
+        self._bytecode_store().send_to_guest()
 
-    def as_any_host(self) -> None:
+    def remove_speedups(self) -> None:
         """Take away what only these guests have to be quicker, for measurements. A boot brings some of it back."""
         self.run(AS_ANY_HOST)
 
-    def _connected(self) -> bool:
+    def _is_connected(self) -> bool:
         return (self.run_dir.path / "ssh.sock").exists()
 
-    def _bytecode(self) -> Kept:
-        return Kept(self.ssh_command(), self.run_dir.path, self.kernel)
+    def _bytecode_store(self) -> BytecodeStore:
+        return BytecodeStore(self.ssh_command(), self.run_dir.path, self.kernel)
 
-    def _cause_of_death(self) -> str:
+    def _end_reason(self) -> str:
         """Why it has no supervisor any more. Its directory may be gone before anybody has time to look into it."""
         with contextlib.suppress(FileNotFoundError):
             return f"{self.name}: {self.run_dir.error.read_text().strip()}"
@@ -217,5 +219,5 @@ class Machine:
             return f"{self.name} was killed; the end of its log:\n{self.run_dir.log.read_text()[-1000:].strip()}"
         return f"{self.name} has been switched off"
 
-    def _where_to_look(self) -> str:
-        return f"the console log is {self.console}" if self.run_dir.alive() else self._cause_of_death()
+    def _log_hint(self) -> str:
+        return f"the console log is {self.console}" if self.run_dir.is_alive() else self._end_reason()

@@ -23,7 +23,7 @@ from ..guest import STOP_UDEV, Release
 from ..image import image_dir, image_key
 from ..paths import digest, directory, locked, run_tool
 from ..quick_python.ssh import SOCKET
-from .run_directory import RunDir
+from .run_directory import RunDirectory
 from .running import Machine
 
 # What an Ansible run needs first: with it in memory, the first module of a resumed machine is as quick as the second.
@@ -41,21 +41,38 @@ class Preparation:
     """What is done to a machine before its state is saved, so that others can start from there."""
 
     name: str
-    made_of: str  # a digest of all that decides what `do` makes of a machine; another one leads to another saved state
-    do: Callable[[Machine], None]
+    source_digest: (
+        str  # a digest of all that decides what `do` makes of a machine; another one leads to another saved state
+    )
+    apply: Callable[[Machine], None]
 
 
 def snapshot_dir(shape: Shape, release: Release) -> Path:
     """Where the snapshot of this shape is, or would be: its name is the hash of all that made it."""
     args = qemu.machine_args(shape, "ssdt.aml")
-    parts = [image_key(release), qemu.version(), *args, acpi.ssdt(shape), STOP_UDEV, _WARM_UP, repr(kernel_patch.MSRS)]
-    key = digest([*parts, kernel_patch.SOURCE.read_bytes(), kernel_patch.cpuid_table(shape), *smbios.structures(shape)])
+    parts = [
+        image_key(release),
+        qemu.version(),
+        *args,
+        acpi.render_ssdt(shape),
+        STOP_UDEV,
+        _WARM_UP,
+        repr(kernel_patch.MSR_RESET_VALUES),
+    ]
+    key = digest(
+        [
+            *parts,
+            kernel_patch.HOOKS_SOURCE.read_bytes(),
+            kernel_patch.cpuid_table(shape),
+            *smbios.build_structures(shape),
+        ]
+    )
     return directory("snapshots") / f"{shape.name}-{release.kernel}-{key}"
 
 
 def prepared_dir(shape: Shape, release: Release, preparation: Preparation) -> Path:
     """Where the state of this shape after the preparation is, or would be."""
-    key = digest([snapshot_dir(shape, release).name, preparation.made_of])
+    key = digest([snapshot_dir(shape, release).name, preparation.source_digest])
     return directory("prepared") / f"{shape.name}-{release.kernel}-{preparation.name}-{key}"
 
 
@@ -68,9 +85,9 @@ def take_snapshot(machine: Machine, shape: Shape, release: Release, replace: boo
         if target.exists():
             if not replace:
                 return target
-            _refuse_if_used(target)
+            _require_unused(target)
         machine.run(_WARM_UP, check=False)
-        _save(machine, target)
+        _save_state(machine, target)
     return target
 
 
@@ -81,24 +98,28 @@ def save_prepared(machine: Machine, target: Path, release: Release) -> None:
     """
     # What prepared it may have rebooted it, and udev runs then.
     machine.run(f"{STOP_UDEV}; sync")
-    _save(machine, target, image_dir(release) / "disk.raw")
+    _save_state(machine, target, image_dir(release) / "disk.raw")
     for old in target.parent.iterdir():
         same_name = old.name.rpartition("-")[0] == target.name.rpartition("-")[0]
-        if same_name and old != target and not any(run_dir.uses(old) for run_dir in RunDir.all()):
+        if (
+            same_name
+            and old != target
+            and not any(run_dir.uses_saved_state(old) for run_dir in RunDirectory.list_all())
+        ):
             shutil.rmtree(old)
 
 
-def _save(machine: Machine, target: Path, image: Path | None = None) -> None:
+def _save_state(machine: Machine, target: Path, image: Path | None = None) -> None:
     """Freeze a machine; with ``image``, on a disk that needs this image only and no other saved state."""
     with replaced_folder(target) as work:
         machine.disconnect()
-        machine.run_dir.ask("save", timeout=600, target=str(work))
+        machine.run_dir.send_request("save", timeout=600, target=str(work))
         if image:
             run_tool(["qemu-img", "rebase", "-f", "qcow2", "-F", "raw", "-b", str(image), str(work / "disk.qcow2")])
 
 
-def _refuse_if_used(target: Path) -> None:
+def _require_unused(target: Path) -> None:
     """A machine reads its frozen disk all its life, and opens it anew when it reboots, or is started again."""
-    users = [run_dir.path.name for run_dir in RunDir.all() if run_dir.uses(target)]
+    users = [run_dir.path.name for run_dir in RunDirectory.list_all() if run_dir.uses_saved_state(target)]
     if users:
         raise VepycError(f"{', '.join(users)} runs from the snapshot that would be replaced; take it down first")

@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import VepycError
 
 
-def connect(path: Path) -> socket.socket:
+def connect_unix_socket(path: Path) -> socket.socket:
     """Connect to a Unix socket. The kernel limits the path to 107 bytes, so it is taken relative to its directory."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
@@ -27,12 +27,12 @@ def connect(path: Path) -> socket.socket:
     return connection
 
 
-def await_server(path: Path, server: subprocess.Popen[bytes], seconds: float) -> socket.socket:
+def wait_for_server(path: Path, server: subprocess.Popen[bytes], seconds: float) -> socket.socket:
     """Connect as soon as that process listens. A socket has its name, and refuses connections, a moment before that."""
     deadline = time.monotonic() + seconds
     while True:
         try:
-            return connect(path)
+            return connect_unix_socket(path)
         except (FileNotFoundError, ConnectionRefusedError):
             if server.poll() is not None:
                 raise VepycError(
@@ -50,11 +50,11 @@ class JsonLines:
         self.connection = connection
         self._buffer = b""
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send_message(self, message: dict[str, Any]) -> None:
         """Send one object."""
         self.connection.sendall(json.dumps(message).encode() + b"\n")
 
-    def receive(self) -> dict[str, Any]:
+    def receive_message(self) -> dict[str, Any]:
         """Wait for one object."""
         while b"\n" not in self._buffer:
             try:

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from ..bmc import personality
-from ..epyc.bios import shape_with
+from ..epyc.bios import apply_bios_settings
 from ..epyc.shapes import Shape, get_shape
 from ..errors import VepycError
 from ..guest import Release, get_release
 from ..image import ensure_image, image_dir
-from ..paths import PACKAGE, directory, locked, need_room, run_tool
-from .run_directory import Config, RunDir
+from ..paths import PACKAGE, directory, locked, require_disk_space, run_tool
+from .run_directory import Config, RunDirectory
 from .running import Machine
 from .saved_states import Preparation, prepared_dir, save_prepared, snapshot_dir, take_snapshot
 
@@ -34,10 +34,10 @@ _PORTS = range(28000, 29000)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Order:
     """A machine that is to be started."""
 
-    run_dir: RunDir
+    run_dir: RunDirectory
     shape: Shape
     release: Release
     port: int | None
@@ -45,7 +45,7 @@ class _Asked:
     bios: dict[str, Any]
 
 
-def up(
+def start_machine(
     shape: str,
     name: str | None = None,
     kernel: str = "6.12",
@@ -69,15 +69,15 @@ def up(
     if bios and prepared:
         raise VepycError("a machine cannot have other BIOS settings and be prepared: nobody saved that state")
     if bios:
-        shape_with(wanted, bios)  # refuses a setting that there is not
+        apply_bios_settings(wanted, bios)  # refuses a setting that there is not
     name = name or shape
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", name):
         raise VepycError(f"{name!r} cannot be a host name; use lower-case letters, digits and hyphens")
     with locked(f"up-{name}"):
-        run_dir = RunDir.of(name)
-        if run_dir.alive() and not (prepared or bios):
-            return _already_up(Machine(run_dir), shape, kernel, port, bmc)
-        if run_dir.alive():
+        run_dir = RunDirectory.of_machine(name)
+        if run_dir.is_alive() and not (prepared or bios):
+            return _require_equal_machine(Machine(run_dir), shape, kernel, port, bmc)
+        if run_dir.is_alive():
             why = "with BIOS settings of its own" if bios else "and nobody knows in which state"
             raise VepycError(f"{name!r} is already up, {why}; take it down first")
         if run_dir.stopped.exists():
@@ -86,25 +86,25 @@ def up(
                 f" vepyc down {name}"
             )
         run_dir.remove()
-        asked = _Asked(run_dir, wanted, release, port, bmc, bios or {})
-        return _start_prepared(asked, prepared) if prepared else _start(asked, cold)
+        asked = _Order(run_dir, wanted, release, port, bmc, bios or {})
+        return _start_prepared(asked, prepared) if prepared else _start_from_shape(asked, cold)
 
 
-def start(name: str) -> Machine:
+def start_again(name: str) -> Machine:
     """Return the running machine of that name, booted from the disk that it has left if need be.
 
     It was stopped, or its supervisor was killed, as when the computer below went down.
     """
     with locked(f"up-{name}"):
-        run_dir = RunDir.of(name)
-        if run_dir.alive():
+        run_dir = RunDirectory.of_machine(name)
+        if run_dir.is_alive():
             return Machine(run_dir)
         if not run_dir.has_bootable_disk():
             raise VepycError(f"there is no machine {name!r} that could be started again; make one with: vepyc up")
         config = run_dir.read_config()
         if config.bmc:
             raise VepycError(f"{name!r} had a BMC, whose settings ended with it; take it down, and up again")
-        if not _is_free(config.port):
+        if not _is_port_free(config.port):
             raise VepycError(f"port {config.port} on 127.0.0.1, which is that of {name!r}, is taken")
         # Resting on the image alone, it needs no saved state that may be replaced, and comes out of none.
         image = Path(config.image, "disk.raw")
@@ -113,78 +113,78 @@ def start(name: str) -> Machine:
         run_dir.write_config(replace(config, snapshot=None, bios=bios))
         run_dir.clear_leftovers()
         print(f"booting {name} from its own disk (usually 40 to 120 s)", flush=True)
-        return _bring_up(run_dir)
+        return _start_and_wait(run_dir)
 
 
-def _start(asked: _Asked, cold: bool = False) -> Machine:
+def _start_from_shape(order: _Order, cold: bool = False) -> Machine:
     """Start a machine as its shape is after its first boot."""
-    saved = snapshot_dir(asked.shape, asked.release)
-    machine = _create(asked, saved if saved.exists() and not (cold or asked.bios) else None)
-    if not (saved.exists() or asked.bios):
+    saved = snapshot_dir(order.shape, order.release)
+    machine = _create_machine(order, saved if saved.exists() and not (cold or order.bios) else None)
+    if not (saved.exists() or order.bios):
         print(f"saving the state of {machine.name}, so that the next start takes seconds (5 to 15 s)", flush=True)
-        take_snapshot(machine, asked.shape, asked.release)
+        take_snapshot(machine, order.shape, order.release)
     return machine
 
 
-def _start_prepared(asked: _Asked, preparation: Preparation) -> Machine:
+def _start_prepared(order: _Order, preparation: Preparation) -> Machine:
     """Start a machine as it is after a preparation."""
-    saved = prepared_dir(asked.shape, asked.release, preparation)
+    saved = prepared_dir(order.shape, order.release, preparation)
     # Meanwhile nobody else makes this state, or removes it as one that is replaced.
     with locked(f"prepared-{saved.name.rpartition('-')[0]}"):
-        return _create(asked, saved) if saved.exists() else _prepare(asked, preparation, saved)
+        return _create_machine(order, saved) if saved.exists() else _prepare_and_save(order, preparation, saved)
 
 
-def _prepare(asked: _Asked, preparation: Preparation, saved: Path) -> Machine:
+def _prepare_and_save(order: _Order, preparation: Preparation, saved: Path) -> Machine:
     """Start a machine, prepare it, and save its state."""
-    machine = _start(asked)
+    machine = _start_from_shape(order)
     try:
-        preparation.do(machine)
+        preparation.apply(machine)
         print(f"saving the state of {machine.name}, which is {preparation.name}", flush=True)
-        save_prepared(machine, saved, asked.release)
+        save_prepared(machine, saved, order.release)
     except BaseException:
-        machine.down()
+        machine.discard()
         raise
     return machine
 
 
-def _create(asked: _Asked, saved: Path | None) -> Machine:
+def _create_machine(order: _Order, saved: Path | None) -> Machine:
     """Make the run directory of a machine and bring it up, from a saved state or from disk."""
     # Before anything is begun. Not said where the image is made: that file is part of the recipe that names the image.
-    choose_port(asked.shape, asked.run_dir.path.name, asked.port)
-    if not image_dir(asked.release).exists():
-        need_room(directory("images"), 4, f"the {asked.release.suite} image")
+    choose_port(order.shape, order.run_dir.path.name, order.port)
+    if not image_dir(order.release).exists():
+        require_disk_space(directory("images"), 4, f"the {order.release.suite} image")
     elif not saved:
-        need_room(directory("snapshots"), 1.5, f"the first boot of a {asked.shape.name}")
-    run_dir, image = asked.run_dir, _image(asked.release)
+        require_disk_space(directory("snapshots"), 1.5, f"the first boot of a {order.shape.name}")
+    run_dir, image = order.run_dir, _wait_for_image(order.release)
     if not saved:
-        print(f"booting {asked.run_dir.path.name} from the image (1 to 2 minutes)", flush=True)
+        print(f"booting {order.run_dir.path.name} from the image (1 to 2 minutes)", flush=True)
     with locked("ports"):
         config = Config(
             name=run_dir.path.name,
-            shape=asked.shape.name,
-            kernel=asked.release.kernel,
-            port=choose_port(asked.shape, run_dir.path.name, asked.port),
+            shape=order.shape.name,
+            kernel=order.release.kernel,
+            port=choose_port(order.shape, run_dir.path.name, order.port),
             image=str(image),
             snapshot=str(saved) if saved else None,
-            bmc=asked.bmc,
-            bios=asked.bios,
+            bmc=order.bmc,
+            bios=order.bios,
         )
         run_dir.create(config)
     try:
-        return _bring_up(run_dir)
+        return _start_and_wait(run_dir)
     except BaseException as error:
-        run_dir.abandon(str(error) or type(error).__name__)
+        run_dir.kill_with_reason(str(error) or type(error).__name__)
         raise
 
 
-def _image(release: Release) -> Path:
+def _wait_for_image(release: Release) -> Path:
     """Return the image of a release; say so while another process builds it."""
     with locked(f"image-{image_dir(release).name}", f"the {release.suite} image (1 to 3 minutes)"):
         pass
     return ensure_image(release)
 
 
-def _bring_up(run_dir: RunDir) -> Machine:
+def _start_and_wait(run_dir: RunDirectory) -> Machine:
     """Start the supervisor and wait until the guest is ready for use."""
     _start_supervisor(run_dir)
     machine = Machine(run_dir)
@@ -192,11 +192,11 @@ def _bring_up(run_dir: RunDir) -> Machine:
         machine.wait_until_resumed(_RESUME_TIMEOUT)
     else:
         machine.wait_for_another_boot(timeout=_BOOT_TIMEOUT)
-    machine.personalise()
+    machine.set_identity()
     return machine
 
 
-def _already_up(machine: Machine, shape: str, kernel: str, port: int | None, bmc: str | None) -> Machine:
+def _require_equal_machine(machine: Machine, shape: str, kernel: str, port: int | None, bmc: str | None) -> Machine:
     """A machine that runs already is the one that was asked for, or an error."""
     there = machine.run_dir.read_config().bmc
     if (
@@ -216,21 +216,21 @@ def choose_port(shape: Shape, name: str, port: int | None) -> int:
     if port is None and name == shape.name:
         port = shape.port
     if port is not None:
-        if not _is_free(port):
+        if not _is_port_free(port):
             raise VepycError(
                 f"port {port} on 127.0.0.1 is taken, `ss -ltnp sport = :{port}` shows by whom; end that, or choose"
                 " another port with --port and name it in the inventory"
             )
         return port
     # A machine has its port from the moment that its directory says so, which is before QEMU listens on it.
-    promised = {run_dir.port() for run_dir in RunDir.all()}
+    promised = {run_dir.read_port() for run_dir in RunDirectory.list_all()}
     for candidate in _PORTS:
-        if candidate not in promised and _is_free(candidate):
+        if candidate not in promised and _is_port_free(candidate):
             return candidate
     raise VepycError(f"no port from {_PORTS[0]} to {_PORTS[-1]} on 127.0.0.1 is free; choose another one with --port")
 
 
-def _is_free(port: int) -> bool:
+def _is_port_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -240,7 +240,7 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _start_supervisor(run_dir: RunDir) -> None:
+def _start_supervisor(run_dir: RunDirectory) -> None:
     """Start the supervisor and wait until it holds the machine."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     with run_dir.log.open("w") as log:

@@ -33,8 +33,8 @@ from ..paths import run_tool
 from .firmware import Firmware
 from .gdb import Gdb
 from .qmp import Qmp
-from .run_directory import RunDir
-from .sockets import JsonLines, await_server
+from .run_directory import RunDirectory
+from .sockets import JsonLines, wait_for_server
 
 _PR_SET_PDEATHSIG = 1
 _QEMU_START_SECONDS = 30
@@ -43,27 +43,27 @@ _QEMU_START_SECONDS = 30
 class Supervisor:
     """One machine, from its first power-on to its end."""
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self, run: RunDirectory) -> None:
         self.run_dir = run
         self.config = run.read_config()
-        self.shape = self.usual = get_shape(self.config.shape)
+        self.shape = self.unchanged_shape = get_shape(self.config.shape)
         self.image = Path(self.config.image)
-        self.args = self._args()
+        self.args = self._build_qemu_arguments()
         # A machine that was stopped, or whose computer went down, has its disk already.
         self.had_disk = run.disk.exists()
         self.disk = Path("disk.qcow2") if self.had_disk else self._make_disk()
         self.process: subprocess.Popen[bytes] | None = None
         self.patch_error: Exception | None = None
-        self.firmware = Firmware(run, self.usual, self.config.bmc, self.config.bios)
+        self.firmware = Firmware(run, self.unchanged_shape, self.config.bmc, self.config.bios)
         self.control = socket.socket(socket.AF_UNIX)
         self.control.bind("control.new")
         self.control.listen()
         # It gets its name only now, so that whoever sees the socket can connect to it.
         os.rename("control.new", "control.sock")
 
-    def _args(self) -> list[str]:
+    def _build_qemu_arguments(self) -> list[str]:
         """QEMU's arguments for the machine as it is now; the files that they name are made here."""
-        smbios.write(self.shape, Path())
+        smbios.write_structure_files(self.shape, Path())
         return qemu.machine_args(self.shape, acpi.compile_ssdt(self.shape, Path()).name)
 
     def _make_disk(self) -> Path:
@@ -75,12 +75,12 @@ class Supervisor:
         run_tool(["qemu-img", "create", "-q", "-f", "qcow2", "-F", form, "-b", str(below), "disk.qcow2"])
         return Path("disk.qcow2")
 
-    def serve(self) -> None:
+    def run_until_power_off(self) -> None:
         """Run the machine until it is powered off; with a BMC, until it is told to end."""
         if self.config.snapshot and not self.had_disk:
-            self._power_on(Path(self.config.snapshot, "state"))
+            self._start_qemu(Path(self.config.snapshot, "state"))
         else:
-            self._boot()
+            self._boot_from_disk()
         while True:
             with selectors.DefaultSelector() as selector:
                 selector.register(self.control, selectors.EVENT_READ)
@@ -91,14 +91,14 @@ class Supervisor:
             if self.patch_error:
                 raise self.patch_error
             if self.control in ready:
-                self._answer()
+                self._answer_request()
             if self.process and self.qmp.lines.connection in ready and not self._read_event():
                 if self.qmp.last_shutdown_reason() == "guest-reset":
                     print("the guest reboots", flush=True)
-                    self._boot()
+                    self._boot_from_disk()
                 else:
                     self.power_off()
-                    if not self.firmware.went_off():
+                    if not self.firmware.note_power_loss():
                         return
 
     def _read_event(self) -> bool:
@@ -109,18 +109,18 @@ class Supervisor:
             return False
         return True
 
-    def _boot(self) -> None:
+    def _boot_from_disk(self) -> None:
         """Start the machine from its disk, as its BIOS is set now, wherever it was before."""
         self.power_off()
-        shape = self.firmware.boot()
+        shape = self.firmware.apply_boot()
         if shape is None:
             print("the machine hangs in its POST", flush=True)
             return
         self.shape = shape
-        self.args = self._args()
-        self._power_on()
+        self.args = self._build_qemu_arguments()
+        self._start_qemu()
 
-    def _power_on(self, state: Path | None = None) -> None:
+    def _start_qemu(self, state: Path | None = None) -> None:
         """Start QEMU, either from a saved state or from the disk with the patch."""
         for name in ("qmp.sock", "gdb.sock"):
             Path(name).unlink(missing_ok=True)
@@ -128,31 +128,31 @@ class Supervisor:
         command += qemu.incoming_args(state) if state else qemu.gdb_args()
         print("+", *command, flush=True)
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent)
-        self.qmp = Qmp(self._connect("qmp.sock"))
+        self.qmp = Qmp(self._connect_to_qemu("qmp.sock"))
         if state:
             self.qmp.wait_until_loaded()
             self.qmp.execute("cont")
         else:
-            threading.Thread(target=self._patch, daemon=True).start()
+            threading.Thread(target=self._patch_kernel, daemon=True).start()
 
-    def _patch(self) -> None:
+    def _patch_kernel(self) -> None:
         """Install the hooks as soon as the kernel runs. In a thread, so that a machine stuck in GRUB can be stopped."""
         process, shape = self.process, self.shape
         try:
             start = time.monotonic()
             release = (self.image / "release").read_text().strip()
             sites = kernel.find_sites((self.image / "vmlinux").read_bytes(), release)
-            kernel_patch.apply(Gdb(self._connect("gdb.sock")), shape, sites)
+            kernel_patch.patch_running_kernel(Gdb(self._connect_to_qemu("gdb.sock")), shape, sites)
             print(f"kernel patched {time.monotonic() - start:.1f} s after power-on", flush=True)
         except (VepycError, OSError) as error:
             # A machine that is switched off while it boots is not a failure of the patch.
             if process is self.process:
                 self.patch_error = error
 
-    def _connect(self, name: str) -> socket.socket:
+    def _connect_to_qemu(self, name: str) -> socket.socket:
         """Connect to one of QEMU's sockets."""
         assert self.process is not None
-        return await_server(Path.cwd() / name, self.process, _QEMU_START_SECONDS)
+        return wait_for_server(Path.cwd() / name, self.process, _QEMU_START_SECONDS)
 
     def power_off(self) -> None:
         """Cut the power."""
@@ -161,42 +161,42 @@ class Supervisor:
             process.kill()
             process.wait()
 
-    def _answer(self) -> None:
+    def _answer_request(self) -> None:
         """Serve one request of a command."""
         connection, _ = self.control.accept()
         with connection:
             lines = JsonLines(connection)
             try:
-                reply = self._do(lines.receive())
+                reply = self._execute_request(lines.receive_message())
             except VepycError as error:
                 reply = {"error": str(error)}
             try:
-                lines.send(reply)
+                lines.send_message(reply)
             except OSError as error:
                 print("the command went away before its answer:", error, flush=True)
 
-    def _do(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _execute_request(self, request: dict[str, Any]) -> dict[str, Any]:
         if request["do"] == "hello":
             # Requests are served once the machine runs, so any answer means that it does.
             return {}
         if request["do"] in ("power-cycle", "power-on"):
-            self._boot()
+            self._boot_from_disk()
         elif request["do"] == "power-off":
             self.power_off()
-            self.firmware.went_off()
+            self.firmware.note_power_loss()
         elif request["do"] == "save":
-            self._save(Path(request["target"]))
-        elif not self.firmware.change(request):
+            self._save_state(Path(request["target"]))
+        elif not self.firmware.handle_request(request):
             raise VepycError(f"the supervisor does not know the request {request['do']!r}")
         return {}
 
-    def _save(self, target: Path) -> None:
+    def _save_state(self, target: Path) -> None:
         """Put the machine's memory and disk into `target`, both from one moment, and let the machine go on."""
-        if self.shape != self.usual:
+        if self.shape != self.unchanged_shape:
             raise VepycError("this machine is not as its shape any more, because its BIOS settings were changed")
         self.qmp.execute("stop")
         try:
-            self.qmp.save(Path("state"))
+            self.qmp.save_state(Path("state"))
             shutil.copy(self.disk, target / "disk.qcow2")
             shutil.move("state", target / "state")
         finally:
@@ -208,22 +208,22 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _terminate(_signal: int, _frame: FrameType | None) -> None:
+def _raise_system_exit(_signal: int, _frame: FrameType | None) -> None:
     raise SystemExit(0)
 
 
-def _detach() -> None:
+def _detach_from_caller() -> None:
     """Leave the caller: its process group, its terminal, and its duty to collect this process's exit code."""
     if os.fork():
         os._exit(0)
     os.setsid()
 
 
-def _own(run: RunDir) -> None:
+def _run_machine(run: RunDirectory) -> None:
     """Run the machine until it is powered off or until SIGTERM, and leave no QEMU behind in any case."""
     supervisor = Supervisor(run)
     try:
-        supervisor.serve()
+        supervisor.run_until_power_off()
     except SystemExit:
         print("told to end", flush=True)
     finally:
@@ -232,15 +232,15 @@ def _own(run: RunDir) -> None:
 
 def main() -> None:
     """Own the machine whose run directory is the argument."""
-    run = RunDir(Path(sys.argv[1]))
-    _detach()
+    run = RunDirectory(Path(sys.argv[1]))
+    _detach_from_caller()
     with run.lock.open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         run.pid.write_text(f"{os.getpid()}\n")
-        signal.signal(signal.SIGTERM, _terminate)
+        signal.signal(signal.SIGTERM, _raise_system_exit)
         os.chdir(run.path)
         try:
-            _own(run)
+            _run_machine(run)
         except (VepycError, OSError) as error:  # a QEMU that ends at once is a broken pipe to it
             # The directory stays, for the command that waits for this machine to read why, and for people to look at.
             run.error.write_text(f"{error}; the end of its log:\n{run.log.read_text()[-1000:]}\n")

@@ -26,7 +26,7 @@ _SECONDS = 30 * 86400
 _TIMEOUT = 30
 
 
-class Kept:
+class BytecodeStore:
     """The kept bytecode of one kernel, and the guest that gets it and adds to it."""
 
     def __init__(self, ssh: Sequence[str], run_folder: Path, kernel: str) -> None:
@@ -36,7 +36,7 @@ class Kept:
         self.folder = directory("bytecode", kernel)
         self.lock = f"bytecode-{kernel}"
 
-    def give(self) -> None:
+    def send_to_guest(self) -> None:
         """Copy all of it into the guest."""
         code = {}
         with locked(self.lock):
@@ -46,24 +46,24 @@ class Kept:
                 else:
                     code[file.name] = file.read_bytes()
         # One file: to make hundreds takes the guest seconds.
-        self._run(f"cat >{_GIVEN}; rm -rf {_PARENT}/{_NAME}", _packed(code))
+        self._run_in_guest(f"cat >{_GIVEN}; rm -rf {_PARENT}/{_NAME}", _pack_code(code))
 
-    def take(self) -> None:
+    def fetch_from_guest(self) -> None:
         """Keep what the guest has compiled since, if it still answers."""
-        packed = self._run(f"cd {_PARENT} && [ -d {_NAME} ] && tar -c {_NAME}")
+        packed = self._run_in_guest(f"cd {_PARENT} && [ -d {_NAME} ] && tar -c {_NAME}")
         if packed:
             with locked(self.lock), tarfile.open(fileobj=io.BytesIO(packed)) as archive:
                 for member in archive.getmembers():
                     if member.isfile() and (content := archive.extractfile(member)):
                         (self.folder / Path(member.name).name).write_bytes(content.read())
 
-    def _run(self, command: str, given: bytes = b"") -> bytes:
+    def _run_in_guest(self, command: str, data: bytes = b"") -> bytes:
         """What a command in the guest printed; nothing when it failed, because no guest depends on any of this."""
         try:
             done = subprocess.run(
                 [*self.ssh, command],
                 cwd=self.run_folder,
-                input=given,
+                input=data,
                 capture_output=True,
                 timeout=_TIMEOUT,
                 check=False,
@@ -73,7 +73,7 @@ class Kept:
         return done.stdout if done.returncode == 0 else b""
 
 
-def _packed(code: dict[str, bytes]) -> bytes:
+def _pack_code(code: dict[str, bytes]) -> bytes:
     """The code of all sources as bytecode.py reads it."""
 
     def index(start: int) -> bytes:

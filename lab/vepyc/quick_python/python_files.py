@@ -12,7 +12,7 @@ FORK_SERVER = "usr/local/lib/vepyc/forkserver.py"
 _BYTECODE = "usr/lib/python3/dist-packages/vepyc_bytecode"  # every Python 3 of Debian looks there
 _UNITS = "etc/systemd/system"
 #: Takes all of this away.
-REMOVE = f"systemctl stop vepyc-python.socket vepyc-python.service && rm /{_BYTECODE}.pth"
+REMOVE_SPEEDUPS = f"systemctl stop vepyc-python.socket vepyc-python.service && rm /{_BYTECODE}.pth"
 #: Kills the modules that run there, in the middle of what they do; the next one starts a new Python.
 KILL_MODULES = "systemctl kill --signal=KILL vepyc-python.service"
 
@@ -39,10 +39,10 @@ UnsetEnvironment=INVOCATION_ID JOURNAL_STREAM LISTEN_FDNAMES LISTEN_FDS LISTEN_P
 KillMode=process
 """
 #: The symbolic links, by path.
-LINKS = {f"{_UNITS}/sockets.target.wants/vepyc-python.socket": "../vepyc-python.socket"}
+SPEEDUP_LINKS = {f"{_UNITS}/sockets.target.wants/vepyc-python.socket": "../vepyc-python.socket"}
 
 
-def files() -> dict[str, str]:
+def speedup_files() -> dict[str, str]:
     """The text files, by path."""
     return {
         f"{_UNITS}/vepyc-python.service": _SERVICE,

@@ -36,7 +36,7 @@ def main() -> int:
         folder = os.path.dirname(os.path.abspath(settings["ControlPath"].strip('"')))
         host = settings.get("Port", options[-2])  # a port is one guest's, and a name one container's
         forwarded = f"{folder}/python-{host}"
-        connection = _connect(forwarded)
+        connection = _connect_to_python(forwarded)
         if not connection:
             # Where there is no connection to share yet, this makes it.
             forward = ["-o", "StreamLocalBindUnlink=yes", "-L", f"{forwarded}:{SOCKET}"]
@@ -47,13 +47,13 @@ def main() -> int:
                 stderr=subprocess.DEVNULL,
                 check=False,
             )
-            connection = _connect(forwarded)
+            connection = _connect_to_python(forwarded)
         if connection:
-            return _execute(connection)
+            return _execute_program(connection)
     os.execvp("ssh", ["ssh", *options])
 
 
-def _connect(path: str) -> socket.socket | None:
+def _connect_to_python(path: str) -> socket.socket | None:
     """A connection to a Python that is ready, or none."""
     connection = socket.socket(socket.AF_UNIX)
     try:
@@ -66,7 +66,7 @@ def _connect(path: str) -> socket.socket | None:
     return None
 
 
-def _request(program: str) -> tuple[dict[str, object], str]:
+def _build_request(program: str) -> tuple[dict[str, object], str]:
     """What is asked of that Python, and the text of the archive, for which there is a name in the request's program."""
     found = _ARCHIVE.search(program)
     if not found:  # a program of an older Ansible, or of a test
@@ -76,9 +76,9 @@ def _request(program: str) -> tuple[dict[str, object], str]:
     return {"program": _OWN_PART.split(named), "imports": [], "parameters": None, "archive": name}, found[1]
 
 
-def _execute(connection: socket.socket) -> int:
+def _execute_program(connection: socket.socket) -> int:
     """Have the program of the standard input executed, and return its exit code."""
-    request, archive = _request(sys.stdin.read())
+    request, archive = _build_request(sys.stdin.read())
     line = ""
     with connection, connection.makefile("rw") as stream:
         try:

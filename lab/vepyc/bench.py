@@ -42,11 +42,11 @@ STARTS = (
 def measure_start_seconds(start: MeasuredStart) -> float:
     """Seconds from the request to the first command that ran in the guest."""
     name = f"bench-{start.shape}"
-    start = time.monotonic()
+    begun = time.monotonic()
     machine = start_machine(start.shape, name=name, cold=start.cold)
     try:
         machine.run("true")
-        return time.monotonic() - start
+        return time.monotonic() - begun
     finally:
         machine.discard()
 

@@ -80,9 +80,9 @@ class PlaybookRun:
 
 def run_recorded_command(folder: Path, *command: str, timeout: float = 1800, **variables: str) -> PlaybookRun:
     """Run a command that starts ansible-playbook; the folder takes its record. ``more`` are variables."""
-    variables = _recording_variables(folder)
-    done = run_command(*command, timeout=timeout, **{**variables, **variables})
-    record = Path(variables["RECORD_FILE"])
+    recording = _recording_variables(folder)
+    done = run_command(*command, timeout=timeout, **{**recording, **variables})
+    record = Path(recording["RECORD_FILE"])
     lines = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
     return PlaybookRun(done.returncode, done.stdout, lines)
 

@@ -111,11 +111,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FORMATS: dict[str, Callable[[fleet_report.Document], str]] = {
-    "html": drift_html.render,
-    "markdown": markdown_page.render,
-    "junit": junit_file.render,
-    "metrics": fleet_metrics.render,
-    # Last, because it is also the report that the next run compares with.
+    "html": drift_html.render_drift_page,
+    "markdown": markdown_page.render_markdown,
+    "junit": junit_file.render_junit,
+    "metrics": fleet_metrics.render_fleet_metrics,
+    # The JSON file is written last, because the next run compares with it.
     "json": lambda document: json.dumps(document, indent=1) + "\n",
 }
 
@@ -128,93 +128,102 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
     def __init__(self, display: Any = None, options: Any = None) -> None:
         super().__init__(display=display, options=options)
-        self.gathering = fleet_report.Gathering()
-        #: Hosts that a module has checked whole, and those of them with findings.
-        self.checked: set[str] = set()
-        self.judged: set[str] = set()
-        self.check = bool(context.CLIARGS.get("check"))
-        self.active = self.check
+        self.collector = fleet_report.ResultCollector()
+        #: Hosts of which a module has checked all settings, and those of them that have findings.
+        self.fully_checked: set[str] = set()
+        self.hosts_with_findings: set[str] = set()
+        self.in_check_mode = bool(context.CLIARGS.get("check"))
+        self.is_active = self.in_check_mode
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
-        self.gathering = fleet_report.Gathering()
-        self.checked, self.judged = set(), set()
-        self.active = self.check
+        self.collector = fleet_report.ResultCollector()
+        self.fully_checked, self.hosts_with_findings = set(), set()
+        self.is_active = self.in_check_mode
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
-        # A play that finds no host starts no task, and its report has to say so.
+        # A play without hosts starts no task, but its report has to say that no host was checked.
         tasks = [task for entry in play.get_tasks() for task in (entry if isinstance(entry, list) else [entry])]
-        self.active = self.active or task_results.DRIFT_MODULE in map(_module, tasks)
+        self.is_active = self.is_active or task_results.DRIFT_MODULE in map(_short_module_name, tasks)
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
-        self.active = self.active or _module(task) == task_results.DRIFT_MODULE
+        self.is_active = self.is_active or _short_module_name(task) == task_results.DRIFT_MODULE
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        self._take(result)
+        self._take_check_result(result)
 
     def v2_runner_on_skipped(self, result: Any) -> None:
-        self._take(result, skipped=True)
+        self._take_check_result(result, skipped=True)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        # A play says by an assertion that a host is not as configured: that is its verdict, and no failure.
-        is_verdict = _module(result.task) == "assert" and result.host.get_name() in self.judged
-        if not self._take_drift(result) and self.active and not is_verdict:
+        # A failed assertion of drift.yml only says that the host has findings, which the report has already.
+        is_verdict = _short_module_name(result.task) == "assert" and result.host.get_name() in self.hosts_with_findings
+        if not self._take_host_result(result) and self.is_active and not is_verdict:
             message = str(result.result.get("msg") or result.result.get("censored") or "It failed without a message.")
-            self.gathering.fail(result.host.get_name(), fleet_report.FAILED, _task(result.task)[1], message)
+            self.collector.note_failure(
+                result.host.get_name(), fleet_report.FAILED, _split_task_name(result.task)[1], message
+            )
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        if self.active:
+        if self.is_active:
             message = str(result.result.get("msg") or "It did not answer.")
-            self.gathering.fail(result.host.get_name(), fleet_report.UNREACHABLE, _task(result.task)[1], message)
+            self.collector.note_failure(
+                result.host.get_name(), fleet_report.UNREACHABLE, _split_task_name(result.task)[1], message
+            )
 
-    def _take(self, result: Any, skipped: bool = False) -> None:
-        # What a handler would do follows from what another task would change.
-        if self._take_drift(result) or not self.check or isinstance(result.task, Handler):
+    def _take_check_result(self, result: Any, skipped: bool = False) -> None:
+        # Changes of handlers are not reported: they follow from the changes of other tasks.
+        if self._take_host_result(result) or not self.in_check_mode or isinstance(result.task, Handler):
             return
-        if result.host.get_name() in self.checked:
+        if result.host.get_name() in self.fully_checked:
             return
-        role, task = _task(result.task)
-        self._add(result, lambda: task_results.of_check(task, role, str(result.task.action), result.result, skipped))
+        role, task = _split_task_name(result.task)
+        self._add_findings(
+            result,
+            lambda: task_results.check_result_to_findings(task, role, str(result.task.action), result.result, skipped),
+        )
 
-    def _take_drift(self, result: Any) -> bool:
-        if _module(result.task) == task_results.BIOS_MODULE and self.active and not self.check:
-            task = _task(result.task)[1]
-            return self._add(result, lambda: task_results.of_bios(task, result.result))
-        whole = {task_results.DRIFT_MODULE: task_results.of_drift}
-        if self.check:
-            whole[task_results.REPAIR_MODULE] = task_results.of_repair
-        see = whole.get(_module(result.task))
-        if see is not None and self.check:
-            # The tasks before it have no settings of their own.
-            self.gathering.forget_layer(result.host.get_name(), OTHER)
-        if see is None or not self._add(result, lambda: see(result.result)):
+    def _take_host_result(self, result: Any) -> bool:
+        if _short_module_name(result.task) == task_results.BIOS_MODULE and self.is_active and not self.in_check_mode:
+            task = _split_task_name(result.task)[1]
+            return self._add_findings(result, lambda: task_results.bios_result_to_findings(task, result.result))
+        converters = {task_results.DRIFT_MODULE: task_results.drift_result_to_findings}
+        if self.in_check_mode:
+            converters[task_results.REPAIR_MODULE] = task_results.repair_result_to_findings
+        convert = converters.get(_short_module_name(result.task))
+        if convert is not None and self.in_check_mode:
+            # Tasks before this module set nothing, so the counts of their layer say nothing.
+            self.collector.forget_layer_counts(result.host.get_name(), OTHER)
+        if convert is None or not self._add_findings(result, lambda: convert(result.result)):
             return False
         name = result.host.get_name()
-        self.checked.add(name)
-        if self.gathering.host(name).findings:
-            self.judged.add(name)
+        self.fully_checked.add(name)
+        if self.collector.host_row(name).findings:
+            self.hosts_with_findings.add(name)
         return True
 
-    def _add(self, result: Any, see: Callable[[], task_results.Seen | task_results.Mapped | None]) -> bool:
-        """Add what a result tells, and return whether it tells anything."""
+    def _add_findings(
+        self, result: Any, convert: Callable[[], task_results.Seen | task_results.SeenWithMap | None]
+    ) -> bool:
+        """Add the findings that ``convert`` makes of a result, and return True if the result has any answer."""
         name = result.host.get_name()
         try:
-            seen = see()
+            seen = convert()
             if seen is not None:
-                self.gathering.add(name, *seen)
+                self.collector.add_answer(name, *seen)
         except Exception as error:
-            # Ansible would warn, go on without the result, and the host would look as if all were fine.
-            role, task = _task(result.task)
-            seen = task_results.unreadable(task, role, str(result.task.action), error)
-            self.gathering.add(name, *seen)
+            # Ansible would only warn and go on without the result, and the host would look clean.
+            role, task = _split_task_name(result.task)
+            seen = task_results.unreadable_result_finding(task, role, str(result.task.action), error)
+            self.collector.add_answer(name, *seen)
         return seen is not None
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """Make the report, and end the run with its exit code."""
-        if not self.active:
+        """Show and write the report, and end the run with the exit code of the report."""
+        if not self.is_active:
             return
-        self._forgive(stats)
+        self._drop_handled_errors(stats)
         try:
-            document, page, files = self._reports()
+            document, page, files = self._render_reports()
             if self.get_option("terminal"):
                 self._display.display(page)
             if document["summary"]["hosts"]:
@@ -227,7 +236,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             self._display.error(str(error), wrap_text=False)
             code = 1
         except Exception as error:
-            # Ansible would warn, and end with 0 as if all were fine.
+            # Ansible would only warn, and end the run with exit code 0.
             self._display.error(
                 f"The drift report could not be made ({type(error).__name__}: {error}). This is a fault of the "
                 "collection: please report it. Nothing is known of the hosts.",
@@ -237,17 +246,17 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         if code and self.get_option("exit_code"):
             raise SystemExit(code)
 
-    def _forgive(self, stats: Any) -> None:
-        """Drop errors that a rescue or ignore_errors handled, and add hosts that no task reported on."""
+    def _drop_handled_errors(self, stats: Any) -> None:
+        """Remove errors that a rescue or ignore_errors handled, and add a row for each host without a result."""
         for name in stats.processed:
-            row = self.gathering.host(name)
+            row = self.collector.host_row(name)
             counts = stats.summarize(name)
             if not counts["failures"] and not counts["unreachable"]:
                 row.error = None
             elif not row.error and not row.findings:
-                self.gathering.fail(name, fleet_report.FAILED, "play", "It failed, and no task reported why.")
+                self.collector.note_failure(name, fleet_report.FAILED, "play", "It failed, and no task reported why.")
 
-    def _previous(self) -> fleet_report.Document | None:
+    def _load_previous_report(self) -> fleet_report.Document | None:
         path = self.get_option("previous") or self.get_option("json")
         if not path or not os.path.exists(path):
             return None
@@ -260,37 +269,39 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             raise TuningError(
                 f"{path} is no report of {fleet_report.KIND}, so nothing was written there. Name another file."
             )
-        if document.get("version") not in fleet_report.READABLE:
+        if document.get("version") not in fleet_report.READABLE_VERSIONS:
             raise TuningError(
                 f"{path} is a report of version {document.get('version')}, and this plugin reads versions up to "
                 f"{fleet_report.VERSION}. Move it away to start anew."
             )
         try:
-            schema.report(document)
+            schema.validate_previous_report(document)
         except Malformed as error:
             raise TuningError(
                 f"{path} cannot be compared with: {error}. Somebody changed it. Move it away to start anew."
             ) from None
         return document
 
-    def _reports(self) -> tuple[fleet_report.Document, str, dict[str, str]]:
+    def _render_reports(self) -> tuple[fleet_report.Document, str, dict[str, str]]:
         """Return the report, its page for the terminal, and the texts of files by their paths."""
         generated = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        previous, inventory = self._previous(), _inventory()
-        # A module that checks a host whole tells of drift, whatever the mode is.
-        check = _again(inventory) if self.check and not self.checked else None
+        previous, inventory = self._load_previous_report(), _inventory_arguments()
+        # Where a module has checked all settings, the report is about drift in check mode too.
+        check = _run_without_check(inventory) if self.in_check_mode and not self.fully_checked else None
         paths = {self.get_option(name): render for name, render in FORMATS.items() if self.get_option(name)}
 
-        def make(gathering: fleet_report.Gathering) -> tuple[fleet_report.Document, str, dict[str, str]]:
-            document = gathering.document(generated=generated, previous=previous, inventory=inventory, check=check)
-            page = terminal_page.render(document, colour=bool(color.ANSIBLE_COLOR))
+        def render_all(collector: fleet_report.ResultCollector) -> tuple[fleet_report.Document, str, dict[str, str]]:
+            document = collector.build_document(
+                generated=generated, previous=previous, inventory=inventory, check=check
+            )
+            page = terminal_page.render_terminal_page(document, colour=bool(color.ANSIBLE_COLOR))
             return document, page, {path: render(document) for path, render in paths.items()}
 
-        return _set_aside.make_report(make, self.gathering)
+        return _set_aside.make_report(render_all, self.collector)
 
 
-def _inventory() -> list[str]:
-    """Return the inventories of the command line, as paths from the present folder."""
+def _inventory_arguments() -> list[str]:
+    """Return the inventories of the command line, as paths relative to the working directory where possible."""
     names = list(context.CLIARGS.get("inventory") or [])
     if names == list(constants.DEFAULT_HOST_LIST):
         return []
@@ -298,26 +309,29 @@ def _inventory() -> list[str]:
     return [name[len(here) :] if name.startswith(here) else name for name in names]
 
 
-def _again(inventory: list[str]) -> fleet_report.Again:
-    """Return this run without --check and without its hosts, as it was written on the command line.
+def _run_without_check(inventory: list[str]) -> fleet_report.RunWithoutCheck:
+    """Return the command line of this run without --check and without a limit of hosts.
 
-    Variables that are not in a file are left out, because they may be secrets.
+    Only variables in files are repeated: others may be secrets.
     """
     written = context.CLIARGS
-    words = ["ansible-playbook", *(word for name in inventory for word in ("-i", name)), *(written.get("args") or ())]
+    command_line = ["ansible-playbook", *(word for name in inventory for word in ("-i", name))]
+    command_line += written.get("args") or ()
     tags = [tag for tag in written.get("tags") or () if tag != "all"]
     for option, names in (("--tags", tags), ("--skip-tags", written.get("skip_tags") or ())):
-        words += [option, ",".join(names)] if names else []
+        command_line += [option, ",".join(names)] if names else []
     extra = [str(text) for text in written.get("extra_vars") or ()]
     files = [text for text in extra if text.startswith("@")]
-    return fleet_report.Again([*words, *(word for file in files for word in ("-e", file))], len(files) < len(extra))
+    return fleet_report.RunWithoutCheck(
+        [*command_line, *(word for file in files for word in ("-e", file))], len(files) < len(extra)
+    )
 
 
-def _module(task: Any) -> str:
+def _short_module_name(task: Any) -> str:
     return str(getattr(task, "action", "")).rpartition(".")[2]
 
 
-def _task(task: Any) -> tuple[str, str]:
-    """Return the short name of a task's role, empty for none, and the name of the task."""
+def _split_task_name(task: Any) -> tuple[str, str]:
+    """Return the short name of the role of a task ("" without a role) and the name of the task."""
     role, colon, name = task.get_name().partition(" : ")
     return (role.rpartition(".")[2], name) if colon else ("", role)

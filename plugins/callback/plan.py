@@ -47,8 +47,8 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page import f
 
 COLLECTION = "sovereign.epyc."
 MODULE = "sovereign.epyc.epyc_plan"
-#: The modules of the role plan, which change no setting; epyc_history notes the begin of site.yml only.
-OF_THE_PLAN = (MODULE, "sovereign.epyc.epyc_preflight", "sovereign.epyc.epyc_history")
+#: Modules that the role plan and the begin of site.yml use, and that change no setting.
+MODULES_OF_PLAN = (MODULE, "sovereign.epyc.epyc_preflight", "sovereign.epyc.epyc_history")
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no annotations
@@ -59,56 +59,58 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
     def __init__(self, display: Any = None, options: Any = None) -> None:
         super().__init__(display=display, options=options)
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
-        self.gathering = fleet_plans.Gathering()
-        #: Whether a task of epyc_plan has begun, and one of a module of the collection that is not of the role plan.
-        self.plans = self.acts = False
+    def _reset(self) -> None:
+        self.collector = fleet_plans.PlanCollector()
+        #: True once a task of epyc_plan has started, and once a task of another module of the collection has.
+        self.has_planned = self.runs_other_modules = False
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
-        self._begin()
+        self._reset()
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         action = str(task.action)
-        self.plans = self.plans or action == MODULE
-        self.acts = self.acts or (action.startswith(COLLECTION) and action not in OF_THE_PLAN)
+        self.has_planned = self.has_planned or action == MODULE
+        self.runs_other_modules = self.runs_other_modules or (
+            action.startswith(COLLECTION) and action not in MODULES_OF_PLAN
+        )
 
     def v2_runner_on_ok(self, result: Any) -> None:
         if str(result.task.action) == MODULE:
-            self.gathering.add(result.host.get_name(), result.result)
+            self.collector.add_plan(result.host.get_name(), result.result)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if str(result.task.action) == MODULE:
-            self._fail(result, fleet_plans.FAILED, "It failed without a message.")
+            self._note_failure(result, fleet_plans.FAILED, "It failed without a message.")
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        self._fail(result, fleet_plans.UNREACHABLE, "It did not answer.")
+        self._note_failure(result, fleet_plans.UNREACHABLE, "It did not answer.")
 
-    def _fail(self, result: Any, state: str, message: str) -> None:
+    def _note_failure(self, result: Any, state: str, message: str) -> None:
         task = result.task.get_name().rpartition(" : ")[2]
-        self.gathering.fail(result.host.get_name(), state, task, str(result.result.get("msg") or message))
+        self.collector.note_failure(result.host.get_name(), state, task, str(result.result.get("msg") or message))
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """Write the page, and say where it is."""
+        """Write the page of plans, and show its path."""
         path = self.get_option("html")
-        if not path or not self.plans or self.acts:
+        if not path or not self.has_planned or self.runs_other_modules:
             return
-        if not self.gathering.has_plans:
+        if not self.collector.has_plans:
             self._display.display(f"No host has a plan, so nothing was written to {path}.")
             return
         try:
-            summary, page = _set_aside.make_report(_draw_plans, self.gathering)
+            summary, page = _set_aside.make_report(_render_plans, self.collector)
             os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
             textfile.write_file(os.path.abspath(path), page)
         except Exception as error:
-            # Ansible would name the plugin and no file. The plans themselves are in the output of the run.
+            # Ansible's own message would not name the file. The plans themselves are in the output of the run.
             self._display.error(f"The page of plans could not be written to {path}: {error}", wrap_text=False)
             return
         self._display.display(f"{summary} They are drawn in {path}.")
 
 
-def _draw_plans(gathering: fleet_plans.Gathering) -> tuple[str, str]:
-    """Return the line on the fleet and the page."""
-    document = gathering.document(datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
-    return plan_html.summary(document), plan_html.render(document)
+def _render_plans(collector: fleet_plans.PlanCollector) -> tuple[str, str]:
+    """Return the summary of the fleet and the HTML page."""
+    document = collector.build_document(datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return plan_html.format_summary(document), plan_html.render_plan_page(document)

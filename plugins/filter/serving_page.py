@@ -47,7 +47,7 @@ def serving_page(prometheus: str) -> str:
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
 
     try:
-        return serving_html.render(str(prometheus))
+        return serving_html.render_serving_page(str(prometheus))
     except BadRequest as error:
         raise AnsibleFilterError(f"serving_page: {error}") from None
 

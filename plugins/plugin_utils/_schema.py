@@ -12,55 +12,58 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 TEXTS = "a list of texts"
-#: How many characters of a wrong value, and of an error, a sentence shows.
-SHOWN, SHOWN_OF_ERROR = 80, 500
+#: The most characters of a wrong value, and of an error, that a sentence shows.
+SHOWN_OF_VALUE, SHOWN_OF_ERROR = 80, 500
 
 
 class Malformed(ValueError):
-    """Data of another shape, with a sentence that says where."""
+    """Data is not of the expected shape; the sentence says where."""
 
 
 def show_value(value: object) -> str:
-    """Return a wrong value for a sentence, cut where it is long."""
+    """Return a wrong value as a sentence shows it, shortened where it is long."""
     try:
         text = repr(value)
     except ValueError:
         return "a number of thousands of digits"  # Python writes none of those.
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return text if len(text) <= SHOWN_OF_VALUE else f"{text[:SHOWN_OF_VALUE]}..."
 
 
 def describe_error(error: Exception) -> str:
-    """Return an error for a sentence, cut where it is long: it may repeat all that a host sent."""
+    """Return an error as a sentence shows it, shortened: it may repeat all data that a host sent."""
     return f"{type(error).__name__}: {str(error)[:SHOWN_OF_ERROR]}"
 
 
-def fields(row: Mapping[str, Any], kinds: Mapping[str, object], place: str) -> None:
-    """Check that a row has these fields, each of its kind. Raises Malformed."""
+def require_fields(row: Mapping[str, Any], kinds: Mapping[str, object], place: str) -> None:
+    """Check that a table has these fields, each of its kind: a type, TEXTS, or a collection of allowed texts.
+
+    Raises Malformed.
+    """
     for name, kind in kinds.items():
         value = row.get(name)
         if kind is TEXTS:
-            fits = isinstance(value, list) and all(isinstance(one, str) for one in value)
+            fits = isinstance(value, list) and all(isinstance(text, str) for text in value)
         elif isinstance(kind, type):
             fits = isinstance(value, kind)
         else:
-            fits = isinstance(value, str) and value in _words(kind)
+            fits = isinstance(value, str) and value in _allowed_texts(kind)
         if not fits:
             raise Malformed(f"{place}.{name} is {show_value(value)}")
 
 
-def _words(kind: object) -> Collection[str]:
+def _allowed_texts(kind: object) -> Collection[str]:
     return kind if isinstance(kind, (tuple, dict)) else ()
 
 
-def items(data: object, place: str) -> list[Any]:
-    """Return data that is a list. Raises Malformed."""
+def require_list(data: object, place: str) -> list[Any]:
+    """Return data if it is a list; raises Malformed otherwise."""
     if not isinstance(data, list):
         raise Malformed(f"{place} is {show_value(data)} and no list")
     return data
 
 
-def table(data: object, place: str) -> Mapping[str, Any]:
-    """Return data that is a table. Raises Malformed."""
+def require_table(data: object, place: str) -> Mapping[str, Any]:
+    """Return data if it is a table; raises Malformed otherwise."""
     if not isinstance(data, dict):
         raise Malformed(f"{place} is {show_value(data)} and no table")
     return data

@@ -33,7 +33,7 @@ SEEN = f"{CARDS}.filter(one => one.offsetParent).map(one => one.dataset.hosts)"
 @pytest.fixture
 def page(browser: Page, tmp_path: Path) -> Page:
     """The page of FLEET, just opened."""
-    return opened(browser, tmp_path / "plan.html", plan_html.render(plans.gathered(FLEET)))
+    return opened(browser, tmp_path / "plan.html", plan_html.render_plan_page(plans.gathered(FLEET)))
 
 
 def test_it_shows_each_plan_once_and_first_who_has_none(page: Page) -> None:
@@ -120,7 +120,7 @@ def test_what_a_host_answers_is_text(browser: Page, tmp_path: Path) -> None:
     answer["map"]["nodes"][0]["memory"] = evil
     answer["map"]["instances"][0].update(name=evil, url="javascript:alert(1)")
     answer["text"] = evil
-    opened(browser, tmp_path / "evil.html", plan_html.render(plans.gathered({evil: answer})))
+    opened(browser, tmp_path / "evil.html", plan_html.render_plan_page(plans.gathered({evil: answer})))
     assert browser.run("document.title").startswith("Plans: ")
     assert browser.run("document.querySelectorAll('img, a').length") == 0
     shown = evil.replace("\u202e", "\\u202e").replace("\x1b", "\\x1b")

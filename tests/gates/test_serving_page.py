@@ -46,7 +46,7 @@ def prometheus() -> Iterator[Prometheus]:
 
 
 def shown(browser: Page, tmp_path: Path, url: str) -> Page:
-    page = opened(browser, tmp_path / "serving.html", serving_html.render(url))
+    page = opened(browser, tmp_path / "serving.html", serving_html.render_serving_page(url))
     page.run(DRAWN)
     return page
 
@@ -139,4 +139,4 @@ def test_what_is_no_number_is_not_drawn(browser: Page, tmp_path: Path, prometheu
 )
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(BadRequest, match="is no URL of a Prometheus"):
-        serving_html.render(url)
+        serving_html.render_serving_page(url)

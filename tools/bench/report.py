@@ -43,17 +43,17 @@ def fold(figures: Figures) -> None:
     """
     start = time.process_time()
     making = 0.0
-    gathering = fleet_report.Gathering()
+    gathering = fleet_report.ResultCollector()
     for name, faults in fleets.stream(HOSTS):
         before = time.process_time()
         text = None if fleet_report.UNREACHABLE in faults else json.dumps(fleets.answer(*faults))
         making += time.process_time() - before
         if text is None:
-            gathering.fail(name, fleet_report.UNREACHABLE, "Check the host", "No route to host")
+            gathering.note_failure(name, fleet_report.UNREACHABLE, "Check the host", "No route to host")
         else:
-            gathering.add(name, *json.loads(text))
-    first = gathering.document(generated=fleets.BEFORE)
-    document = gathering.document(generated=fleets.NOW, previous=first)
+            gathering.add_answer(name, *json.loads(text))
+    first = gathering.build_document(generated=fleets.BEFORE)
+    document = gathering.build_document(generated=fleets.NOW, previous=first)
     folded = time.process_time()
     json.dumps(document)
     for module in FORMATS:
@@ -70,11 +70,11 @@ def pages(figures: Figures) -> None:
     drift = fleets.report(dict(fleets.stream(PAGE_HOSTS)), host_map=plans.result("9754 SMT")["map"])
     planned = plans.gathered(dict(plans.stream(PAGE_HOSTS)))
     with tempfile.TemporaryDirectory() as folder, Page() as browser:
-        times = opened(browser, Path(folder, "report.html"), drift_html.render(drift))
+        times = opened(browser, Path(folder, "report.html"), drift_html.render_drift_page(drift))
         assert browser.run("document.querySelectorAll('tbody tr').length") == PAGE_HOSTS
         figures.print_figure(f"page_open_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))
         figures.print_figure("page_open_first", times[0], "s")
-        text = plan_html.render(planned)
+        text = plan_html.render_plan_page(planned)
         times = opened(browser, Path(folder, "plan.html"), text)
         assert browser.run("document.querySelectorAll('section svg').length") == len(plans.KINDS)
         figures.print_figure(f"plan_page_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))

@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "page.html")
-        file.write_text(drift_html.render(document), encoding="utf-8")
+        file.write_text(drift_html.render_drift_page(document), encoding="utf-8")
         with Page(width=1100, height=1400) as browser:
             for name, dark in (("drift-page", False), ("drift-page-dark", True)):
                 browser.dark(dark)
@@ -82,7 +82,7 @@ def main(arguments: list[str]) -> int:
             browser.click("tr[data-host=epyc9754-07] summary")
             browser.run("document.querySelector('.legend').scrollIntoView()")
             browser.screenshot(FOLDER / "drift-matrix.png")
-        file.write_text(terminal(terminal_page.render(document, colour=True)), encoding="utf-8")
+        file.write_text(terminal(terminal_page.render_terminal_page(document, colour=True)), encoding="utf-8")
         with Page(width=1100, height=980) as browser:
             browser.open(file)
             browser.screenshot(FOLDER / "drift-terminal.png")

@@ -30,7 +30,7 @@ FLEET = {
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "page.html")
-        file.write_text(plan_html.render(plans.gathered(FLEET)), encoding="utf-8")
+        file.write_text(plan_html.render_plan_page(plans.gathered(FLEET)), encoding="utf-8")
         with Page(width=900, height=978) as browser:
             for name, dark in (("plan-page", False), ("plan-page-dark", True)):
                 browser.dark(dark)

@@ -32,7 +32,7 @@ def main() -> int:
     prometheus.samples = fleet(12, "qwen3-32b")
     with tempfile.TemporaryDirectory() as folder, Page(width=1180, height=700) as browser:
         file = Path(folder, "serving.html")
-        text = serving_html.render(prometheus.url)
+        text = serving_html.render_serving_page(prometheus.url)
         file.write_text(text, encoding="utf-8")
         browser.open(file)
         browser.run(DRAWN)

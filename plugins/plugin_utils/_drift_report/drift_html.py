@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The report as one HTML page that needs nothing else: no network, and for reading not even its script."""
+"""The report as one HTML page, which needs no network, and for reading not even its script."""
 
 from __future__ import annotations
 
@@ -10,53 +10,57 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import map_marks
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import wording as words
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import wording
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import build_cells
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.filter_script import SCRIPT
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import (
     CLEAN,
     FAILED,
+    NOT_CHECKED,
     STATES,
     UNREACHABLE,
-    UNSEEN,
-    cell,
+    layer_status,
 )
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.map_marks import find_map_marks
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import frame, map_drawing, map_style
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.style import STATUS_MARKS, STYLE
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_host_group
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import FindingCells
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import Document
 
-#: The mark of a status of a layer on a host, also where it has none.
-SHAPES = {**STATUS_MARKS, "": "\u00b7", UNSEEN: "\u25a1"}
-LEGEND = {**words.STATUS_WORDS, **words.OTHER_WORDS}
+#: The mark of each status that a layer can have on a host, the empty status included.
+LAYER_MARKS = {**STATUS_MARKS, "": "\u00b7", NOT_CHECKED: "\u25a1"}
+LEGEND = {**wording.STATUS_WORDS, **wording.NO_STATUS_WORDS}
 
 
-def render(document: Document) -> str:
+def render_drift_page(document: Document) -> str:
     """Return the page."""
-    title = f"{words.heading(document)}: {words.summary(document)}"
-    return frame.page(title, STYLE + map_style.STYLE, SCRIPT + map_style.SCRIPT, _body(document))
+    title = f"{wording.report_heading(document)}: {wording.format_summary(document)}"
+    return frame.render_page(title, STYLE + map_style.MAP_STYLE, SCRIPT + map_style.MAP_SCRIPT, _render_body(document))
 
 
-def _body(document: Document) -> Iterator[Html]:
-    yield element("h1", f"{words.heading(document)} report")
-    yield element("p", words.summary(document), class_="headline")
+def _render_body(document: Document) -> Iterator[Html]:
+    yield element("h1", f"{wording.report_heading(document)} report")
+    yield element("p", wording.format_summary(document), class_="headline")
     generated = element("time", document["generated"])
-    yield element("p", generated, f". {words.covered(document)} {words.comparison(document)}", class_="faint")
-    yield from _errors(document)
-    yield from _findings(document)
-    yield from _gone(document)
-    yield from _matrix(document)
+    facts = f". {wording.format_coverage(document)} {wording.format_comparison(document)}"
+    yield element("p", generated, facts, class_="faint")
+    yield from _render_failed_hosts(document)
+    cells = build_cells(document)
+    yield from _render_findings(document, cells)
+    yield from _render_resolved_findings(document)
+    yield from _render_fleet_table(document, cells)
     for number, data in enumerate(document["maps"]):
-        legend = map_style.legend(any(domain["ways"] for domain in data["domains"]), wrong=True)
-        yield element("template", legend, map_drawing.render(data), id=f"map{number}")
+        legend = map_style.render_legend(any(domain["ways"] for domain in data["domains"]), has_marks=True)
+        yield element("template", legend, map_drawing.render_map(data), id=f"map{number}")
 
 
-def _errors(document: Document) -> Iterator[Html]:
+def _render_failed_hosts(document: Document) -> Iterator[Html]:
     groups = [group for group in document["groups"] if group["state"] in (UNREACHABLE, FAILED)]
     if groups:
         yield element("h2", "Could not be looked at")
@@ -64,7 +68,7 @@ def _errors(document: Document) -> Iterator[Html]:
         state, error = group["state"], group["error"]
         yield element(
             "article",
-            element("h3", f"{SHAPES['drift']} {state}: {format_host_group(group)}"),
+            element("h3", f"{LAYER_MARKS['drift']} {state}: {format_host_group(group)}"),
             element("p", f"{error['task']}: {error['message']}"),
             class_=state,
             data_layer="",
@@ -72,44 +76,47 @@ def _errors(document: Document) -> Iterator[Html]:
         )
 
 
-def _findings(document: Document) -> Iterator[Html]:
-    titles = {layer["name"]: layer["title"] for layer in document["layers"]}
+def _render_findings(document: Document, cells: Mapping[int, FindingCells]) -> Iterator[Html]:
+    check = document["check"]
     if document["findings"]:
-        yield element("h2", "What would change" if document["check"] else "What is not as configured")
+        yield element("h2", "What would change" if check else "What is not as configured")
     for finding in document["findings"]:
-        status, command = finding["status"], words.repair(finding)
-        rows = {
-            "Hosts": format_host_group(finding),
-            "Change" if document["check"] else "Found": words.values(finding, document["check"]),
-            "Verdicts": "" if document["check"] else words.verdicts(finding),
-            "Why": finding["reason"] if status == "drift" else "",
-            "Asked by": words.asked_by(finding),
-            "Known": words.age(finding),
-            "Next" if document["check"] else "Repair": element("code", command) if finding["command"] else command,
+        status, row = finding["status"], cells[finding["id"]]
+        texts = {
+            "Hosts": row.hosts,
+            "Change" if check else "Found": row.change,
+            "Verdicts": row.verdicts,
+            "Why": row.reason,
+            "Asked by": row.origin,
+            "Known": row.age,
+            "Next" if check else "Repair": element("code", row.command) if row.command else row.instruction,
         }
-        shape = element("span", SHAPES[status], class_=status)
-        pairs = [part for name, text in rows.items() if text for part in (element("dt", name), element("dd", text))]
+        pairs = [part for name, text in texts.items() if text for part in (element("dt", name), element("dd", text))]
+        mark = element("span", LAYER_MARKS[status], class_=status)
         yield element(
             "article",
-            element("h3", shape, f" {titles[finding['layer']]}: {words.title(finding)}"),
+            element("h3", mark, f" {row.layer}: {row.setting}"),
             element("dl", *pairs),
             class_=status,
-            id=f"f{finding['id']}",
+            id=f"f{row.number}",
             data_layer=finding["layer"],
             data_hosts=frame.join_host_names(finding),
         )
 
 
-def _gone(document: Document) -> Iterator[Html]:
+def _render_resolved_findings(document: Document) -> Iterator[Html]:
     if document["gone"]:
-        lines = [f"{one['label']}: {words.title(one)}, was there since {one['since']}" for one in document["gone"]]
+        lines = [
+            f"{finding['label']}: {wording.title(finding)}, was there since {finding['since']}"
+            for finding in document["gone"]
+        ]
         yield element("h2", "Gone since the last report")
         yield element("ul", *(element("li", line) for line in lines))
 
 
-def _matrix(document: Document) -> Iterator[Html]:
-    # A column of nothing would take room from the others.
-    layers = words.asked(document)
+def _render_fleet_table(document: Document, cells: Mapping[int, FindingCells]) -> Iterator[Html]:
+    # A column for a layer that no host is configured for would take room from the others.
+    layers = wording.list_configured_layers(document)
     yield element("h2", "The fleet")
     options = [element("option", layer["title"], value=layer["name"]) for layer in layers]
     yield element(
@@ -122,47 +129,47 @@ def _matrix(document: Document) -> Iterator[Html]:
         element("output", class_="faint"),
         hidden=True,
     )
-    shapes = [(element("b", SHAPES[status], class_=status or "unasked"), word) for status, word in LEGEND.items()]
-    yield element("p", *(element("span", shape, f" {word}") for shape, word in shapes), class_="legend")
+    marks = [(element("b", LAYER_MARKS[status], class_=status or "unasked"), name) for status, name in LEGEND.items()]
+    yield element("p", *(element("span", mark, f" {name}") for mark, name in marks), class_="legend")
     findings = {finding["id"]: finding for finding in document["findings"]}
-    # Hosts with the same drift have the same list and marks, which are made once.
-    lists: dict[tuple[int, ...], tuple[list[Html], str]] = {}
+    # Hosts with the same findings share one list and one set of map marks.
+    shared: dict[tuple[int, ...], tuple[list[Html], str]] = {}
     rows = []
-    # Trouble comes first here too; the sort keeps the order of names.
+    # Hosts that could not be checked come first here too; the sort keeps the order of names within a state.
     for row in sorted(document["hosts"], key=lambda row: STATES.index(row["state"])):
         numbers = tuple(row["findings"])
-        if numbers not in lists:
-            found = [findings[number] for number in numbers]
-            marks = json.dumps(map_marks.of(found), separators=(",", ":"))
-            lists[numbers] = ([_line(one, document["check"]) for one in found], marks)
-        rows.append(_row(row, *lists[numbers], [layer["name"] for layer in layers]))
+        if numbers not in shared:
+            marks_of_map = find_map_marks(findings[number] for number in numbers)
+            lines = [_render_finding_line(cells[number]) for number in numbers]
+            shared[numbers] = lines, json.dumps(marks_of_map, separators=(",", ":"))
+        rows.append(_render_host_row(row, *shared[numbers], [layer["name"] for layer in layers]))
     head = element("tr", element("th", "Host"), *(element("th", layer["title"]) for layer in layers))
     yield element("table", element("thead", head), element("tbody", *rows))
-    yield element("p", words.unasked(document), class_="faint")
+    yield element("p", wording.unconfigured_layers_message(document), class_="faint")
 
 
-def _row(row: Document, lines: list[Html], places: str, layers: list[str]) -> Html:
-    cells = {layer: cell(row, layer) for layer in layers}
-    wrong = " ".join(layer for layer, status in cells.items() if status not in ("", UNSEEN, "ok"))
+def _render_host_row(row: Document, lines: list[Html], map_marks: str, layers: list[str]) -> Html:
+    statuses = {layer: layer_status(row, layer) for layer in layers}
+    wrong = " ".join(layer for layer, status in statuses.items() if status not in ("", NOT_CHECKED, "ok"))
     name, state = row["name"], row["state"]
     if "error" in row:
-        known = [element("li", f"last known: {words.title(one)}") for one in row.get("last_known", [])]
+        known = [element("li", f"last known: {wording.title(finding)}") for finding in row.get("last_known", [])]
         lines = [element("li", f"{row['error']['task']}: {row['error']['message']}"), *lines, *known]
-    label = [name] if state == CLEAN else [f"{name} ", element("span", words.STATE_WORDS[state], class_=state)]
+    label = [name] if state == CLEAN else [f"{name} ", element("span", wording.STATE_WORDS[state], class_=state)]
     if lines:
-        drawn = {"data_map": f"map{row['map']}", "data_marks": places} if "map" in row else {}
-        label = [element("details", element("summary", *label), element("ul", *lines), **drawn)]
-    head = element("th", *label)
-    marks = map(_draw_status, cells.values())
-    return element("tr", head, *marks, data_host=name.lower(), data_state=state, data_wrong=wrong)
+        map_data = {"data_map": f"map{row['map']}", "data_marks": map_marks} if "map" in row else {}
+        label = [element("details", element("summary", *label), element("ul", *lines), **map_data)]
+    cells = map(_render_status_cell, statuses.values())
+    return element("tr", element("th", *label), *cells, data_host=name.lower(), data_state=state, data_wrong=wrong)
 
 
 @cache
-def _draw_status(status: str) -> Html:
-    return element("td", SHAPES[status], class_=status or "unasked", title=LEGEND[status])
+def _render_status_cell(status: str) -> Html:
+    return element("td", LAYER_MARKS[status], class_=status or "unasked", title=LEGEND[status])
 
 
-def _line(finding: Document, check: bool) -> Html:
-    where = element("a", words.title(finding), href=f"#f{finding['id']}")
-    told = words.values(finding, check) if check else f"{words.values(finding)}; {words.verdicts(finding)}"
-    return element("li", where, f": {told}")
+def _render_finding_line(cells: FindingCells) -> Html:
+    """Return an entry of a host's list, with a link to the finding."""
+    texts = [text for text in (cells.change, cells.verdicts) if text]
+    link = element("a", cells.setting, href=f"#f{cells.number}")
+    return element("li", link, f": {'; '.join(texts)}")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The script of the HTML page. The page reads, expands and prints without the script; it only filters."""
+"""The script of the HTML page, which filters hosts and findings. All else on the page works without the script."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import Document
 
 
-def render(document: Document) -> str:
-    """Return the file."""
-    document = escaping.document(document)
+def render_fleet_metrics(document: Document) -> str:
+    """Return the text of the file of metrics."""
+    document = escaping.escape_texts(document)
     counts = document["summary"]["states"]
     rows = document["hosts"]
     findings = {finding["id"]: finding for finding in document["findings"]}

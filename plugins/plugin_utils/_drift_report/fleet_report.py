@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The report of a fleet as plain data, gathered host by host: the one document that every format is made from.
+"""The drift report of a fleet as plain data, collected host by host. Every format is rendered from this document.
 
-docs/drift-report.schema.json describes the document. Equal findings are kept once, with the hosts that have them, so
-that a fleet with the same drift everywhere costs no more than a host.
+docs/drift-report.schema.json describes the document. Equal findings are stored once, with the hosts that have them, so
+that a fleet with the same drift everywhere costs no more than one host.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kinds import OTHER
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import schema, task_results
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import escaping, map_schema
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold_host_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
 VERSION = 3
-#: Those that the next report can be compared with: the first one had no maps, the second one did not mark checks.
-READABLE = (1, 2, 3)
+#: Versions of an earlier report that can be compared with: version 1 had no maps, version 2 did not mark checks.
+READABLE_VERSIONS = (1, 2, 3)
 KIND = "sovereign.epyc.drift"
 UNREACHABLE, FAILED, DRIFT, UNKNOWN, CLEAN = "unreachable", "failed", "drift", "unknown", "clean"
-#: What a host can be, in the order of the report: the most urgent first.
+#: The states of a host in the order of the report: the most urgent first.
 STATES = (UNREACHABLE, FAILED, DRIFT, UNKNOWN, CLEAN)
-#: Of a layer on a host that could not be looked at, beside the statuses of settings.
-UNSEEN = "unseen"
+#: The status of a layer on a host that could not be checked.
+NOT_CHECKED = "unseen"
 
 Document = dict[str, Any]
 
 
 class HostRow:
-    """What is known of one host."""
+    """The findings, counts, map and error of one host."""
 
     __slots__ = ("coverage", "error", "findings", "map")
 
     def __init__(self) -> None:
-        #: The state that the error makes, the task, and the message.
+        #: The state of the host (unreachable or failed), the task that failed, and its message.
         self.error: tuple[str, str, str] | None = None
         self.findings: list[int] = []
         self.coverage: dict[str, dict[str, int]] = {}
-        #: The map as JSON, where there is one.
+        #: The map of the host as JSON text, None where no task returned one.
         self.map: str | None = None
 
 
-class Gathering:
-    """Takes results in any order; the document does not depend on it."""
+class ResultCollector:
+    """Collects the results of tasks. The document does not depend on their order."""
 
     def __init__(self) -> None:
         self.hosts: dict[str, HostRow] = {}
@@ -65,29 +65,29 @@ class Gathering:
         self._maps: dict[str, str] = {}
         self._coverages: dict[str, dict[str, dict[str, int]]] = {}
 
-    def host(self, name: str) -> HostRow:
-        """Return the row of a host, a new one where there is none."""
+    def host_row(self, name: str) -> HostRow:
+        """Return the row of a host; an empty row is added for a new host."""
         return self.hosts.setdefault(name, HostRow())
 
-    def add(
+    def add_answer(
         self,
         name: str,
         findings: Iterable[Mapping[str, Any]],
         coverage: Mapping[str, Mapping[str, int]],
         host_map: object = None,
     ) -> None:
-        """Add what was found on a host to what is known of it. Raises Malformed for what is of another shape."""
+        """Add findings, counts by layer and a map to the row of a host. Raises Malformed for malformed data."""
         findings = list(findings)
-        schema.answer(findings, coverage)
+        schema.validate_host_answer(findings, coverage)
         if host_map is not None:
-            map_schema.host_map(host_map)
-        row = self.host(name)
+            map_schema.validate_host_map(host_map)
+        row = self.host_row(name)
         if host_map is not None and findings:
-            # Hosts that are alike share the text.
+            # Hosts with the same map share one text.
             text = json.dumps(host_map, sort_keys=True)
             row.map = self._maps.setdefault(text, text)
         for finding in findings:
-            text = json.dumps({**finding, "reason": _one_line(finding["reason"])}, sort_keys=True)
+            text = json.dumps({**finding, "reason": _collapse_blanks(finding["reason"])}, sort_keys=True)
             number = self._numbers.setdefault(text, len(self._texts))
             if number == len(self._texts):
                 self._texts.append(text)
@@ -98,84 +98,89 @@ class Gathering:
             mine = merged.setdefault(layer, dict.fromkeys(STATUSES, 0))
             for status, count in counts.items():
                 mine[status] += count
-        # Hosts that are alike have the same counts, and share them.
+        # Hosts with the same counts share one table.
         row.coverage = self._coverages.setdefault(json.dumps(merged, sort_keys=True), merged)
 
-    def forget_layer(self, name: str, layer: str) -> None:
-        """Count nothing of a layer that was counted on a host."""
-        row = self.host(name)
+    def forget_layer_counts(self, name: str, layer: str) -> None:
+        """Remove the counts of a layer from the row of a host."""
+        row = self.host_row(name)
         row.coverage = {other: counts for other, counts in row.coverage.items() if other != layer}
 
-    def fail(self, name: str, state: str, task: str, message: str) -> None:
-        """Note that a host could not be looked at; the first reason stands."""
-        row = self.host(name)
-        row.error = row.error or (state, task, _one_line(message))
+    def note_failure(self, name: str, state: str, task: str, message: str) -> None:
+        """Note why a host could not be checked; a later failure does not replace the first one."""
+        row = self.host_row(name)
+        row.error = row.error or (state, task, _collapse_blanks(message))
 
     @property
     def names(self) -> Collection[str]:
-        """Return the names of the hosts."""
+        """Return the names of all hosts that have a row."""
         return self.hosts.keys()
 
-    def only(self, name: str) -> Gathering:
-        """Return what is known of one host alone."""
-        alone = Gathering()
-        alone.hosts = {name: self.hosts[name]}
-        alone._texts = self._texts
-        return alone
+    def only(self, name: str) -> ResultCollector:
+        """Return a collector with the row of one host only."""
+        collector = ResultCollector()
+        collector.hosts = {name: self.hosts[name]}
+        collector._texts = self._texts
+        return collector
 
     def set_aside(self, name: str, error: Exception) -> None:
-        """Replace what a host answered by the finding that it could not be read. Why it failed stays."""
+        """Replace the results of a host by a finding that they could not be read. An error of the host stays."""
         failed = self.hosts[name].error
         self.hosts[name] = HostRow()
-        self.add(name, *task_results.unreadable("all results of this host", "", task_results.DRIFT_MODULE, error))
+        self.add_answer(
+            name,
+            *task_results.unreadable_result_finding("all results of this host", "", task_results.DRIFT_MODULE, error),
+        )
         self.hosts[name].error = failed
 
-    def document(
+    def build_document(
         self,
         *,
         generated: str,
         previous: Document | None = None,
         inventory: Sequence[str] = (),
-        check: Again | None = None,
+        check: RunWithoutCheck | None = None,
     ) -> Document:
-        """Return the report. ``inventory`` holds what the inventories are called on a command line.
+        """Return the report as plain data.
 
-        ``check`` is the run that a report in check mode is of; without it, the report is one of drift.
+        ``generated`` is the time of the report, ``previous`` the report to compare with, and ``inventory`` holds the
+        inventories as a command line names them. ``check`` is the run that a report in check mode is about; without it,
+        the report is about drift.
         """
-        past = Past(previous, generated)
+        earlier = PreviousReport(previous, generated)
         names = sorted(self.hosts, key=natural)
-        order = self._order(names)
+        order = self._rank_findings(names)
         drawn = dict.fromkeys(row.map for row in map(self.hosts.__getitem__, names) if row.map is not None)
         maps = {text: number for number, text in enumerate(drawn)}
-        rows = [self._host(name, order, past, maps) for name in names]
-        findings = self._findings(order, rows, generated, inventory, check)
-        gone = past.gone(rows, {finding["id"]: finding for finding in findings})
+        rows = [self._build_host_row(name, order, earlier, maps) for name in names]
+        findings = self._build_findings(order, rows, generated, inventory, check)
+        resolved = earlier.resolved_findings(rows, {finding["id"]: finding for finding in findings})
         states = [row["state"] for row in rows]
         return {
             "kind": KIND,
             "version": VERSION,
             "check": check is not None,
             "generated": generated,
-            "previous": past.generated,
+            "previous": earlier.generated,
             "summary": {
                 "hosts": len(rows),
                 "states": {state: states.count(state) for state in STATES},
                 "findings": len(findings),
                 "new": sum(bool(finding["new"]) for finding in findings),
-                "gone": len(gone),
-                "settings": _sum(row["coverage"] for row in rows),
+                "gone": len(resolved),
+                "settings": _sum_coverages(row["coverage"] for row in rows),
             },
             "layers": [{"name": layer, "title": title} for layer, title in LAYERS.items()],
-            "groups": _groups(rows),
+            "groups": _group_equal_hosts(rows),
             "findings": findings,
-            "next": check.for_hosts([row["name"] for row in rows if row["findings"]]) if check else None,
-            "gone": gone,
+            "next": check.build_next_step([row["name"] for row in rows if row["findings"]]) if check else None,
+            "gone": resolved,
             "maps": [json.loads(text) for text in maps],
             "hosts": rows,
         }
 
-    def _order(self, names: Sequence[str]) -> dict[int, int]:
-        """Return number -> id: findings of more hosts come first in their layer, and ids follow that order."""
+    def _rank_findings(self, names: Sequence[str]) -> dict[int, int]:
+        """Return the id of each finding by its number. In a layer, findings of more hosts come first."""
         hosts = [0] * len(self._texts)
         for name in names:
             for number in self.hosts[name].findings:
@@ -188,40 +193,42 @@ class Gathering:
         )  # fmt: skip
         return {number: rank + 1 for rank, number in enumerate(ranks)}
 
-    def _host(self, name: str, order: Mapping[int, int], past: Past, maps: Mapping[str, int]) -> Document:
+    def _build_host_row(
+        self, name: str, order: Mapping[int, int], earlier: PreviousReport, maps: Mapping[str, int]
+    ) -> Document:
         row = self.hosts[name]
         numbers = sorted(row.findings, key=order.__getitem__)
-        found = [json.loads(self._texts[number]) for number in numbers]
+        findings = [json.loads(self._texts[number]) for number in numbers]
         state = CLEAN
         if row.error:
             state = row.error[0]
-        elif found:
-            # What a host cannot have is known, and not as it was asked for.
-            state = UNKNOWN if {one["status"] for one in found} == {UNKNOWN} else DRIFT
+        elif findings:
+            # An unsupported setting is known to differ from the request, so it counts as drift of the host.
+            state = UNKNOWN if {finding["status"] for finding in findings} == {UNKNOWN} else DRIFT
         elif not row.coverage:
             state = UNKNOWN
         document: Document = {
             "name": name,
             "state": state,
             "findings": [order[number] for number in numbers],
-            "since": [past.since(name, one) for one in found],
+            "since": [earlier.first_reported(name, finding) for finding in findings],
             "coverage": row.coverage,
         }
         if row.map is not None:
             document["map"] = maps[row.map]
         if row.error:
             document["error"] = {"task": row.error[1], "message": row.error[2]}
-        if row.error and not found and past.findings(name):
-            document["last_known"] = past.findings(name)
+        if row.error and not findings and earlier.findings_of_host(name):
+            document["last_known"] = earlier.findings_of_host(name)
         return document
 
-    def _findings(
+    def _build_findings(
         self,
         order: Mapping[int, int],
         rows: Sequence[Document],
         generated: str,
         inventory: Sequence[str],
-        check: Again | None,
+        check: RunWithoutCheck | None,
     ) -> list[Document]:
         hosts: dict[int, list[str]] = {}
         since: dict[int, list[str]] = {}
@@ -232,34 +239,37 @@ class Gathering:
         result = []
         for number, rank in order.items():
             finding = json.loads(self._texts[number])
-            finding["command"] = command(finding["repair"], hosts[rank], inventory)
+            finding["command"] = format_repair_command(finding["repair"], hosts[rank], inventory)
             if check and not finding["repair"] and finding["status"] == DRIFT:
-                finding["command"] = check.command(hosts[rank])
+                finding["command"] = check.format_command(hosts[rank])
             finding["since"] = min(since[rank])
             dated = zip(hosts[rank], since[rank])
             finding["new"] = [host for host, date in dated if date == generated]
-            result.append({"id": rank, "hosts": hosts[rank], "label": fold(hosts[rank]), **finding})
+            result.append({"id": rank, "hosts": hosts[rank], "label": fold_host_names(hosts[rank]), **finding})
         return sorted(result, key=lambda finding: finding["id"])
 
 
-class Again:
-    """The same run without --check: the words of its command line, and whether it had variables that are not shown."""
+class RunWithoutCheck:
+    """The command line that makes the changes which a run in check mode reported: the same run without --check.
+
+    ``extra_variables`` is True where the run had variables that the command line here leaves out.
+    """
 
     def __init__(self, words: Sequence[str], extra_variables: bool = False) -> None:
-        self.words = words
+        self.command_words = words
         self.extra_variables = extra_variables
 
-    def command(self, hosts: Sequence[str]) -> str:
-        """Return the command line for these hosts."""
-        return " ".join(map(escaping.quoted, [*self.words, "-l", ",".join(hosts)]))
+    def format_command(self, hosts: Sequence[str]) -> str:
+        """Return the command line, limited to these hosts."""
+        return " ".join(map(escaping.quote_for_shell, [*self.command_words, "-l", ",".join(hosts)]))
 
-    def for_hosts(self, hosts: Sequence[str]) -> Document | None:
-        """Return the same as data; None for no hosts."""
-        return {"command": self.command(hosts), "extra_variables": self.extra_variables} if hosts else None
+    def build_next_step(self, hosts: Sequence[str]) -> Document | None:
+        """Return the command line for these hosts as the report has it; None for no hosts."""
+        return {"command": self.format_command(hosts), "extra_variables": self.extra_variables} if hosts else None
 
 
-class Past:
-    """The report before this one: since when a setting has been wrong, and what is not wrong any more."""
+class PreviousReport:
+    """The report before this one, which knows since when each setting differs, and which findings are resolved now."""
 
     def __init__(self, document: Document | None, now: str) -> None:
         self.now = now
@@ -268,7 +278,7 @@ class Past:
         findings = {finding["id"]: finding for finding in document["findings"]} if document else {}
         for row in document["hosts"] if document else []:
             mine = [{**findings[number], "since": date} for number, date in zip(row["findings"], row["since"])]
-            self._known[row["name"]] = [_remembered(one) for one in mine or row.get("last_known", [])]
+            self._known[row["name"]] = [_remembered_fields(one) for one in mine or row.get("last_known", [])]
         self._since = {
             (name, address): one["since"]
             for name, known in self._known.items()
@@ -276,31 +286,33 @@ class Past:
             for address in one["addresses"]
         }
 
-    def findings(self, host: str) -> list[Document]:
-        """Return what was last known to be wrong with a host."""
+    def findings_of_host(self, host: str) -> list[Document]:
+        """Return the findings that the earlier report has for a host, or remembers of an unreachable one."""
         return self._known.get(host, [])
 
-    def since(self, host: str, finding: Mapping[str, Any]) -> str:
-        """Return when a finding was first reported: the oldest date of its addresses."""
+    def first_reported(self, host: str, finding: Mapping[str, Any]) -> str:
+        """Return when a finding was first reported: the oldest date of its addresses, now for a new finding."""
         dates = [self._since[host, one] for one in finding["addresses"] if (host, one) in self._since]
         return min(dates, default=self.now)
 
-    def gone(self, rows: Sequence[Document], findings: Mapping[int, Document]) -> list[Document]:
-        """Return what was wrong then, and is not wrong now on a host that could be looked at."""
+    def resolved_findings(self, rows: Sequence[Document], findings: Mapping[int, Document]) -> list[Document]:
+        """Return the earlier findings whose addresses have no finding now, on hosts that could be checked."""
         hosts: dict[str, list[str]] = {}
         for row in rows:
             if row["state"] in (UNREACHABLE, FAILED):
                 continue
             wrong = {address for number in row["findings"] for address in findings[number]["addresses"]}
-            for one in self.findings(row["name"]):
+            for one in self.findings_of_host(row["name"]):
                 if not wrong & set(one["addresses"]):
                     hosts.setdefault(json.dumps(one, sort_keys=True), []).append(row["name"])
-        result = [{"hosts": names, "label": fold(names), **json.loads(text)} for text, names in hosts.items()]
+        result = [
+            {"hosts": names, "label": fold_host_names(names), **json.loads(text)} for text, names in hosts.items()
+        ]
         return sorted(result, key=lambda one: (ORDER.index(one["layer"]), natural(one["label"]), one["what"]))
 
 
-def command(repair: str, hosts: Sequence[str], inventory: Sequence[str]) -> str:
-    """Return the command line that repairs a finding on these hosts, an empty text where none does."""
+def format_repair_command(repair: str, hosts: Sequence[str], inventory: Sequence[str]) -> str:
+    """Return the command line that repairs a finding on these hosts; "" for a finding without a repair."""
     where = [word for name in inventory for word in ("-i", name)]
     if not repair:
         return ""
@@ -309,33 +321,33 @@ def command(repair: str, hosts: Sequence[str], inventory: Sequence[str]) -> str:
         words = ["ansible-playbook", *where, playbook, "-l", ",".join(hosts), *options]
     else:
         words = ["ansible", ",".join(hosts), *where, "--become", "-m", "ansible.builtin.command", "-a", repair]
-    return " ".join(map(escaping.quoted, words))
+    return " ".join(map(escaping.quote_for_shell, words))
 
 
 def exit_code(document: Document) -> int:
-    """Return 0 when all is as configured, 2 on drift, 1 where a host could not be looked at or there was none."""
+    """Return 0 when all is as configured, 2 on drift, and 1 where a host, or every host, could not be checked."""
     states = document["summary"]["states"]
     if states[UNREACHABLE] or states[FAILED] or not document["summary"]["hosts"]:
         return 1
     return 2 if states[DRIFT] or states[UNKNOWN] else 0
 
 
-def cell(row: Document, layer: str) -> str:
-    """Return the worst status of the settings of a layer on a host, an empty text where no request names it."""
+def layer_status(row: Document, layer: str) -> str:
+    """Return the worst status of the settings of a layer on a host; "" where no request names the layer."""
     counts = row["coverage"].get(layer, {})
     status = next((status for status in reversed(STATUSES) if counts.get(status)), "")
-    # A run that failed on its way has not come to the other layers.
-    return status or (UNSEEN if "error" in row or not row["coverage"] else "")
+    # A run that failed did not reach the layers after the failed one.
+    return status or (NOT_CHECKED if "error" in row or not row["coverage"] else "")
 
 
-def _remembered(finding: Document) -> Document:
-    """Return what of a finding is worth remembering of a host; a layer that is no more is among the others."""
-    known = {name: finding[name] for name in (*schema.KNOWN, "since")}
+def _remembered_fields(finding: Document) -> Document:
+    """Return the fields of a finding that the next report needs. A layer that no longer exists becomes "other"."""
+    known = {name: finding[name] for name in (*schema.REMEMBERED_FIELDS, "since")}
     return {**known, "layer": known["layer"] if known["layer"] in LAYERS else OTHER}
 
 
-def _groups(rows: Sequence[Document]) -> list[Document]:
-    """Return hosts with equal state and drift together."""
+def _group_equal_hosts(rows: Sequence[Document]) -> list[Document]:
+    """Return groups of hosts that have the same state, findings and error."""
     groups: dict[tuple[Any, ...], list[str]] = {}
     errors: dict[tuple[Any, ...], Document] = {}
     for row in rows:
@@ -346,7 +358,7 @@ def _groups(rows: Sequence[Document]) -> list[Document]:
     return [
         {
             "state": STATES[key[0]],
-            "label": fold(names),
+            "label": fold_host_names(names),
             "hosts": names,
             "findings": list(key[1]),
             **({"error": errors[key]} if errors[key] else {}),
@@ -355,11 +367,11 @@ def _groups(rows: Sequence[Document]) -> list[Document]:
     ]
 
 
-def _one_line(text: str) -> str:
+def _collapse_blanks(text: str) -> str:
     return " ".join(text.split())
 
 
-def _sum(coverages: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, int]:
+def _sum_coverages(coverages: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, int]:
     total = dict.fromkeys(STATUSES, 0)
     for coverage in coverages:
         for counts in coverage.values():

@@ -9,38 +9,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import wording as words
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import UNSEEN, cell
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import escaping
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import build_cells
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import NOT_CHECKED, layer_status
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.escaping import escape_texts
 
 if TYPE_CHECKING:
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import FindingCells
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import Document
 
 
-def render(document: Document) -> str:
-    """Return the file. What is unknown is an error, what a host cannot have is a failure like drift.
+def render_junit(document: Document) -> str:
+    """Return the file. An unknown setting is an error; an unsupported setting is a failure, as drift is.
 
-    XML 1.0 has no way to write control characters and the like, not even escaped; none of them is printable.
+    XML 1.0 has no way to write control characters, not even escaped, so they are replaced before.
     """
-    document = escaping.document(document)
+    document = escape_texts(document)
+    # Its verdicts are shown in a check too, as pipelines have no other place for them.
+    cells = build_cells({**document, "check": False})
     findings = {finding["id"]: finding for finding in document["findings"]}
     root = ElementTree.Element("testsuites", name="sovereign.epyc drift")
     for row in document["hosts"]:
         suite = ElementTree.SubElement(root, "testsuite", name=row["name"])
         if "error" in row or not row["coverage"]:
-            case = _case(suite, row["name"], "reachable" if row["state"] == "unreachable" else "checked")
+            case = _add_test_case(suite, row["name"], "reachable" if row["state"] == "unreachable" else "checked")
             error = row.get("error", {"task": "", "message": "No task reported on this host."})
-            _note(case, "error", error["message"], error["task"])
+            _add_outcome(case, "error", error["message"], error["task"])
         for layer in document["layers"]:
-            if cell(row, layer["name"]) in ("", UNSEEN):
+            if layer_status(row, layer["name"]) in ("", NOT_CHECKED):
                 continue
-            case = _case(suite, row["name"], layer["title"])
-            mine = [findings[number] for number in row["findings"] if findings[number]["layer"] == layer["name"]]
-            unknown = [one for one in mine if one["status"] == "unknown"]
-            if len(mine) > len(unknown):
-                _note(case, "failure", _headline(mine), _body(mine))
-            elif unknown:
-                _note(case, "error", _headline(unknown), _body(unknown))
+            case = _add_test_case(suite, row["name"], layer["title"])
+            numbers = [number for number in row["findings"] if findings[number]["layer"] == layer["name"]]
+            if numbers:
+                unknown = all(findings[number]["status"] == "unknown" for number in numbers)
+                rows = [cells[number] for number in numbers]
+                _add_outcome(case, "error" if unknown else "failure", _format_headline(rows), _format_details(rows))
         suite.set("tests", str(len(suite)))
         suite.set("failures", str(len(suite.findall("*/failure"))))
         suite.set("errors", str(len(suite.findall("*/error"))))
@@ -48,19 +50,18 @@ def render(document: Document) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _case(suite: ElementTree.Element, host: str, name: str) -> ElementTree.Element:
+def _add_test_case(suite: ElementTree.Element, host: str, name: str) -> ElementTree.Element:
     return ElementTree.SubElement(suite, "testcase", classname=host, name=name)
 
 
-def _note(case: ElementTree.Element, kind: str, message: str, text: str) -> None:
-    note = ElementTree.SubElement(case, kind, message=message)
-    note.text = text
+def _add_outcome(case: ElementTree.Element, kind: str, message: str, text: str) -> None:
+    outcome = ElementTree.SubElement(case, kind, message=message)
+    outcome.text = text
 
 
-def _headline(findings: list[Document]) -> str:
-    return "; ".join(f"{words.title(one)}: {words.values(one)}" for one in findings)
+def _format_headline(rows: list[FindingCells]) -> str:
+    return "; ".join(f"{row.setting}: {row.change}" for row in rows)
 
 
-def _body(findings: list[Document]) -> str:
-    rows = [f"{words.title(one)}: {words.values(one)}; {words.verdicts(one)}; {words.repair(one)}" for one in findings]
-    return "\n".join(rows)
+def _format_details(rows: list[FindingCells]) -> str:
+    return "\n".join(f"{row.setting}: {row.change}; {row.verdicts}; {row.instruction}" for row in rows)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where on the map of a host its findings are: CPUs, L3 domains and nodes. A finding of the whole host has no place."""
+"""The places on the map of a host that its findings are about: CPUs, L3 domains and nodes."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ if TYPE_CHECKING:
     Mark = tuple[int, str, int, int]
 
 #: Unit of a place -> its kind on the map. The number of a cpufreq policy is that of its first CPU.
-KINDS = {"CPU": "cpu", "policy": "cpu", L3_DOMAIN: "l3", "node": "node"}
-CPUS = "/cpus"
+PLACE_KINDS = {"CPU": "cpu", "policy": "cpu", L3_DOMAIN: "l3", "node": "node"}
+CPUS_SUFFIX = "/cpus"
 #: How a finding says that there are no CPUs.
-NONE = ("''", "nothing")
+EMPTY_LISTS = ("''", "nothing")
 
 
-def of(findings: Iterable[Mapping[str, Any]]) -> list[Mark]:
-    """Return marks: the id of the finding, the kind of place (cpu, l3, node), and its first and last number."""
+def find_map_marks(findings: Iterable[Mapping[str, Any]]) -> list[Mark]:
+    """Return marks: the id of the finding, the kind of place (cpu, l3, node), and its first and last number.
+
+    A finding about the whole host has no mark.
+    """
     marks = []
     for finding in findings:
         places: dict[str, set[int]] = {}
         for address in finding["addresses"]:
-            for kind, number in _places(address, finding):
+            for kind, number in _find_places(address, finding):
                 places.setdefault(kind, set()).add(number)
         for kind, numbers in places.items():
             for run in format_cpulist(numbers).split(","):
@@ -41,20 +44,20 @@ def of(findings: Iterable[Mapping[str, Any]]) -> list[Mark]:
     return marks
 
 
-def _places(address: str, finding: Mapping[str, Any]) -> list[tuple[str, int]]:
-    if address.startswith(f"{PLAN}:") or (address.startswith("resctrl:") and address.endswith(CPUS)):
-        return [("cpu", cpu) for cpu in _differing(finding["wanted"], finding["found"])]
+def _find_places(address: str, finding: Mapping[str, Any]) -> list[tuple[str, int]]:
+    if address.startswith(f"{PLAN}:") or (address.startswith("resctrl:") and address.endswith(CPUS_SUFFIX)):
+        return [("cpu", cpu) for cpu in _differing_cpus(finding["wanted"], finding["found"])]
     try:
         dummy, unit, place = words.describe(address)
     except (ArithmeticError, LookupError, StopIteration, TypeError, ValueError):
-        return []  # No address that this version has; a host can answer anything.
-    return [(KINDS[unit], place)] if unit in KINDS and isinstance(place, int) else []
+        return []  # A host can answer any text, so this may be no address of this version.
+    return [(PLACE_KINDS[unit], place)] if unit in PLACE_KINDS and isinstance(place, int) else []
 
 
-def _differing(wanted: str, found: str) -> list[int]:
-    """Return the CPUs that are in one of two lists only; none where one of them is no list."""
+def _differing_cpus(wanted: str, found: str) -> list[int]:
+    """Return the CPUs that are in only one of two lists; none where a text is no list of CPUs."""
     try:
-        one, other = ("" if text in NONE else text for text in (wanted, found))
-        return sorted(set(parse_cpulist(one)) ^ set(parse_cpulist(other)))
+        cpus = [set(parse_cpulist("" if text in EMPTY_LISTS else text)) for text in (wanted, found)]
+        return sorted(cpus[0] ^ cpus[1])
     except ValueError:
         return []

@@ -8,35 +8,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import wording as words
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import wording
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import build_cells
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import (
     CLEAN,
     FAILED,
     UNREACHABLE,
 )
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import escaping
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.escaping import escape_texts
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_host_group
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import FindingCells
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import Document
 
-#: What Markdown or the HTML in it would take for its own.
-SPECIAL = "\\`*_{}[]<>()#+!|~&"
+#: Characters that Markdown, or the HTML in it, would read as markup.
+SPECIAL_CHARACTERS = "\\`*_{}[]<>()#+!|~&"
 
 
-def render(document: Document) -> str:
+def render_markdown(document: Document) -> str:
     """Return the page, with a newline at its end."""
-    return "\n".join(_lines(escaping.document(document))) + "\n"
+    return "\n".join(_render_lines(escape_texts(document))) + "\n"
 
 
-def escaped(text: object) -> str:
-    """Return a text that Markdown shows as it is."""
-    return "".join(f"\\{char}" if char in SPECIAL else char for char in " ".join(str(text).split()))
+def escape_markdown(text: object) -> str:
+    """Return a text that Markdown shows unchanged."""
+    return "".join(f"\\{char}" if char in SPECIAL_CHARACTERS else char for char in " ".join(str(text).split()))
 
 
-def code(text: str) -> str:
+def format_code(text: str) -> str:
     """Return a text as code, whatever ticks are in it."""
     ticks = "`"
     while ticks in text:
@@ -45,65 +47,58 @@ def code(text: str) -> str:
     return f"{ticks}{pad}{text}{pad}{ticks}"
 
 
-def _lines(document: Document) -> Iterator[str]:
-    findings = {finding["id"]: finding for finding in document["findings"]}
-    titles = {layer["name"]: layer["title"] for layer in document["layers"]}
-    yield f"# {words.heading(document)} report"
+def _render_lines(document: Document) -> Iterator[str]:
+    cells = build_cells(document)
+    yield f"# {wording.report_heading(document)} report"
     yield ""
-    yield f"**{escaped(words.summary(document))}** {escaped(words.comparison(document))}".rstrip()
+    summary, comparison = wording.format_summary(document), wording.format_comparison(document)
+    yield f"**{escape_markdown(summary)}** {escape_markdown(comparison)}".rstrip()
     yield ""
-    yield escaped(words.covered(document))
+    yield escape_markdown(wording.format_coverage(document))
     for group in document["groups"]:
         if group["state"] == CLEAN:
             continue
         yield ""
-        yield f"## {words.state(group, document).capitalize()}: {escaped(format_host_group(group))}"
+        yield f"## {wording.format_state(group, document).capitalize()}: {escape_markdown(format_host_group(group))}"
         yield ""
         if group["state"] in (UNREACHABLE, FAILED):
-            yield f"{escaped(group['error']['task'])}: {escaped(group['error']['message'])}"
+            yield f"{escape_markdown(group['error']['task'])}: {escape_markdown(group['error']['message'])}"
             yield ""
         if group["findings"]:
             yield "| | Layer | Setting | Found | Now | At boot | Reboot | Asked by | |"
             yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
         for number in group["findings"]:
-            yield _row(findings[number], titles, document["check"])
-    if document["next"]:
-        more = ", with the same \\-e" if document["next"]["extra_variables"] else ""
-        yield ""
-        yield f"## Next{more}"
-        yield ""
-        yield code(document["next"]["command"])
-    elif document["findings"]:
-        yield ""
-        yield "## Repair"
-        yield ""
-        for finding in document["findings"]:
-            how = words.repair(finding)
-            yield f"- {finding['id']}: {code(how) if finding['command'] else escaped(how)}"
+            yield _render_finding_row(cells[number])
+    yield from _render_next_steps(document, cells.values())
     if document["gone"]:
+        titles = {layer["name"]: layer["title"] for layer in document["layers"]}
         yield ""
         yield "## Gone since the last report"
         yield ""
-        for one in document["gone"]:
-            yield f"- {escaped(one['label'])}: {escaped(words.title(one))} ({escaped(titles[one['layer']])})"
-    clean = [group for group in document["groups"] if group["state"] == CLEAN]
-    for group in clean:
+        for finding in document["gone"]:
+            setting = f"{wording.title(finding)} ({titles[finding['layer']]})"
+            yield f"- {escape_markdown(finding['label'])}: {escape_markdown(setting)}"
+    for group in [group for group in document["groups"] if group["state"] == CLEAN]:
         yield ""
-        yield f"## Clean: {escaped(format_host_group(group))}"
+        yield f"## Clean: {escape_markdown(format_host_group(group))}"
 
 
-def _row(finding: Document, titles: dict[str, str], check: bool) -> str:
-    pending = "pending" if finding["pending_reboot"] else "no"
-    reason = f" ({finding['reason']})" if finding["reason"] and finding["status"] == "drift" else ""
-    cells = (
-        finding["id"],
-        titles[finding["layer"]],
-        words.title(finding),
-        words.values(finding, check) + reason,
-        finding["live"],
-        finding["persistent"],
-        pending,
-        words.asked_by(finding),
-        words.age(finding),
+def _render_next_steps(document: Document, cells: Iterable[FindingCells]) -> Iterator[str]:
+    """Yield the repair of each finding; for a check, the one command that makes all the changes of the report."""
+    if document["next"]:
+        more = ", with the same \\-e" if document["next"]["extra_variables"] else ""
+        yield from ("", f"## Next{more}", "", format_code(document["next"]["command"]))
+    elif document["findings"]:
+        yield from ("", "## Repair", "")
+        for row in cells:
+            step = format_code(row.command) if row.command else escape_markdown(row.instruction)
+            yield f"- {row.number}: {step}"
+
+
+def _render_finding_row(cells: FindingCells) -> str:
+    change = cells.change + (f" ({cells.reason})" if cells.reason else "")
+    texts = (
+        *(cells.number, cells.layer, cells.setting, change),
+        *(cells.live, cells.at_boot, cells.reboot, cells.origin, cells.age),
     )
-    return f"| {' | '.join(escaped(text) for text in cells)} |"
+    return f"| {' | '.join(map(escape_markdown, texts))} |"

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a result must look like to become part of a report, and a report to be compared with.
+"""Checks of the data that a host or an earlier report hands to a drift report.
 
-It is looked at once, where it comes in: one strange answer must not end the report of a whole fleet.
+Data is checked once, where it enters the report, so that a malformed answer of one host does not end the report of the
+whole fleet.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict impo
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._schema import (
     TEXTS,
     Malformed,
-    fields,
-    items,
+    require_fields,
+    require_list,
+    require_table,
     show_value,
-    table,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: No host has more settings, and a sum of such counts over any fleet can be written.
+#: The largest count that is accepted: more than any host has, and small enough for sums over any fleet.
 LARGEST_COUNT = 10**9
-#: Field of a finding -> what it holds.
-FINDING: dict[str, object] = {
+#: Field of a finding -> the kind of its value.
+FINDING_FIELDS: dict[str, object] = {
     **dict.fromkeys(Finding.__slots__, str),
     "pending_reboot": bool,
     "variables": TEXTS,
@@ -38,49 +39,51 @@ FINDING: dict[str, object] = {
     "live": (OK, DRIFT, UNKNOWN),
     "persistent": (OK, DRIFT, UNKNOWN),
 }
-#: The same of what a report remembers of a finding. Its layer may be one that there was in an older version.
-KNOWN: dict[str, object] = {
+#: The fields that a report remembers of a finding. Any layer is accepted: an older version may have had others.
+REMEMBERED_FIELDS: dict[str, object] = {
     "layer": str,
     "what": str,
     "where": str,
-    "status": FINDING["status"],
+    "status": FINDING_FIELDS["status"],
     "addresses": TEXTS,
 }
 
 
-def answer(findings: object, coverage: object) -> None:
-    """Check what a host answered. Raises Malformed."""
-    for number, finding in enumerate(items(findings, "findings")):
+def validate_host_answer(findings: object, coverage: object) -> None:
+    """Check the findings and the counts by layer that a host answered. Raises Malformed."""
+    for number, finding in enumerate(require_list(findings, "findings")):
         place = f"findings[{number}]"
-        more = table(finding, place).keys() - FINDING.keys()
+        more = require_table(finding, place).keys() - FINDING_FIELDS.keys()
         if more:
             raise Malformed(f"{place} has {', '.join(sorted(map(str, more)))}, which no finding has")
-        fields(finding, FINDING, place)
-    for layer, counts in table(coverage, "coverage").items():
+        require_fields(finding, FINDING_FIELDS, place)
+    for layer, counts in require_table(coverage, "coverage").items():
         if layer not in LAYERS:
             raise Malformed(f"coverage has {show_value(layer)}, which is no layer")
-        for status, count in table(counts, f"coverage.{layer}").items():
-            good = isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= LARGEST_COUNT
-            if status not in STATUSES or not good:
+        for status, count in require_table(counts, f"coverage.{layer}").items():
+            is_count = isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= LARGEST_COUNT
+            if status not in STATUSES or not is_count:
                 raise Malformed(
                     f"coverage.{layer} has {show_value(status)}: {show_value(count)}, which is no count of a status"
                 )
 
 
-def report(document: Mapping[str, Any]) -> None:
-    """Check what a report is compared by. Raises Malformed."""
-    fields(document, {"generated": str}, "the report")
+def validate_previous_report(document: Mapping[str, Any]) -> None:
+    """Check the fields of an earlier report that a comparison needs. Raises Malformed."""
+    require_fields(document, {"generated": str}, "the report")
     numbers = set()
-    for number, finding in enumerate(items(document.get("findings"), "findings")):
-        fields(table(finding, f"findings[{number}]"), {**KNOWN, "id": int}, f"findings[{number}]")
+    for number, finding in enumerate(require_list(document.get("findings"), "findings")):
+        require_fields(
+            require_table(finding, f"findings[{number}]"), {**REMEMBERED_FIELDS, "id": int}, f"findings[{number}]"
+        )
         numbers.add(finding["id"])
-    for number, row in enumerate(items(document.get("hosts"), "hosts")):
+    for number, row in enumerate(require_list(document.get("hosts"), "hosts")):
         place = f"hosts[{number}]"
-        fields(table(row, place), {"name": str, "since": TEXTS}, place)
-        mine = items(row.get("findings"), f"{place}.findings")
-        all_there = all(isinstance(one, int) and one in numbers for one in mine)
-        if len(mine) != len(row["since"]) or not all_there:
+        require_fields(require_table(row, place), {"name": str, "since": TEXTS}, place)
+        numbers_of_host = require_list(row.get("findings"), f"{place}.findings")
+        known_numbers = all(isinstance(number, int) and number in numbers for number in numbers_of_host)
+        if len(numbers_of_host) != len(row["since"]) or not known_numbers:
             raise Malformed(f"{place}.findings is not about findings of the report, each with its date")
-        for other, known in enumerate(items(row.get("last_known", []), f"{place}.last_known")):
+        for other, known in enumerate(require_list(row.get("last_known", []), f"{place}.last_known")):
             where = f"{place}.last_known[{other}]"
-            fields(table(known, where), {**KNOWN, "since": str}, where)
+            require_fields(require_table(known, where), {**REMEMBERED_FIELDS, "since": str}, where)

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Drift, read from the results of single tasks: those of epyc_drift, and those of any play in check mode.
+"""Findings from the results of tasks: those of epyc_drift and epyc_repair, and those of any play in check mode.
 
-In check mode a task says what it would change, as before and after by address where it is one of our modules. It says
-only whether the running host or what is stored differs, never both; and a task that check mode skips says nothing. What
-it would change is no drift: the same run without --check makes it.
+In check mode a task reports what it would change; a module of the collection reports the values before and after by
+address. Such a change concerns either the running host or the next boot, never both. A task that check mode skips
+reports nothing. A reported change has no repair of its own, because the same run without --check makes it.
 """
 
 from __future__ import annotations
@@ -42,105 +42,115 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._schema import desc
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    #: Findings as plain data, and the counts of statuses by layer.
     Seen = tuple[list[dict[str, Any]], dict[str, dict[str, int]]]
-    #: The same with the map of the host, None where there is none.
-    Mapped = tuple[list[dict[str, Any]], dict[str, dict[str, int]], object]
+    #: Findings and counts, with the map of the host or None.
+    SeenWithMap = tuple[list[dict[str, Any]], dict[str, dict[str, int]], object]
 
-#: Tells on the host itself what it finds there.
-LOOK = "sovereign-epyc check"
-PUT_BACK = "as it was before the collection changed it"
-HIDDEN = "the task has no_log"
-#: Our module -> its layer. A task of it that would change nothing counts as one setting.
-MODULES = {
+#: The command that shows on the host itself which settings differ.
+CHECK_COMMAND = "sovereign-epyc check"
+PUT_BACK_REASON = "as it was before the collection changed it"
+NO_LOG_REASON = "the task has no_log"
+#: Module of the collection -> the layer of its settings. A task that changes nothing counts as one setting.
+LAYER_BY_MODULE = {
     **{row.module: row.name for row in KNOBS.values()},
     **{module: kind.layer for kind in KINDS.values() for module in kind.modules},
 }
 LAST_RUN, DRIFT_MODULE, BIOS_MODULE = "epyc_last_run", "epyc_drift", "epyc_bios_settings"
 REPAIR_MODULE, RESTORE_MODULE = "epyc_repair", "epyc_restore"
-#: Modules that leave a host as it is, though check mode may call what they do a change.
-CHANGE_NOTHING = (
+#: Modules that change no setting of a host, though check mode may report a change.
+READ_ONLY_MODULES = (
     *("llama_ablation", "llama_ablation_boot", "llama_ask", "llama_benchmark", "llama_tune"),
     *("add_host", "group_by"),
 )
-#: What a BMC may say of a setting, and how that counts.
-CLAIMS = {"claimed by firmware": OK, "not on this machine": UNSUPPORTED}
-WAITS = "waits for a reboot"
-#: With one of these keys a task was left out on purpose; without, check mode could not run it.
-ON_PURPOSE = ("skip_reason", "skipped_reason", "false_condition")
+#: Verdict of epyc_bios_settings -> status of a finding; any other verdict is drift.
+STATUS_BY_BIOS_VERDICT = {"claimed by firmware": OK, "not on this machine": UNSUPPORTED}
+WAITS_FOR_REBOOT = "waits for a reboot"
+#: Keys of a result whose task a condition skipped. A task skipped without them could not run in check mode.
+SKIPPED_ON_PURPOSE = ("skip_reason", "skipped_reason", "false_condition")
 
 
-def of_drift(result: Mapping[str, Any]) -> Mapped | None:
-    """Return findings, coverage and map of a result of epyc_drift as they are, None where it has none."""
+def drift_result_to_findings(result: Mapping[str, Any]) -> SeenWithMap | None:
+    """Return the findings, counts and map in a result of epyc_drift; None for a result without findings."""
     if not {"findings", "coverage"} <= result.keys():
         return None
     return result["findings"], result["coverage"], result.get("map")
 
 
-def of_repair(result: Mapping[str, Any]) -> Mapped | None:
-    """Return the same of a result of epyc_repair in check mode: all that is not as configured."""
+def repair_result_to_findings(result: Mapping[str, Any]) -> SeenWithMap | None:
+    """Return the findings and counts in a result of epyc_repair in check mode; None for a result without them."""
     kinds = ("repaired", "given_up", "left", "left_alone")
     if not {"coverage", *kinds} <= result.keys():
         return None
-    return [one for kind in kinds for one in result[kind]], result["coverage"], None
+    return [finding for kind in kinds for finding in result[kind]], result["coverage"], None
 
 
-def unreadable(task: str, role: str, action: str, error: Exception) -> Seen:
-    """Return that a result could not be read: what its task is about is unknown, and never fine."""
+def unreadable_result_finding(task: str, role: str, action: str, error: Exception) -> Seen:
+    """Return the finding that the result of a task could not be read, so that its layers count as unknown."""
     module = action.rpartition(".")[2]
     reason = (
         f"the report cannot read what this task returned ({describe_error(error)}), so it is not known whether the "
         "host is as configured. Look there, and report this as a fault of the collection"
     )
-    findings, coverage = _one(task, role, MODULES.get(module, OTHER), UNKNOWN, reason)
-    findings[0]["repair"] = LOOK
+    findings, coverage = _single_finding(task, role, LAYER_BY_MODULE.get(module, OTHER), UNKNOWN, reason)
+    findings[0]["repair"] = CHECK_COMMAND
     return findings, {layer: {UNKNOWN: 1} for layer in LAYERS} if module == DRIFT_MODULE else coverage
 
 
-def of_check(task: str, role: str, action: str, result: Mapping[str, Any], skipped: bool = False) -> Seen:
-    """Return what a task reports in check mode. ``role`` is the short name of its role, empty for none."""
+def check_result_to_findings(
+    task: str, role: str, action: str, result: Mapping[str, Any], skipped: bool = False
+) -> Seen:
+    """Return the changes that a task reports in check mode as findings, with counts.
+
+    ``role`` is the short name of the role of the task, "" for none. ``skipped`` says that the task did not run.
+    """
     module = action.rpartition(".")[2]
     if module == LAST_RUN:
-        # Where nothing would change, it has looked for all layers; else each of them has a task of its own.
+        # It has counts where it checked all layers at once; otherwise each layer has a task that counts.
         return [], result.get("coverage", {})
-    layer = MODULES.get(module, OTHER)
-    if any(key in result for key in ON_PURPOSE):
+    layer = LAYER_BY_MODULE.get(module, OTHER)
+    if any(key in result for key in SKIPPED_ON_PURPOSE):
         return [], {}
     if module == BIOS_MODULE:
-        return of_bios(task, result)
+        return bios_result_to_findings(task, result)
     items = result.get("results")
     if isinstance(items, list) and all(isinstance(item, dict) for item in items):
-        seen = [of_check(task, role, action, item, skipped or bool(item.get("skipped"))) for item in items]
-        return [one for findings, dummy in seen for one in findings], _added([counts for dummy, counts in seen])
+        seen = [
+            check_result_to_findings(task, role, action, item, skipped or bool(item.get("skipped"))) for item in items
+        ]
+        return [finding for findings, dummy in seen for finding in findings], _sum_coverages(
+            [counts for dummy, counts in seen]
+        )
     if skipped:
-        return _one(task, role, layer, UNKNOWN, str(result.get("msg") or "check mode skipped it"))
-    if not result.get("changed") or module in CHANGE_NOTHING:
+        return _single_finding(task, role, layer, UNKNOWN, str(result.get("msg") or "check mode skipped it"))
+    if not result.get("changed") or module in READ_ONLY_MODULES:
         return [], {layer: {**dict.fromkeys(STATUSES, 0), OK: 1}}
     diff = result.get("diff")
     changes = diff.get("changes") if isinstance(diff, dict) else None
     before = changes.get("before") if isinstance(changes, dict) else None
     after = changes.get("after") if isinstance(changes, dict) else None
     if action.startswith("sovereign.epyc.") and isinstance(before, dict) and isinstance(after, dict):
-        return _of_addresses(role, before, after, PUT_BACK if module == RESTORE_MODULE else "")
-    reason = HIDDEN if "censored" in result else "the task would change it"
+        return _changes_to_findings(role, before, after, PUT_BACK_REASON if module == RESTORE_MODULE else "")
+    reason = NO_LOG_REASON if "censored" in result else "the task would change it"
     where = result.get("dest") or result.get("path") or result.get("name") or result.get("item") or ""
-    return _one(task, role, layer, DRIFT, reason, where if isinstance(where, str) else "")
+    return _single_finding(task, role, layer, DRIFT, reason, where if isinstance(where, str) else "")
 
 
-def of_bios(task: str, result: Mapping[str, Any]) -> Seen:
-    """Return what a BMC says of the settings that are asked for; unknown where it did not answer, never fine."""
+def bios_result_to_findings(task: str, result: Mapping[str, Any]) -> Seen:
+    """Return the findings in a result of epyc_bios_settings; one unknown finding where the BMC did not answer."""
     rows = result.get("settings")
     if rows is None:
-        return _one(task, BIOS, BIOS, UNKNOWN, str(result.get("msg") or "the BMC did not say"))
+        return _single_finding(task, BIOS, BIOS, UNKNOWN, str(result.get("msg") or "the BMC did not say"))
     findings, counts = [], dict.fromkeys(STATUSES, 0)
     for row in rows:
-        status = CLAIMS.get(row["verdict"], DRIFT)
+        status = STATUS_BY_BIOS_VERDICT.get(row["verdict"], DRIFT)
         counts[status] += 1
         if status == OK:
             continue
         finding = Finding(BIOS, row["title"], status)
         finding.where = row["attribute"] or ""
         finding.wanted, finding.found = str(row["wanted"]), "" if row["active"] is None else str(row["active"])
-        finding.pending_reboot = row["verdict"] == WAITS
+        finding.pending_reboot = row["verdict"] == WAITS_FOR_REBOOT
         finding.at_boot = finding.wanted if finding.pending_reboot else finding.found
         finding.live = DRIFT if status == DRIFT else OK
         finding.persistent = OK if finding.pending_reboot else finding.live
@@ -152,7 +162,7 @@ def of_bios(task: str, result: Mapping[str, Any]) -> Seen:
     return findings, {BIOS: counts}
 
 
-def _one(task: str, role: str, layer: str, status: str, reason: str, where: str = "") -> Seen:
+def _single_finding(task: str, role: str, layer: str, status: str, reason: str, where: str = "") -> Seen:
     finding = Finding(layer, task, status)
     finding.where = where
     finding.live = finding.persistent = UNKNOWN
@@ -164,16 +174,16 @@ def _one(task: str, role: str, layer: str, status: str, reason: str, where: str 
     return [finding.to_dict()], {layer: {**dict.fromkeys(STATUSES, 0), status: 1}}
 
 
-def _of_addresses(role: str, before: Mapping[str, Any], after: Mapping[str, Any], reason: str = "") -> Seen:
+def _changes_to_findings(role: str, before: Mapping[str, Any], after: Mapping[str, Any], reason: str = "") -> Seen:
     verdicts = []
     for address, wanted in after.items():
         prefix = address.partition(":")[0]
-        known = [one for one, name in ROLES.items() if name == role and one.startswith(f"{prefix}/")]
-        verdict = Verdict(known[0] if known else "", address, wanted)
+        requests = [request for request, name in ROLES.items() if name == role and request.startswith(f"{prefix}/")]
+        verdict = Verdict(requests[0] if requests else "", address, wanted)
         verdict.reason = reason
         row = row_of(address) or find_kind(address)
         if row and row.outlives_boot(address.partition(":")[2]):
-            # Before and after are of the next boot.
+            # The values before and after are those of the next boot.
             verdict.at_boot, verdict.persistent = before.get(address), DRIFT
             layer = drift_findings.layer_of(address)
             if layer in (BOOT, LLAMA):
@@ -185,13 +195,13 @@ def _of_addresses(role: str, before: Mapping[str, Any], after: Mapping[str, Any]
     findings = drift_findings.findings(verdicts)
     for finding in findings:
         finding.role = finding.role or role
-        # What does it is the run itself, without --check.
+        # The same run without --check makes the change.
         finding.repair = ""
-    coverage = _added([{drift_findings.layer_of(v.address): {drift_findings.status(v): 1}} for v in verdicts])
+    coverage = _sum_coverages([{drift_findings.layer_of(v.address): {drift_findings.status(v): 1}} for v in verdicts])
     return [finding.to_dict() for finding in findings], coverage
 
 
-def _added(counts: list[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
+def _sum_coverages(counts: list[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
     total: dict[str, dict[str, int]] = {}
     for row in counts:
         for layer, statuses in row.items():

@@ -9,19 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import STATUSES
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import wording as words
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import wording
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import build_cells
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import (
     CLEAN,
     FAILED,
     UNREACHABLE,
-    cell,
+    layer_status,
 )
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import escaping
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.escaping import escape_texts
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_host_group
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import FindingCells
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import Document
 
 COLOURS = {"ok": "32", "drift": "31", "failed": "31", "unreachable": "31", "unknown": "35", "unsupported": "33"}
@@ -29,98 +31,94 @@ COLOURS["clean"] = COLOURS["ok"]
 
 
 class _Painter:
+    """Puts escape sequences for colours around texts, or leaves them as they are."""
+
     def __init__(self, colour: bool) -> None:
         self.colour = colour
 
-    def __call__(self, text: str, word: str) -> str:
-        return f"\033[{COLOURS[word]}m{text}\033[0m" if self.colour and word in COLOURS else text
+    def paint(self, text: str, status: str) -> str:
+        """Return a text in the colour of a status."""
+        return f"\033[{COLOURS[status]}m{text}\033[0m" if self.colour and status in COLOURS else text
 
-    def strong(self, text: str) -> str:
+    def make_bold(self, text: str) -> str:
         return f"\033[1m{text}\033[0m" if self.colour else text
 
 
-def render(document: Document, colour: bool = False) -> str:
+def render_terminal_page(document: Document, colour: bool = False) -> str:
     """Return the page, without a newline at its end."""
-    return "\n".join(_lines(escaping.document(document), _Painter(colour)))
+    return "\n".join(_render_lines(escape_texts(document), _Painter(colour)))
 
 
-def _lines(document: Document, paint: _Painter) -> Iterator[str]:
-    yield paint.strong(f"{words.heading(document)} of {words.summary(document)}")
-    if words.comparison(document):
-        yield words.comparison(document)
+def _render_lines(document: Document, painter: _Painter) -> Iterator[str]:
+    yield painter.make_bold(f"{wording.report_heading(document)} of {wording.format_summary(document)}")
+    if wording.format_comparison(document):
+        yield wording.format_comparison(document)
+    cells = build_cells(document)
     findings = {finding["id"]: finding for finding in document["findings"]}
-    titles = {layer["name"]: layer["title"] for layer in document["layers"]}
     for group in document["groups"]:
         if group["state"] == CLEAN:
             continue
         yield ""
-        state = words.state(group, document).upper()
-        yield f"{paint(state, group['state'])} {paint.strong(format_host_group(group))}"
+        state = wording.format_state(group, document).upper()
+        yield f"{painter.paint(state, group['state'])} {painter.make_bold(format_host_group(group))}"
         if group["state"] in (UNREACHABLE, FAILED):
             yield f"  {group['error']['task']}: {group['error']['message']}"
-        if not group["findings"] and group["state"] not in (UNREACHABLE, FAILED):
+        elif not group["findings"]:
             yield "  No task reported on its settings."
         for number in group["findings"]:
-            yield from _finding(findings[number], titles, paint, document)
-    yield from _what_to_do(document)
+            yield from _render_finding(cells[number], findings[number]["status"], painter, document["check"])
+    yield from _render_next_steps(document, cells.values())
     if document["gone"]:
+        titles = {layer["name"]: layer["title"] for layer in document["layers"]}
         yield ""
         yield "Gone since the last report:"
-        for one in document["gone"]:
-            yield f"  {one['label']}: {words.title(one)} ({titles[one['layer']]}), was there since {one['since']}"
+        for finding in document["gone"]:
+            setting = f"{wording.title(finding)} ({titles[finding['layer']]})"
+            yield f"  {finding['label']}: {setting}, was there since {finding['since']}"
     yield ""
-    yield words.covered(document)
-    yield from _layers(document)
+    yield wording.format_coverage(document)
+    yield from _render_layer_counts(document)
     for group in [group for group in document["groups"] if group["state"] == CLEAN]:
-        clean = words.CHECK_WORDS[CLEAN].upper() if document["check"] else "CLEAN"
-        yield f"{paint(clean, 'clean')} {format_host_group(group)}"
+        clean = wording.CHECK_WORDS[CLEAN].upper() if document["check"] else "CLEAN"
+        yield f"{painter.paint(clean, CLEAN)} {format_host_group(group)}"
 
 
-def _what_to_do(document: Document) -> Iterator[str]:
-    """Yield the repairs by command; of a check the one command that makes all that it tells of."""
+def _render_finding(cells: FindingCells, status: str, painter: _Painter, check: bool) -> Iterator[str]:
+    setting, mark = painter.make_bold(cells.setting), painter.paint(cells.status, status)
+    yield f"  [{cells.number}] {cells.layer}: {setting}: {mark}"
+    lines = [cells.change]
+    if status == "drift":
+        lines.append("; ".join(text for text in (cells.verdicts, cells.reason) if text))
+    lines.append(", ".join(text for text in (cells.origin, "" if check else cells.age) if text))
+    yield from (f"      {line}" for line in lines if line)
+
+
+def _render_next_steps(document: Document, cells: Iterable[FindingCells]) -> Iterator[str]:
+    """Yield the repairs by command; for a check, the one command that makes all the changes of the report."""
     if not document["findings"]:
         return
     yield ""
     if document["check"] and document["next"]:
         yield f"Next{', with the same -e' if document['next']['extra_variables'] else ''}:"
         yield f"  {document['next']['command']}"
-    else:
-        yield "Repair:"
-        yield from _repairs(document)
+        return
+    yield "Repair:"
+    by_instruction: dict[str, list[str]] = {}
+    for row in cells:
+        by_instruction.setdefault(row.instruction, []).append(row.number)
+    yield from (f"  [{', '.join(numbers)}] {instruction}" for instruction, numbers in by_instruction.items())
 
 
-def _finding(finding: Document, titles: dict[str, str], paint: _Painter, document: Document) -> Iterator[str]:
-    check = document["check"]
-    mark = paint(words.status(finding, document), finding["status"])
-    yield f"  [{finding['id']}] {titles[finding['layer']]}: {paint.strong(words.title(finding))}: {mark}"
-    if words.values(finding, check):
-        yield f"      {words.values(finding, check)}"
-    if finding["status"] == "drift" and check:
-        if finding["reason"]:
-            yield f"      {finding['reason']}"
-    elif finding["status"] == "drift":
-        reason = f"; {finding['reason']}" if finding["reason"] else ""
-        yield f"      {words.verdicts(finding)}{reason}"
-    known = [part for part in (words.asked_by(finding), "" if check else words.age(finding)) if part]
-    if known:
-        yield f"      {', '.join(known)}"
-
-
-def _repairs(document: Document) -> Iterator[str]:
-    """Findings with the same command are repaired together."""
-    by_command: dict[str, list[str]] = {}
-    for finding in document["findings"]:
-        by_command.setdefault(words.repair(finding), []).append(str(finding["id"]))
-    for command, numbers in by_command.items():
-        yield f"  [{', '.join(numbers)}] {command}"
-
-
-def _layers(document: Document) -> Iterator[str]:
+def _render_layer_counts(document: Document) -> Iterator[str]:
     width = max(len(layer["title"]) for layer in document["layers"])
-    for layer in words.asked(document):
-        hosts = [cell(row, layer["name"]) for row in document["hosts"]]
-        kinds = words.cell_words(document)
-        counts = [f"{hosts.count(one)} {kinds[one]}" for one in (*STATUSES, *words.OTHER_WORDS) if one in hosts]
+    names = wording.layer_status_words(document)
+    for layer in wording.list_configured_layers(document):
+        statuses = [layer_status(row, layer["name"]) for row in document["hosts"]]
+        counts = [
+            f"{statuses.count(status)} {names[status]}"
+            for status in (*STATUSES, *wording.NO_STATUS_WORDS)
+            if status in statuses
+        ]
         yield f"  {layer['title']:<{width}}  hosts: {', '.join(counts)}"
-    if words.unasked(document):
-        yield f"  {words.unasked(document)}"
+    if wording.unconfigured_layers_message(document):
+        yield f"  {wording.unconfigured_layers_message(document)}"

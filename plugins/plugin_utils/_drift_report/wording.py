@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What all formats of the report say in the same words."""
+"""Sentences and words that all formats of the drift report share."""
 
 from __future__ import annotations
 
@@ -16,75 +16,78 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kind
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import (
     CLEAN,
     FAILED,
+    NOT_CHECKED,
     STATES,
     UNKNOWN,
     UNREACHABLE,
-    UNSEEN,
 )
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold_host_names
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_count
 
 if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import Document
 
 STATE_WORDS = {UNREACHABLE: "unreachable", FAILED: "failed", "drift": "with drift", UNKNOWN: "unknown", CLEAN: "clean"}
-#: The same of a check, which tells what a run would do.
+#: The same for a report in check mode, which says what a run would change.
 CHECK_WORDS = {**STATE_WORDS, "drift": "would change", CLEAN: "would not change"}
-#: What is not told of a host that was asked for no such layer: a run, and tasks.
-NO_LAYERS = (RUN, OTHER)
+#: Layers of the report that are no layers of site.yml, so that no host can lack them.
+NOT_CONFIGURABLE = (RUN, OTHER)
 __all__ = ["STATUS_WORDS", "title"]
-#: Of a layer on a host that has no status.
-OTHER_WORDS = {"": "not asked for", UNSEEN: "not looked at"}
+#: Words for a layer without a status on a host.
+NO_STATUS_WORDS = {"": "not asked for", NOT_CHECKED: "not looked at"}
 
 
-def summary(document: Document) -> str:
-    """Return the one line on the fleet."""
+def format_summary(document: Document) -> str:
+    """Return the line that counts the hosts of the fleet by state."""
     counts, kinds = document["summary"], CHECK_WORDS if document["check"] else STATE_WORDS
     states = [f"{counts['states'][state]} {kinds[state]}" for state in STATES if counts["states"][state]]
     return f"{format_count(counts['hosts'], 'host')}: {', '.join(states) or 'none was checked, so nothing is known'}."
 
 
-def heading(document: Document) -> str:
-    """Return what a report is of: drift, or a check of what a run would change."""
+def report_heading(document: Document) -> str:
+    """Return the kind of the report: "Drift", or "Check" where a run in check mode made it."""
     return "Check" if document["check"] else "Drift"
 
 
-def state(group: Document, document: Document) -> str:
+def format_state(group: Document, document: Document) -> str:
     """Return the state of a group of hosts in a word or two."""
     return CHECK_WORDS["drift"] if document["check"] and group["state"] == "drift" else str(group["state"])
 
 
-def status(finding: Document, document: Document) -> str:
+def format_status(finding: Document, document: Document) -> str:
     """Return the status of a finding in a word or two."""
     return CHECK_WORDS["drift"] if document["check"] and finding["status"] == "drift" else finding["status"]
 
 
-def cell_words(document: Document) -> dict[str, str]:
-    """Return what the statuses of a layer on a host are called, also of a host that has none."""
+def layer_status_words(document: Document) -> dict[str, str]:
+    """Return the words for each status that a layer can have on a host, the empty status included."""
     if document["check"]:
-        return {**STATUS_WORDS, **OTHER_WORDS, "drift": CHECK_WORDS["drift"], "": OTHER_WORDS[UNSEEN]}
-    return {**STATUS_WORDS, **OTHER_WORDS}
+        return {**STATUS_WORDS, **NO_STATUS_WORDS, "drift": CHECK_WORDS["drift"], "": NO_STATUS_WORDS[NOT_CHECKED]}
+    return {**STATUS_WORDS, **NO_STATUS_WORDS}
 
 
-def comparison(document: Document) -> str:
-    """Return what is different from the report before, an empty text where there was none."""
+def format_comparison(document: Document) -> str:
+    """Return how many findings are new and how many were resolved since the report before; "" without such a report."""
     if not document["previous"]:
         return ""
     counts = document["summary"]
     return f"Since the report of {document['previous']}: {counts['new']} new, {counts['gone']} gone."
 
 
-def covered(document: Document) -> str:
-    """Return how many settings were checked, and with which outcome."""
+def format_coverage(document: Document) -> str:
+    """Return the sentence that counts the checked settings by status."""
     counts = document["summary"]["settings"]
-    kinds = cell_words(document)
+    kinds = layer_status_words(document)
     parts = ", ".join(f"{counts[one]} {kinds[one]}" for one in STATUSES if one == "ok" or counts[one])
     wrong = "" if document["check"] else f", {drift_words.count_wrong(counts)}"
     return f"{format_count(sum(counts.values()), 'setting')} checked{wrong}: {parts}."
 
 
-def values(finding: Document, check: bool = False) -> str:
-    """Return found and wanted, in a check what would change into what; where nothing was compared, why."""
+def format_values(finding: Document, check: bool = False) -> str:
+    """Return the found and the wanted value of a finding, or the reason where nothing was compared.
+
+    With ``check``, the value before and the value that a run would set.
+    """
     if not check or finding["status"] != "drift":
         return drift_words.values(finding)
     before = finding["at_boot"] if finding["persistent"] == "drift" else finding["found"]
@@ -93,21 +96,21 @@ def values(finding: Document, check: bool = False) -> str:
     return f"{before} -> another one" if before else ""
 
 
-def verdicts(finding: Document) -> str:
-    """Return the three verdicts."""
+def format_verdicts(finding: Document) -> str:
+    """Return the verdicts on the running host and on the next boot, and whether a reboot is pending."""
     pending = "pending" if finding["pending_reboot"] else "none pending"
     return f"now {finding['live']}, at boot {finding['persistent']}, reboot {pending}"
 
 
-def asked_by(finding: Document) -> str:
-    """Return the role and the variables that asked for a setting."""
+def format_origin(finding: Document) -> str:
+    """Return the role and the variables that request a setting; else the name of the stored request."""
     if finding["role"]:
         return ", ".join([f"role {finding['role']}", *finding["variables"]])
     return f"request {finding['request']}" if finding["request"] else ""
 
 
-def repair(finding: Document) -> str:
-    """Return the command that repairs a finding, or what else to do."""
+def repair_instruction(finding: Document) -> str:
+    """Return the command line that repairs a finding, or a sentence where there is no such command."""
     if finding["command"]:
         return str(finding["command"])
     if finding["status"] == "unsupported":
@@ -115,33 +118,33 @@ def repair(finding: Document) -> str:
     return "Run the play without --check."
 
 
-def age(finding: Document) -> str:
-    """Return since when a finding is known."""
+def format_age(finding: Document) -> str:
+    """Return the date since which a finding is known, and the hosts on which it is new."""
     new = finding["new"]
     if len(new) == len(finding["hosts"]):
         return "new"
-    return f"since {finding['since']}{f', new on {fold(new)}' if new else ''}"
+    return f"since {finding['since']}{f', new on {fold_host_names(new)}' if new else ''}"
 
 
-def asked(document: Document) -> list[dict[str, str]]:
-    """Return the layers that some host was asked for."""
+def list_configured_layers(document: Document) -> list[dict[str, str]]:
+    """Return the layers of which a host has settings."""
     names = {layer for row in document["hosts"] for layer, counts in row["coverage"].items() if any(counts.values())}
     return [layer for layer in document["layers"] if layer["name"] in names]
 
 
-def unasked(document: Document) -> str:
-    """Return in a sentence which layers no host was asked for; an empty text where there is none to tell of.
+def unconfigured_layers_message(document: Document) -> str:
+    """Return the sentence that names the layers no host is configured for; "" where there are none.
 
-    A check does not know what the layers are about that its run leaves out. Of a host on which nothing is stored it is
-    not known what it was asked for.
+    It is also "" where a host has no stored requests at all, since its layers are not known then. In a check, the
+    layers that the run left out are named.
     """
-    there = asked(document)
-    rest = [layer for layer in document["layers"] if layer not in there and layer["name"] not in NO_LAYERS]
-    seen = [bool(row["coverage"]) for row in document["hosts"]]
+    configured = list_configured_layers(document)
+    rest = [layer for layer in document["layers"] if layer not in configured and layer["name"] not in NOT_CONFIGURABLE]
+    checked = [bool(row["coverage"]) for row in document["hosts"]]
     untuned = any("desired:" in finding["addresses"] for finding in document["findings"])
-    if not rest or not any(seen) or untuned:
+    if not rest or not any(checked) or untuned:
         return ""
     titles = ", ".join(layer["title"] for layer in rest)
     if document["check"]:
         return f"Not looked at in this run: {titles}."
-    return f"Not asked for on any host{'' if all(seen) else ' that was looked at'}: {titles}."
+    return f"Not asked for on any host{'' if all(checked) else ' that was looked at'}: {titles}."

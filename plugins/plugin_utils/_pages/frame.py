@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The frame of every HTML page: it asks nobody but whom it is made to ask, and runs no script but its own."""
+"""The frame of every HTML page: head, style, script and a policy that forbids network and foreign scripts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def page(title: str, style: str, script: str, body: Iterable[Html], connect: str = "") -> str:
-    """Return a page. Its script may ask ``connect``, a URL, and nobody else; style and script are our own."""
+def render_page(title: str, style: str, script: str, body: Iterable[Html], connect: str = "") -> str:
+    """Return an HTML page. Its script may send requests to the URL ``connect`` only, to no server where it is empty.
+
+    ``style`` and ``script`` are not escaped: they are constants of this collection.
+    """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-    # Neither of the two follows from default-src.
+    # The directives base-uri and form-action do not inherit from default-src.
     policy += "; base-uri 'none'; form-action 'none'"
     policy += f"; connect-src {connect}" if connect else ""
     head = element(
@@ -37,5 +40,5 @@ def page(title: str, style: str, script: str, body: Iterable[Html], connect: str
 
 
 def join_host_names(group: Mapping[str, Any]) -> str:
-    """Return the names of a group's hosts for an attribute, in which the filter of a page looks for a name."""
+    """Return the names of the hosts of a group in one text, which the filter of a page searches."""
     return " ".join(group["hosts"]).lower()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Many host names as one: epyc9754-01, epyc9754-02 and epyc9754-03 are epyc9754-[01-03]."""
+"""Host names folded into ranges: epyc9754-01, epyc9754-02 and epyc9754-03 are epyc9754-[01-03]."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 DIGITS = "0123456789"
-#: A number of more digits stays a part of its name: no fleet counts so far, and Python limits the digits of a number.
+#: The most digits of a number that is folded. Python limits the digits that it converts, and no fleet needs more.
 MOST_DIGITS = 18
 
 
-def fold(names: Iterable[str]) -> str:
-    """Return names with the numbers that end them folded into ranges; a name without one stands alone."""
+def fold_host_names(names: Iterable[str]) -> str:
+    """Return the names in one text, with numbers at their ends folded into ranges."""
     families: dict[tuple[str, int, str], list[int]] = {}
     for name in sorted(set(names), key=natural):
-        start, digits, end = _last_number(name)
-        # Numbers of one width are one family, and so are those without leading zeros.
+        start, digits, end = _split_at_last_number(name)
+        # Numbers with leading zeros are folded with those of equal width only; other numbers fold with any width.
         width = len(digits) if digits.startswith("0") and len(digits) > 1 else 0
         families.setdefault((start, width, end), []).append(int(digits or -1))
-    families = _join_padded(families)
-    return ", ".join(f"{start}{_ranges(numbers, width)}{end}" for (start, width, end), numbers in families.items())
+    families = _join_padded_numbers(families)
+    return ", ".join(
+        f"{start}{_format_ranges(numbers, width)}{end}" for (start, width, end), numbers in families.items()
+    )
 
 
-def _join_padded(families: dict[tuple[str, int, str], list[int]]) -> dict[tuple[str, int, str], list[int]]:
-    """Join 10 with 01 to 09: it has two digits too, and no leading zero of its own."""
+def _join_padded_numbers(families: dict[tuple[str, int, str], list[int]]) -> dict[tuple[str, int, str], list[int]]:
+    """Move numbers without leading zeros to the padded numbers of the same width: 10 belongs to 01 to 09."""
     joined: dict[tuple[str, int, str], list[int]] = {}
     for (start, width, end), numbers in families.items():
         padded = [family[1] for family in families if family[0] == start and family[2] == end and family[1]]
@@ -42,11 +44,11 @@ def _join_padded(families: dict[tuple[str, int, str], list[int]]) -> dict[tuple[
     return {family: sorted(numbers) for family, numbers in joined.items()}
 
 
-def _last_number(name: str) -> tuple[str, str, str]:
-    """Return a name in three pieces, the last run of digits in its first label being the second."""
+def _split_at_last_number(name: str) -> tuple[str, str, str]:
+    """Return a name in three parts: before, in, and after the last run of digits in its first label."""
     label, dot, domain = name.partition(".")
     if all(part and not part.strip(DIGITS) for part in name.split(".")):
-        label, dot, domain = name, "", ""  # An address, of which the last number counts.
+        label, dot, domain = name, "", ""  # In an IP address the last number counts.
     end = len(label)
     while end and label[end - 1] not in DIGITS:
         end -= 1
@@ -56,7 +58,7 @@ def _last_number(name: str) -> tuple[str, str, str]:
     return label[:start], label[start:end], label[end:] + dot + domain
 
 
-def _ranges(numbers: Sequence[int], width: int) -> str:
+def _format_ranges(numbers: Sequence[int], width: int) -> str:
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The only door from texts to HTML: whatever goes into a page and was not made here is shown as a text.
+"""HTML elements whose contents are escaped: only markup that was made here reaches a page as markup.
 
-An f-string of markup is a plain text again, so a text that nobody escaped can be ugly on a page, but never markup.
+An f-string of markup is plain text again. So a text that nobody escaped can look ugly on a page, but is never markup.
 """
 
 from __future__ import annotations
@@ -24,31 +24,32 @@ VOID = ("input", "meta", "br")
 
 
 class Html(Markup):
-    """Markup. Only element() and the frame of the pages make it; texts that are added or joined to it are escaped."""
+    """Markup, made by element() and the frame of pages only. Texts that are added or joined to it are escaped."""
 
     __slots__ = ()
 
     @classmethod
     def escape(cls, s: Any, /) -> Html:
-        """Return markup as it is, and the markup that shows anything else as a text."""
+        """Return markup unchanged, and any other value as markup that shows its text."""
         return s if isinstance(s, cls) else cls(escape(escape_unprintable(str(s))))
 
 
 def element(tag: str, /, *content: object, **attributes: object) -> Html:
-    """Return an element. In its content, all that is no markup is a text.
+    """Return an HTML element with its content; content that is not markup is escaped.
 
-    ``class_`` is the attribute class, and ``data_hosts`` is data-hosts. An attribute of True has no value, and one of
-    None or False is left out. The names of elements and attributes are ours, never of a document.
+    ``class_`` is the attribute class, and ``data_hosts`` is data-hosts. An attribute that is True has no value, and an
+    attribute that is None or False is left out. Names of elements and attributes are not escaped: never take them from
+    a document.
     """
-    words = [tag]
+    tokens = [tag]
     for key, value in attributes.items():
         if value is not None and value is not False:
             attribute = key.rstrip("_").replace("_", "-")
-            words.append(attribute if value is True else f'{attribute}="{Html.escape(value)}"')
-    start = f"<{' '.join(words)}>"
+            tokens.append(attribute if value is True else f'{attribute}="{Html.escape(value)}"')
+    start = f"<{' '.join(tokens)}>"
     return Html(start if tag in VOID else f"{start}{''.join(map(Html.escape, content))}</{tag}>")
 
 
 def join_html(parts: Iterable[object]) -> Html:
-    """Return parts below one another, each from a line of its own. What is no markup is a text."""
+    """Return parts as markup, each in a line of its own; parts that are not markup are escaped."""
     return Html("\n".join(map(Html.escape, parts)))

@@ -23,19 +23,18 @@ if TYPE_CHECKING:
 
 Map = dict[str, Any]
 
-#: All lengths are in pixels of a page that has room for the whole width.
+#: Lengths in pixels: of the map, a CPU, the gaps, the padding of a box, its label, and the bar of ways.
 WIDTH = 1200
 CELL, GAP, PAD, HEAD, WAY = 20, 2, 7, 18, 14
-#: So many cores stand in a row, and a domain is never narrower than its words.
-CORES, NARROWEST = 8, 120
-#: About the width of a letter of the small words, for what has to be cut.
-LETTER = 6.0
-DEFAULT = "default"
-NAMES = {**{letter: role for role, letter in LETTERS.items()}, ".": DEFAULT}
+#: The number of cores in a row, and the least width of a domain, which its label needs.
+CORES_PER_ROW, MIN_DOMAIN_WIDTH = 8, 120
+#: The approximate width of a letter in pixels, from which the room for a text is estimated.
+LETTER_WIDTH = 6.0
+ROLE_BY_LETTER = {**{letter: role for role, letter in LETTERS.items()}, ".": "default"}
 
 
 class Box:
-    """A piece of the map with its size; its parts have their places from its upper left corner."""
+    """A part of the map with its size. Its elements are placed relative to its upper left corner."""
 
     __slots__ = ("height", "parts", "width")
 
@@ -45,22 +44,22 @@ class Box:
         self.parts = parts
 
 
-def render(data: Map) -> Html:
+def render_map(data: Map) -> Html:
     """Return the SVG of a map that map_schema.host_map has accepted."""
     memory = {node["id"]: node for node in data["nodes"]}
     sockets = []
-    for socket, on_socket in _by(data["domains"], "socket"):
+    for socket, on_socket in _group_domains(data["domains"], "socket"):
         inside = WIDTH - 2 * PAD
         nodes = []
-        for node, in_node in _by(on_socket, "node"):
-            ccds = [
-                _box(_name("CCD", ccd), "ccd", "", [_domain(one) for one in on_ccd], inside - 4 * PAD)
-                for ccd, on_ccd in _by(in_node, "ccd")
-            ]
-            label = f"{_name('node', node)}{_memory(memory.get(node, {}))}"
-            nodes.append(_box(label, "node", f"node:{node}", ccds, inside - 2 * PAD))
-        sockets.append(_box(_name("socket", socket), "socket", "", nodes, inside))
-    whole = _flow(sockets, WIDTH)
+        for node, in_node in _group_domains(on_socket, "node"):
+            ccds = []
+            for ccd, on_ccd in _group_domains(in_node, "ccd"):
+                boxes = [_draw_l3_domain(domain) for domain in on_ccd]
+                ccds.append(_frame_boxes(_format_part_name("CCD", ccd), "ccd", "", boxes, inside - 4 * PAD))
+            label = f"{_format_part_name('node', node)}{_format_node_memory(memory.get(node, {}))}"
+            nodes.append(_frame_boxes(label, "node", f"node:{node}", ccds, inside - 2 * PAD))
+        sockets.append(_frame_boxes(_format_part_name("socket", socket), "socket", "", nodes, inside))
+    whole = _arrange_in_rows(sockets, WIDTH)
     width, height = f"{whole.width:g}", f"{whole.height:g}"
     return element(
         "svg",
@@ -74,18 +73,18 @@ def render(data: Map) -> Html:
     )
 
 
-def _by(domains: Sequence[Map], key: str) -> list[tuple[int | None, list[Map]]]:
-    """Return domains by what they are part of, in the order in which the parts come."""
+def _group_domains(domains: Sequence[Map], key: str) -> list[tuple[int | None, list[Map]]]:
+    """Return domains grouped by a field such as their node, in the order of the first domain of each group."""
     parts: dict[int | None, list[Map]] = {}
     for domain in domains:
         parts.setdefault(domain[key], []).append(domain)
     return list(parts.items())
 
 
-def _box(label: str, kind: str, place: str, children: Sequence[Box], limit: float) -> Box:
-    """Put boxes into one with a label above them."""
-    flow = _flow(children, limit)
-    width = max(flow.width, len(label) * LETTER) + 2 * PAD
+def _frame_boxes(label: str, kind: str, place: str, children: Sequence[Box], limit: float) -> Box:
+    """Return a labelled box around boxes. ``place`` is the name by which marks find it, and may be empty."""
+    flow = _arrange_in_rows(children, limit)
+    width = max(flow.width, len(label) * LETTER_WIDTH) + 2 * PAD
     height = flow.height + HEAD + PAD
     parts = [
         element("rect", width=f"{width:g}", height=f"{height:g}", rx=4),
@@ -95,10 +94,10 @@ def _box(label: str, kind: str, place: str, children: Sequence[Box], limit: floa
     return Box(width, height, [element("g", *parts, class_=kind, data_at=place or None)])
 
 
-def _flow(boxes: Sequence[Box], limit: float) -> Box:
-    """Put boxes beside one another, in rows of equal length where one is too short for all of them.
+def _arrange_in_rows(boxes: Sequence[Box], limit: float) -> Box:
+    """Return one box with boxes side by side, in rows of equally many that are at most ``limit`` wide.
 
-    A box may be wider than the limit; then it has a row of its own.
+    A box that is wider than the limit has a row of its own.
     """
     parts: list[Html] = []
     x = y = width = height = 0.0
@@ -114,40 +113,40 @@ def _flow(boxes: Sequence[Box], limit: float) -> Box:
     return Box(width, y + height, parts)
 
 
-def _domain(domain: Map) -> Box:
-    """The box of an L3 domain: a column for each core, a cell in it for each of its CPUs, and the ways below them."""
+def _draw_l3_domain(domain: Map) -> Box:
+    """Return the box of an L3 domain: a column of CPUs for each core, and the bar of cache ways below."""
     cores: list[list[int]] = domain["cores"]
-    columns = min(len(cores), CORES) or 1
-    width = max(columns * (CELL + GAP) - GAP + 2 * PAD, NARROWEST)
+    columns = min(len(cores), CORES_PER_ROW) or 1
+    width = max(columns * (CELL + GAP) - GAP + 2 * PAD, MIN_DOMAIN_WIDTH)
     step = (width - 2 * PAD + GAP) / columns
     parts: list[Html] = []
     y = float(HEAD)
-    for at in range(0, len(cores), CORES):
-        threads = max(len(core) for core in cores[at : at + CORES])
+    for at in range(0, len(cores), CORES_PER_ROW):
+        threads = max(len(core) for core in cores[at : at + CORES_PER_ROW])
         for thread in range(threads):
-            parts += _cells(domain, range(at, min(at + CORES, len(cores))), thread, y, step)
+            parts += _draw_row_of_cpus(domain, range(at, min(at + CORES_PER_ROW, len(cores))), thread, y, step)
             y += CELL + GAP
         y += GAP
     if domain["ways"]:
-        parts += _ways(domain, y, width - 2 * PAD)
+        parts += _draw_cache_ways(domain, y, width - 2 * PAD)
         y += WAY + GAP
-    title = f"{_where(domain)}: {_size(domain)}CPUs {_cpus(domain)}"
-    room = int((width - 2 * PAD - 7 * len(_l3(domain))) / LETTER) - 1
-    cpus = _cpus(domain)
+    title = f"{_format_domain_location(domain)}: {_format_cache_size(domain)}CPUs {_format_domain_cpus(domain)}"
+    room = int((width - 2 * PAD - 7 * len(_format_l3_name(domain))) / LETTER_WIDTH) - 1
+    cpus = _format_domain_cpus(domain)
     cpus = cpus if len(cpus) <= room else f"{cpus[: max(room - 1, 0)]}\u2026"
     height = y + PAD - GAP
     head = [
         element("title", title),
         element("rect", width=f"{width:g}", height=f"{height:g}", rx=3),
-        element("text", _l3(domain), x=PAD, y=13),
+        element("text", _format_l3_name(domain), x=PAD, y=13),
         element("text", cpus, class_="cpus", x=f"{width - PAD:g}", y=13),
     ]
     place = None if domain["l3"] is None else f"l3:{domain['l3']}"
     return Box(width, height, [element("g", *head, *parts, class_="l3", data_at=place)])
 
 
-def _cells(domain: Map, numbers: range, thread: int, y: float, step: float) -> list[Html]:
-    """One thread of each core of a row."""
+def _draw_row_of_cpus(domain: Map, numbers: range, thread: int, y: float, step: float) -> list[Html]:
+    """Return the elements for one thread of each core in a row."""
     parts, places, letters = [], [], ""
     for column, number in enumerate(numbers):
         core, roles = domain["cores"][number], domain["roles"][number]
@@ -155,7 +154,8 @@ def _cells(domain: Map, numbers: range, thread: int, y: float, step: float) -> l
             continue
         x = PAD + column * step
         siblings = f" with {format_cpulist(set(core) - {core[thread]})}" if len(core) > 1 else ""
-        title = f"CPU {core[thread]}{siblings}: {NAMES[roles[thread]]}, {_l3(domain)}, {_name('node', domain['node'])}"
+        place = f"{_format_l3_name(domain)}, {_format_part_name('node', domain['node'])}"
+        title = f"CPU {core[thread]}{siblings}: {ROLE_BY_LETTER[roles[thread]]}, {place}"
         parts.append(
             element(
                 "rect",
@@ -175,8 +175,8 @@ def _cells(domain: Map, numbers: range, thread: int, y: float, step: float) -> l
     return parts
 
 
-def _ways(domain: Map, y: float, width: float) -> list[Html]:
-    """The ways of a domain as a bar, from the highest down; those of one owner together."""
+def _draw_cache_ways(domain: Map, y: float, width: float) -> list[Html]:
+    """Return the bar of the cache ways of a domain, from the highest way down; ways of one role are one part."""
     way = domain["bytes"] // len(domain["ways"])
     step = width / len(domain["ways"])
     parts = []
@@ -184,7 +184,7 @@ def _ways(domain: Map, y: float, width: float) -> list[Html]:
     for letter, run in groupby(domain["ways"]):
         count = len(list(run))
         size = format_bytes(count * way)
-        title = f"{count} of {len(domain['ways'])} ways for {NAMES[letter]}, {size}"
+        title = f"{count} of {len(domain['ways'])} ways for {ROLE_BY_LETTER[letter]}, {size}"
         kind = "rest" if letter == "." else letter
         parts.append(
             element(
@@ -197,7 +197,7 @@ def _ways(domain: Map, y: float, width: float) -> list[Html]:
                 height=WAY,
             )
         )
-        words = next((text for text in (f"{letter} {size}", letter) if len(text) * LETTER < count * step), "")
+        words = next((text for text in (f"{letter} {size}", letter) if len(text) * LETTER_WIDTH < count * step), "")
         if words:
             middle = x + count * step / 2
             parts.append(element("text", words, class_="way", x=f"{middle:g}", y=f"{y + WAY - 4:g}"))
@@ -205,28 +205,31 @@ def _ways(domain: Map, y: float, width: float) -> list[Html]:
     return parts
 
 
-def _memory(node: Mapping[str, Any]) -> str:
+def _format_node_memory(node: Mapping[str, Any]) -> str:
     pools = node.get("hugepages", {}).items()
     pages = [f"{count} huge pages of {format_bytes(int(size[:-2]) * UNITS['KiB'])}" for size, count in pools if count]
     return "".join(f" \u00b7 {text}" for text in [node.get("memory", ""), *pages] if text)
 
 
-def _name(kind: str, number: object) -> str:
+def _format_part_name(kind: str, number: object) -> str:
     return f"{kind} unknown" if number is None else f"{kind} {number}"
 
 
-def _l3(domain: Map) -> str:
+def _format_l3_name(domain: Map) -> str:
     return "no L3 known" if domain["l3"] is None else f"L3 {domain['l3']}"
 
 
-def _size(domain: Map) -> str:
+def _format_cache_size(domain: Map) -> str:
     return f"{format_bytes(domain['bytes'])}, " if domain["bytes"] else ""
 
 
-def _cpus(domain: Map) -> str:
+def _format_domain_cpus(domain: Map) -> str:
     return format_cpulist(cpu for core in domain["cores"] for cpu in core) or "none"
 
 
-def _where(domain: Map) -> str:
-    places = [_l3(domain), *(_name(kind, domain[kind.lower()]) for kind in ("CCD", "node", "socket"))]
+def _format_domain_location(domain: Map) -> str:
+    places = [
+        _format_l3_name(domain),
+        *(_format_part_name(kind, domain[kind.lower()]) for kind in ("CCD", "node", "socket")),
+    ]
     return ", ".join(places)

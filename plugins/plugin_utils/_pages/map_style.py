@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The style of maps, and the script that draws one in a host that is opened, with marks where something is wrong."""
+"""The style and the legend of host maps, and the script that shows a map, with marks, in an opened host."""
 
 from __future__ import annotations
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.map_data import LETTERS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
 
-#: What a map needs beside the style of the page. Letters have a contrast of at least 4.5 on each of the grounds.
-STYLE = """
+#: The style of maps, in addition to that of the page. Letters have a contrast of at least 4.5 on each background.
+MAP_STYLE = """
 :root { --h: #cfd4da; --d: #ffc46b; --v: #a5d3f7; --i: #fff; --rest: #ececec; --box: #fbfbfb; --edge: #b4b4b4; }
 @media (prefers-color-scheme: dark) { :root { --h: #565c64; --d: #8a5300; --v: #17568f; --i: #16181b; --rest: #33373d;
   --box: #1b1e22; --edge: #555a61; } }
@@ -38,9 +38,9 @@ STYLE = """
 @media print { .map { break-inside: avoid; } * { print-color-adjust: exact; } }
 """
 
-#: A map takes the whole width below the row of its host, and is drawn when that is opened. Marks are [id of the
-#: finding, kind of place, first, last]. The title of a place says what is wrong with it.
-SCRIPT = """
+#: A map is drawn below the row of its host when the row is opened. Marks are [id of the finding, kind of place, first,
+#: last]. The title of a marked place has the heading of the finding.
+MAP_SCRIPT = """
 function draw(host) {
   const map = document.getElementById(host.dataset.map), row = host.closest('tr');
   if (!host.open) return row.nextElementSibling?.matches('.drawn') && row.nextElementSibling.remove();
@@ -70,10 +70,10 @@ document.addEventListener('toggle', event => event.target.dataset.map && draw(ev
 """
 
 
-def legend(ways: bool, wrong: bool = False) -> Html:
-    """Return the letters and colours in words; ``ways`` and ``wrong`` say whether such are on the map."""
+def render_legend(has_ways: bool, has_marks: bool = False) -> Html:
+    """Return the legend that names letters and colours; the ways of L3 and the marks only where a map has such."""
     entries = [(letter, letter, role) for role, letter in LETTERS.items()]
-    entries += [("rest", ".", "default group, in the bar of L3 ways")] if ways else []
+    entries += [("rest", ".", "default group, in the bar of L3 ways")] if has_ways else []
     spans = [element("span", element("b", letter, class_=kind), name) for kind, letter, name in entries]
-    spans += [element("span", "\u25b2 thick edge: something is wrong here", class_="drift")] if wrong else []
+    spans += [element("span", "\u25b2 thick edge: something is wrong here", class_="drift")] if has_marks else []
     return element("p", *spans, class_="roles")

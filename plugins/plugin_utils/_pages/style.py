@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-# The colours can be told apart with any kind of colour blindness, on a light and a dark background.
+# These colours stay distinguishable with any colour blindness, on a light and on a dark background.
 STYLE = """
 :root { color-scheme: light dark; --ground: #fff; --text: #1c1c1c; --faint: #6a6a6a; --line: #d8d8d8; --card: #f5f5f5;
   --ok: #00745a; --drift: #b83a00; --unknown: #6b3fa0; --unsupported: #8a6100; --link: #0b57a4; }

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The plans of a fleet as one HTML page that needs nothing else: no network, and for reading not even its script."""
+"""The plans of a fleet as one HTML page, which needs no network, and for reading not even its script."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.map_data import LETTERS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import frame, map_drawing, map_style
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold_host_names
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element, join_html
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.style import STATUS_MARKS, STYLE
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_count, format_host_group
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.map_drawing import Map
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page.fleet_plans import Document
 
-#: What is not on the screen is laid out when it comes there, so that many plans cost no more than those that are seen.
+#: A plan is laid out only when it comes on the screen, so that a page of many plans opens as fast as one of few.
 PLAN_STYLE = """
 section { margin: 1.5rem 0; padding-top: .8rem; border-top: 1px solid var(--line); content-visibility: auto;
   contain-intrinsic-size: auto 50rem; }
@@ -54,25 +54,27 @@ filter();
 COLUMNS = {"name": "Instance", "cpus": "CPUs", "draft_cpus": "CPUs of its draft", "nodes": "Nodes", "url": "Address"}
 
 
-def render(document: Document) -> str:
+def render_plan_page(document: Document) -> str:
     """Return the page."""
-    style = STYLE + map_style.STYLE + PLAN_STYLE
-    return frame.page(f"Plans: {summary(document)}", style, SCRIPT, _body(document))
+    style = STYLE + map_style.MAP_STYLE + PLAN_STYLE
+    return frame.render_page(f"Plans: {format_summary(document)}", style, SCRIPT, _render_body(document))
 
 
-def summary(document: Document) -> str:
-    """Return the one line on the fleet."""
+def format_summary(document: Document) -> str:
+    """Return the line that counts hosts, different plans and hosts without a plan."""
     without = sum(len(error["hosts"]) for error in document["errors"])
     plans = format_count(len(document["plans"]), "different plan")
     return f"{format_count(document['hosts'], 'host')}: {plans}{f', {without} without a plan' if without else ''}."
 
 
-def _body(document: Document) -> Iterator[Html]:
+def _render_body(document: Document) -> Iterator[Html]:
     yield element("h1", "Plans")
-    yield element("p", summary(document), class_="headline")
+    yield element("p", format_summary(document), class_="headline")
     generated = element("time", document["generated"])
     yield element("p", generated, ". Hosts with the same map are drawn once.", class_="faint")
-    yield map_style.legend(any(domain["ways"] for plan in document["plans"] for domain in plan["map"]["domains"]))
+    yield map_style.render_legend(
+        any(domain["ways"] for plan in document["plans"] for domain in plan["map"]["domains"])
+    )
     host = element("label", "Host ", element("input", name="host", type="search", autocomplete="off"))
     yield element("form", host, element("output"), hidden=True, data_all=document["hosts"])
     for error in document["errors"]:
@@ -83,48 +85,48 @@ def _body(document: Document) -> Iterator[Html]:
             class_=error["state"],
             data_hosts=frame.join_host_names(error),
         )
-    for svg, plans in _drawings(document["plans"]):
-        yield _drawing(svg, plans)
+    for svg, plans in _group_by_drawing(document["plans"]):
+        yield _render_drawing(svg, plans)
 
 
-def _drawings(plans: Sequence[Document]) -> list[tuple[Html, list[Document]]]:
-    """Return each drawing with the plans that have it: instances and notes that differ need no map of their own."""
+def _group_by_drawing(plans: Sequence[Document]) -> list[tuple[Html, list[Document]]]:
+    """Return each different drawing with the plans that share it; such plans differ in instances or notes only."""
     drawings: dict[tuple[Html, str], list[Document]] = {}
     for plan in plans:
-        drawings.setdefault((map_drawing.render(plan["map"]), plan["map"]["kernel"]), []).append(plan)
+        drawings.setdefault((map_drawing.render_map(plan["map"]), plan["map"]["kernel"]), []).append(plan)
     return [(svg, members) for (svg, dummy), members in drawings.items()]
 
 
-def _drawing(svg: Html, plans: Sequence[Document]) -> Html:
+def _render_drawing(svg: Html, plans: Sequence[Document]) -> Html:
     data = plans[0]["map"]
     names = sorted((name for plan in plans for name in plan["hosts"]), key=natural)
-    group = {"hosts": names, "label": fold(names)}
+    group = {"hosts": names, "label": fold_host_names(names)}
     parts = element("span", data["parts"], class_="faint")
     return element(
         "section",
         element("h2", format_host_group(group)),
         element("p", f"{data['model']}, Linux {data['kernel']}", element("br"), parts),
-        _roles(data),
+        _render_roles(data),
         svg,
-        *(_draw_plan(plan, format_host_group(plan) if len(plans) > 1 else "") for plan in plans),
+        *(_render_plan(plan, format_host_group(plan) if len(plans) > 1 else "") for plan in plans),
         data_hosts=frame.join_host_names(group),
     )
 
 
-def _draw_plan(plan: Document, title: str) -> Html:
-    """Return the instances, notes and text of a plan, below the names of its hosts where others share the map."""
+def _render_plan(plan: Document, title: str) -> Html:
+    """Return the instances, notes and text of a plan, below ``title``, which names its hosts and may be empty."""
     notes = [element("li", note) for note in plan["map"]["notes"]]
     text = join_html(plan["lines"])
     parts = [
         *([element("h3", title)] if title else []),
-        *_instances(plan["map"]),
+        *_render_instances(plan["map"]),
         *([element("ul", *notes)] if notes else []),
         element("details", element("summary", "The plan as text"), element("pre", text)),
     ]
     return element("div", *parts, data_hosts=frame.join_host_names(plan))
 
 
-def _roles(data: Map) -> Html:
+def _render_roles(data: Map) -> Html:
     rows = [
         part
         for role, letter in LETTERS.items()
@@ -137,7 +139,7 @@ def _roles(data: Map) -> Html:
     return element("dl", *rows)
 
 
-def _instances(data: Map) -> Iterator[Html]:
+def _render_instances(data: Map) -> Iterator[Html]:
     if data["instances"]:
         used = {key: title for key, title in COLUMNS.items() if any(row[key] for row in data["instances"])}
         head = element("tr", *(element("th", title) for title in used.values()))

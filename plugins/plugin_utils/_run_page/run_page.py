@@ -48,7 +48,7 @@ PARTS = (
 def render(data: object) -> str:
     """Return the page of a document, or of the text of its file; raises BadRequest where it is none."""
     run = Run(given(data))
-    return frame.page(f"Benchmark: {run.headline()}", PAGE_STYLE + STYLE, "", _body(run))
+    return frame.render_page(f"Benchmark: {run.headline()}", PAGE_STYLE + STYLE, "", _body(run))
 
 
 def _body(run: Run) -> Iterator[Html]:

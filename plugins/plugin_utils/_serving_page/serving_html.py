@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a fleet serves at this moment, as one HTML page that asks Prometheus by its HTTP API and nobody else.
+"""The HTML page of the instances of a fleet, which queries one Prometheus by its HTTP API and no other server.
 
 Source: the page "HTTP API" of the Prometheus documentation.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 URL = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+(?:/[A-Za-z0-9._~/-]*)?\Z")
-#: By the name of a column what Prometheus is asked; each answer has the labels host and, of an instance, service.
+#: Column -> query of Prometheus. Each series has the label host, and that of an instance the label service.
 QUERIES = {
     "up": 'up{job="llama"}',
     "tokens": "service:llama_tokens:rate5m",
@@ -39,7 +39,7 @@ COLUMNS = (
     *("Instance", "Model", "Tokens per second", "the last hour", "Busy slots", "Time of a token", "Right guesses"),
     *("From cache", "Of the ceiling", "Memory of the host", "Not as tuned"),
 )
-MORE_STYLE = """
+SERVING_STYLE = """
 .tiles { display: flex; flex-wrap: wrap; gap: .6rem; margin: 1rem 0; }
 .tiles div { background: var(--card); padding: .5rem .9rem; min-width: 9rem; }
 .tiles strong { display: block; font-size: 1.5rem; font-variant-numeric: tabular-nums; }
@@ -56,7 +56,7 @@ const count = (number, what) => `${number} ${what}${number === 1 ? '' : 's'}`;
 const percent = value => value === undefined ? '' : `${tidy(100 * value, 0)} %`;
 const tidy = (value, digits) => value === undefined ? '' : value.toFixed(digits);
 
-// An answer was there, and its message is what to say of Prometheus.
+// Prometheus answered, but not with the result of a query; the message says with what.
 class WrongAnswer extends Error {}
 
 function parse(text) {
@@ -89,7 +89,7 @@ function gathered(answers) {
     for (const one of name === 'up' ? [] : answers[name]) {
       const { host = '', service } = one.metric;
       const value = Number(one.value[1]);
-      // Prometheus has NaN for a share of nothing.
+      // Prometheus returns NaN for a ratio whose denominator is 0.
       if (!Number.isFinite(value)) continue;
       const mine = service ? [rows.get(`${host}/${service}`)] : [...rows.values()].filter(row => row.host === host);
       for (const row of mine) if (row) row[name] = value;
@@ -203,17 +203,17 @@ TILES = {
 }
 
 
-def render(prometheus: str) -> str:
-    """Return the page for the Prometheus at this URL. BadRequest for what is none."""
+def render_serving_page(prometheus: str) -> str:
+    """Return the page for the Prometheus at a URL. Raises BadRequest for a text that is no URL."""
     if not URL.match(prometheus):
         raise BadRequest(
             f"'{prometheus}' is no URL of a Prometheus: say one such as http://prometheus.example.com:9090."
         )
     base = prometheus.rstrip("/")
-    return frame.page("What the fleet serves", STYLE + MORE_STYLE, SCRIPT, _body(base), connect=base)
+    return frame.render_page("What the fleet serves", STYLE + SERVING_STYLE, SCRIPT, _render_body(base), connect=base)
 
 
-def _body(base: str) -> Iterator[Html]:
+def _render_body(base: str) -> Iterator[Html]:
     yield element("h1", "What the fleet serves")
     yield element("p", "Prometheus is asked.", class_="headline", role="status")
     yield element("p", f"{base}, ", element("time"), ". It is asked again every 15 seconds.", class_="faint")

@@ -206,15 +206,15 @@ def test_whatever_fails_on_one_host_is_its_own_finding(run: Run, monkeypatch: py
     written: dict[str, str] = {}
     monkeypatch.setattr(context, "CLIARGS", {"check": True})
     monkeypatch.setitem(drift.FORMATS, "html", render)
-    monkeypatch.setattr(drift.textfile, "replace", lambda path, text: written.update({Path(path).name: text}))
+    monkeypatch.setattr(drift.textfile, "write_file", lambda path, text: written.update({Path(path).name: text}))
     options = {"terminal": True, "exit_code": True, "html": "page"}
     monkeypatch.setattr(drift.CallbackModule, "get_option", lambda self, name: options.get(name))
     display = SimpleNamespace(error=lambda text, wrap_text: said.append(text), display=said.append, verbosity=0)
     plugin = drift.CallbackModule(display=display)
-    plugin.gathering.add("one", [{**finding, "what": "bad"}], coverage)
-    plugin.gathering.fail("one", "failed", "Look", "so be it")
-    plugin.gathering.add("two", [finding], coverage)
-    plugin.gathering.add("three", [], coverage)
+    plugin.collector.add_answer("one", [{**finding, "what": "bad"}], coverage)
+    plugin.collector.note_failure("one", "failed", "Look", "so be it")
+    plugin.collector.add_answer("two", [finding], coverage)
+    plugin.collector.add_answer("three", [], coverage)
     with pytest.raises(SystemExit) as end:
         plugin.v2_playbook_on_stats(SimpleNamespace(processed={}))
     assert end.value.code == 1
@@ -237,7 +237,7 @@ def test_a_report_that_cannot_be_made_is_no_clean_one(monkeypatch: pytest.Monkey
     said: list[str] = []
     monkeypatch.setattr(context, "CLIARGS", {"check": True})
     monkeypatch.setattr(drift.CallbackModule, "get_option", lambda self, name: name in ("terminal", "exit_code"))
-    monkeypatch.setattr(drift.terminal_page, "render", lambda document, colour: {}["a bug"])
+    monkeypatch.setattr(drift.terminal_page, "render_terminal_page", lambda document, colour: {}["a bug"])
     display = SimpleNamespace(error=lambda text, wrap_text: said.append(text), display=said.append, verbosity=0)
     plugin = drift.CallbackModule(display=display)
     with pytest.raises(SystemExit) as end:

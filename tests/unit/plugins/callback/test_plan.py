@@ -67,7 +67,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, path: Path | str, *actions: str, plan
     screen = Screen()
     plugin = plan.CallbackModule(display=screen)
     for host in planned:
-        plugin.gathering.add(host, plans.result("9354"))
+        plugin.collector.add_plan(host, plans.result("9354"))
     monkeypatch.setattr(plugin, "get_option", {"html": str(path)}.get)
     for action in actions:
         plugin.v2_playbook_on_task_start(SimpleNamespace(action=action), False)

@@ -15,7 +15,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet
     FAILED,
     UNREACHABLE,
     Document,
-    Gathering,
+    ResultCollector,
 )
 
 BOOT = "sovereign-epyc.service is not enabled; the role sovereign.epyc.base installs it"
@@ -59,16 +59,18 @@ def answer(*faults: str) -> tuple[list[dict[str, Any]], dict[str, dict[str, int]
     return [one.to_dict() for one in findings(rows, boot)], coverage(rows, boot)
 
 
-def gathered(hosts: dict[str, tuple[str, ...]], host_map: dict[str, Any] | None = None) -> Gathering:
+def gathered(hosts: dict[str, tuple[str, ...]], host_map: dict[str, Any] | None = None) -> ResultCollector:
     """A fleet of hosts with their faults, and the map of each; "unreachable" and "failed" are faults too."""
-    gathering = Gathering()
+    gathering = ResultCollector()
     for name, faults in hosts.items():
         if UNREACHABLE in faults:
-            gathering.fail(name, UNREACHABLE, "Check the host", "No route to <host>")
+            gathering.note_failure(name, UNREACHABLE, "Check the host", "No route to <host>")
         elif FAILED in faults:
-            gathering.fail(name, FAILED, "Check the host", "/var/lib/sovereign-epyc/desired.json\n cannot be read")
+            gathering.note_failure(
+                name, FAILED, "Check the host", "/var/lib/sovereign-epyc/desired.json\n cannot be read"
+            )
         else:
-            gathering.add(name, *answer(*faults), host_map)
+            gathering.add_answer(name, *answer(*faults), host_map)
     return gathering
 
 
@@ -78,7 +80,7 @@ def report(
     generated: str = NOW,
     host_map: dict[str, Any] | None = None,
 ) -> Document:
-    return gathered(hosts, host_map).document(generated=generated, previous=previous, inventory=["inventories/x"])
+    return gathered(hosts, host_map).build_document(generated=generated, previous=previous, inventory=["inventories/x"])
 
 
 def stream(count: int) -> Iterator[tuple[str, tuple[str, ...]]]:

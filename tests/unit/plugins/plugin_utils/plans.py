@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import b
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page.fleet_plans import (
     UNREACHABLE,
     Document,
-    Gathering,
+    PlanCollector,
 )
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
@@ -71,10 +71,10 @@ def stream(count: int) -> Iterator[tuple[str, dict[str, Any] | None]]:
 
 def gathered(answers: dict[str, Any]) -> Document:
     """The report on hosts with these answers; None stands for a host that could not be reached."""
-    gathering = Gathering()
+    gathering = PlanCollector()
     for name, answer in answers.items():
         if answer is None:
-            gathering.fail(name, UNREACHABLE, "Read the topology and plan", "No route to <host>")
+            gathering.note_failure(name, UNREACHABLE, "Read the topology and plan", "No route to <host>")
         else:
-            gathering.add(name, answer)
-    return gathering.document(NOW)
+            gathering.add_plan(name, answer)
+    return gathering.build_document(NOW)

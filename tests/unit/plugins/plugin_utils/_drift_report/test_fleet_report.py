@@ -63,8 +63,8 @@ def test_in_a_layer_what_more_hosts_have_comes_first() -> None:
     gathering = gathered({"a": ("mask",), "b": (), "c": ()})
     (finding,), dummy = answer("mask")
     for host in ("b", "c"):
-        gathering.add(host, [{**finding, "what": "mode of group verify"}], {})
-    assert [one["what"] for one in gathering.document(generated=NOW)["findings"]] == [
+        gathering.add_answer(host, [{**finding, "what": "mode of group verify"}], {})
+    assert [one["what"] for one in gathering.build_document(generated=NOW)["findings"]] == [
         "mode of group verify",
         "L3 share of group draft",
     ]
@@ -90,22 +90,22 @@ def test_exit_codes() -> None:
 
 def test_a_host_that_told_nothing_is_unknown() -> None:
     gathering = gathered({})
-    gathering.host("silent")
-    assert gathering.document(generated=NOW)["hosts"][0]["state"] == "unknown"
+    gathering.host_row("silent")
+    assert gathering.build_document(generated=NOW)["hosts"][0]["state"] == "unknown"
 
 
 def test_a_host_with_drift_and_something_unknown_has_drift() -> None:
     gathering = gathered({"a": ("unknown",)})
-    assert gathering.document(generated=NOW)["hosts"][0]["state"] == "unknown"
-    gathering.add("a", *answer("msr"))
-    assert gathering.document(generated=NOW)["hosts"][0]["state"] == "drift"
+    assert gathering.build_document(generated=NOW)["hosts"][0]["state"] == "unknown"
+    gathering.add_answer("a", *answer("msr"))
+    assert gathering.build_document(generated=NOW)["hosts"][0]["state"] == "drift"
 
 
 def test_what_a_host_cannot_have_is_drift_and_has_no_command() -> None:
     gathering = gathered({})
     findings, coverage = answer("unknown")
-    gathering.add("a", [{**findings[0], "status": "unsupported", "repair": ""}], coverage)
-    document = gathering.document(generated=NOW)
+    gathering.add_answer("a", [{**findings[0], "status": "unsupported", "repair": ""}], coverage)
+    document = gathering.build_document(generated=NOW)
     assert (document["hosts"][0]["state"], document["findings"][0]["command"]) == ("drift", "")
 
 
@@ -130,11 +130,11 @@ def test_a_finding_is_as_old_as_the_first_of_its_settings() -> None:
     document = None
     for found, date in (([first], BEFORE), ([first, second], "2026-11-21T06:00:00Z")):
         gathering = gathered({})
-        gathering.add("a", found, coverage)
-        document = gathering.document(generated=date, previous=document)
+        gathering.add_answer("a", found, coverage)
+        document = gathering.build_document(generated=date, previous=document)
     gathering = gathered({})
-    gathering.add("a", [{**finding, "addresses": [one, other]}], coverage)
-    last = gathering.document(generated=NOW, previous=document)
+    gathering.add_answer("a", [{**finding, "addresses": [one, other]}], coverage)
+    last = gathering.build_document(generated=NOW, previous=document)
     assert (last["findings"][0]["since"], last["gone"]) == (BEFORE, [])
 
 
@@ -153,26 +153,26 @@ def test_a_finding_that_is_new_on_some_hosts_says_on_which() -> None:
     second = report({"a1": ("mask",), "a2": ("mask",), "a3": ("mask",)}, first)
     (finding,) = second["findings"]
     assert (finding["since"], finding["new"], second["summary"]["new"]) == (BEFORE, ["a2", "a3"], 1)
-    assert wording.age(finding) == f"since {BEFORE}, new on a[2-3]"
+    assert wording.format_age(finding) == f"since {BEFORE}, new on a[2-3]"
 
 
 def test_the_command_names_inventory_and_hosts() -> None:
     hosts = ["b 1", "b2"]
-    assert fleet_report.command("sovereign.epyc.site --tags cat", hosts, ["one", "two"]) == (
+    assert fleet_report.format_repair_command("sovereign.epyc.site --tags cat", hosts, ["one", "two"]) == (
         "ansible-playbook -i one -i two sovereign.epyc.site -l 'b 1,b2' --tags cat"
     )
-    assert fleet_report.command("sovereign-epyc apply", ["b2"], []) == (
+    assert fleet_report.format_repair_command("sovereign-epyc apply", ["b2"], []) == (
         "ansible b2 --become -m ansible.builtin.command -a 'sovereign-epyc apply'"
     )
 
 
 def test_a_name_that_turns_the_direction_of_writing_does_not_turn_the_command() -> None:
     name = "web\u202egnp.1\n'\x07\U000e0001\u00a0"
-    command = fleet_report.command("sovereign.epyc.site", [name], [])
+    command = fleet_report.format_repair_command("sovereign.epyc.site", [name], [])
     assert command == ("ansible-playbook sovereign.epyc.site -l $'web\\u202egnp.1\\x0a\\'\\x07\\U000e0001\\u00a0'")
     bash = ["env", "LC_ALL=C.UTF-8", "bash", "-c", f"printf %s {command.rpartition(' -l ')[2]}"]
     assert subprocess.run(bash, stdout=subprocess.PIPE, check=True).stdout.decode() == name
-    byte = escaping.quoted(b"\xff".decode("utf-8", "surrogateescape"))
+    byte = escaping.quote_for_shell(b"\xff".decode("utf-8", "surrogateescape"))
     bash[-1] = f"printf %s {byte}"
     assert subprocess.run(bash, stdout=subprocess.PIPE, check=True).stdout == b"\xff"
 
@@ -204,11 +204,11 @@ FINDING, COVERAGE = answer("mask")[0][0], answer("mask")[1]
 )
 def test_an_answer_of_another_shape_is_refused_and_leaves_nothing(findings: Any, coverage: Any, where: str) -> None:
     gathering = gathered({"a": ("msr",)})
-    before = json.dumps(gathering.document(generated=NOW))
+    before = json.dumps(gathering.build_document(generated=NOW))
     with pytest.raises(Malformed) as caught:
-        gathering.add("a", findings, coverage)
+        gathering.add_answer("a", findings, coverage)
     assert where in str(caught.value)
-    assert json.dumps(gathering.document(generated=NOW)) == before
+    assert json.dumps(gathering.build_document(generated=NOW)) == before
 
 
 def test_equal_maps_are_kept_once_and_only_of_hosts_with_findings() -> None:
@@ -221,10 +221,10 @@ def test_equal_maps_are_kept_once_and_only_of_hosts_with_findings() -> None:
     ]  # fmt: skip
     assert report({"b": ()}, host_map=host_map)["maps"] == []
     gathering = gathered({"a": ("msr",)})
-    before = gathering.document(generated=NOW)
+    before = gathering.build_document(generated=NOW)
     with pytest.raises(Malformed):
-        gathering.add("a", *answer("mask"), {**host_map, "model": 5})
-    assert gathering.document(generated=NOW) == before
+        gathering.add_answer("a", *answer("mask"), {**host_map, "model": 5})
+    assert gathering.build_document(generated=NOW) == before
 
 
 @pytest.mark.parametrize(
@@ -243,16 +243,16 @@ def test_equal_maps_are_kept_once_and_only_of_hosts_with_findings() -> None:
 )
 def test_a_report_that_somebody_changed_is_not_compared_with(spoil: dict[str, Any], where: str) -> None:
     document = report({"a": ("mask",), "b": ("unreachable",)}, report({"b": ("msr",)}, generated=BEFORE))
-    schema.report(document)
+    schema.validate_previous_report(document)
     with pytest.raises(Malformed) as caught:
-        schema.report({**document, **spoil})
+        schema.validate_previous_report({**document, **spoil})
     assert where in str(caught.value)
 
 
 def test_a_layer_that_there_is_no_more_is_among_the_others() -> None:
     first = report({"a": ("mask",)}, generated=BEFORE)
     first["findings"][0]["layer"] = "colour"
-    schema.report(first)
+    schema.validate_previous_report(first)
     assert [one["layer"] for one in report({"a": ()}, first)["gone"]] == ["other"]
     away = report({"a": ("unreachable",)}, first)
     away["hosts"][0]["last_known"][0]["layer"] = "colour"
@@ -261,13 +261,13 @@ def test_a_layer_that_there_is_no_more_is_among_the_others() -> None:
 
 def test_what_is_not_there_as_wanted_is_not_called_nothing() -> None:
     finding = {**FINDING, "wanted": "nothing", "found": "nothing", "persistent": "drift", "at_boot": "1-3"}
-    assert wording.values(finding) == "not there now, as wanted; 1-3 after a boot"
+    assert wording.format_values(finding) == "not there now, as wanted; 1-3 after a boot"
 
 
 def test_counts_of_several_tasks_add_up() -> None:
     gathering = gathered({"a": (), "b": ()})
-    gathering.add("a", [], {"other": {"ok": 1, "drift": 0}})
-    gathering.add("a", [], {"other": {"ok": 1, "drift": 2}})
-    rows = {row["name"]: row["coverage"] for row in gathering.document(generated=NOW)["hosts"]}
+    gathering.add_answer("a", [], {"other": {"ok": 1, "drift": 0}})
+    gathering.add_answer("a", [], {"other": {"ok": 1, "drift": 2}})
+    rows = {row["name"]: row["coverage"] for row in gathering.build_document(generated=NOW)["hosts"]}
     assert rows["a"]["other"] == {"ok": 2, "unsupported": 0, "unknown": 0, "drift": 2}
     assert "other" not in rows["b"], "hosts that were alike share nothing any more"

@@ -31,11 +31,11 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets i
 
 ROOT = Path(__file__).parents[5]
 FORMATS: list[Callable[[fleet_report.Document], str]] = [
-    terminal_page.render,
-    markdown_page.render,
-    drift_html.render,
-    junit_file.render,
-    fleet_metrics.render,
+    terminal_page.render_terminal_page,
+    markdown_page.render_markdown,
+    drift_html.render_drift_page,
+    junit_file.render_junit,
+    fleet_metrics.render_fleet_metrics,
 ]
 FLEET: dict[str, tuple[str, ...]] = {
     "b-01": ("mask", "grub"),
@@ -95,7 +95,7 @@ class Texts(HTMLParser):
 
 def test_the_page() -> None:
     first = report({"a": ("mask",), "b": ("pages",)}, generated=BEFORE)
-    assert terminal_page.render(report({"a": ("mask", "grub"), "b": ()}, first)) == PAGE
+    assert terminal_page.render_terminal_page(report({"a": ("mask", "grub"), "b": ()}, first)) == PAGE
 
 
 CHECK = """\
@@ -127,35 +127,37 @@ WOULD NOT CHANGE b"""
 
 def test_a_check_says_what_would_change_and_ends_with_one_command() -> None:
     def would(role: str, module: str, **result: Any) -> task_results.Seen:
-        return task_results.of_check("Write", role, module, {"changed": bool(result), **result})
+        return task_results.check_result_to_findings("Write", role, module, {"changed": bool(result), **result})
 
     def diff(address: str, before: str, after: str) -> dict[str, Any]:
         return {"diff": {"changes": {"before": {address: before}, "after": {address: after}}}}
 
     unit = diff("llama:/etc/systemd/system/llama-chat.service", "[Unit]", "[Service]")
-    gathering = fleet_report.Gathering()
-    gathering.add(
+    gathering = fleet_report.ResultCollector()
+    gathering.add_answer(
         "a", *would("numa", "sovereign.epyc.sysfs_settings", **diff("sysfs:thp/enabled", "always", "madvise"))
     )
-    gathering.add("a", *would("llama", "sovereign.epyc.llama_server", **unit))
-    gathering.add("b", *would("numa", "sovereign.epyc.sysfs_settings"))
-    gathering.add("c", *would("", "ansible.builtin.copy", dest="/etc/x"))
-    run = fleet_report.Again(["ansible-playbook", "playbooks/site.yml", "--tags", "numa,llama"], extra_variables=True)
-    document = gathering.document(generated=NOW, check=run)
-    assert terminal_page.render(document) == CHECK
-    markdown = markdown_page.render(document)
+    gathering.add_answer("a", *would("llama", "sovereign.epyc.llama_server", **unit))
+    gathering.add_answer("b", *would("numa", "sovereign.epyc.sysfs_settings"))
+    gathering.add_answer("c", *would("", "ansible.builtin.copy", dest="/etc/x"))
+    run = fleet_report.RunWithoutCheck(
+        ["ansible-playbook", "playbooks/site.yml", "--tags", "numa,llama"], extra_variables=True
+    )
+    document = gathering.build_document(generated=NOW, check=run)
+    assert terminal_page.render_terminal_page(document) == CHECK
+    markdown = markdown_page.render_markdown(document)
     assert "| a text of 1 line -\\> another one |" in markdown and markdown.count("site.yml") == 1
-    assert "now drift" not in drift_html.render(document)
+    assert "now drift" not in drift_html.render_drift_page(document)
 
 
 def test_colours_are_only_added() -> None:
     document = report(FLEET)
-    coloured = terminal_page.render(document, colour=True)
+    coloured = terminal_page.render_terminal_page(document, colour=True)
     assert "\033[31mUNREACHABLE\033[0m" in coloured
     plain = coloured
     for code in ("0", "1", "31", "32", "33", "35"):
         plain = plain.replace(f"\033[{code}m", "")
-    assert plain == terminal_page.render(document)
+    assert plain == terminal_page.render_terminal_page(document)
 
 
 @pytest.mark.parametrize("render", FORMATS)
@@ -168,7 +170,7 @@ def test_every_format_tells_of_every_trouble(render: Callable[[fleet_report.Docu
 @pytest.mark.parametrize("render", FORMATS)
 def test_an_empty_report_says_that_nothing_is_known(render: Callable[[fleet_report.Document], str]) -> None:
     text = render(report({}))
-    if render not in (junit_file.render, fleet_metrics.render):
+    if render not in (junit_file.render_junit, fleet_metrics.render_fleet_metrics):
         assert "none was checked, so nothing is known" in text
 
 
@@ -178,7 +180,9 @@ def test_json_is_as_its_schema_says() -> None:
     first = report({**FLEET, "c": ("mask",), "a-1": ("pages",)}, generated=BEFORE)
     drawn = report(FLEET, first, host_map=plans.result("two 7543")["map"])
     assert len(drawn["maps"]) == 1 and [row.get("map") for row in drawn["hosts"] if row["findings"]].count(0) > 2
-    check = gathered(FLEET).document(generated=NOW, check=fleet_report.Again(["ansible-playbook", "site.yml"]))
+    check = gathered(FLEET).build_document(
+        generated=NOW, check=fleet_report.RunWithoutCheck(["ansible-playbook", "site.yml"])
+    )
     for document in (first, drawn, report({}), check):
         validator.validate(json.loads(json.dumps(document)))
         # What a schema cannot say.
@@ -195,7 +199,7 @@ def test_json_is_as_its_schema_says() -> None:
 
 
 def test_junit_counts() -> None:
-    root = ElementTree.fromstring(junit_file.render(report(FLEET)).encode())
+    root = ElementTree.fromstring(junit_file.render_junit(report(FLEET)).encode())
     suites = {suite.get("name"): suite for suite in root}
     counts = {name: (s.get("tests"), s.get("failures"), s.get("errors")) for name, s in suites.items()}
     assert counts == {
@@ -209,7 +213,7 @@ def test_junit_counts() -> None:
 
 
 def test_metrics_are_samples_under_their_headings() -> None:
-    lines = fleet_metrics.render(report(FLEET)).splitlines()
+    lines = fleet_metrics.render_fleet_metrics(report(FLEET)).splitlines()
     name = ""
     for line in lines:
         if line.startswith("# HELP "):
@@ -227,21 +231,21 @@ EVIL = '<script>alert("1")</script> | `x` \\ \n& \x07 --'
 
 def test_nothing_breaks_out() -> None:
     gathering = gathered({"a": ("mask",)})
-    gathering.fail(EVIL, "failed", EVIL, EVIL)
+    gathering.note_failure(EVIL, "failed", EVIL, EVIL)
     number = gathering.hosts["a"].findings[0]
     finding = json.loads(gathering._texts[number])
-    gathering.add("b", [{**finding, "what": EVIL, "where": EVIL, "found": EVIL, "reason": EVIL}], {})
-    document = gathering.document(generated=NOW)
+    gathering.add_answer("b", [{**finding, "what": EVIL, "where": EVIL, "found": EVIL, "reason": EVIL}], {})
+    document = gathering.build_document(generated=NOW)
 
-    page = Texts(drift_html.render(document))
+    page = Texts(drift_html.render_drift_page(document))
     assert [attributes for tag, attributes in page.tags if tag == "script"] == [{}], "only our own"
     assert any('<script>alert("1")</script>' in text for text in page.texts), "it is shown as it is"
 
-    ElementTree.fromstring(junit_file.render(document).encode())
-    rows = [line for line in markdown_page.render(document).splitlines() if line.startswith("| 1 ")]
+    ElementTree.fromstring(junit_file.render_junit(document).encode())
+    rows = [line for line in markdown_page.render_markdown(document).splitlines() if line.startswith("| 1 ")]
     assert rows[0].replace("\\|", "").count("|") == 10, rows
-    assert "<script" not in markdown_page.render(document).replace("\\<", "")
-    samples = [line for line in fleet_metrics.render(document).splitlines() if "alert" in line]
+    assert "<script" not in markdown_page.render_markdown(document).replace("\\<", "")
+    samples = [line for line in fleet_metrics.render_fleet_metrics(document).splitlines() if "alert" in line]
     assert samples
     for line in samples:
         assert '<script>alert(\\"1\\")</script>' in line
@@ -255,45 +259,45 @@ OBEYED = "\x1b[31mred\x1b[0m \x07 \x9b2J\n\udcff \u202egnp.exe\u2066 \u200f \r\x
 @pytest.mark.parametrize("render", FORMATS)
 def test_nothing_is_obeyed(render: Callable[[fleet_report.Document], str]) -> None:
     gathering = gathered({"a": ("mask",)})
-    gathering.fail(f"failed{OBEYED}", "failed", OBEYED, OBEYED)
+    gathering.note_failure(f"failed{OBEYED}", "failed", OBEYED, OBEYED)
     finding = json.loads(gathering._texts[gathering.hosts["a"].findings[0]])
     texts = dict.fromkeys(("what", "where", "found", "wanted", "reason", "request", "role"), OBEYED)
-    gathering.add(f"b{OBEYED}", [{**finding, **texts, "variables": [OBEYED]}], {"resctrl": {"drift": 1}})
-    page = render(gathering.document(generated=NOW, inventory=[OBEYED]))
+    gathering.add_answer(f"b{OBEYED}", [{**finding, **texts, "variables": [OBEYED]}], {"resctrl": {"drift": 1}})
+    page = render(gathering.build_document(generated=NOW, inventory=[OBEYED]))
     assert {char for char in page if not char.isprintable()} == {"\n"}
     page.encode()
-    if render is not fleet_metrics.render:
+    if render is not fleet_metrics.render_fleet_metrics:
         assert "gnp.exe" in page, "it is not left out"
-    if render is terminal_page.render:
+    if render is terminal_page.render_terminal_page:
         assert "\\x1b[31mred\\x1b[0m \\x07 \\x9b2J\\n\\udcff \\u202egnp.exe\\u2066 \\u200f \\r\\x08" in page
 
 
 def test_a_host_that_could_not_be_looked_at_is_not_one_that_nobody_asked() -> None:
     gathering = gathered({"a": (), "b": ("mask",), "c": ("unreachable",), "d": ("failed",)})
-    gathering.host("silent")
-    document = gathering.document(generated=NOW)
-    lines = terminal_page.render(document).splitlines()
+    gathering.host_row("silent")
+    document = gathering.build_document(generated=NOW)
+    lines = terminal_page.render_terminal_page(document).splitlines()
     assert "  L3 partition     hosts: 1 ok, 1 drift, 3 not looked at" in lines
     nobody = "frequencies, idle states, interrupts, CPU partition, BIOS, llama.cpp"
     assert lines[-2] == f"  Not asked for on any host that was looked at: {nobody}."
-    page = Texts(drift_html.render(document))
+    page = Texts(drift_html.render_drift_page(document))
     marks = [attributes.get("title") for tag, attributes in page.tags if tag == "td"]
     # A column for each layer that is asked for: of mask, msr and what every host of the fleet has.
     assert marks.count("not looked at") == 3 * 6
-    nobody = terminal_page.render(report({"c": ("unreachable",)}))
+    nobody = terminal_page.render_terminal_page(report({"c": ("unreachable",)}))
     assert "asked for" not in nobody
 
 
 def test_a_run_that_failed_on_its_way_tells_of_the_layers_before() -> None:
     gathering = gathered({"a": ("failed",)})
-    gathering.add("a", [], {"sysfs": {"ok": 2}})
-    lines = terminal_page.render(gathering.document(generated=NOW)).splitlines()
+    gathering.add_answer("a", [], {"sysfs": {"ok": 2}})
+    lines = terminal_page.render_terminal_page(gathering.build_document(generated=NOW)).splitlines()
     assert "  kernel settings  hosts: 1 ok" in lines
     assert not any(line.startswith("  prefetchers") for line in lines)
 
 
 def test_html_needs_nothing_from_elsewhere() -> None:
-    page = Texts(drift_html.render(report(FLEET)))
+    page = Texts(drift_html.render_drift_page(report(FLEET)))
     outside = [a for tag, a in page.tags for name in ("src", "href") if a.get(name) and not a[name].startswith("#")]  # type: ignore[union-attr]
     assert outside == []
     (policy,) = [a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
@@ -301,8 +305,8 @@ def test_html_needs_nothing_from_elsewhere() -> None:
 
 
 def test_html_marks_have_shapes_and_names() -> None:
-    page = Texts(drift_html.render(report(FLEET)))
+    page = Texts(drift_html.render_drift_page(report(FLEET)))
     marks = {(a["class"], a["title"]) for tag, a in page.tags if tag == "td"}
     assert marks >= {("ok", "ok"), ("drift", "drift"), ("unknown", "unknown"), ("unasked", "not asked for")}
-    shapes = list(drift_html.SHAPES.values())
+    shapes = list(drift_html.LAYER_MARKS.values())
     assert len(shapes) == len(set(shapes))

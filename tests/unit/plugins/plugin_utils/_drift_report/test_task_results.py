@@ -20,22 +20,24 @@ def change(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 def test_a_look_for_all_layers_tells_what_each_of_them_would() -> None:
     module, counts = "sovereign.epyc.epyc_last_run", {"sysfs": {"ok": 4}}
     answer = {"changed": False, "holds": True, "coverage": counts}
-    assert task_results.of_check("Look", "", module, answer) == ([], counts)
-    assert task_results.of_check("Look", "", module, {"changed": False, "holds": False, "reason": "why"}) == ([], {})
+    assert task_results.check_result_to_findings("Look", "", module, answer) == ([], counts)
+    assert task_results.check_result_to_findings(
+        "Look", "", module, {"changed": False, "holds": False, "reason": "why"}
+    ) == ([], {})
 
 
 def test_a_result_of_the_drift_module_is_taken_as_it_is() -> None:
     result: dict[str, Any] = {"findings": [{"what": "x"}], "coverage": {"msr": {"ok": 1}}}
-    assert task_results.of_drift(result) == (result["findings"], result["coverage"], None)
-    assert task_results.of_drift({**result, "map": {}}) == (result["findings"], result["coverage"], {})
-    assert task_results.of_drift({"msg": "/var/lib cannot be read"}) is None
+    assert task_results.drift_result_to_findings(result) == (result["findings"], result["coverage"], None)
+    assert task_results.drift_result_to_findings({**result, "map": {}}) == (result["findings"], result["coverage"], {})
+    assert task_results.drift_result_to_findings({"msg": "/var/lib cannot be read"}) is None
 
 
 def test_what_a_bmc_says() -> None:
     row = {"option": "nps", "title": "nodes", "attribute": "Nps", "wanted": "4", "active": "1", "sentence": "Nps is 1."}
     verdicts = ["claimed by firmware", "wrong", "waits for a reboot", "not on this machine"]
     result = {"changed": False, "settings": [{**row, "verdict": verdict} for verdict in verdicts]}
-    findings, counts = task_results.of_bios("Ask", result)
+    findings, counts = task_results.bios_result_to_findings("Ask", result)
     assert counts == {"bios": {"ok": 1, "unsupported": 1, "unknown": 0, "drift": 2}}
     wrong, waits, absent = findings
     assert (wrong["live"], wrong["persistent"], wrong["at_boot"], wrong["reason"]) == (
@@ -52,14 +54,17 @@ def test_what_a_bmc_says() -> None:
     assert (waits["pending_reboot"], waits["persistent"], waits["at_boot"]) == (True, "ok", "4")
     assert waits["repair"] == "sovereign.epyc.reboot -e epyc_reboot_ok=true"
     assert (absent["status"], absent["live"]) == ("unsupported", "ok")
-    assert task_results.of_check("Ask", "bios", "sovereign.epyc.epyc_bios_settings", result) == (findings, counts)
-    (lost,), counts = task_results.of_bios("Ask", {"msg": "The BMC b cannot be reached."})
+    assert task_results.check_result_to_findings("Ask", "bios", "sovereign.epyc.epyc_bios_settings", result) == (
+        findings,
+        counts,
+    )
+    (lost,), counts = task_results.bios_result_to_findings("Ask", {"msg": "The BMC b cannot be reached."})
     assert (lost["status"], lost["reason"], counts["bios"]["unknown"]) == ("unknown", "The BMC b cannot be reached.", 1)
 
 
 def test_a_change_of_the_running_host() -> None:
     result = change({"sysfs:thp/enabled": "always"}, {"sysfs:thp/enabled": "madvise"})
-    (one,), counts = task_results.of_check("Set it", "numa", SYSFS, result)
+    (one,), counts = task_results.check_result_to_findings("Set it", "numa", SYSFS, result)
     assert (one["what"], one["found"], one["wanted"]) == ("transparent huge pages", "always", "madvise")
     assert (one["live"], one["persistent"], one["status"]) == ("drift", "unknown", "drift")
     assert (one["role"], one["variables"]) == ("numa", ["numa_thp"])
@@ -69,13 +74,15 @@ def test_a_change_of_the_running_host() -> None:
 
 def test_a_change_of_the_next_boot() -> None:
     result = change({"cmdline:nohz_full": None}, {"cmdline:nohz_full": "1-7"})
-    (one,), dummy = task_results.of_check("Set it", "grub_params", "sovereign.epyc.kernel_cmdline", result)
+    (one,), dummy = task_results.check_result_to_findings(
+        "Set it", "grub_params", "sovereign.epyc.kernel_cmdline", result
+    )
     assert (one["live"], one["persistent"], one["at_boot"]) == ("unknown", "drift", "nothing")
 
 
 def test_a_change_of_what_is_stored() -> None:
     result = change({"desired:sysfs/numa": None}, {"desired:sysfs/numa": "{}"})
-    (one,), counts = task_results.of_check("Set it", "numa", SYSFS, result)
+    (one,), counts = task_results.check_result_to_findings("Set it", "numa", SYSFS, result)
     assert (one["layer"], one["found"], one["wanted"]) == ("boot", "nothing", "stored")
     assert counts["boot"]["drift"] == 1
 
@@ -83,17 +90,23 @@ def test_a_change_of_what_is_stored() -> None:
 def test_kernel_modules_that_registers_need_are_among_what_would_change() -> None:
     after = {"msr:module/cpuid": "loaded", "msr:module/msr": "loaded"}
     module = "sovereign.epyc.msr_bits"
-    findings, counts = task_results.of_check("Switch", "prefetch", module, change(dict.fromkeys(after), after))
+    findings, counts = task_results.check_result_to_findings(
+        "Switch", "prefetch", module, change(dict.fromkeys(after), after)
+    )
     assert [one["what"] for one in findings] == ["kernel module cpuid", "kernel module msr"]
     assert counts["msr"]["drift"] == 2
 
 
 def test_what_cannot_be_read_is_unknown_in_the_layers_that_it_is_about() -> None:
-    (one,), counts = task_results.unreadable("Switch", "prefetch", "sovereign.epyc.msr_bits", ValueError("no number"))
+    (one,), counts = task_results.unreadable_result_finding(
+        "Switch", "prefetch", "sovereign.epyc.msr_bits", ValueError("no number")
+    )
     assert (one["layer"], one["status"], one["repair"]) == ("msr", "unknown", "sovereign-epyc check")
     assert "cannot read what this task returned (ValueError: no number)" in one["reason"]
     assert counts == {"msr": {"ok": 0, "unsupported": 0, "unknown": 1, "drift": 0}}
-    dummy, counts = task_results.unreadable("Check", "", "sovereign.epyc.epyc_drift", ValueError("no number"))
+    dummy, counts = task_results.unreadable_result_finding(
+        "Check", "", "sovereign.epyc.epyc_drift", ValueError("no number")
+    )
     assert counts == {layer: {"unknown": 1} for layer in drift_findings.LAYERS}, "it is about all of them"
 
 
@@ -103,7 +116,9 @@ def test_a_service_is_of_the_next_boot_and_its_run_of_now() -> None:
         "engine:sovereign-epyc-watch.service/active": "failed",
     }
     after = dict(zip(before, ("enabled", "active")))
-    one, two = task_results.of_check("Install it", "base", "sovereign.epyc.epyc_engine", change(before, after))[0]
+    one, two = task_results.check_result_to_findings(
+        "Install it", "base", "sovereign.epyc.epyc_engine", change(before, after)
+    )[0]
     assert (one["what"], one["where"], one["wanted"]) == ("boot service", "sovereign-epyc.service", "enabled")
     assert (one["live"], one["persistent"], one["at_boot"]) == ("ok", "drift", "disabled")
     assert (two["what"], two["live"], two["found"]) == ("run of the watch service", "drift", "failed")
@@ -113,7 +128,7 @@ def test_a_kernel_module_is_of_now_and_its_file_of_the_next_boot() -> None:
     after = {"prerequisites:module/msr": "loaded", "prerequisites:/etc/modules-load.d/sovereign-epyc.conf": "9f86d081"}
     result = change(dict.fromkeys(after), after)
     module = "sovereign.epyc.epyc_prerequisites"
-    driver, file = task_results.of_check("Load them", "prerequisites", module, result)[0]
+    driver, file = task_results.check_result_to_findings("Load them", "prerequisites", module, result)[0]
     assert (driver["what"], driver["live"], driver["found"]) == ("kernel module msr", "drift", "nothing")
     assert (file["where"], file["live"], file["persistent"]) == (
         "/etc/modules-load.d/sovereign-epyc.conf",
@@ -128,7 +143,9 @@ def test_an_instance_that_runs_otherwise_than_planned() -> None:
         "llama:llama-chat.service/active": "failed",
     }
     after = dict(zip(before, (None, "active")))
-    one, two = task_results.of_check("Run them", "llama", "sovereign.epyc.llama_server", change(before, after))[0]
+    one, two = task_results.check_result_to_findings(
+        "Run them", "llama", "sovereign.epyc.llama_server", change(before, after)
+    )[0]
     assert (one["what"], one["found"], one["wanted"]) == (
         "drop-in nice.conf of instance chat",
         "a text of 2 lines",
@@ -140,13 +157,13 @@ def test_an_instance_that_runs_otherwise_than_planned() -> None:
 
 def test_an_undo_says_what_it_puts_back() -> None:
     result = change({"sysfs:thp/enabled": "never"}, {"sysfs:thp/enabled": "always"})
-    (one,), dummy = task_results.of_check("Put back", "", "sovereign.epyc.epyc_restore", result)
-    assert (one["found"], one["wanted"], one["reason"]) == ("never", "always", task_results.PUT_BACK)
+    (one,), dummy = task_results.check_result_to_findings("Put back", "", "sovereign.epyc.epyc_restore", result)
+    assert (one["found"], one["wanted"], one["reason"]) == ("never", "always", task_results.PUT_BACK_REASON)
 
 
 def test_a_look_that_changes_nothing_is_no_drift() -> None:
     for action in ("sovereign.epyc.llama_benchmark", "ansible.builtin.group_by"):
-        findings, counts = task_results.of_check("Measure", "", action, {"changed": True})
+        findings, counts = task_results.check_result_to_findings("Measure", "", action, {"changed": True})
         assert findings == [] and counts == {"other": {"ok": 1, "unsupported": 0, "unknown": 0, "drift": 0}}
 
 
@@ -154,17 +171,17 @@ def test_a_repair_in_check_mode_tells_of_the_whole_host() -> None:
     kinds: dict[str, Any] = {name: [] for name in ("repaired", "given_up", "left", "left_alone")}
     counts = {"sysfs": {"ok": 1, "drift": 2}}
     result = {**kinds, "repaired": [{"what": "a"}], "left_alone": [{"what": "b"}], "coverage": counts}
-    assert task_results.of_repair(result) == ([{"what": "a"}, {"what": "b"}], counts, None)
-    assert task_results.of_repair({"msg": "desired.json cannot be read"}) is None
+    assert task_results.repair_result_to_findings(result) == ([{"what": "a"}, {"what": "b"}], counts, None)
+    assert task_results.repair_result_to_findings({"msg": "desired.json cannot be read"}) is None
 
 
 def test_instances_that_would_not_change_count_as_their_layer() -> None:
-    counts = task_results.of_check("Run", "llama", "sovereign.epyc.llama_server", {"changed": False})[1]
+    counts = task_results.check_result_to_findings("Run", "llama", "sovereign.epyc.llama_server", {"changed": False})[1]
     assert counts == {"llama": {"ok": 1, "unsupported": 0, "unknown": 0, "drift": 0}}
 
 
 def test_a_task_that_would_change_nothing_counts() -> None:
-    assert task_results.of_check(
+    assert task_results.check_result_to_findings(
         "Set it", "numa", SYSFS, {"changed": False, "diff": {"changes": {"before": {}, "after": {}}}}
     ) == (
         [],
@@ -174,18 +191,24 @@ def test_a_task_that_would_change_nothing_counts() -> None:
 
 def test_what_check_mode_left_out_is_unknown_and_what_was_not_wanted_is_not() -> None:
     left_out = {"changed": False, "msg": "Command would have run if not in check mode"}
-    (one,), counts = task_results.of_check("Do it", "", "ansible.builtin.command", left_out, skipped=True)
+    (one,), counts = task_results.check_result_to_findings(
+        "Do it", "", "ansible.builtin.command", left_out, skipped=True
+    )
     assert (one["status"], one["what"], one["reason"]) == ("unknown", "Do it", left_out["msg"])
     assert counts["other"]["unknown"] == 1
     for key in ("skip_reason", "false_condition"):
-        assert task_results.of_check("Do it", "", "ansible.builtin.command", {key: "when"}, skipped=True) == ([], {})
+        assert task_results.check_result_to_findings(
+            "Do it", "", "ansible.builtin.command", {key: "when"}, skipped=True
+        ) == ([], {})
 
 
 def test_another_module_names_the_task_and_what_it_is_about() -> None:
-    (one,), counts = task_results.of_check("Write", "", "ansible.builtin.copy", {"changed": True, "dest": "/etc/x"})
+    (one,), counts = task_results.check_result_to_findings(
+        "Write", "", "ansible.builtin.copy", {"changed": True, "dest": "/etc/x"}
+    )
     assert (one["what"], one["where"], one["repair"], counts["other"]["drift"]) == ("Write", "/etc/x", "", 1)
     text = change({"a": "1"}, {"a": "2"})
-    (one,), dummy = task_results.of_check("Write", "", "ansible.builtin.lineinfile", text)
+    (one,), dummy = task_results.check_result_to_findings("Write", "", "ansible.builtin.lineinfile", text)
     assert one["what"] == "Write", "its diff is not one of ours"
 
 
@@ -194,11 +217,11 @@ def test_a_loop_is_each_of_its_items() -> None:
         "changed": True,
         "results": [{"changed": True, "item": "a"}, {"changed": False, "item": "b"}, {"skip_reason": "when"}],
     }
-    (one,), counts = task_results.of_check("Write", "prerequisites", "ansible.builtin.copy", result)
+    (one,), counts = task_results.check_result_to_findings("Write", "prerequisites", "ansible.builtin.copy", result)
     assert (one["where"], one["layer"], counts["other"]["ok"], counts["other"]["drift"]) == ("a", "other", 1, 1)
 
 
 def test_no_log_is_honoured() -> None:
     for result in (HIDDEN, {**HIDDEN, "results": [HIDDEN]}):
-        (one,), dummy = task_results.of_check("Secret", "", "ansible.builtin.copy", result)
+        (one,), dummy = task_results.check_result_to_findings("Secret", "", "ansible.builtin.copy", result)
         assert (one["what"], one["where"], one["reason"]) == ("Secret", "", "the task has no_log")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold_host_names
 
 
 @pytest.mark.parametrize(
@@ -30,5 +30,5 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames im
     ],
 )
 def test_fold(names: list[str], text: str) -> None:
-    assert fold(names) == text
-    assert fold(reversed(names)) == text
+    assert fold_host_names(names) == text
+    assert fold_host_names(reversed(names)) == text

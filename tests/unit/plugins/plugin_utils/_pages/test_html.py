@@ -50,7 +50,7 @@ def test_what_is_made_from_markup_in_another_way_is_a_text_again() -> None:
 
 
 def test_a_body_that_nobody_escaped_is_shown_as_a_text() -> None:
-    page = frame.page("<title>", "", "", ["<b>", Html("<i>")])  # type: ignore[list-item]  # the fault that is tried
+    page = frame.render_page("<title>", "", "", ["<b>", Html("<i>")])  # type: ignore[list-item]  # the fault that is tried
     assert "<title>&lt;title&gt;</title>" in page and "<body>&lt;b&gt;\n<i>\n" in page
 
 
@@ -63,7 +63,7 @@ def test_markup_is_made_at_the_door_only() -> None:
 
 @pytest.mark.parametrize("connect", ["", "http://prometheus.example.com:9090"])
 def test_a_page_lets_nothing_in_and_nothing_out(connect: str) -> None:
-    page = frame.page("x", "", "", [], connect)
+    page = frame.render_page("x", "", "", [], connect)
     policy = page.partition('Content-Security-Policy" content="')[2].partition('"')[0].replace("&#39;", "'")
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert rules.pop("script-src").startswith("'sha256-")
@@ -117,39 +117,39 @@ def test_the_drift_page() -> None:
         for generated, faults in ((fleets.BEFORE, ("mask", "pages")), (fleets.NOW, ("mask", "grub", "msr"))):
             gathering = fleets.gathered({"a": ()})
             findings, coverage = fleets.answer(*faults)
-            findings = spoil(findings, passes(lambda data: schema.answer(data, {}), Malformed))
-            host_map = spoil(plans.result("9354", 2)["map"], passes(map_schema.host_map, Malformed))
+            findings = spoil(findings, passes(lambda data: schema.validate_host_answer(data, {}), Malformed))
+            host_map = spoil(plans.result("9354", 2)["map"], passes(map_schema.validate_host_map, Malformed))
             names = spoil(["failed-1", "task", "message", "host-1", "gone-1"], lambda data: True)
-            gathering.fail(names[0], fleet_report.FAILED, names[1], names[2])
-            gathering.add(names[3], findings, coverage, host_map)
-            gathering.fail(names[4], fleet_report.UNREACHABLE, names[1], names[2])
+            gathering.note_failure(names[0], fleet_report.FAILED, names[1], names[2])
+            gathering.add_answer(names[3], findings, coverage, host_map)
+            gathering.note_failure(names[4], fleet_report.UNREACHABLE, names[1], names[2])
             if generated == fleets.BEFORE:
-                gathering.add(names[4], findings, coverage)
-            document = gathering.document(generated=generated, previous=document, inventory=names[:1])
+                gathering.add_answer(names[4], findings, coverage)
+            document = gathering.build_document(generated=generated, previous=document, inventory=names[:1])
         assert document is not None
         return document
 
     honest, hostile = fleet(lambda data, accepts: data), fleet(spoil_texts)
     assert honest["gone"] and honest["maps"] and any("last_known" in row for row in honest["hosts"])
-    assert_only_texts_differ(drift_html.render(honest), drift_html.render(hostile), 35)
+    assert_only_texts_differ(drift_html.render_drift_page(honest), drift_html.render_drift_page(hostile), 35)
 
 
 def test_the_page_of_plans() -> None:
     def fleet(spoil: Callable[[Any, Callable[[Any], bool]], Any]) -> fleet_plans.Document:
-        gathering = fleet_plans.Gathering()
+        gathering = fleet_plans.PlanCollector()
         names = spoil(["host-1", "host-2", "gone-1", "task", "message"], lambda data: True)
         for name, instances in zip(names, (1, 2)):
             answer = plans.result("9354", instances)
             answer["map"]["notes"] = ["a note"]
-            host_map = spoil(answer["map"], passes(map_schema.host_map, Malformed))
-            gathering.add(name, {"map": host_map, "text": f"{answer['text']}\n{HOSTILE}"})
-        gathering.fail(names[2], fleet_plans.FAILED, names[3], names[4])
-        return gathering.document(plans.NOW)
+            host_map = spoil(answer["map"], passes(map_schema.validate_host_map, Malformed))
+            gathering.add_plan(name, {"map": host_map, "text": f"{answer['text']}\n{HOSTILE}"})
+        gathering.note_failure(names[2], fleet_plans.FAILED, names[3], names[4])
+        return gathering.build_document(plans.NOW)
 
     honest, hostile = fleet(lambda data, accepts: data), fleet(spoil_texts)
-    assert_only_texts_differ(plan_html.render(honest), plan_html.render(hostile), 30)
+    assert_only_texts_differ(plan_html.render_plan_page(honest), plan_html.render_plan_page(hostile), 30)
 
 
 def test_the_page_of_what_is_served_takes_a_url_and_nothing_else() -> None:
     with pytest.raises(BadRequest):
-        serving_html.render(f"http://one/{HOSTILE}")
+        serving_html.render_serving_page(f"http://one/{HOSTILE}")

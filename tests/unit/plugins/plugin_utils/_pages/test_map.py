@@ -21,9 +21,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def parsed(data: dict[str, Any]) -> ElementTree.Element:
-    map_schema.host_map(data)
+    map_schema.validate_host_map(data)
     return ElementTree.fromstring(
-        str(map_drawing.render(data)).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+        str(map_drawing.render_map(data)).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
     )
 
 
@@ -81,7 +81,7 @@ def test_a_list_of_cpus_that_is_too_long_is_cut_and_whole_in_the_title() -> None
     data["domains"] = [{**data["domains"][0], "cores": [[cpu] for cpu in range(1000, 1016, 2)]}]
     root = parsed(data)
     (shown,) = [one.text or "" for one in root.iter(f"{SVG}text") if one.get("class") == "cpus"]
-    assert shown.endswith("\u2026") and len(shown) * map_drawing.LETTER < 8 * (map_drawing.CELL + map_drawing.GAP)
+    assert shown.endswith("\u2026") and len(shown) * map_drawing.LETTER_WIDTH < 8 * (map_drawing.CELL + map_drawing.GAP)
     assert "CPUs 1000,1002,1004,1006,1008,1010,1012,1014" in " ".join(map(title, root.iter()))
 
 
@@ -116,7 +116,7 @@ def test_what_a_host_says_is_text_on_the_map() -> None:
 
 def marks(*faults: str) -> list[tuple[str, int, int]]:
     found = [{"id": number, **one} for number, one in enumerate(fleets.answer(*faults)[0], 1)]
-    return [(kind, first, last) for dummy, kind, first, last in map_marks.of(found)]
+    return [(kind, first, last) for dummy, kind, first, last in map_marks.find_map_marks(found)]
 
 
 def finding(*addresses: str, wanted: str = "", found: str = "") -> dict[str, Any]:
@@ -126,10 +126,10 @@ def finding(*addresses: str, wanted: str = "", found: str = "") -> dict[str, Any
 def test_findings_are_marked_where_they_are() -> None:
     assert marks("mask", "msr", "pages", "grub") == [("node", 2, 2), ("l3", 3, 3), ("cpu", 5, 5)]
     cells = [f"msr:0xc0000108[1]/cpu{cpu}" for cpu in (3, 1, 2, 9)]
-    assert map_marks.of([finding(*cells)]) == [(7, "cpu", 1, 3), (7, "cpu", 9, 9)]
-    assert map_marks.of([finding("cpufreq:policy4/scaling_max_freq")]) == [(7, "cpu", 4, 4)]
-    assert map_marks.of([finding("plan:draft", wanted="1-4", found="1,4")]) == [(7, "cpu", 2, 3)]
-    assert map_marks.of([finding("resctrl:draft/cpus", wanted="1-2", found="''")]) == [(7, "cpu", 1, 2)]
+    assert map_marks.find_map_marks([finding(*cells)]) == [(7, "cpu", 1, 3), (7, "cpu", 9, 9)]
+    assert map_marks.find_map_marks([finding("cpufreq:policy4/scaling_max_freq")]) == [(7, "cpu", 4, 4)]
+    assert map_marks.find_map_marks([finding("plan:draft", wanted="1-4", found="1,4")]) == [(7, "cpu", 2, 3)]
+    assert map_marks.find_map_marks([finding("resctrl:draft/cpus", wanted="1-2", found="''")]) == [(7, "cpu", 1, 2)]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_findings_are_marked_where_they_are() -> None:
     ],
 )  # fmt: skip
 def test_what_has_no_place_is_not_marked(address: str) -> None:
-    assert map_marks.of([finding(address, wanted="none", found="x")]) == []
+    assert map_marks.find_map_marks([finding(address, wanted="none", found="x")]) == []
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
@@ -187,12 +187,12 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     ],
 )
 def test_a_map_of_another_shape_is_refused(path: str, value: Any) -> None:
-    map_schema.host_map(plans.result("9354", 1)["map"])
+    map_schema.validate_host_map(plans.result("9354", 1)["map"])
     with pytest.raises(Malformed):
-        map_schema.host_map(changed(path, value))
+        map_schema.validate_host_map(changed(path, value))
 
 
 @pytest.mark.parametrize("data", [None, [], "map", {}])
 def test_what_is_no_map_is_refused(data: object) -> None:
     with pytest.raises(Malformed):
-        map_schema.host_map(data)
+        map_schema.validate_host_map(data)

@@ -14,7 +14,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page.fleet_pl
     FAILED,
     UNREADABLE,
     Document,
-    Gathering,
+    PlanCollector,
 )
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._set_aside import make_report
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import plans
@@ -32,7 +32,7 @@ def test_equal_plans_are_one_and_the_order_of_answers_does_not_count() -> None:
     document = plans.gathered(FLEET)
     assert [(plan["label"], len(plan["hosts"])) for plan in document["plans"]] == [("b-[2-3,10]", 3), ("a-1", 1)]
     assert [(one["state"], one["hosts"]) for one in document["errors"]] == [("unreachable", ["gone"])]
-    assert plan_html.summary(document) == "5 hosts: 2 different plans, 1 without a plan."
+    assert plan_html.format_summary(document) == "5 hosts: 2 different plans, 1 without a plan."
     for seed in range(5):
         names = random.Random(seed).sample(list(FLEET), len(FLEET))
         assert plans.gathered({name: FLEET[name] for name in names}) == document
@@ -41,7 +41,7 @@ def test_equal_plans_are_one_and_the_order_of_answers_does_not_count() -> None:
 def test_an_instance_more_is_another_plan() -> None:
     document = plans.gathered({"a": plans.result("9354"), "b": plans.result("9354", 2)})
     assert len(document["plans"]) == 2
-    page = plan_html.render(document)
+    page = plan_html.render_plan_page(document)
     assert page.count("<td>model-0</td>") == 1 and page.count("<td>model-1</td>") == 1
     assert page.count("<svg ") == 1, "they have the same map"
     assert "<h2>a, b (2 hosts)</h2>" in page and "<h3>a</h3>" in page and "<h3>b</h3>" in page
@@ -55,34 +55,34 @@ def test_a_strange_answer_is_an_error_of_its_host_and_no_end_of_the_page() -> No
         {"map": {**plans.result("9354")["map"], "model": 5}, "text": ""},
         {"map": plans.result("9354")["map"], "text": ["x"]},
     ]
-    gathering = Gathering()
+    gathering = PlanCollector()
     for number, answer in enumerate(strange):
-        gathering.add(f"strange-{number}", answer)
-    gathering.add("good", FLEET["a-1"])
-    document = gathering.document(plans.NOW)
+        gathering.add_plan(f"strange-{number}", answer)
+    gathering.add_plan("good", FLEET["a-1"])
+    document = gathering.build_document(plans.NOW)
     assert {(one["state"], one["task"]) for one in document["errors"]} == {(FAILED, UNREADABLE)}
     assert sum(len(one["hosts"]) for one in document["errors"]) == len(strange)
     assert [plan["hosts"] for plan in document["plans"]] == [["good"]]
-    assert "<h2>good</h2>" in plan_html.render(document)
+    assert "<h2>good</h2>" in plan_html.render_plan_page(document)
 
 
 def test_whatever_fails_on_one_host_is_its_own_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """No such fault is known, so the page is made to fail on what one host answers."""
-    draw = plan_html.render
+    draw = plan_html.render_plan_page
 
     def render(document: Document) -> str:
         if any(plan["map"]["model"] == "bad" for plan in document["plans"]):
             raise ZeroDivisionError("bad")
         return draw(document)
 
-    monkeypatch.setattr(plan_html, "render", render)
-    gathering = Gathering()
+    monkeypatch.setattr(plan_html, "render_plan_page", render)
+    gathering = PlanCollector()
     good, bad = plans.result("9354"), plans.result("9354")
     bad["map"]["model"] = "bad"
     for name, answer in {"a": good, "b": bad, "c": bad, "d": good}.items():
-        gathering.add(name, answer)
-    gathering.fail("e", "unreachable", "Plan", "No route")
-    document, page = make_report(lambda answers: (made := answers.document(plans.NOW), render(made)), gathering)
+        gathering.add_plan(name, answer)
+    gathering.note_failure("e", "unreachable", "Plan", "No route")
+    document, page = make_report(lambda answers: (made := answers.build_document(plans.NOW), render(made)), gathering)
     assert [plan["hosts"] for plan in document["plans"]] == [["a", "d"]]
     assert [(one["task"], one["hosts"]) for one in document["errors"]] == [(UNREADABLE, ["b", "c"]), ("Plan", ["e"])]
     assert document["errors"][0]["message"] == "ZeroDivisionError: bad"
@@ -95,7 +95,7 @@ def test_what_a_page_would_obey_is_shown_as_an_escape() -> None:
     answer["map"]["instances"][0]["name"] = "<i>\u200b"
     answer["map"]["notes"] = ["Note: a\nb"]
     answer["text"] = "first\u202e\nsecond"
-    page = plan_html.render(plans.gathered({"evil\u202e<b>": answer}))
+    page = plan_html.render_plan_page(plans.gathered({"evil\u202e<b>": answer}))
     page.encode()
     assert "EPYC\\x1b[31m\\u202e\\udc80" in page and "&lt;i&gt;\\u200b" in page
     assert "evil\\u202e&lt;b&gt;" in page and "Note: a\\nb" in page

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The texts of each finding in cells, from which the terminal page, Markdown, HTML and JUnit take what they show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import DRIFT
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import wording
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_host_group
+
+if TYPE_CHECKING:
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import Document
+
+
+class FindingCells(NamedTuple):
+    """What a report shows of one finding; an empty text where there is nothing to show."""
+
+    number: str
+    layer: str
+    setting: str
+    status: str
+    hosts: str
+    #: What was found and what is wanted; in a check what would change into what.
+    change: str
+    live: str
+    at_boot: str
+    reboot: str
+    #: The three verdicts in one text. A check has none.
+    verdicts: str
+    #: Why a setting differs. Where nothing was compared, the reason is part of the change.
+    reason: str
+    origin: str
+    age: str
+    #: The command line of the repair, empty where none repairs it; and the same, or what else to do.
+    command: str
+    instruction: str
+
+
+def build_cells(document: Document) -> dict[int, FindingCells]:
+    """Return the cells of all findings by their ids."""
+    titles = {layer["name"]: layer["title"] for layer in document["layers"]}
+    return {finding["id"]: _build_row(finding, titles[finding["layer"]], document) for finding in document["findings"]}
+
+
+def _build_row(finding: Document, layer: str, document: Document) -> FindingCells:
+    check = document["check"]
+    return FindingCells(
+        number=str(finding["id"]),
+        layer=layer,
+        setting=wording.title(finding),
+        status=wording.format_status(finding, document),
+        hosts=format_host_group(finding),
+        change=wording.format_values(finding, check),
+        live=finding["live"],
+        at_boot=finding["persistent"],
+        reboot="pending" if finding["pending_reboot"] else "no",
+        verdicts="" if check else wording.format_verdicts(finding),
+        reason=finding["reason"] if finding["status"] == DRIFT else "",
+        origin=wording.format_origin(finding),
+        age=wording.format_age(finding),
+        command=finding["command"],
+        instruction=wording.repair_instruction(finding),
+    )
